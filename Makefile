@@ -111,7 +111,7 @@ history: deps ## run Redis, PostgreSQL, memcached and a NATS cluster for a minut
 	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached ./test/natskv -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
 leases: deps ## run processes with leases over Redis, PostgreSQL and NATS for a minute each with kills, cuts and clock changes, and check that not one unit too many is admitted
-	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
+	$(GO) test ./test/lease -run 'NoWindowExceeds|ServerClockStep|Contract' -v -count 1 -timeout 15m -leases 60s
 
 soak: deps ## run PostgreSQL at full load for ten minutes: the size of the table, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
@@ -123,7 +123,7 @@ restarts: deps ## restart twenty times each under 2,000 requests a second: behin
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
 
 ports: deps ## compare 100,000 or more random decisions of Redis and of PostgreSQL with the rule; some minutes
-	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptIsTheRule|FunctionsAreTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500
+	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptMatchesTheRule|FunctionsMatchTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500
 
 postgres-versions: deps ## test the PostgreSQL store with versions 13 to 18, each installed from npm into a temporary folder
 	@tools/deps node

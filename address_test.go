@@ -83,7 +83,7 @@ func TestAllWaysToOneAddressShareCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, ask := range []func() (slidegate.Decision, error){
+		for _, decide := range []func() (slidegate.Decision, error){
 			func() (slidegate.Decision, error) { return first.Allow(t.Context(), "k") },
 			func() (slidegate.Decision, error) { return second.AllowN(t.Context(), "k", 1) },
 			func() (slidegate.Decision, error) { return with.Allow(t.Context(), "k") },
@@ -92,7 +92,7 @@ func TestAllWaysToOneAddressShareCounts(t *testing.T) {
 				return with.For(claim(limit, "k", 1)).InGroup("").Allow(t.Context())
 			},
 		} {
-			if d, err := ask(); err != nil || !d.Allowed {
+			if d, err := decide(); err != nil || !d.Allowed {
 				t.Fatalf("got %+v, %v, want it allowed", d, err)
 			}
 		}

@@ -42,7 +42,7 @@ func TestCharge(t *testing.T) {
 		}
 		clock.Advance(rule.Micros(time.Minute.Microseconds()))
 		if d := allow(t, limiter, "k", 1); !d.Allowed {
-			t.Errorf("a window later: %+v", d)
+			t.Errorf("a window later: got %+v, want allowed", d)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestNewWithoutLimits(t *testing.T) {
 
 func TestMustNew(t *testing.T) {
 	if d := allow(t, slidegate.MustNew(newReference(), slidegate.PerDay(5)), "k", 1); !d.Allowed || d.Remaining != 4 {
-		t.Errorf("the first of 5 a day: %+v", d)
+		t.Errorf("the first of 5 a day: got %+v, want allowed, Remaining 4", d)
 	}
 	defer func() {
 		if err, ok := recover().(error); !ok || !errors.Is(err, slidegate.ErrLimit) {
@@ -66,14 +66,14 @@ func TestPerCall(t *testing.T) {
 		}
 		allow(t, shop, "ann", 1)
 		if d, err := perCall.For(claim(limit, "ann", 1)).Allow(t.Context()); err != nil || !d.Allowed || d.Remaining != 0 {
-			t.Errorf("the second of two in the same namespace: %+v, %v", d, err)
+			t.Errorf("the second of two in the same namespace: got %+v, %v, want allowed, Remaining 0", d, err)
 		}
 		with, err := perCall.With(limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := allow(t, with, "ann", 1); d.Allowed {
-			t.Errorf("the third of two: %+v", d)
+			t.Errorf("the third of two: got %+v, want denied", d)
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestAllowLimit(t *testing.T) {
 			clock.Advance(1000)
 		}
 		if d := allow(t, limiter, "ann", 1); !d.Allowed {
-			t.Errorf("the limiter's own limit was charged: %+v", d)
+			t.Errorf("the limiter's own limit was charged: got %+v, want allowed", d)
 		}
 	})
 }
@@ -134,13 +134,13 @@ func TestAllowLimitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// counted is a layer that counts the calls that go through it.
-type counted struct {
+// countingLayer is a layer that counts the calls that go through it.
+type countingLayer struct {
 	store.Store
 	calls *int
 }
 
-func (c counted) Apply(ctx context.Context, batch []store.Request) error {
+func (c countingLayer) Apply(ctx context.Context, batch []store.Request) error {
 	*c.calls++
 	return c.Store.Apply(ctx, batch)
 }
@@ -154,7 +154,7 @@ func TestOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	above, err := below.Over(func(s store.Store) (store.Store, error) { return counted{s, &calls}, nil })
+	above, err := below.Over(func(s store.Store) (store.Store, error) { return countingLayer{s, &calls}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

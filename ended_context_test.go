@@ -13,15 +13,15 @@ import (
 
 // endedContexts returns contexts that have ended before a method is called.
 func endedContexts(t testing.TB) map[string]context.Context {
-	canceled, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, "kept"))
+	canceled, cancel := context.WithCancel(context.WithValue(t.Context(), contextKey{}, "kept"))
 	cancel()
-	late, cancel := context.WithDeadline(context.WithValue(t.Context(), mark{}, "kept"), time.Unix(1, 0))
+	late, cancel := context.WithDeadline(context.WithValue(t.Context(), contextKey{}, "kept"), time.Unix(1, 0))
 	t.Cleanup(cancel)
 	return map[string]context.Context{"canceled": canceled, "past its deadline": late}
 }
 
-// mark is the key of a context value.
-type mark struct{}
+// contextKey is the key of a context value.
+type contextKey struct{}
 
 // remoteStore is a store with round trips. It records the last context.
 type remoteStore struct {
@@ -41,7 +41,7 @@ func (a *remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 // Corrections of a charge are made even if the caller has gone, with the values of its context and for a bounded time.
-func TestCorrectionsFinish(t *testing.T) {
+func TestCorrectionsOutliveTheCaller(t *testing.T) {
 	limit := exact("tokens", 100, time.Minute)
 	for name, test := range map[string]struct {
 		correct func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error
@@ -86,8 +86,8 @@ func TestCorrectionsFinish(t *testing.T) {
 						t.Fatal(err)
 					}
 					seen := far.ctx
-					if end, ok := seen.Deadline(); !ok || time.Until(end) > store.FinishTime || seen.Value(mark{}) != "kept" {
-						t.Errorf("the store's context has the deadline %v (%v) and the value %v", end, ok, seen.Value(mark{}))
+					if end, ok := seen.Deadline(); !ok || time.Until(end) > store.FinishTime || seen.Value(contextKey{}) != "kept" {
+						t.Errorf("the store's context has the deadline %v (%v) and the value %v", end, ok, seen.Value(contextKey{}))
 					}
 					if n := used(t, limiter, "k"); n != test.want {
 						t.Errorf("used %d, want %d", n, test.want)

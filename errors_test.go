@@ -27,7 +27,7 @@ func TestInvalidCosts(t *testing.T) {
 			for _, cost := range []int64{-1, math.MinInt64, rule.MaxQuota + 1, math.MaxInt64} {
 				d, err := verb.call(t.Context(), limiter, "k", cost)
 				if !errors.Is(err, slidegate.ErrCost) || !reflect.DeepEqual(d, slidegate.Decision{}) {
-					t.Errorf("%s of %d: %+v, %v", verb.name, cost, d, err)
+					t.Errorf("%s of %d: got %+v, %v, want no decision, and ErrCost", verb.name, cost, d, err)
 				}
 			}
 		}
@@ -81,7 +81,7 @@ func TestStoreFails(t *testing.T) {
 	}})
 	verbs = append(verbs, verb{name: "Settle down", call: settle(2)}, verb{name: "Settle up", call: settle(7)},
 		verb{name: "Settle both ways", call: settle(2, 7)}, verb{name: "Cancel", call: settle(0)})
-	bad := broken{good, down}
+	bad := brokenStore{good, down}
 	for _, limiter := range []*slidegate.Limiter{
 		newLimiter(t, bad, limits[0]), newLimiter(t, batchOnly{bad}, limits[0]), newLimiter(t, bad, limits...),
 	} {

@@ -25,7 +25,7 @@ func Example_month() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ask := func(n int64) {
+	decide := func(n int64) {
 		decision, err := limiter.AllowN(context.Background(), "customer:7", n)
 		if err != nil {
 			log.Fatal(err)
@@ -36,9 +36,9 @@ func Example_month() {
 		}
 		now = now.Add(decision.RetryAfter)
 	}
-	ask(900)
-	ask(200)
-	ask(200)
+	decide(900)
+	decide(200)
+	decide(200)
 	// Output:
 	// 28 March 18:00: true, 100 left
 	// 28 March 18:00: false, 100 left

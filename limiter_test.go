@@ -22,7 +22,7 @@ func TestNewErrors(t *testing.T) {
 		store  store.Store
 		limits []slidegate.Limit
 		is     error
-		says   string
+		want   string
 	}{
 		{"no store", nil, limits(good), nil, "store:"},
 		{"the zero limit", newReference(), limits(slidegate.Limit{}), slidegate.ErrLimit, "quota:"},
@@ -44,8 +44,8 @@ func TestNewErrors(t *testing.T) {
 			t.Errorf("%s: got no error", test.name)
 		case test.is != nil && !errors.Is(err, test.is):
 			t.Errorf("%s: got %v, want %v", test.name, err, test.is)
-		case !strings.Contains(err.Error(), test.says):
-			t.Errorf("%s: got %v, want it to contain %q", test.name, err, test.says)
+		case !strings.Contains(err.Error(), test.want):
+			t.Errorf("%s: got %v, want it to contain %q", test.name, err, test.want)
 		}
 	}
 	if _, err := slidegate.New(singleCharge{newReference()}, good); err != nil {
@@ -94,8 +94,8 @@ func play(t *testing.T, limiter *slidegate.Limiter, clock *storetest.Clock, step
 	}
 }
 
-// calls returns a call of the verb of keyVerbs with that name.
-func calls(name, key string, n int64) func(context.Context, *slidegate.Limiter) (slidegate.Decision, error) {
+// callVerb returns a call of the verb of keyVerbs with that name.
+func callVerb(name, key string, n int64) func(context.Context, *slidegate.Limiter) (slidegate.Decision, error) {
 	for _, verb := range keyVerbs() {
 		if verb.name == name {
 			return func(ctx context.Context, l *slidegate.Limiter) (slidegate.Decision, error) {
@@ -122,31 +122,31 @@ func TestVerbs(t *testing.T) {
 	const never = slidegate.Never
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		play(t, newLimiter(t, store, exact("api", 5, time.Minute)), clock, []step{
-			{0, "a free key", calls("Peek", "k", 1), decided(true, 0, 5, 0, 0)},
-			{0, "one", calls("Allow", "k", 1), decided(true, 1, 4, 0, time.Minute)},
-			{10 * time.Second, "several", calls("AllowN", "k", 3), decided(true, 3, 1, 0, time.Minute)},
-			{10 * time.Second, "more than there is", calls("AllowN", "k", 2), decided(false, 0, 1, 40*time.Second, 50*time.Second)},
-			{0, "a peek at as much", calls("PeekN", "k", 2), decided(false, 0, 1, 40*time.Second, 50*time.Second)},
-			{0, "a peek at what there is", calls("Peek", "k", 1), decided(true, 0, 1, 0, 50*time.Second)},
-			{0, "more than there ever is", calls("AllowN", "k", 6), decided(false, 0, 1, never, 50*time.Second)},
-			{0, "a peek at that", calls("PeekN", "k", 6), decided(false, 0, 1, never, 50*time.Second)},
-			{0, "the largest cost", calls("AllowN", "k", rule.MaxQuota), decided(false, 0, 1, never, 50*time.Second)},
-			{0, "nothing", calls("AllowN", "k", 0), decided(true, 0, 1, 0, 50*time.Second)},
-			{0, "up to more", calls("AllowUpTo", "k", 9), next(decided(true, 1, 0, 0, time.Minute), 40*time.Second)},
-			{0, "up to more when full", calls("AllowUpTo", "k", 9), decided(false, 0, 0, 40*time.Second, time.Minute)},
-			{0, "one when full", calls("Allow", "k", 1), decided(false, 0, 0, 40*time.Second, time.Minute)},
-			{0, "nothing when full", calls("AllowN", "k", 0), next(decided(true, 0, 0, 0, time.Minute), 40*time.Second)},
-			{0, "another key", calls("Allow", "other", 1), decided(true, 1, 4, 0, time.Minute)},
+			{0, "a free key", callVerb("Peek", "k", 1), decided(true, 0, 5, 0, 0)},
+			{0, "one", callVerb("Allow", "k", 1), decided(true, 1, 4, 0, time.Minute)},
+			{10 * time.Second, "several", callVerb("AllowN", "k", 3), decided(true, 3, 1, 0, time.Minute)},
+			{10 * time.Second, "more than there is", callVerb("AllowN", "k", 2), decided(false, 0, 1, 40*time.Second, 50*time.Second)},
+			{0, "a peek at as much", callVerb("PeekN", "k", 2), decided(false, 0, 1, 40*time.Second, 50*time.Second)},
+			{0, "a peek at what there is", callVerb("Peek", "k", 1), decided(true, 0, 1, 0, 50*time.Second)},
+			{0, "more than there ever is", callVerb("AllowN", "k", 6), decided(false, 0, 1, never, 50*time.Second)},
+			{0, "a peek at that", callVerb("PeekN", "k", 6), decided(false, 0, 1, never, 50*time.Second)},
+			{0, "the largest cost", callVerb("AllowN", "k", rule.MaxQuota), decided(false, 0, 1, never, 50*time.Second)},
+			{0, "nothing", callVerb("AllowN", "k", 0), decided(true, 0, 1, 0, 50*time.Second)},
+			{0, "up to more", callVerb("AllowUpTo", "k", 9), next(decided(true, 1, 0, 0, time.Minute), 40*time.Second)},
+			{0, "up to more when full", callVerb("AllowUpTo", "k", 9), decided(false, 0, 0, 40*time.Second, time.Minute)},
+			{0, "one when full", callVerb("Allow", "k", 1), decided(false, 0, 0, 40*time.Second, time.Minute)},
+			{0, "nothing when full", callVerb("AllowN", "k", 0), next(decided(true, 0, 0, 0, time.Minute), 40*time.Second)},
+			{0, "another key", callVerb("Allow", "other", 1), decided(true, 1, 4, 0, time.Minute)},
 			{
-				40*time.Second - time.Microsecond, "too early", calls("Allow", "k", 1),
+				40*time.Second - time.Microsecond, "too early", callVerb("Allow", "k", 1),
 				decided(false, 0, 0, time.Microsecond, 20*time.Second+time.Microsecond),
 			},
-			{time.Microsecond, "exactly at RetryAfter", calls("Allow", "k", 1), next(decided(true, 1, 0, 0, time.Minute), 10*time.Second)},
-			{0, "the oldest back", calls("Refund", "k", 2), decided(true, 2, 2, 0, time.Minute)},
-			{0, "more back than there is", calls("Refund", "k", 9), decided(true, 3, 5, 0, 0)},
-			{0, "back to a free key", calls("Refund", "k", 9), decided(true, 0, 5, 0, 0)},
-			{0, "up to less than there is", calls("AllowUpTo", "k", 3), decided(true, 3, 2, 0, time.Minute)},
-			{0, "the other key again", calls("Peek", "other", 1), decided(true, 0, 4, 0, 20*time.Second)},
+			{time.Microsecond, "exactly at RetryAfter", callVerb("Allow", "k", 1), next(decided(true, 1, 0, 0, time.Minute), 10*time.Second)},
+			{0, "the oldest back", callVerb("Refund", "k", 2), decided(true, 2, 2, 0, time.Minute)},
+			{0, "more back than there is", callVerb("Refund", "k", 9), decided(true, 3, 5, 0, 0)},
+			{0, "back to a free key", callVerb("Refund", "k", 9), decided(true, 0, 5, 0, 0)},
+			{0, "up to less than there is", callVerb("AllowUpTo", "k", 3), decided(true, 3, 2, 0, time.Minute)},
+			{0, "the other key again", callVerb("Peek", "other", 1), decided(true, 0, 4, 0, 20*time.Second)},
 		})
 	})
 }

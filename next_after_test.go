@@ -16,7 +16,7 @@ func TestNextAfterIsWhenAUnitIsFree(t *testing.T) {
 	} {
 		limit := slidegate.MustParseLimit(text)
 		overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
-			for name, ask := range map[string]func(key string) (decision, error){
+			for name, decide := range map[string]func(key string) (decision, error){
 				"AllowN": func(key string) (decision, error) {
 					return newPerLimit(t, st, limit).AllowN(t.Context(), key, limit.Quota)
 				},
@@ -34,7 +34,7 @@ func TestNextAfterIsWhenAUnitIsFree(t *testing.T) {
 					return newPerLimit(t, st, limit).Charge(t.Context(), key, limit.Quota)
 				},
 			} {
-				d, err := ask(name)
+				d, err := decide(name)
 				if err != nil || !d.Allowed || d.Remaining != 0 || d.NextAfter <= 0 || d.RetryAfter != 0 {
 					t.Errorf("%s by %s: %+v, %v, want nothing left and when there is", name, text, d, err)
 					continue

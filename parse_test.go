@@ -180,9 +180,9 @@ func TestParseLimitRejectsOptions(t *testing.T) {
 
 // checkRejected checks that every error says what is wrong, and names the field if there is one, so that the author of the
 // text knows where to look.
-func checkRejected(t *testing.T, says map[string]string) {
+func checkRejected(t *testing.T, want map[string]string) {
 	t.Helper()
-	for text, field := range says {
+	for text, field := range want {
 		got, err := slidegate.ParseLimit(text)
 		switch {
 		case err == nil:

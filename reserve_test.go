@@ -118,15 +118,15 @@ func TestSettleBeyondTheQuota(t *testing.T) {
 		settle(t, limiter, reserve(t, limiter, 5), 15)
 		d := allow(t, limiter, "k", 1)
 		if d.Allowed || d.Remaining != 0 || d.RetryAfter != 36*time.Second { // 5 too many and 1 more, of 10 per minute
-			t.Errorf("after 15 of 10 were used: %+v", d)
+			t.Errorf("after 15 of 10 were used: got %+v, want denied, Remaining 0, RetryAfter 36s", d)
 		}
 		clock.Advance(rule.Micros(d.RetryAfter.Microseconds()) - 1)
 		if d := allow(t, limiter, "k", 1); d.Allowed {
-			t.Errorf("admitted a microsecond too early: %+v", d)
+			t.Errorf("admitted a microsecond too early: got %+v, want denied", d)
 		}
 		clock.Advance(1)
 		if d := allow(t, limiter, "k", 1); !d.Allowed {
-			t.Errorf("not admitted at RetryAfter: %+v", d)
+			t.Errorf("not admitted at RetryAfter: got %+v, want allowed", d)
 		}
 	})
 }
@@ -262,7 +262,7 @@ func TestSettleIsOneRequest(t *testing.T) {
 }
 
 // A reservation is a plain value: it survives JSON whatever its key, name and group are, and another process can settle it.
-func TestReservationTravels(t *testing.T) {
+func TestReservationSurvivesJSON(t *testing.T) {
 	limits := []slidegate.Limit{
 		{Name: "\xff\x00 \"é\"", Quota: 10, Window: time.Minute, Segments: 3},
 		{Name: "short", Quota: 10, Window: 5 * time.Millisecond, Algorithm: slidegate.FixedWindow},

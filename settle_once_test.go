@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// endsOf returns the ways to end a reservation of 20 tokens, and how many are used afterwards.
-func endsOf() map[string]struct {
+// reservationEnds returns the ways to end a reservation of 20 tokens, and how many are used afterwards.
+func reservationEnds() map[string]struct {
 	end  func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) (slidegate.Settlement, error)
 	used int64
 } {
@@ -43,15 +43,15 @@ func endsOf() map[string]struct {
 }
 
 // The first call that ends a reservation settles it: every later call changes nothing and returns what the first one did,
-// with every algorithm, also after some time and from another process.
+// with every algorithm, even after some time and from another process.
 func TestReservationsSettleOnce(t *testing.T) {
 	for _, text := range []string{
 		"100/1m sliding-log", "100/1m sliding-window", "100/1m segments=4", "100/1m fixed-window", "100/1h token-bucket", "100/month",
 	} {
 		limit := slidegate.MustParseLimit(text)
 		limit.Name = "tokens"
-		for first, ended := range endsOf() {
-			for second, again := range endsOf() {
+		for first, ended := range reservationEnds() {
+			for second, again := range reservationEnds() {
 				overStores(t, func(t *testing.T, st store.Store, clock *storetest.Clock) {
 					limiter := newLimiter(t, st, limit)
 					r := reserve(t, limiter, 20)
@@ -74,15 +74,15 @@ func TestReservationsSettleOnce(t *testing.T) {
 	}
 }
 
-// lossy is a store whose responses get lost, either before or after the request is carried out.
-type lossy struct {
+// lossyStore is a store whose responses get lost, either before or after the request is carried out.
+type lossyStore struct {
 	store.Store
 	random *rand.Rand
 }
 
 var errLost = errors.New("the response is lost")
 
-func (l lossy) Apply(ctx context.Context, batch []store.Request) error {
+func (l lossyStore) Apply(ctx context.Context, batch []store.Request) error {
 	lost := l.random.IntN(3)
 	if batch[0].Op != rule.Settle || lost == 2 {
 		return l.Store.Apply(ctx, batch)
@@ -101,7 +101,7 @@ func TestRetriesAfterLostAnswers(t *testing.T) {
 	const seed = 1
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		limiter := newLimiter(t, lossy{st, random}, exact("tokens", 10_000, time.Hour))
+		limiter := newLimiter(t, lossyStore{st, random}, exact("tokens", 10_000, time.Hour))
 		var want int64
 		for i := range 300 {
 			actual := random.Int64N(30)
@@ -134,7 +134,7 @@ func TestUnsettled(t *testing.T) {
 	for i := range 10_000 {
 		r, d, err := claims.Acquire(t.Context())
 		if err != nil || !d.Allowed {
-			t.Fatalf("reservation %d: %+v, %v", i, d, err)
+			t.Fatalf("reservation %d: got %+v, %v, want allowed", i, d, err)
 		}
 		done, err := limiter.Cancel(t.Context(), r)
 		if err == nil {

@@ -27,7 +27,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		}
 		return rule.Micros(d.Microseconds())
 	}
-	says := func(allowed bool, granted, remaining int64, retry, reset time.Duration) rule.Answer {
+	want := func(allowed bool, granted, remaining int64, retry, reset time.Duration) rule.Answer {
 		return rule.Answer{
 			Allowed: allowed, Granted: granted, Remaining: remaining, RetryAfter: micros(retry), ResetAfter: micros(reset),
 		}
@@ -46,26 +46,26 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		}
 	}
 	steps := []step{
-		{0, "the first", calls("Allow", "k", 1),
-			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 3, 0, minute))},
-		{0, "up to the lesser remainder", calls("AllowUpTo", "k", 3),
-			by(0, true, 0, second, left(second, says(true, 1, 0, 0, second)), says(true, 1, 2, 0, minute))},
-		{0, "refused by one, charged to none", calls("Allow", "k", 1),
-			by(0, false, second, second, says(false, 0, 0, second, second), says(true, 0, 2, 0, minute))},
-		{second, "a second later", calls("Allow", "k", 1),
-			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 1, 0, minute))},
-		{0, "refused by both", calls("AllowN", "k", 2),
-			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
-		{0, "a peek at that", calls("PeekN", "k", 2),
-			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
-		{0, "never, by the first", calls("AllowN", "k", 3),
-			by(0, false, never, second, says(false, 0, 1, never, second), says(false, 0, 1, 59*second, minute))},
-		{second, "the last of the minute", calls("Allow", "k", 1),
-			by(1, true, 0, minute, says(true, 1, 1, 0, second), left(58*second, says(true, 1, 0, 0, minute)))},
-		{0, "refused by the minute", calls("Allow", "k", 1),
-			by(1, false, 58*second, minute, says(true, 0, 1, 0, second), says(false, 0, 0, 58*second, minute))},
-		{0, "given back to both", calls("Refund", "k", 2),
-			by(0, true, 0, 0, says(true, 1, 2, 0, 0), says(true, 2, 2, 0, minute))},
+		{0, "the first", callVerb("Allow", "k", 1),
+			by(0, true, 0, second, want(true, 1, 1, 0, second), want(true, 1, 3, 0, minute))},
+		{0, "up to the lesser remainder", callVerb("AllowUpTo", "k", 3),
+			by(0, true, 0, second, left(second, want(true, 1, 0, 0, second)), want(true, 1, 2, 0, minute))},
+		{0, "refused by one, charged to none", callVerb("Allow", "k", 1),
+			by(0, false, second, second, want(false, 0, 0, second, second), want(true, 0, 2, 0, minute))},
+		{second, "a second later", callVerb("Allow", "k", 1),
+			by(0, true, 0, second, want(true, 1, 1, 0, second), want(true, 1, 1, 0, minute))},
+		{0, "refused by both", callVerb("AllowN", "k", 2),
+			by(1, false, 59*second, minute, want(false, 0, 1, second, second), want(false, 0, 1, 59*second, minute))},
+		{0, "a peek at that", callVerb("PeekN", "k", 2),
+			by(1, false, 59*second, minute, want(false, 0, 1, second, second), want(false, 0, 1, 59*second, minute))},
+		{0, "never, by the first", callVerb("AllowN", "k", 3),
+			by(0, false, never, second, want(false, 0, 1, never, second), want(false, 0, 1, 59*second, minute))},
+		{second, "the last of the minute", callVerb("Allow", "k", 1),
+			by(1, true, 0, minute, want(true, 1, 1, 0, second), left(58*second, want(true, 1, 0, 0, minute)))},
+		{0, "refused by the minute", callVerb("Allow", "k", 1),
+			by(1, false, 58*second, minute, want(true, 0, 1, 0, second), want(false, 0, 0, 58*second, minute))},
+		{0, "given back to both", callVerb("Refund", "k", 2),
+			by(0, true, 0, 0, want(true, 1, 2, 0, 0), want(true, 2, 2, 0, minute))},
 	}
 	limits := []slidegate.Limit{exact("second", 2, second), exact("minute", 4, minute)}
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
@@ -101,7 +101,7 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newPerCall(t, store)
-		ask := func(who, firm string, n int64) slidegate.Decision {
+		decide := func(who, firm string, n int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(user, who, 1), claim(tenant, firm, n), claim(global, "", 2*n)).Allow(t.Context())
 			if err != nil {
@@ -109,19 +109,19 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			}
 			return d
 		}
-		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.LimitName != "user" || d.Remaining != 4 || d.Granted != 1 {
+		if d := decide("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.LimitName != "user" || d.Remaining != 4 || d.Granted != 1 {
 			t.Errorf("the user has the least left: got %+v, want 1 granted by user, the first, with 4 left", d)
 		}
-		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.LimitName != "tenant" || d.Remaining != 2 || d.Granted != 10 {
+		if d := decide("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.LimitName != "tenant" || d.Remaining != 2 || d.Granted != 10 {
 			t.Errorf("the tenant has the least left: got %+v, want 10 granted by tenant, the second, with 2 left", d)
 		}
-		if d := ask("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
+		if d := decide("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
 			t.Errorf("the tenant has too little left: got %+v, want a denial by the second of three, and 4 left of the user", d)
 		}
-		if d := ask("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
-			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
+		if d := decide("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
+			t.Errorf("the budget has 100 - 16 - 20 - 40 left: got %+v, want allowed, Remaining 24", d)
 		}
-		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
+		if d := decide("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
 			t.Errorf("the budget has too little left: got %+v, want a denial by global, the third, and 20 left of the tenant", d)
 		}
 	})
@@ -168,7 +168,7 @@ func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
 	}
 }
 
-func TestConflict(t *testing.T) {
+func TestConflictingLimitsAreRejected(t *testing.T) {
 	ten, twenty := slidegate.PerMinute(10), slidegate.PerMinute(20)
 	whole, denied, named := ten, ten, twenty
 	whole.Overlap, denied.CountDenied, named.Name = slidegate.OverlapWhole, true, "burst"
@@ -206,7 +206,7 @@ func TestClaimsUpTo(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 6, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newPerCall(t, store)
-		ask := func(n, m int64) slidegate.Decision {
+		decide := func(n, m int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(a, "k", n), claim(b, "k", m)).AllowUpTo(t.Context())
 			if err != nil {
@@ -215,21 +215,21 @@ func TestClaimsUpTo(t *testing.T) {
 			return d
 		}
 		for i, test := range []struct{ n, m, granted int64 }{{3, 9, 3}, {9, 2, 2}, {9, 9, 1}, {1, 1, 0}} {
-			d := ask(test.n, test.m)
+			d := decide(test.n, test.m)
 			if d.Granted != test.granted || d.Allowed != (test.granted > 0) {
 				t.Errorf("%d: granted %d, want %d", i, d.Granted, test.granted)
 			}
 		}
 		peek, err := limiter.For(claim(a, "k", 0), claim(b, "k", 0)).Peek(context.Background())
 		if err != nil || peek.Answers[0].Remaining != 4 || peek.Answers[1].Remaining != 0 {
-			t.Errorf("left over: %+v, %v", peek, err)
+			t.Errorf("left over: got %+v, %v, want Remaining 4, Remaining 0", peek, err)
 		}
 	})
 }
 
 // TestOneKey: claims on several keys need a group if the store decides one key at a time.
 func TestOneKey(t *testing.T) {
-	l := testkit.Must(slidegate.NewPerCall(entries{memstore.NewDefault()}, ""))(t)
+	l := testkit.Must(slidegate.NewPerCall(oneKeyStore{memstore.NewDefault()}, ""))(t)
 	claims := func(keys ...string) slidegate.Claims {
 		var all []slidegate.Claim
 		for i, key := range keys {

@@ -89,7 +89,7 @@ func TestSharedCountsOnPurpose(t *testing.T) {
 		}
 		perCall := newPerCall(t, store)
 		if d, err := perCall.AllowLimit(t.Context(), "k", slidegate.PerMinute(7)); err != nil || d.Remaining != 3 {
-			t.Errorf("a limit per call: %+v, %v", d, err)
+			t.Errorf("a limit per call: got %+v, %v, want Remaining 3", d, err)
 		}
 		if n := usedOf(t, perCall, slidegate.PerMinute(9), "k"); n != 4 {
 			t.Errorf("used %d by a claim, want 4", n)

@@ -25,8 +25,8 @@ func acquire(t testing.TB, limiter *slidegate.Limiter, key string) slidegate.Res
 	return r
 }
 
-// full checks that no slot is free, and returns when one will be.
-func full(t testing.TB, limiter *slidegate.Limiter, key string) time.Duration {
+// checkFull checks that no slot is free, and returns when one will be.
+func checkFull(t testing.TB, limiter *slidegate.Limiter, key string) time.Duration {
 	t.Helper()
 	r, d, err := limiter.Acquire(t.Context(), key)
 	if err != nil || d.Allowed || !reflect.DeepEqual(r, slidegate.Reservation{}) {
@@ -43,7 +43,7 @@ func TestSlots(t *testing.T) {
 		first := acquire(t, limiter, "k")
 		advance(clock, 10*time.Second)
 		second := acquire(t, limiter, "k")
-		if wait := full(t, limiter, "k"); wait != 20*time.Second {
+		if wait := checkFull(t, limiter, "k"); wait != 20*time.Second {
 			t.Errorf("a slot is free in %v, want the 20s that the first has left", wait)
 		}
 		acquire(t, limiter, "other")
@@ -56,24 +56,24 @@ func TestSlots(t *testing.T) {
 			}
 		}
 		third := acquire(t, limiter, "k")
-		full(t, limiter, "k")
+		checkFull(t, limiter, "k")
 
 		// A renewed slot is kept; one that is not renewed is lost when its time has passed.
 		advance(clock, 25*time.Second)
 		for range 2 {
 			if d, err := limiter.Renew(t.Context(), second); err != nil || !d.Allowed {
-				t.Fatalf("not renewed: %+v, %v", d, err)
+				t.Fatalf("not renewed: got %+v, %v, want allowed", d, err)
 			}
 		}
 		advance(clock, 6*time.Second)
 		if d, err := limiter.Renew(t.Context(), third); err != nil || d.Allowed {
-			t.Errorf("a slot was renewed a second too late: %+v, %v", d, err)
+			t.Errorf("a slot was renewed a second too late: got %+v, %v, want denied", d, err)
 		}
 		acquire(t, limiter, "k")
 		if _, err := limiter.Release(t.Context(), third); err != nil {
 			t.Error(err)
 		}
-		if wait := full(t, limiter, "k"); wait != 24*time.Second {
+		if wait := checkFull(t, limiter, "k"); wait != 24*time.Second {
 			t.Errorf("releasing a lost slot freed another one: %v", wait)
 		}
 	})
@@ -129,7 +129,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 		for _, n := range []int64{700, 0} {
 			peek, err := limiter.PeekN(t.Context(), "k", n)
 			if err != nil || !peek.Allowed {
-				t.Fatalf("a peek at %d: %+v, %v", n, peek, err)
+				t.Fatalf("a peek at %d: got %+v, %v, want allowed", n, peek, err)
 			}
 			r, d, err := limiter.Reserve(t.Context(), "k", n)
 			if err != nil || !d.Allowed || r.Charges[0].Cost != n || r.Charges[1].Cost != 1 {
@@ -157,7 +157,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d, err = limiter.Peek(t.Context(), "k"); err != nil || d.Answers[1].Remaining != 2 {
-			t.Errorf("after a reset: %+v, %v", d, err)
+			t.Errorf("after a reset: got %+v, %v, want Remaining 2", d, err)
 		}
 	})
 }
@@ -247,7 +247,7 @@ func TestSlotErrors(t *testing.T) {
 }
 
 // A slot is released by the process that finishes the work, which need not be the one that took it.
-func TestSlotTravels(t *testing.T) {
+func TestSlotIsReleasedByAnotherProcess(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, st, slidegate.Slots(1, time.Minute))
 		encoded, err := json.Marshal(acquire(t, limiter, "k"))
@@ -261,10 +261,10 @@ func TestSlotTravels(t *testing.T) {
 		elsewhere := newPerCall(t, st)
 		advance(clock, 50*time.Second)
 		if d, err := elsewhere.Renew(t.Context(), r); err != nil || !d.Allowed {
-			t.Errorf("renewed elsewhere: %+v, %v", d, err)
+			t.Errorf("renewed elsewhere: got %+v, %v, want allowed", d, err)
 		}
 		advance(clock, 50*time.Second)
-		full(t, limiter, "k")
+		checkFull(t, limiter, "k")
 		if done, err := elsewhere.Release(t.Context(), r); err != nil || done.Returned[0] != 1 {
 			t.Errorf("released elsewhere: %+v, %v", done, err)
 		}

@@ -82,10 +82,10 @@ type singleCharge struct{ store.Store }
 
 func (singleCharge) Traits() store.Traits { return store.Traits{Name: "singleCharge", MaxCharges: 1} }
 
-// entries is a store that decides one key at a time, or one group.
-type entries struct{ store.Store }
+// oneKeyStore is a store that decides one key at a time, or one group.
+type oneKeyStore struct{ store.Store }
 
-func (entries) Traits() store.Traits {
+func (oneKeyStore) Traits() store.Traits {
 	return store.Traits{Name: "entries", MaxCharges: 8, OneKey: true}
 }
 
@@ -99,13 +99,13 @@ func (noBuckets) Check(limit *store.Limit) error {
 	return nil
 }
 
-// broken is a store that fails, and leaves garbage where its answers would be.
-type broken struct {
+// brokenStore is a store that fails, and leaves garbage where its answers would be.
+type brokenStore struct {
 	store.Store
 	err error
 }
 
-func (b broken) Apply(_ context.Context, batch []store.Request) error {
+func (b brokenStore) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		batch[i].Err = b.err
 		for j := range batch[i].Answers {
@@ -115,7 +115,7 @@ func (b broken) Apply(_ context.Context, batch []store.Request) error {
 	return b.err
 }
 
-func (b broken) TakeSingle(context.Context, *store.Limit, string, int64) (
+func (b brokenStore) TakeSingle(context.Context, *store.Limit, string, int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return true, 0, 7, 0, 0, noon, b.err

@@ -67,13 +67,13 @@ func keyVerbs() []verb {
 
 // claimVerbs are the methods that use limits given with the request.
 func claimVerbs(limits ...slidegate.Limit) []verb {
-	one := func(name string, ask func(ctx context.Context, c slidegate.Claims) (decision, error)) verb {
+	one := func(name string, decide func(ctx context.Context, c slidegate.Claims) (decision, error)) verb {
 		return verb{name: "For." + name, call: func(ctx context.Context, l *slidegate.Limiter, key string, n int64) (decision, error) {
 			var claims []slidegate.Claim
 			for _, limit := range limits {
 				claims = append(claims, slidegate.Claim{Limit: limit, Key: key, Cost: n})
 			}
-			return ask(ctx, l.For(claims...))
+			return decide(ctx, l.For(claims...))
 		}}
 	}
 	return []verb{

@@ -64,7 +64,7 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 					t.Errorf("waited for %v, RetryAfter was %v", took, d.RetryAfter)
 				}
 				if d := allow(t, limiter, "k", 2); d.Allowed {
-					t.Errorf("what was waited for was not taken: %+v", d)
+					t.Errorf("what was waited for was not taken: got %+v, want denied", d)
 				}
 			})
 		})
@@ -122,7 +122,7 @@ func TestWaitBeyondTheDeadline(t *testing.T) {
 		}
 		d, err := both.Peek(t.Context(), "k")
 		if err != nil || d.RetryAfter != 50*time.Second || d.Answers[0].Remaining != 5 {
-			t.Errorf("something was charged: %+v, %v", d, err)
+			t.Errorf("something was charged: got %+v, %v, want RetryAfter 50s, Remaining 5", d, err)
 		}
 		enough, cancel := context.WithTimeout(t.Context(), 50*time.Second+time.Microsecond)
 		defer cancel()
@@ -219,7 +219,7 @@ func TestManyWaiters(t *testing.T) {
 func TestWaitForSeveral(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 1, time.Second), exact("minute", 3, time.Minute)
-		for _, ask := range []func() error{
+		for _, decide := range []func() error{
 			func() error { return newLimiter(t, store, second, minute).Wait(t.Context(), "own") },
 			func() error {
 				return newPerCall(t, store).For(claim(second, "user", 1), claim(minute, "tenant", 1)).Wait(t.Context())
@@ -227,7 +227,7 @@ func TestWaitForSeveral(t *testing.T) {
 		} {
 			for i, want := range []time.Duration{0, time.Second, time.Second, 58 * time.Second, time.Second} {
 				took := timed(func() {
-					if err := ask(); err != nil {
+					if err := decide(); err != nil {
 						t.Fatal(err)
 					}
 				})

@@ -190,8 +190,8 @@ func (c *config) roundTime() time.Duration {
 	return 400 * time.Millisecond
 }
 
-// fitting returns the libraries that can hold n keys in the memory of a usual machine.
-func (c *config) fitting(n int) []library {
+// librariesFor returns the libraries that can hold n keys in the memory of a usual machine.
+func (c *config) librariesFor(n int) []library {
 	return rowsWhere(c.libraries, func(l *library) bool { return !l.heavy || n < bigKeys/2 })
 }
 

@@ -57,7 +57,7 @@ func (r *run) envoyTables() ([]*table, error) {
 			return nil, err
 		}
 	}
-	t.note("Medians of %d rounds of %v, the services in turn, each a process of its own, all with the same client on the same machine; "+
+	t.note("Medians of %d rounds of %v, the services in turn, each in a separate process, all with the same client on the same machine; "+
 		"ratios are medians of those within a round. CPU is that of the service, without its Redis, in steps of 10 ms. "+
 		"The original is %s@%s; the others are compared with its faster row.", r.envoyRounds(), r.envoyTime(), envoyPeer, envoyPeerVersion)
 	t.note("Goals: %g times as many requests in memory, %g times in Redis, and a lower p99. A single caller has none: it mostly waits for processes "+
@@ -135,7 +135,7 @@ func (r *run) compareEnvoy(ctx context.Context, t *table, servers []*envoyServer
 		if i == 5 {
 			break
 		}
-		r.say("envoy: %s", d)
+		r.logf("envoy: %s", d)
 	}
 	if len(differences) > 0 {
 		r.fail("envoy: %d of %d responses differ from those of the first row", len(differences), compared)
@@ -151,10 +151,10 @@ type envoySample struct{ perSecond, p50, p99, cpu float64 }
 func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 	samples := make([][]envoySample, len(servers))
 	for round := range r.envoyRounds() + 1 {
-		r.say("envoy: %d callers: round %d of %d", callers, round, r.envoyRounds())
+		r.logf("envoy: %d callers: round %d of %d", callers, round, r.envoyRounds())
 		for i := range servers {
 			which := (i + round) % len(servers) // so that none is always first
-			s, err := r.askEnvoy(servers[which], callers)
+			s, err := r.loadEnvoy(servers[which], callers)
 			if err != nil {
 				return fmt.Errorf("%s: %w", servers[which].name, err)
 			}
@@ -179,14 +179,14 @@ func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 		}
 	}
 	for i, s := range servers {
-		times, later, verdict := "-", "-", ""
+		times, later, result := "-", "-", ""
 		if original >= 0 {
 			faster, p99s := median(ratios(of(i, rate), of(original, rate))), median(ratios(of(i, p99), of(original, p99)))
 			times, later = fmt.Sprintf("%.2fx", faster), fmt.Sprintf("%.2fx", p99s)
 			if goal := map[string]float64{envoyRedis: envoyGoalRedis, envoyMemory: envoyGoalMemory}[s.name]; goal > 0 && callers > 1 {
-				verdict = fmt.Sprintf("%gx: met", goal)
+				result = fmt.Sprintf("%gx: met", goal)
 				if faster < goal || p99s >= 1 {
-					verdict = fmt.Sprintf("%gx: missed", goal)
+					result = fmt.Sprintf("%gx: missed", goal)
 				}
 			}
 		}
@@ -194,12 +194,12 @@ func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 		spread := (quantile(rates, 0.75) - quantile(rates, 0.25)) / 2 / median(rates)
 		t.add(s.name, fmt.Sprint(callers), fmt.Sprintf("%.0f", median(rates)), fmt.Sprintf("±%.0f%%", 100*spread),
 			fmt.Sprintf("%.0f", median(of(i, p50))), fmt.Sprintf("%.0f", median(of(i, p99))), fmt.Sprintf("%.1f", median(of(i, cpu))),
-			times, later, verdict)
+			times, later, result)
 	}
 	return nil
 }
 
-// ratios divides the figures of two rows, round by round.
+// ratios returns the quotients of the figures of two rows, one per round.
 func ratios(these, those []float64) (quotients []float64) {
 	for i := range these {
 		quotients = append(quotients, these[i]/those[i])
@@ -207,8 +207,8 @@ func ratios(these, those []float64) (quotients []float64) {
 	return quotients
 }
 
-// askEnvoy loads one service for one round, with one open request per caller.
-func (r *run) askEnvoy(s *envoyServer, callers int) (envoySample, error) {
+// loadEnvoy loads one service for one round, with one open request per caller.
+func (r *run) loadEnvoy(s *envoyServer, callers int) (envoySample, error) {
 	if s.load == nil { // not earlier: a connection that is idle for long is closed
 		var err error
 		if s.load, err = dialEnvoy(s.addr, cmp.Or(s.keys, envoyKeys)); err != nil {

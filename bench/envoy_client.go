@@ -117,8 +117,8 @@ func (c *envoyClient) prepare(addr string, keys int) error {
 	return nil
 }
 
-// ask opens a stream with the next request.
-func (c *envoyClient) ask() error {
+// sendNext opens a stream with the next request.
+func (c *envoyClient) sendNext() error {
 	c.opened++
 	stream := 2*c.opened - 1 // client streams have odd numbers
 	request := c.requests[0]
@@ -138,7 +138,7 @@ func (c *envoyClient) run(callers int, length time.Duration) (took histogram, er
 		return took, err
 	}
 	for range callers {
-		if err := c.ask(); err != nil {
+		if err := c.sendNext(); err != nil {
 			return took, err
 		}
 	}
@@ -159,7 +159,7 @@ func (c *envoyClient) run(callers int, length time.Duration) (took histogram, er
 		took.add(now.Sub(c.open[ended]))
 		delete(c.open, ended)
 		if now.Before(end) {
-			if err := c.ask(); err != nil {
+			if err := c.sendNext(); err != nil {
 				return took, err
 			}
 		}

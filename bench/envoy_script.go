@@ -90,7 +90,7 @@ func envoyText(response *rls.RateLimitResponse) string {
 	return text
 }
 
-// playScript sends all servers the same requests, one after the other. It returns how many responses were compared, and the
+// playScript sends all servers the same requests in turn. It returns how many responses were compared, and the
 // differences. A play during which a second ended is useless for limits per second, so there are many short plays.
 func (r *run) playScript(ctx context.Context, servers []*envoyServer, plays int) (compared int, differences []string, err error) {
 	for play := 0; play < plays; {
@@ -109,7 +109,7 @@ func (r *run) playScript(ctx context.Context, servers []*envoyServer, plays int)
 			}
 		}
 		if time.Now().Unix() != began {
-			r.say("envoy: the second ended during a play; it is played again")
+			r.logf("envoy: the second ended during a play; it is played again")
 			if ctx.Err() != nil {
 				return compared, differences, ctx.Err()
 			}

@@ -86,7 +86,7 @@ func (r *run) peerProgram(folder string) (string, error) {
 	if r.quick {
 		return "", fmt.Errorf("-quick does not build it, and %s is not set", envoyPeerEnv)
 	}
-	r.say("envoy: building the original")
+	r.logf("envoy: building the original")
 	build := exec.Command("go", "install", envoyPeer+"@"+envoyPeerVersion)
 	build.Dir = folder // outside of this module, so that its versions do not apply
 	build.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=-buildvcs=false", "GOWORK=off")
@@ -96,7 +96,7 @@ func (r *run) peerProgram(folder string) (string, error) {
 	return filepath.Join(folder, "service_cmd"), nil
 }
 
-// startPeer starts the original with the rules in folder, as its documentation says, with additional settings.
+// startPeer starts the original with the rules in folder and additional settings, as its documentation describes.
 func startPeer(name, program, folder, redisURL string, settings ...string) (*envoyServer, error) {
 	var ports [3]string
 	for i := range ports {

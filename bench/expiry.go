@@ -19,8 +19,8 @@ type expiryPlan struct {
 
 const (
 	knownKeys = 1024
-	// unending is a window in which nothing expires during the run.
-	unending = 24 * time.Hour
+	// endlessWindow is a window in which nothing expires during the run.
+	endlessWindow = 24 * time.Hour
 )
 
 func (r *run) newExpiryPlan() *expiryPlan {
@@ -36,19 +36,19 @@ func (r *run) newExpiryPlan() *expiryPlan {
 	return p
 }
 
-// expiryTables measures what a caller sees while keys expire, and what it sees when none do.
+// expiryTables measures how long callers wait while keys expire, and how long they wait when no keys expire.
 func (r *run) expiryTables() ([]*table, error) {
 	p := r.newExpiryPlan()
 	libraries := rowsWhere(r.libraries, func(l *library) bool { return l.expires })
-	libraries = append(libraries, library{name: "(no limiter)", open: func(spec) (limiter, error) { return nothing{}, nil }})
+	libraries = append(libraries, library{name: "(no limiter)", open: func(spec) (limiter, error) { return noLimiter{}, nil }})
 	calm, busy := make([]latencies, len(libraries)), make([]latencies, len(libraries))
 	for round := range p.rounds {
 		for i := range libraries {
-			r.say("expiry: round %d of %d: %s", round+1, p.rounds, libraries[i].name)
+			r.logf("expiry: round %d of %d: %s", round+1, p.rounds, libraries[i].name)
 			for _, side := range []struct {
 				window time.Duration
 				into   *latencies
-			}{{unending, &calm[i]}, {p.window, &busy[i]}} {
+			}{{endlessWindow, &calm[i]}, {p.window, &busy[i]}} {
 				h, heap, err := p.latency(&libraries[i], side.window)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", libraries[i].name, err)
@@ -62,7 +62,7 @@ func (r *run) expiryTables() ([]*table, error) {
 
 func (p *expiryPlan) table(libraries []library, calm, busy []latencies) *table {
 	t := &table{
-		title:   fmt.Sprintf("Expiry: what a caller waits while %s keys expire, in µs", count(p.filled.n)),
+		title:   fmt.Sprintf("Expiry: how long a caller waits while %s keys expire, in µs", count(p.filled.n)),
 		columns: []string{"library", "keys", "p50", "p99", "p99.99", "max", "over 1 ms", "MB after"},
 		names:   2,
 	}
@@ -72,9 +72,9 @@ func (p *expiryPlan) table(libraries []library, calm, busy []latencies) *table {
 		t.add(append([]string{"", "difference"}, busy[i].cells(&calm[i])...)...)
 	}
 	t.note("A steady load, half of it new keys, for %v. Window %v, or %v where none expire; sweepers run every half window.",
-		3*p.window, p.window, unending)
-	t.note("Of %d rounds, p50 and p99 are the median and the rest is the least: a sweep comes in every round, the noise of the "+
-		"machine does not. The rows without a limiter show what is left of that noise.", p.rounds)
+		3*p.window, p.window, endlessWindow)
+	t.note("p50 and p99 are medians of %d rounds, and the other figures are minimums: every round has a sweep, but not every round has noise of the "+
+		"machine. The rows without a limiter show how much of that noise remains.", p.rounds)
 	return t
 }
 
@@ -142,7 +142,7 @@ func (l *latencies) value(i int) float64 {
 	return slices.Min(l[i])
 }
 
-// cells formats the figures, minus those of another if it is not nil.
+// cells formats the figures, minus those of less if it is not nil.
 func (l *latencies) cells(less *latencies) []string {
 	formats := []string{"%.2f", "%.2f", "%.1f", "%.0f", "%.0f", "%.0f"}
 	cells := make([]string, len(l))

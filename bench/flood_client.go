@@ -29,15 +29,15 @@ func dialResp(address string) (*respConn, error) {
 	return &respConn{conn: conn, reader: bufio.NewReaderSize(conn, 1<<16)}, nil
 }
 
-// The commands that take units: all or none, and as many as are left.
+// The commands that take units: all of them or none, and as many as are left.
 const (
 	takeAll  = "SG.ALLOW"
 	takeUpTo = "SG.ALLOWUPTO"
 )
 
-// ask sends a command to a policy for each of n keys with consecutive numbers from first on, and passes on how many units each was
-// granted, in that order.
-func (c *respConn) ask(command, policy string, first, n int, cost int64, answer func(number int, granted int64)) error {
+// take sends a command to a policy for each of n keys with consecutive numbers from first on, and calls each with how many units each
+// key was granted, in that order.
+func (c *respConn) take(command, policy string, first, n int, cost int64, each func(number int, granted int64)) error {
 	head := fmt.Sprintf("*4\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n", len(command), command, len(policy), policy, keyBytes)
 	price := strconv.FormatInt(cost, 10)
 	tail := fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(price), price)
@@ -57,7 +57,7 @@ func (c *respConn) ask(command, policy string, first, n int, cost int64, answer 
 			if err != nil {
 				return err
 			}
-			answer(first+i, granted)
+			each(first+i, granted)
 		}
 		first, n = first+some, n-some
 	}
@@ -102,13 +102,13 @@ func (crew respCrew) close() {
 	}
 }
 
-// ask is like respConn.ask, over all connections concurrently; replies arrive in any order.
-func (crew respCrew) ask(command, policy string, first, n int, cost int64, answer func(number int, granted int64)) error {
+// take is like respConn.take, over all connections concurrently; replies arrive in any order.
+func (crew respCrew) take(command, policy string, first, n int, cost int64, each func(number int, granted int64)) error {
 	errs := make([]error, len(crew))
 	var done sync.WaitGroup
 	for i, c := range crew {
 		from, to := first+i*n/len(crew), first+(i+1)*n/len(crew)
-		done.Go(func() { errs[i] = c.ask(command, policy, from, to-from, cost, answer) })
+		done.Go(func() { errs[i] = c.take(command, policy, from, to-from, cost, each) })
 	}
 	done.Wait()
 	for _, err := range errs {
@@ -122,8 +122,8 @@ func (crew respCrew) ask(command, policy string, first, n int, cost int64, answe
 // jsonBatch is the number of keys in one request.
 const jsonBatch = 500
 
-// askJSON sends requests for n keys by JSON, many keys per request, and passes on the decisions in order.
-func askJSON(address, policy string, first, n int, cost int64, answer func(number int, allowed bool)) error {
+// takeJSON sends requests for n keys as JSON, many keys per request, and calls each with the decisions in order.
+func takeJSON(address, policy string, first, n int, cost int64, each func(number int, allowed bool)) error {
 	for n > 0 {
 		some := min(n, jsonBatch)
 		var body strings.Builder
@@ -132,7 +132,7 @@ func askJSON(address, policy string, first, n int, cost int64, answer func(numbe
 			writeKey(key[:], first+i)
 			fmt.Fprintf(&body, `,{"policy":%q,"key":%q,"cost":%d}`, policy, key[:], cost)
 		}
-		results, err := postAsks(address, `{"requests":[`+body.String()[1:]+`]}`)
+		results, err := postRequests(address, `{"requests":[`+body.String()[1:]+`]}`)
 		if err != nil {
 			return err
 		}
@@ -141,22 +141,22 @@ func askJSON(address, policy string, first, n int, cost int64, answer func(numbe
 		}
 		for i, result := range results {
 			if result.Status != http.StatusOK && result.Status != http.StatusTooManyRequests {
-				return fmt.Errorf("/v1/allow: status %d in the answer", result.Status)
+				return fmt.Errorf("/v1/allow: status %d in the response", result.Status)
 			}
-			answer(first+i, result.Allowed)
+			each(first+i, result.Allowed)
 		}
 		first, n = first+some, n-some
 	}
 	return nil
 }
 
-// askResult is the service's result for one key.
-type askResult struct {
+// allowResult is the service's result for one key.
+type allowResult struct {
 	Status  int
 	Allowed bool
 }
 
-func postAsks(address, body string) ([]askResult, error) {
+func postRequests(address, body string) ([]allowResult, error) {
 	response, err := http.Post("http://"+address+"/v1/allow", "application/json", strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -166,9 +166,9 @@ func postAsks(address, body string) ([]askResult, error) {
 		text, _ := io.ReadAll(response.Body)
 		return nil, fmt.Errorf("/v1/allow: %s: %s", response.Status, text)
 	}
-	var answer struct{ Results []askResult }
-	err = json.NewDecoder(response.Body).Decode(&answer)
-	return answer.Results, err
+	var reply struct{ Results []allowResult }
+	err = json.NewDecoder(response.Body).Decode(&reply)
+	return reply.Results, err
 }
 
 // check calls forward-auth for a client's request, as a proxy does before it forwards the request.

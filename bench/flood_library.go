@@ -45,27 +45,27 @@ func (r *run) floodTables() ([]*table, error) {
 	t := &table{
 		title: fmt.Sprintf("Flood: %s new keys against a store for %s, quota %d", count(floodFactor*bound), count(bound), floodQuota),
 		columns: []string{"library", "MB at half", "MB at end", "memory bounded", "denied keys still denied", "most admitted to a key",
-			"new keys refused", "verdict"},
+			"new keys refused", "result"},
 	}
 	flood := newKeys(bound, floodFactor*bound)
-	for _, l := range rowsWhere(r.fitting(floodFactor*bound), func(l *library) bool { return !l.aside }) {
-		r.say("flood: %s", l.name)
+	for _, l := range rowsWhere(r.librariesFor(floodFactor*bound), func(l *library) bool { return !l.aside }) {
+		r.logf("flood: %s", l.name)
 		f, err := r.flood(&l, bound, flood)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
-		verdict := "PASS"
+		result := "PASS"
 		if !f.holds() {
-			verdict = "FAIL"
+			result = "FAIL"
 			if l.family == own {
 				r.fail("flood: %s: bounded %v, %d of %d still denied, at most %d of %d admitted",
 					l.name, f.bounded(), f.stillDenied, f.victims, f.most, floodQuota)
 			}
 		}
 		t.add(l.name, megabytes(f.half.heap), megabytes(f.end.heap), yesNo(f.bounded()), fmt.Sprintf("%d of %d", f.stillDenied, f.victims),
-			fmt.Sprint(f.most), fmt.Sprint(f.refusedEarly), verdict)
+			fmt.Sprint(f.most), fmt.Sprint(f.refusedEarly), result)
 	}
-	t.note("One request in five comes from a key that was there before, and one new key in a hundred asks %d times in a row. Only "+
+	t.note("One request in five has a key that was used before, and one new key in a hundred sends %d requests in a row. Only "+
 		"Slidegate and throttled's LRU have a bound to set.", floodQuota+2)
 	return []*table{t}, nil
 }
@@ -88,7 +88,7 @@ func (r *run) flood(l *library, bound int, flood keys) (*floodResult, error) {
 	if l.family == own {
 		f.bytes = bytes
 	}
-	ask := func(i int) bool {
+	send := func(i int) bool {
 		passed := opened.Allow(flood.at(i))
 		if passed && admitted[i] < 255 {
 			admitted[i]++
@@ -100,14 +100,14 @@ func (r *run) flood(l *library, bound int, flood keys) (*floodResult, error) {
 		if i == flood.n/2 {
 			f.half = measureMemory().less(before)
 		}
-		if !ask(i) {
+		if !send(i) {
 			f.refusedEarly++
 		}
 		if random.IntN(4) == 0 {
-			ask(random.IntN(i + 1))
+			send(random.IntN(i + 1))
 		}
 		for again := floodQuota + 1; i%100 == 0 && again > 0; again-- {
-			ask(i)
+			send(i)
 		}
 	}
 	f.end = measureMemory().less(before) // admitted was allocated before

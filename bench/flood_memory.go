@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// floodMemoryTables floods stores of several sizes in this process, by a clock of its own, and measures first-time clients on the
-// way.
+// floodMemoryTables floods stores of several sizes in this process, on a simulated clock, and measures first-time clients during the
+// flood.
 func (r *run) floodMemoryTables() ([]*table, error) {
 	if !r.measuresOwn() {
 		return nil, nil
@@ -32,7 +32,7 @@ func (r *run) floodMemoryTables() ([]*table, error) {
 	t.columns = append(t.columns, "heap MB")
 	for _, c := range floodCases()[:4] {
 		for _, megabytes := range sizes {
-			r.say("flood in memory: %s, %d units each, %d MB", c.limit, c.cost, megabytes)
+			r.logf("flood in memory: %s, %d units each, %d MB", c.limit, c.cost, megabytes)
 			if err := r.floodMemory(t, &c, megabytes, steps); err != nil {
 				return nil, err
 			}
@@ -42,7 +42,7 @@ func (r *run) floodMemoryTables() ([]*table, error) {
 	return []*table{t}, nil
 }
 
-// floodStore opens a store that is bounded to the given number of megabytes, with its own clock.
+// floodStore opens a store with the given clock that is bounded to the given number of megabytes.
 func floodStore(megabytes int, now func() rule.Micros) (*memstore.Store, error) {
 	return memstore.New(memstore.Options{MaxBytes: int64(megabytes) << 20, Now: now})
 }
@@ -73,7 +73,7 @@ func (r *run) floodMemory(t *table, c *floodCase, mb int, steps []int) error {
 				return err
 			}
 		}
-		refused, part, err := peekStrangers(limiter, c.quota)
+		refused, part, err := peekNewClients(limiter, c.quota)
 		if err != nil {
 			return err
 		}
@@ -84,8 +84,8 @@ func (r *run) floodMemory(t *table, c *floodCase, mb int, steps []int) error {
 	return nil
 }
 
-// peekStrangers peeks at new clients, and returns the share that is refused, and the share that does not get its whole quota.
-func peekStrangers(l *slidegate.Limiter, quota int64) (refused, less float64, err error) {
+// peekNewClients peeks at new clients, and returns the share that is refused, and the share that does not get its whole quota.
+func peekNewClients(l *slidegate.Limiter, quota int64) (refused, less float64, err error) {
 	const some = 20_000
 	var key [keyBytes]byte
 	for i := range some {

@@ -17,12 +17,12 @@ import (
 
 // floodCase is a flood of one policy: a number of keys, each with a number of units per request.
 type floodCase struct {
-	limit  string
-	quota  int64
-	window time.Duration
-	cost   int64
-	least  float64 // the share of first-time clients that must be admitted
-	whole  float64 // the share of them that must get their whole quota
+	limit    string
+	quota    int64
+	window   time.Duration
+	cost     int64
+	minShare float64 // the share of first-time clients that must be admitted
+	whole    float64 // the share of them that must get their whole quota
 }
 
 // fades reports whether units begin to return at the next multiple of the window, as in a weighted window.
@@ -46,7 +46,7 @@ const (
 	refusedKeys = 2_000_000_000 // keys that used up their quota before or during the flood
 )
 
-// floodSizes is how large the floods are.
+// floodSizes holds the sizes of the floods.
 type floodSizes struct {
 	other, same int // keys of a flood of another policy, and of the policy itself
 	clients     int // first-time clients after it
@@ -81,7 +81,7 @@ func (r *run) floodServiceTables() ([]*table, error) {
 			return nil, fmt.Errorf("flood of %s: %w", c.limit, err)
 		}
 	}
-	same.note("The flood comes over RESP, pipelined; first-time clients over JSON. A first-time client asks once, and then until its quota is used. " +
+	same.note("The flood comes over RESP, pipelined; first-time clients over JSON. A first-time client sends one request, and then takes the rest of its quota. " +
 		"Still refused: keys that had used up their quota before the flood or during it, and whose window has not passed, nor begun to fade. Over quota: " +
 		"keys of the end of the flood that were admitted more than their quota, of a sample. Resident is what the service holds of the machine's memory after the flood, " +
 		"and the most that it held.")
@@ -91,7 +91,7 @@ func (r *run) floodServiceTables() ([]*table, error) {
 // addRow adds a row, and prints it as progress, since floods take long and the table is printed at the end.
 func (r *run) addRow(t *table, cells ...string) {
 	t.add(cells...)
-	r.say("%s", strings.Join(cells, " | "))
+	r.logf("%s", strings.Join(cells, " | "))
 }
 
 // startFlooded starts the service with policies, by default in memory with its default bounds.
@@ -112,7 +112,7 @@ func (r *run) floodOthers() (*table, error) {
 	sizes := r.floodSizes()
 	t := &table{
 		title:   fmt.Sprintf("Flood of the service: %s keys of api, 1000/1m, and then %s first-time clients of other policies", count(sizes.other), count(sizes.clients)),
-		columns: []string{"policy", "asked by", "first-time clients", "refused", "goal"}, names: 2,
+		columns: []string{"policy", "over", "first-time clients", "refused", "goal"}, names: 2,
 	}
 	service, err := r.startFlooded(`api: {key: "{header:X-Api-Key}", limits: [1000/1m]}`, "login: {limits: [5/10m]}", `mail: {key: "{key}", limits: [3/1d]}`,
 		`search: {key: "{key}", limits: [1000/1m]}`)
@@ -121,10 +121,10 @@ func (r *run) floodOthers() (*table, error) {
 	}
 	defer service.stop()
 	// The policy mail has clients before the flood, as a policy in use does; an unused table is another case.
-	if err := askJSON(service.http, "mail", 0, 100, 1, func(int, bool) {}); err != nil {
+	if err := takeJSON(service.http, "mail", 0, 100, 1, func(int, bool) {}); err != nil {
 		return nil, err
 	}
-	r.say("flood of another policy: %s keys", count(sizes.other))
+	r.logf("flood of another policy: %s keys", count(sizes.other))
 	if _, err := floodPolicy(service, "api", sizes.other, 1, nil); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (r *run) floodOthers() (*table, error) {
 	r.addRow(t, "login, 5/10m", "/v1/check", count(sizes.clients), fmt.Sprint(refused), met(refused == 0, "0"))
 	for _, policy := range []string{"mail", "search"} {
 		refused := 0
-		err := askJSON(service.http, policy, firstTimers, sizes.clients, 1, func(_ int, allowed bool) {
+		err := takeJSON(service.http, policy, firstTimers, sizes.clients, 1, func(_ int, allowed bool) {
 			if !allowed {
 				refused++
 			}
@@ -180,7 +180,7 @@ func checkClients(address, policy string, n int) (refused int, err error) {
 	return int(total.Load()), nil
 }
 
-// floodPolicy sends the keys from 0 to n, and returns which were admitted. After each tenth it calls between, if there is one.
+// floodPolicy sends the keys from 0 to n, and returns which were admitted. After each tenth it calls between if it is not nil.
 func floodPolicy(service *program, policy string, n int, cost int64, between func(crew respCrew, tenth int) error) (admitted []uint8, err error) {
 	crew, err := dialCrew(service.resp, floodConns)
 	if err != nil {
@@ -195,7 +195,7 @@ func floodPolicy(service *program, policy string, n int, cost int64, between fun
 			}
 		}
 		from, to := tenth*n/10, (tenth+1)*n/10
-		err := crew.ask(takeAll, policy, from, to-from, cost, func(number int, granted int64) {
+		err := crew.take(takeAll, policy, from, to-from, cost, func(number int, granted int64) {
 			if granted > 0 {
 				admitted[number] = 1
 			}
@@ -215,8 +215,8 @@ func (r *run) floodSame(t *table, c *floodCase) error {
 		return err
 	}
 	defer service.stop()
-	r.say("flood of %s, %d units each: %s keys", c.limit, c.cost, count(sizes.same))
-	before := &refusedBefore{each: sizes.refused}
+	r.logf("flood of %s, %d units each: %s keys", c.limit, c.cost, count(sizes.same))
+	before := &exhaustedKeys{each: sizes.refused}
 	start := time.Now()
 	admitted, err := floodPolicy(service, "flooded", sizes.same, c.cost, func(crew respCrew, tenth int) error { return before.useUp(crew[0], c, tenth) })
 	if err != nil {
@@ -224,15 +224,15 @@ func (r *run) floodSame(t *table, c *floodCase) error {
 	}
 	took := time.Since(start)
 	resident, most := memoryOf(service.pid())
-	passed, whole, err := askFirstTimers(service, c, sizes.clients)
+	passed, whole, err := takeFirstTimers(service, c, sizes.clients)
 	if err != nil {
 		return err
 	}
-	still, of, err := before.ask(service, c)
+	still, of, err := before.countRefused(service, c)
 	if err != nil {
 		return err
 	}
-	over, err := askAgain(service, c, admitted, before.when[9])
+	over, err := takeAgain(service, c, admitted, before.when[9])
 	if err != nil {
 		return err
 	}
@@ -244,13 +244,13 @@ func (r *run) floodSame(t *table, c *floodCase) error {
 	if c.whole > 0 {
 		wholeGoal = met(wholeShare >= c.whole, percent(c.whole))
 	}
-	r.addRow(t, c.limit, fmt.Sprint(c.cost), fmt.Sprintf("%.0f", took.Seconds()), percent(part(admitted)), percent(share), met(share >= c.least, percent(c.least)),
+	r.addRow(t, c.limit, fmt.Sprint(c.cost), fmt.Sprintf("%.0f", took.Seconds()), percent(shareSet(admitted)), percent(share), met(share >= c.minShare, percent(c.minShare)),
 		percent(wholeShare), wholeGoal, fmt.Sprintf("%d of %d", still, of), fmt.Sprint(over), megabytes(resident), megabytes(most))
 	return nil
 }
 
-// part returns the share of the flags that is set.
-func part(flags []uint8) float64 {
+// shareSet returns the share of the flags that is set.
+func shareSet(flags []uint8) float64 {
 	sum := 0
 	for _, flag := range flags {
 		sum += int(flag)
@@ -258,10 +258,10 @@ func part(flags []uint8) float64 {
 	return float64(sum) / float64(max(len(flags), 1))
 }
 
-// askFirstTimers sends requests of new clients, first one and then the rest of their quota, and returns how many were admitted and
-// how many got their whole quota.
-func askFirstTimers(service *program, c *floodCase, n int) (passed, whole int, err error) {
-	err = askJSON(service.http, "flooded", firstTimers, n, 1, func(_ int, allowed bool) {
+// takeFirstTimers sends one request for each of n new clients, and then takes the rest of their quota. It returns how many clients
+// were admitted, and how many got their whole quota.
+func takeFirstTimers(service *program, c *floodCase, n int) (passed, whole int, err error) {
+	err = takeJSON(service.http, "flooded", firstTimers, n, 1, func(_ int, allowed bool) {
 		if allowed {
 			passed++
 		}
@@ -269,7 +269,7 @@ func askFirstTimers(service *program, c *floodCase, n int) (passed, whole int, e
 	if err != nil {
 		return 0, 0, err
 	}
-	err = askJSON(service.http, "flooded", firstTimers, n, c.quota-1, func(_ int, allowed bool) {
+	err = takeJSON(service.http, "flooded", firstTimers, n, c.quota-1, func(_ int, allowed bool) {
 		if allowed {
 			whole++
 		}
@@ -277,36 +277,36 @@ func askFirstTimers(service *program, c *floodCase, n int) (passed, whole int, e
 	return passed, whole, err
 }
 
-// margin is how much too early or too late a window may be by the clock of this program.
+// margin is how far the clock of this program may differ from the service's at the end of a window.
 const margin = time.Second
 
-// refusedBefore are keys that used up their quota before the flood and during it, some before each tenth of it, so that they are
+// exhaustedKeys are keys that used up their quota before the flood and during it, some before each tenth of it, so that they are
 // refused for a window.
-type refusedBefore struct {
+type exhaustedKeys struct {
 	each int
-	when [10]time.Time // they began to
+	when [10]time.Time // when they began to
 	full [10]map[int]bool
 }
 
-// useUp makes keys take as much as they get, and records which got their whole quota. Other keys may be admitted again earlier,
+// useUp takes all that the keys are granted, and records which of them got their whole quota. Other keys may be admitted again earlier,
 // since a new key begins with a state that is older than the key.
-func (b *refusedBefore) useUp(c *respConn, of *floodCase, tenth int) error {
+func (b *exhaustedKeys) useUp(c *respConn, of *floodCase, tenth int) error {
 	b.when[tenth], b.full[tenth] = time.Now(), map[int]bool{}
-	return c.ask(takeUpTo, "flooded", refusedKeys+tenth*b.each, b.each, of.quota, func(number int, granted int64) {
+	return c.take(takeUpTo, "flooded", refusedKeys+tenth*b.each, b.each, of.quota, func(number int, granted int64) {
 		if granted == of.quota {
 			b.full[tenth][number] = true
 		}
 	})
 }
 
-// ask returns how many keys are still refused, of those whose window has not passed.
-func (b *refusedBefore) ask(service *program, c *floodCase) (still, of int, err error) {
+// countRefused returns how many keys are still refused, of those whose window has not passed.
+func (b *exhaustedKeys) countRefused(service *program, c *floodCase) (still, of int, err error) {
 	for tenth, at := range b.when {
 		if time.Since(at) > c.window-margin || c.fades() && at.Truncate(c.window) != time.Now().Add(margin).Truncate(c.window) {
 			continue
 		}
 		of += len(b.full[tenth])
-		err := askJSON(service.http, "flooded", refusedKeys+tenth*b.each, b.each, 1, func(number int, allowed bool) {
+		err := takeJSON(service.http, "flooded", refusedKeys+tenth*b.each, b.each, 1, func(number int, allowed bool) {
 			if b.full[tenth][number] && !allowed {
 				still++
 			}
@@ -318,17 +318,17 @@ func (b *refusedBefore) ask(service *program, c *floodCase) (still, of int, err 
 	return still, of, nil
 }
 
-// askAgain makes the last keys of the flood take as much as they still get, and returns how many got more than their quota in all.
+// takeAgain takes all that the last keys of the flood are still granted, and returns how many got more than their quota in all.
 // If their window has passed, as on a slow machine, this shows nothing.
-func askAgain(service *program, c *floodCase, admitted []uint8, since time.Time) (over int, err error) {
+func takeAgain(service *program, c *floodCase, admitted []uint8, since time.Time) (over int, err error) {
 	n := min(2000, len(admitted)/10)
 	first := len(admitted) - n
-	asked, err := dialResp(service.resp)
+	client, err := dialResp(service.resp)
 	if err != nil {
 		return 0, err
 	}
-	defer asked.conn.Close()
-	err = asked.ask(takeUpTo, "flooded", first, n, c.quota, func(number int, granted int64) {
+	defer client.conn.Close()
+	err = client.take(takeUpTo, "flooded", first, n, c.quota, func(number int, granted int64) {
 		if granted+c.cost*int64(admitted[number]) > c.quota {
 			over++
 		}

@@ -36,7 +36,7 @@ func (r *run) floorTable() *table {
 	})))
 	list := newKeys(0, 1<<12).uniform(1<<16, 1)
 	t.add("this harness, around a limiter that does nothing", nanos(perOp(ops, func() {
-		sink += uint64(drive(nothing{}, list, 0, ops))
+		sink += uint64(drive(noLimiter{}, list, 0, ops))
 	})))
 	t.note("A decision about a hot key reads the clock once and swaps one word; with many keys it also waits for memory once.")
 	return t

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// histogram counts durations in buckets that grow with them: 64 to each doubling, so what it says is at most 1.6 % too
+// histogram counts durations in buckets that grow with them: 64 to each doubling, so its quantiles are at most 1.6 % too
 // high. The zero value is empty. It is not safe for concurrent use.
 type histogram struct {
 	buckets [(64 - subBits + 1) << subBits]uint64

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// middleware is a row of the HTTP tables: a library's own middleware in front of a handler that does next to nothing, by the
-// address of the peer.
+// middleware is a row of the HTTP tables: a library's own middleware, which limits by the address of the peer, in front of a handler
+// that does next to nothing.
 type middleware struct {
 	name, family string
 	headers      string // the headers of a response to an admitted request
-	open         func(spec) (opened, error)
+	open         func(spec) (openMiddleware, error)
 	mostAllocs   int // the goal; see goals
 }
 
-// opened is a middleware with its resources.
-type opened struct {
+// openMiddleware is a middleware with its resources.
+type openMiddleware struct {
 	wrap  func(http.Handler) http.Handler
 	close func() // may be nil
 }
@@ -29,8 +29,8 @@ const (
 	anyAllocs   = math.MaxInt // no goal
 )
 
-// bare is the row without a middleware, which is subtracted from the others.
-const bare = "(handler alone)"
+// rowHandlerAlone is the row without a middleware, which is subtracted from the others.
+const rowHandlerAlone = "(handler alone)"
 
 func middlewares() []middleware {
 	return slices.Concat(slidegateMiddlewares(), []middleware{
@@ -38,39 +38,39 @@ func middlewares() []middleware {
 		{name: "go-limiter", family: "go-limiter", headers: "3 X-RateLimit", open: openGoLimiterMiddleware},
 		{name: "ulule/limiter", family: "ulule", headers: "3 X-RateLimit", open: openUluleMiddleware},
 		{name: "tollbooth", family: "tollbooth", headers: "3 RateLimit, 3 X-Rate-Limit", open: openTollboothMiddleware},
-		{name: bare, headers: "none", open: func(spec) (opened, error) {
-			return opened{wrap: func(h http.Handler) http.Handler { return h }}, nil
+		{name: rowHandlerAlone, headers: "none", open: func(spec) (openMiddleware, error) {
+			return openMiddleware{wrap: func(h http.Handler) http.Handler { return h }}, nil
 		}},
 	})
 }
 
-// library makes the row a library that the harness can time.
+// library returns the row as a library that the harness can time.
 func (m *middleware) library() library {
 	return library{name: m.name, family: m.family, open: func(s spec) (limiter, error) {
 		o, err := m.open(s)
 		if err != nil {
 			return nil, err
 		}
-		return newServed(o), nil
+		return newServedHandler(o), nil
 	}}
 }
 
-// served is a handler behind a middleware, called repeatedly with the same request. It is not safe for concurrent use: it is timed
+// servedHandler is a handler behind a middleware, called repeatedly with the same request. It is not safe for concurrent use: it is timed
 // on one processor.
-type served struct {
-	opened
-	handler http.Handler
-	request *http.Request
-	answer  answer
+type servedHandler struct {
+	openMiddleware
+	handler  http.Handler
+	request  *http.Request
+	recorder recorder
 }
 
-func newServed(o opened) *served {
+func newServedHandler(o openMiddleware) *servedHandler {
 	request, err := http.NewRequest(http.MethodGet, "http://example.com/", nil)
 	if err != nil {
 		panic(err) // the arguments are constant
 	}
 	request.RemoteAddr = "203.0.113.77:49152"
-	return &served{opened: o, handler: o.wrap(http.HandlerFunc(greet)), request: request, answer: answer{header: http.Header{}}}
+	return &servedHandler{openMiddleware: o, handler: o.wrap(http.HandlerFunc(greet)), request: request, recorder: recorder{header: http.Header{}}}
 }
 
 var greeting = []byte("hello\n")
@@ -79,41 +79,41 @@ var greeting = []byte("hello\n")
 func greet(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(greeting) }
 
 // Allow serves one request, whose client is always the same.
-func (s *served) Allow(string) bool {
-	clear(s.answer.header)
-	s.answer.status = 0
-	s.handler.ServeHTTP(&s.answer, s.request)
-	switch s.answer.status {
+func (s *servedHandler) Allow(string) bool {
+	clear(s.recorder.header)
+	s.recorder.status = 0
+	s.handler.ServeHTTP(&s.recorder, s.request)
+	switch s.recorder.status {
 	case http.StatusOK:
 		return true
 	case http.StatusTooManyRequests:
 		return false
 	}
-	panic(fmt.Sprintf("status %d", s.answer.status)) // no store in memory has a reason to fail
+	panic(fmt.Sprintf("status %d", s.recorder.status)) // no store in memory has a reason to fail
 }
 
-func (s *served) Close() {
+func (s *servedHandler) Close() {
 	if s.close != nil {
 		s.close()
 	}
 }
 
-// answer is a response that keeps its status and its headers. It is reused, so no row pays for the map that a server makes for each
+// recorder is a response that keeps its status and its headers. It is reused, so no row pays for the map that a server makes for each
 // response.
-type answer struct {
+type recorder struct {
 	header http.Header
 	status int
 }
 
-func (a *answer) Header() http.Header { return a.header }
+func (a *recorder) Header() http.Header { return a.header }
 
-func (a *answer) WriteHeader(status int) {
+func (a *recorder) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 }
 
-func (a *answer) Write(body []byte) (int, error) {
+func (a *recorder) Write(body []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return len(body), nil
 }
@@ -127,7 +127,7 @@ func (r *run) httpTables() ([]*table, error) {
 	}
 	allowed, denied := r.hotLoad("HTTP, allowed"), r.hotLoad("HTTP, denied")
 	allowed.most = ampleQuota / 10 * 9
-	allowed.least, allowed.utmost = 1, 1
+	allowed.minShare, allowed.maxShare = 1, 1
 	groups := []*group{
 		{spec: spec{quota: ampleQuota, window: quotaWindow}, loads: []load{allowed}},
 		{spec: spec{quota: scantQuota, window: quotaWindow}, loads: []load{denied}, fill: hotKeys, times: 2 * scantQuota},
@@ -145,24 +145,24 @@ func (r *run) httpTables() ([]*table, error) {
 // middlewares returns the rows of the selected libraries, and the handler alone.
 func (r *run) middlewares() []middleware {
 	return slices.DeleteFunc(middlewares(), func(m middleware) bool {
-		return m.name != bare && !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == m.family })
+		return m.name != rowHandlerAlone && !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == m.family })
 	})
 }
 
-// httpTable makes the table of one load, minus the time of the handler alone.
+// httpTable makes the table of one load. The time of the handler alone is subtracted.
 func (r *run) httpTable(l *load, rows []middleware, s results, goal float64) *table {
 	t := &table{
 		title:   l.name + ": what a middleware adds to a handler",
-		columns: []string{"middleware", "tells", "ns added", "ratio", "allocs added", "allowed", "spread", "goal"}, names: 2,
+		columns: []string{"middleware", "headers", "ns added", "ratio", "allocs added", "allowed", "spread", "goal"}, names: 2,
 	}
-	alone := s.at(cell{bare, l.name, 1})
+	alone := s.at(cell{rowHandlerAlone, l.name, 1})
 	over := func(m *middleware) (ns, allocs float64) {
 		got := s.at(cell{m.name, l.name, 1})
 		return median(got.nanos) - median(alone.nanos), median(got.allocs) - median(alone.allocs)
 	}
 	fastest := math.Inf(1)
 	for i := range rows {
-		if rows[i].name != bare && rows[i].family != own {
+		if rows[i].name != rowHandlerAlone && rows[i].family != own {
 			ns, _ := over(&rows[i])
 			fastest = min(fastest, ns)
 		}
@@ -170,27 +170,27 @@ func (r *run) httpTable(l *load, rows []middleware, s results, goal float64) *ta
 	for i := range rows {
 		m := &rows[i]
 		got := s.at(cell{m.name, l.name, 1})
-		if m.name == bare {
+		if m.name == rowHandlerAlone {
 			t.note("The handler alone takes %s ns with this harness, which is subtracted.", nanos(median(got.nanos)))
 			continue
 		}
-		if got.share() < l.least || got.share() > l.utmost {
-			r.fail("%s: %s: %.4f of the requests were admitted, want %g to %g", l.name, m.name, got.share(), l.least, l.utmost)
+		if got.share() < l.minShare || got.share() > l.maxShare {
+			r.fail("%s: %s: %.4f of the requests were admitted, want %g to %g", l.name, m.name, got.share(), l.minShare, l.maxShare)
 		}
 		ns, allocs := over(m)
-		times, verdict := "-", "-"
+		times, result := "-", "-"
 		if !math.IsInf(fastest, 1) { // at least one peer is measured
-			times, verdict = ratio(ns, fastest), m.goal(ns/fastest, allocs, goal, l.least == 1)
+			times, result = ratio(ns, fastest), m.goal(ns/fastest, allocs, goal, l.minShare == 1)
 		}
 		t.add(m.name, m.headers, nanos(ns), times, allocations(allocs), percent(got.share()),
-			fmt.Sprintf("±%.0f%%", 50*got.spread()), verdict)
+			fmt.Sprintf("±%.0f%%", 50*got.spread()), result)
 	}
 	t.note("Medians of %d interleaved rounds, processor time, 1 CPU, one client by IPv4 address. Ratio is to the fastest peer. The "+
-		"response is used again, so its headers are also removed in that time; a server makes a new map instead.", r.rounds)
+		"response is reused, so the time includes removing its headers; a server makes a new map instead.", r.rounds)
 	return t
 }
 
-// goal returns whether a row of ours reaches its goals. The goals for allocations apply to admitted requests.
+// goal reports, as text, whether a row of ours reaches its goals. The goals for allocations apply to admitted requests.
 func (m *middleware) goal(part, allocs, most float64, admits bool) string {
 	if m.family != own {
 		return ""

@@ -12,7 +12,7 @@ import (
 func TestMiddlewaresAdmitTheQuota(t *testing.T) {
 	const quota = 50
 	for _, m := range middlewares() {
-		if m.name == bare {
+		if m.name == rowHandlerAlone {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
@@ -20,13 +20,13 @@ func TestMiddlewaresAdmitTheQuota(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newServed(o)
+			s := newServedHandler(o)
 			defer s.Close()
 			for i := range 2 * quota {
 				if got := s.Allow(""); got != (i < quota) {
 					t.Fatalf("request %d: admitted %v", i, got)
 				}
-				checkHeaders(t, &m, s.answer.header)
+				checkHeaders(t, &m, s.recorder.header)
 			}
 			// Each address has its own quota.
 			s.request.RemoteAddr = "203.0.113.78:49152"
@@ -60,16 +60,16 @@ func checkHeaders(t *testing.T, m *middleware, header http.Header) {
 // What the harness does itself must not count as an allocation of the middleware.
 func TestHandlerAloneDoesNotAllocate(t *testing.T) {
 	for _, m := range middlewares() {
-		if m.name != bare {
+		if m.name != rowHandlerAlone {
 			continue
 		}
 		o, err := m.open(spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newServed(o)
+		s := newServedHandler(o)
 		if n := testing.AllocsPerRun(100, func() { s.Allow("") }); n != 0 {
-			t.Errorf("%v allocations", n)
+			t.Errorf("got %v allocations, want none", n)
 		}
 		return
 	}

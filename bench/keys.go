@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// keys is a list of keys, stored one after the other in a single block of memory, so that the list costs the garbage collector
-// nothing, whatever its length.
+// keys is a list of keys in a single block of memory, so that the list costs the garbage collector nothing, whatever its length.
 //
-// The load of the limiters is such a list too: copies of the keys in the order of access. The bytes of a key are then in the cache
+// The load of the limiters is also a list of keys: copies in the order of access. The bytes of a key are then in the cache
 // when the limiter gets them, as they are for a request that was just read, and they are not the same bytes that a limiter has
 // stored, which would spare it the comparison.
 type keys struct {
@@ -69,11 +68,11 @@ const zipfS = 1.01
 // ones are not adjacent.
 func (k keys) zipf(n int, seed uint64) keys {
 	z := rand.NewZipf(rand.New(rand.NewPCG(seed, 2)), zipfS, 1, uint64(k.n-1))
-	place := rand.New(rand.NewPCG(0, 3)).Perm(k.n) // the same for every seed, so that all goroutines prefer the same keys
-	return k.ordered(n, func() int { return place[z.Uint64()] })
+	positions := rand.New(rand.NewPCG(0, 3)).Perm(k.n) // the same for every seed, so that all goroutines prefer the same keys
+	return k.ordered(n, func() int { return positions[z.Uint64()] })
 }
 
-// perGoroutine returns one list for each of n goroutines, each in another order.
+// perGoroutine returns one list for each of n goroutines, each in a different order.
 func perGoroutine(n int, list func(seed uint64) keys) []keys {
 	lists := make([]keys, n)
 	for i := range lists {

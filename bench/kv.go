@@ -93,13 +93,13 @@ func (r *run) kvTables() ([]*table, error) {
 func (r *run) timeKV(ctx context.Context, rows []kvRow) (map[kvRow]kvSamples, error) {
 	samples := map[kvRow]kvSamples{}
 	for round := range r.kvRounds() {
-		r.say("kv: round %d of %d", round+1, r.kvRounds())
+		r.logf("kv: round %d of %d", round+1, r.kvRounds())
 		for i := range rows {
 			row := rows[(i+round*7)%len(rows)]
 			one, err := r.timeKVRow(ctx, &row)
 			for range kvAttempts - 1 {
 				if err != nil { // on a busy machine, a cluster may have to elect a leader
-					r.say("kv: %s, %s: again, after: %v", row.server.name, row.limiter, err)
+					r.logf("kv: %s, %s: again, after: %v", row.server.name, row.limiter, err)
 					one, err = r.timeKVRow(ctx, &row)
 				}
 			}
@@ -112,14 +112,14 @@ func (r *run) timeKV(ctx context.Context, rows []kvRow) (map[kvRow]kvSamples, er
 	return samples, nil
 }
 
-// timeKVRow times a row on a server that has only its keys, after a warm-up.
+// timeKVRow times a row after a warm-up, on a server that has no other keys.
 func (r *run) timeKVRow(ctx context.Context, row *kvRow) (s kvSample, err error) {
 	allow, trips, end, err := row.open(ctx)
 	if err != nil {
 		return s, err
 	}
 	defer end()
-	if err := askForEach(ctx, allow, row.load.all); err != nil {
+	if err := useEachKey(ctx, allow, row.load.all); err != nil {
 		return s, err
 	}
 	if _, err = timeCallers(ctx, row.server, allow, row.load.list, row.load.callers, r.kvTime()/3); err != nil {
@@ -129,7 +129,7 @@ func (r *run) timeKVRow(ctx context.Context, row *kvRow) (s kvSample, err error)
 	if s.remoteSample, err = timeCallers(ctx, row.server, allow, row.load.list, row.load.callers, r.kvTime()); err != nil {
 		return s, err
 	}
-	s.trips = float64(trips.Load()-before) / float64(s.asked)
+	s.trips = float64(trips.Load()-before) / float64(s.requests)
 	return s, nil
 }
 
@@ -200,19 +200,19 @@ func (r *run) kvTable(rows []kvRow, samples map[kvRow]kvSamples, loads ...*kvLoa
 			r.fail("%s: %s, %s: %.4f of the requests were admitted, want 1", t.title, row.server.name, row.limiter, remote.share())
 		}
 		t.add(row.limiter, row.server.name, fmt.Sprint(row.load.callers), fmt.Sprintf("%.0f", remote.median(rateOf)), times(remote.ratioTo(loop.remote())),
-			fmt.Sprintf("%.2f", got.trips()), fmt.Sprintf("%.0f", remote.median(halfMicros)), fmt.Sprintf("%.0f", remote.median(mostMicros)),
+			fmt.Sprintf("%.2f", got.trips()), fmt.Sprintf("%.0f", remote.median(p50Micros)), fmt.Sprintf("%.0f", remote.median(p99Micros)),
 			fmt.Sprintf("%.1f", remote.median(serverMicros)), fmt.Sprintf("%.1f", remote.median(ownMicros)), allocations(remote.median(allocs)),
-			fmt.Sprintf("±%.0f%%", 50*remote.spread()), row.verdict(remote, loop.remote(), samples[kvRow{row.server, rowKV, row.load}].remote()))
+			fmt.Sprintf("±%.0f%%", 50*remote.spread()), row.goalResult(remote, loop.remote(), samples[kvRow{row.server, rowKV, row.load}].remote()))
 	}
-	t.note("Medians of %d interleaved rounds of %v, each on a server that only has these keys. The swap loop is what programs usually write over the client of a "+
+	t.note("Medians of %d interleaved rounds of %v, each on a server that only has these keys. The swap loop is the limiter that programs usually write over the client of a "+
 		"key-value engine; the ratio is to the loop of one caller, the median over the rounds. Round trips, CPU and allocations are per "+
 		"decision. Redis and PostgreSQL are under coalesce, as in the service; a key-value engine needs no such layer. The three servers of "+
 		"a NATS cluster are in one process.", r.kvRounds(), r.kvTime())
 	return t
 }
 
-// verdict returns the goals of a row, and whether it reaches them.
-func (row *kvRow) verdict(got, loop, without remoteSamples) string {
+// goalResult returns the goals of a row, and whether it reaches them.
+func (row *kvRow) goalResult(got, loop, without remoteSamples) string {
 	switch {
 	case row.server.kv == nil || row.load.callers == 1 || row.load.list.n > 1:
 		return ""

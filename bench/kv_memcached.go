@@ -40,7 +40,7 @@ func openMemcached() (*memcachedServer, error) {
 	s := &memcachedServer{address: "127.0.0.1:" + port}
 	args := []string{"-U", "0", "-l", "127.0.0.1", "-p", port, "-M", "-m", "256"}
 	if os.Geteuid() == 0 {
-		args = append(args, "-u", "root") // a change of user would cancel its end with this process
+		args = append(args, "-u", "root") // if it changed its user, it would outlive this process
 	}
 	s.cmd = exec.Command(program, args...)
 	s.cmd.SysProcAttr = endsWithParent()
@@ -102,7 +102,7 @@ func (s *memcachedServer) engine(ctx context.Context) (kvstore.Engine, func(), e
 	return e, e.Close, nil
 }
 
-// swapLoop returns a limiter as programs write it over the client.
+// swapLoop returns the limiter that programs usually write over the client.
 func (s *memcachedServer) swapLoop(context.Context) (*swapLoop, func(), error) {
 	item := func(key string, value []byte, revision uint64) *memcache.Item {
 		return &memcache.Item{Key: key, Value: value, CasID: revision, Expiration: 3600}

@@ -80,7 +80,7 @@ func (s *natsServer) close() {
 	s.process.stop()
 }
 
-// bucket returns a new name.
+// bucket returns a new name of a bucket.
 func (s *natsServer) bucket() string {
 	s.buckets++
 	return fmt.Sprintf("bench%d", s.buckets)
@@ -105,7 +105,7 @@ func (s *natsServer) drop(ctx context.Context, bucket string) {
 	}
 }
 
-// swapLoop opens an empty bucket with the client's own API, and returns a limiter as programs write it.
+// swapLoop opens an empty bucket with the client's own API, and returns the limiter that programs usually write over it.
 func (s *natsServer) swapLoop(ctx context.Context) (loop *swapLoop, end func(), err error) {
 	js, err := jetstream.New(s.conn)
 	if err != nil {
@@ -204,7 +204,8 @@ func runNATS(size int, folder string) (string, error) {
 	return servers[0].ClientURL(), nil
 }
 
-// swapLoop is a limiter as programs write it over the client of a key-value engine: read, decide, swap, and retry after a conflict.
+// swapLoop is the limiter that programs usually write over the client of a key-value engine: read, decide, swap, and retry after a
+// conflict.
 // It counts in fixed windows, the cheapest way.
 type swapLoop struct {
 	get  func(ctx context.Context, key string) (value []byte, revision uint64, err error)

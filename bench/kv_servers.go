@@ -19,7 +19,7 @@ const kvTimeout = 20 * time.Second
 
 // kvEngine is a key-value engine under test.
 type kvEngine interface {
-	worker
+	cpuReporter
 	engine(ctx context.Context) (engine kvstore.Engine, end func(), err error) // without any keys
 	swapLoop(ctx context.Context) (loop *swapLoop, end func(), err error)      // without any keys
 	close()
@@ -27,14 +27,14 @@ type kvEngine interface {
 
 // kvServer is a server in the tables: a key-value engine, or one that they are compared with.
 type kvServer struct {
-	worker
+	cpuReporter
 	name  string
 	kv    kvEngine // nil if it is not a key-value engine
 	open  func(context.Context) (st store.Store, trips *atomic.Int64, end func(), err error)
 	close func()
 }
 
-// openKVServers starts all servers whose programs are installed, and notes which are left out.
+// openKVServers starts all servers that are installed, and adds a row to left for each of the others.
 func (r *run) openKVServers(ctx context.Context, left *table) (servers []*kvServer, err error) {
 	for _, n := range []struct {
 		name   string
@@ -72,7 +72,7 @@ func (r *run) openKVServers(ctx context.Context, left *table) (servers []*kvServ
 
 // newKVServer returns a key-value engine with the store over it.
 func newKVServer(name string, kv kvEngine) *kvServer {
-	return &kvServer{worker: kv, name: name, kv: kv, close: kv.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
+	return &kvServer{cpuReporter: kv, name: name, kv: kv, close: kv.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
 		engine, end, err := kv.engine(ctx)
 		if err != nil {
 			return nil, nil, nil, err
@@ -85,7 +85,7 @@ func newKVServer(name string, kv kvEngine) *kvServer {
 
 // comparedServer returns a server with its store as the service uses it.
 func comparedServer(s *leaseServer) *kvServer {
-	return &kvServer{worker: s, name: s.name, close: s.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
+	return &kvServer{cpuReporter: s, name: s.name, close: s.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
 		if err := s.fresh(ctx); err != nil {
 			return nil, nil, nil, err
 		}
@@ -106,7 +106,7 @@ func (noServer) cpu(context.Context) (time.Duration, error) { return 0, nil }
 
 // memoryServer returns the store in this process.
 func memoryServer() *kvServer {
-	return &kvServer{worker: noServer{}, name: "(memory)", close: func() {}, open: func(context.Context) (store.Store, *atomic.Int64, func(), error) {
+	return &kvServer{cpuReporter: noServer{}, name: "(memory)", close: func() {}, open: func(context.Context) (store.Store, *atomic.Int64, func(), error) {
 		st, err := memstore.New(memstore.Options{})
 		return st, &atomic.Int64{}, func() {}, err
 	}}

@@ -30,14 +30,14 @@ func TestKVRowsAdmitTheQuota(t *testing.T) {
 		crew := newCrew(callers)
 		err = crew.run(func(_ int, c *caller) error {
 			for range each {
-				if err := c.ask(t.Context(), allow, "a:key"); err != nil {
+				if err := c.send(t.Context(), allow, "a:key"); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		if s := crew.sample(time.Second); err != nil || s.passed != quota || trips.Load() < quota+callers*each {
-			t.Errorf("%s: %d of %d requests were admitted in %d round trips, %v; want %d", name, s.passed, s.asked, trips.Load(), err, quota)
+			t.Errorf("%s: %d of %d requests were admitted in %d round trips, %v; want %d", name, s.passed, s.requests, trips.Load(), err, quota)
 		}
 		end()
 	}

@@ -116,7 +116,7 @@ func (r *run) leaseTables() ([]*table, error) {
 	return append(tables, t), err
 }
 
-// allowOne decides a key under one limit.
+// allowOne returns a function that decides a key under one limit.
 func allowOne(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
 	limit.Name = "one"
 	l, err := slidegate.New(st, limit)
@@ -129,22 +129,22 @@ func allowOne(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
 	}, nil
 }
 
-// allowUserAndGlobal decides a user's limit and a global one in the same request.
+// allowUserAndGlobal returns a function that decides a user's limit and a global one in the same request.
 func allowUserAndGlobal(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
 	user, global := limit, limit
 	user.Name, global.Name = "user", "global"
-	ask, err := askClaims(st, user, global)
+	decide, err := claimsDecider(st, user, global)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, key string) (bool, error) {
-		d, err := ask(ctx, key)
+		d, err := decide(ctx, key)
 		return d.Allowed, err
 	}, nil
 }
 
-// askClaims decides a key under one limit, and all keys together under another one.
-func askClaims(st store.Store, user, global slidegate.Limit) (asker, error) {
+// claimsDecider returns a function that decides a key under one limit, and all keys together under another one.
+func claimsDecider(st store.Store, user, global slidegate.Limit) (decideFunc, error) {
 	l, err := slidegate.NewPerCall(st, "")
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (r *run) leaseTable(ctx context.Context, server *leaseServer, load *leaseLo
 	rows := leaseRows()
 	samples := make([][]leaseSample, len(rows))
 	for round := range r.leaseRounds() {
-		r.say("lease, %s, %s: round %d of %d", server.name, load.name, round+1, r.leaseRounds())
+		r.logf("lease, %s, %s: round %d of %d", server.name, load.name, round+1, r.leaseRounds())
 		for i := range rows {
 			at := (i + round) % len(rows)
 			s, err := r.timeLease(ctx, server, load, &rows[at])
@@ -223,23 +223,23 @@ func (r *run) addLeaseRow(t *table, load *leaseLoad, row *leaseRow, samples, coa
 		calls = append(calls, s.calls)
 		ratios = append(ratios, s.perSecond/max(coalesced[i].perSecond, 1e-9))
 	}
-	verdict := ""
+	result := ""
 	if row.leased {
-		verdict = goal(fmt.Sprintf("%gx", load.goal), median(ratios) >= load.goal)
+		result = goal(fmt.Sprintf("%gx", load.goal), median(ratios) >= load.goal)
 		if load.hot {
-			verdict += ", " + goal("p99 1 µs", got.median(mostMicros) <= 1) + ", " + goal("25 calls/s", median(calls) <= 25)
+			result += ", " + goal("p99 1 µs", got.median(p99Micros) <= 1) + ", " + goal("25 calls/s", median(calls) <= 25)
 		}
 	}
 	if got.share() != 1 {
 		r.fail("%s: %s, %s: %.4f of the requests were admitted, want 1", t.title, row.name(), row.parts, got.share())
 	}
 	t.add(row.name(), row.parts, fmt.Sprintf("%.0f", got.median(rateOf)), fmt.Sprintf("%.2fx", median(ratios)),
-		fmt.Sprintf("%.2f", got.median(halfMicros)), fmt.Sprintf("%.2f", got.median(mostMicros)), fmt.Sprintf("%.0f", median(calls)),
+		fmt.Sprintf("%.2f", got.median(p50Micros)), fmt.Sprintf("%.2f", got.median(p99Micros)), fmt.Sprintf("%.0f", median(calls)),
 		fmt.Sprintf("%.2f", got.median(serverMicros)), fmt.Sprintf("%.2f", got.median(ownMicros)), allocations(got.median(allocs)),
-		fmt.Sprintf("±%.0f%%", 50*got.spread()), verdict)
+		fmt.Sprintf("±%.0f%%", 50*got.spread()), result)
 }
 
-// goal formats a goal with whether it was reached.
+// goal formats a goal, and whether it was reached.
 func goal(text string, met bool) string {
 	if met {
 		return text + ": met"

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The limits of each user and of all users together. The load is 1.5 times what the global limit admits, and that of the busiest
-// users several times their limit.
+// The limits of each user and of all users together. The load is 1.5 times what the global limit admits; the busiest
+// users send several times what their limit admits.
 var (
 	bundleUser   = slidegate.Limit{Name: "user", Quota: 1000, Window: 2 * time.Second, Segments: 20, Overlap: slidegate.OverlapWhole, Lease: true}
 	bundleGlobal = slidegate.Limit{Name: "global", Quota: 20_000, Window: 2 * time.Second, Segments: 20, Overlap: slidegate.OverlapWhole, Lease: true}
@@ -24,20 +24,20 @@ var (
 func (r *run) bundleShareTable(ctx context.Context, server *leaseServer) (*table, error) {
 	t := &table{
 		title:   fmt.Sprintf("Leases over %s: a user's limit and a global one, %s users by zipf, what is admitted", server.name, count(leaseUsers)),
-		columns: []string{"limiter", "processes", "asked", "exact", "leased", "share", "from blocks", "calls/s", "goal"},
+		columns: []string{"limiter", "processes", "requests", "exact", "leased", "share", "from leases", "calls/s", "goal"},
 	}
-	const least = 0.97
+	const minShare = 0.97
 	for _, processes := range []int{1, leaseProcesses} {
-		r.say("lease: what is admitted, %d processes", processes)
+		r.logf("lease: what is admitted, %d processes", processes)
 		s, calls, err := r.bundleShare(ctx, server, processes)
 		if err != nil {
 			return nil, err
 		}
-		t.add(rowLease, fmt.Sprint(processes), fmt.Sprint(s.asked), fmt.Sprint(s.exact), fmt.Sprint(s.leased), percent(s.share()),
-			percent(float64(s.fromBlocks)/float64(max(s.leased, 1))), fmt.Sprintf("%.0f", calls), goal(percent(least), s.share() >= least))
+		t.add(rowLease, fmt.Sprint(processes), fmt.Sprint(s.requests), fmt.Sprint(s.exact), fmt.Sprint(s.leased), percent(s.share()),
+			percent(float64(s.fromLeases)/float64(max(s.leased, 1))), fmt.Sprintf("%.0f", calls), goal(percent(minShare), s.share() >= minShare))
 	}
-	t.note("%s for each user, %s for all, and %g times the latter is asked for, for %v. The share is of what one exact store in memory "+
-		"admitted, which was asked the same at the same time. Calls are a process's, to the server.", bundleUser, bundleGlobal, overload, r.bundleTime())
+	t.note("%s for each user, %s for all, and a load of %g times the latter, for %v. The share is of what one exact store in memory "+
+		"admitted, which received the same requests at the same time. Calls are those of one process to the server.", bundleUser, bundleGlobal, overload, r.bundleTime())
 	return t, nil
 }
 
@@ -59,15 +59,15 @@ func (r *run) bundleShare(ctx context.Context, server *leaseServer, processes in
 		keys:     newKeys(0, leaseUsers).zipf(1<<18, 1),
 		arrivals: func(random *rand.Rand, start time.Time) arrivals { return evenly(random, start, each) },
 	}
-	if f.exact, err = askClaims(exact, bundleUser, bundleGlobal); err != nil {
+	if f.exact, err = claimsDecider(exact, bundleUser, bundleGlobal); err != nil {
 		return s, 0, err
 	}
 	for _, stack := range stacks {
-		ask, err := askClaims(stack.top, bundleUser, bundleGlobal)
+		decide, err := claimsDecider(stack.top, bundleUser, bundleGlobal)
 		if err != nil {
 			return s, 0, err
 		}
-		f.leased = append(f.leased, ask)
+		f.leased = append(f.leased, decide)
 	}
 	s, err = f.run(ctx, r.bundleTime())
 	for _, stack := range stacks {
@@ -88,7 +88,7 @@ func (r *run) bundleTime() time.Duration {
 func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table, error) {
 	t := &table{
 		title:   fmt.Sprintf("Leases over %s: allocations of a decision from leases, callers: 1", server.name),
-		columns: []string{"limiter", "asked by", "ns", "allocs", "from blocks", "goal"}, names: 2,
+		columns: []string{"limiter", "call", "ns", "allocs", "from leases", "goal"}, names: 2,
 	}
 	if err := server.fresh(ctx); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table
 	charges := []store.Charge{{Limit: l.Bound()[0], Key: "key", Cost: 1}, {Limit: global, Cost: 1}}
 	batch := []store.Request{{Op: rule.Take, Charges: charges, Answers: make([]rule.Answer, 2)}}
 	for _, c := range []struct {
-		by  string
-		ask func() (leased bool, err error)
+		by     string
+		decide func() (leased bool, err error)
 	}{
 		{"Limiter.Allow, one limit", func() (bool, error) {
 			d, err := l.Allow(ctx, "key")
@@ -123,7 +123,7 @@ func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table
 			return a[0].Allowed && a[0].Flags.Leased() && a[1].Allowed && a[1].Flags.Leased(), err
 		}},
 	} {
-		ns, allocs, share, err := r.timeAlone(c.ask)
+		ns, allocs, share, err := r.timeAlone(c.decide)
 		if err != nil {
 			return nil, err
 		}
@@ -135,14 +135,14 @@ func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table
 }
 
 // timeAlone sends requests from one goroutine on one processor, after a warm-up.
-func (r *run) timeAlone(ask func() (bool, error)) (ns, allocs, share float64, err error) {
+func (r *run) timeAlone(decide func() (bool, error)) (ns, allocs, share float64, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var asked, leased int64
+	var requests, leased int64
 	loop := func(length time.Duration) error {
-		asked, leased = 0, 0
+		requests, leased = 0, 0
 		for start := time.Now(); time.Since(start) < length; {
 			for range 100 {
-				ok, err := ask()
+				ok, err := decide()
 				if err != nil {
 					return err
 				}
@@ -150,7 +150,7 @@ func (r *run) timeAlone(ask func() (bool, error)) (ns, allocs, share float64, er
 					leased++
 				}
 			}
-			asked += 100
+			requests += 100
 		}
 		return nil
 	}
@@ -163,6 +163,6 @@ func (r *run) timeAlone(ask func() (bool, error)) (ns, allocs, share float64, er
 	err = loop(r.leaseTime())
 	elapsed := watch.elapsed()
 	runtime.ReadMemStats(&after)
-	n := float64(max(asked, 1))
+	n := float64(max(requests, 1))
 	return float64(elapsed) / n, float64(after.Mallocs-before.Mallocs) / n, float64(leased) / n, err
 }

@@ -21,16 +21,16 @@ const (
 	coldGoal      = 1.5
 )
 
-// coldTable measures whether keys without leases wait longer when the leases of others end.
+// coldTable measures whether requests for keys without leases wait longer when the leases of other keys end.
 func (r *run) coldTable(ctx context.Context, server *leaseServer) (*table, error) {
 	ends := 50
 	if r.quick {
 		ends = 2
 	}
-	r.say("lease-waste: cold keys, %d part ends", ends)
+	r.logf("lease-waste: cold keys, %d part ends", ends)
 	t := &table{
 		title:   fmt.Sprintf("Leases over %s: keys without leases, at the ends of the parts of %d busy keys, processes: %d", server.name, busyKeys, leaseProcesses),
-		columns: []string{"limiter", "when", "asked", "p50 µs", "p99 µs", "to elsewhere", "goal"}, names: 2,
+		columns: []string{"limiter", "when", "requests", "p50 µs", "p99 µs", "to elsewhere", "goal"}, names: 2,
 	}
 	if err := server.fresh(ctx); err != nil {
 		return nil, err
@@ -81,12 +81,12 @@ func coldWaits(ctx context.Context, stacks []*leaseStack, length time.Duration) 
 		}
 		random := rand.New(rand.NewPCG(uint64(i), 5))
 		if i >= len(stacks) {
-			return askPaced(length, evenly(random, start, busyKeys*busyPerSecond/callersEach), start, func() error {
+			return callPaced(length, evenly(random, start, busyKeys*busyPerSecond/callersEach), start, func() error {
 				_, err := l.Allow(ctx, busy.at(random.IntN(busy.n)))
 				return err
 			})
 		}
-		return askPaced(length, evenly(random, start, coldPerSecond), start, func() error {
+		return callPaced(length, evenly(random, start, coldPerSecond), start, func() error {
 			began := time.Now()
 			_, err := l.Allow(ctx, cold.at(random.IntN(cold.n)))
 			into := &waits[i].elsewhere
@@ -100,11 +100,11 @@ func coldWaits(ctx context.Context, stacks []*leaseStack, length time.Duration) 
 	return waits, err
 }
 
-// askPaced calls ask at the times of arrivals until the time is over.
-func askPaced(length time.Duration, next arrivals, start time.Time, ask func() error) error {
+// callPaced calls decide at the times that next returns, until the time is over.
+func callPaced(length time.Duration, next arrivals, start time.Time, decide func() error) error {
 	for when := next(); when.Sub(start) <= length; when = next() {
 		time.Sleep(time.Until(when))
-		if err := ask(); err != nil {
+		if err := decide(); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // leaseServer is a server under the layers that are compared.
 type leaseServer struct {
-	worker
+	cpuReporter
 	name  string
 	fresh func(context.Context) error // empties the server if possible, and makes new clients
 	open  func() (store.Store, error) // the store, over the newest clients
@@ -36,7 +36,7 @@ func leaseRedis(ctx context.Context, t *table) (*leaseServer, error) {
 		return nil, err
 	}
 	return &leaseServer{
-		worker: server, name: "Redis", close: server.close,
+		cpuReporter: server, name: "Redis", close: server.close,
 		fresh: func(ctx context.Context) error { return errors.Join(server.empty(ctx), server.connect()) },
 		open:  func() (store.Store, error) { return redisstore.New(server.rueidis, redisstore.Options{}) },
 	}, nil
@@ -53,7 +53,7 @@ func (r *run) leasePG(ctx context.Context, t *table) (*leaseServer, error) {
 		return nil, err
 	}
 	return &leaseServer{
-		worker: server, name: "PostgreSQL", close: server.close,
+		cpuReporter: server, name: "PostgreSQL", close: server.close,
 		fresh: func(context.Context) error { return nil },
 		open:  func() (store.Store, error) { return pgstore.New(server.pool, slidegateOptions(true)) },
 	}, nil

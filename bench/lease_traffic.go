@@ -17,7 +17,7 @@ const leaseProcesses = 8
 // callersEach is how many callers each process has.
 const callersEach = 4
 
-// arrivals returns the times of one caller's requests, one after the other.
+// arrivals returns the time of a caller's next request each time it is called.
 type arrivals func() time.Time
 
 // evenly returns arrivals at random times, perSecond on average.
@@ -48,28 +48,28 @@ func inBursts(random *rand.Rand, start time.Time, period time.Duration, perSecon
 	}
 }
 
-// asker sends one request to a limiter.
-type asker func(ctx context.Context, key string) (slidegate.Decision, error)
+// decideFunc decides one request for a key.
+type decideFunc func(ctx context.Context, key string) (slidegate.Decision, error)
 
 // traffic is a load that is sent both to the processes and to one exact store in memory, at the same time.
 type traffic struct {
-	keys     keys // in the order in which they are asked for
-	exact    asker
-	leased   []asker // one for each process
+	keys     keys // the keys of the requests, in order
+	exact    decideFunc
+	leased   []decideFunc // one for each process
 	arrivals func(random *rand.Rand, start time.Time) arrivals
 }
 
 // trafficSample holds the outcomes of the requests.
 type trafficSample struct {
-	asked, exact, leased, fromBlocks int64
+	requests, exact, leased, fromLeases int64
 }
 
-// share returns what was admitted, as a share of what one exact store admitted.
+// share returns what leases admitted, as a share of what one exact store admitted.
 func (s trafficSample) share() float64 { return float64(s.leased) / float64(max(s.exact, 1)) }
 
 // run runs all callers of all processes until the time is over.
 func (f *traffic) run(ctx context.Context, length time.Duration) (trafficSample, error) {
-	var asked, exact, leased, fromBlocks atomic.Int64
+	var requests, exact, leased, fromLeases atomic.Int64
 	start := time.Now()
 	crew := newCrew(len(f.leased) * callersEach)
 	err := crew.run(func(i int, _ *caller) error {
@@ -81,7 +81,7 @@ func (f *traffic) run(ctx context.Context, length time.Duration) (trafficSample,
 			}
 			time.Sleep(time.Until(when))
 			key := f.keys.at(at % f.keys.n)
-			asked.Add(1)
+			requests.Add(1)
 			d, err := f.exact(ctx, key)
 			if err != nil {
 				return err
@@ -94,17 +94,17 @@ func (f *traffic) run(ctx context.Context, length time.Duration) (trafficSample,
 			}
 			if d.Allowed {
 				leased.Add(1)
-				if leasedAnswer(&d) {
-					fromBlocks.Add(1)
+				if fromLease(&d) {
+					fromLeases.Add(1)
 				}
 			}
 		}
 	})
-	return trafficSample{asked.Load(), exact.Load(), leased.Load(), fromBlocks.Load()}, err
+	return trafficSample{requests.Load(), exact.Load(), leased.Load(), fromLeases.Load()}, err
 }
 
-// leasedAnswer reports whether a decision was made from a lease.
-func leasedAnswer(d *slidegate.Decision) bool {
+// fromLease reports whether a request was decided from a lease.
+func fromLease(d *slidegate.Decision) bool {
 	return d.Flags.Leased() && !slices.ContainsFunc(d.Answers, func(a slidegate.Answer) bool { return !a.Flags.Leased() })
 }
 

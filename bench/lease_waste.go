@@ -31,9 +31,9 @@ func busyWaste() []wasteRow {
 	}
 }
 
-// scantWaste returns limits with a small quota, which are measured at the same time. With evenly spread requests, each process has
+// smallQuotaWaste returns limits with a small quota, which are measured at the same time. With evenly spread requests, each process has
 // too few for a lease; in bursts it has enough.
-func scantWaste() (rows []wasteRow) {
+func smallQuotaWaste() (rows []wasteRow) {
 	for _, bursts := range []bool{false, true} {
 		for _, limit := range []slidegate.Limit{
 			{Name: "scant, one part", Quota: 120, Window: time.Second, Algorithm: slidegate.SlidingWindow},
@@ -49,13 +49,13 @@ func scantWaste() (rows []wasteRow) {
 	return rows
 }
 
-// leaseWasteTables measures what is not admitted because other processes hold the units, and what the ends of parts cost other
-// keys.
+// leaseWasteTables measures what is not admitted because other processes hold the units, and how much longer requests for other keys
+// wait when parts of a window end.
 func (r *run) leaseWasteTables() ([]*table, error) {
 	ctx := context.Background()
 	t := &table{
-		title:   fmt.Sprintf("Leases over Redis: waste, processes: %d, asked for: %g times the quota", leaseProcesses, overload),
-		columns: []string{"limiter", "limit", "arrivals", "asked", "exact", "leased", "share", "from blocks", "calls/s", "goal"},
+		title:   fmt.Sprintf("Leases over Redis: waste, processes: %d, load: %g times the quota", leaseProcesses, overload),
+		columns: []string{"limiter", "limit", "arrivals", "requests", "exact", "leased", "share", "from leases", "calls/s", "goal"},
 		names:   3,
 	}
 	server, err := leaseRedis(ctx, t)
@@ -71,10 +71,10 @@ func (r *run) leaseWasteTables() ([]*table, error) {
 			return nil, err
 		}
 	}
-	if err := r.waste(ctx, server, t, scantWaste()); err != nil {
+	if err := r.waste(ctx, server, t, smallQuotaWaste()); err != nil {
 		return nil, err
 	}
-	t.note("Each process is layers of its own, with its own goroutines, in this program; they share a client of Redis. Every request is also asked of "+
+	t.note("Each process is a separate stack of layers in this program, with its own goroutines; all share a client of Redis. Every request is also sent to "+
 		"one exact store in memory with the same limit (a token bucket with the burst of a leased one); the share is of what that "+
 		"admitted. %v each. Bursts take %v, once in a window. Calls are a process's, to the server; those of the limits with a quota of 120, "+
 		"which are measured at the same time, are of all of them.", r.wasteTime(), burstLength)
@@ -84,7 +84,7 @@ func (r *run) leaseWasteTables() ([]*table, error) {
 
 // waste measures some limits at the same time.
 func (r *run) waste(ctx context.Context, server *leaseServer, t *table, rows []wasteRow) error {
-	r.say("lease-waste: %s, and %d others", rows[0].limit.Name, len(rows)-1)
+	r.logf("lease-waste: %s, and %d others", rows[0].limit.Name, len(rows)-1)
 	if err := server.fresh(ctx); err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (r *run) waste(ctx context.Context, server *leaseServer, t *table, rows []w
 		}
 		limit := row.limit
 		limit.Name = ""
-		t.add(rowLease, limit.String(), when, fmt.Sprint(s.asked), fmt.Sprint(s.exact), fmt.Sprint(s.leased), percent(s.share()),
-			percent(float64(s.fromBlocks)/float64(max(s.leased, 1))), fmt.Sprintf("%.0f", float64(calls)/leaseProcesses/r.wasteTime().Seconds()),
+		t.add(rowLease, limit.String(), when, fmt.Sprint(s.requests), fmt.Sprint(s.exact), fmt.Sprint(s.leased), percent(s.share()),
+			percent(float64(s.fromLeases)/float64(max(s.leased, 1))), fmt.Sprintf("%.0f", float64(calls)/leaseProcesses/r.wasteTime().Seconds()),
 			goal(percent(row.goal), s.share() >= row.goal))
 	}
 	return nil
@@ -138,21 +138,21 @@ func (row *wasteRow) traffic(stacks []*leaseStack) (*traffic, error) {
 		}
 		return evenly(random, start, each)
 	}}
-	if f.exact, err = askOne(exact, limit); err != nil {
+	if f.exact, err = limitDecider(exact, limit); err != nil {
 		return nil, err
 	}
 	for _, s := range stacks {
-		ask, err := askOne(s.top, limit)
+		decide, err := limitDecider(s.top, limit)
 		if err != nil {
 			return nil, err
 		}
-		f.leased = append(f.leased, ask)
+		f.leased = append(f.leased, decide)
 	}
 	return f, nil
 }
 
-// askOne decides a key under one limit.
-func askOne(st store.Store, limit slidegate.Limit) (asker, error) {
+// limitDecider returns a function that decides a key under one limit.
+func limitDecider(st store.Store, limit slidegate.Limit) (decideFunc, error) {
 	l, err := slidegate.New(st, limit)
 	if err != nil {
 		return nil, err

@@ -14,16 +14,16 @@ type limiter interface {
 	Close()
 }
 
-// staysOpen is for the limiters that have nothing to close.
-type staysOpen struct{}
+// noClose is embedded by limiters that have nothing to close.
+type noClose struct{}
 
-func (staysOpen) Close() {}
+func (noClose) Close() {}
 
 // spec holds the settings of a limiter. Every library gets the same.
 type spec struct {
 	quota  int64         // units in a window
-	window time.Duration // what the quota is for
-	keys   int           // number of keys that the limiter must be able to hold
+	window time.Duration // in which the quota may be used
+	keys   int           // how many keys the limiter must be able to hold
 	bytes  int64         // how much memory it may take, where that can be set; 0 means enough for the keys
 	sweep  time.Duration // how often to look for expired keys, where that can be set; 0 means the library's default
 }
@@ -35,12 +35,12 @@ type library struct {
 	algorithm string
 	open      func(spec) (limiter, error)
 
-	keyed    bool // the library keeps the keys itself; where it does not, the row has a map of limiters
+	keyed    bool // the library keeps the keys itself; otherwise the row has a map of limiters
 	aside    bool // the row does more than decide, so it is not a peer for ratios
 	ownQuota bool // the row cannot take every quota, so it may refuse where the others admit
-	givesUp  bool // the row answers some contended requests with an error, which counts as a refusal
-	heavy    bool // the row needs so much memory that it is left out where there are very many keys
-	expires  bool // the row has a part in the expiry scenario
+	givesUp  bool // the row fails some contended requests with an error, which counts as a refusal
+	heavy    bool // the row needs so much memory that it is left out if there are very many keys
+	expires  bool // the expiry scenario has the row
 	hotKeys  int  // how many keys share the load on one hot key; 0 means 1
 }
 
@@ -99,10 +99,10 @@ func selected(only []string) ([]library, error) {
 	return slices.DeleteFunc(all, func(l library) bool { return !slices.Contains(only, l.family) }), nil
 }
 
-// nothing is a limiter that admits everything, which shows the cost of the harness itself.
-type nothing struct{ staysOpen }
+// noLimiter is a limiter that admits everything, which shows the cost of the harness itself.
+type noLimiter struct{ noClose }
 
-func (nothing) Allow(key string) bool { return key != "" }
+func (noLimiter) Allow(key string) bool { return key != "" }
 
 // rowsWhere returns the libraries for which keep returns true.
 func rowsWhere(all []library, keep func(*library) bool) []library {

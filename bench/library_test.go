@@ -17,10 +17,10 @@ func TestLibrariesAdmitTheQuota(t *testing.T) {
 			defer opened.Close()
 			for _, key := range []string{newKeys(0, 1).at(0), newKeys(1, 1).at(0)} {
 				if first := drive(opened, keys{key, 1}, 0, quota); first != quota {
-					t.Errorf("the first %d requests: %d admitted", quota, first)
+					t.Errorf("got %d of the first %d requests admitted, want all", first, quota)
 				}
 				if more := drive(opened, keys{key, 1}, 0, quota); more != 0 {
-					t.Errorf("beyond the quota: %d admitted", more)
+					t.Errorf("got %d requests admitted beyond the quota, want none", more)
 				}
 			}
 		})
@@ -28,7 +28,7 @@ func TestLibrariesAdmitTheQuota(t *testing.T) {
 }
 
 // Every library must admit again after its window, or the expiry scenario would measure nothing.
-func TestLibrariesComeBack(t *testing.T) {
+func TestLibrariesAdmitAgainAfterTheWindow(t *testing.T) {
 	const quota, window = 5, 20 * time.Millisecond
 	for _, l := range libraries() {
 		t.Run(l.name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestLibrariesComeBack(t *testing.T) {
 	}
 }
 
-// The libraries must keep the limit under several goroutines too, since that is how they are measured.
-func TestLibrariesUnderLoad(t *testing.T) {
+// The libraries must also keep the limit when several goroutines call them, since that is how they are measured.
+func TestLibrariesKeepTheLimitConcurrently(t *testing.T) {
 	const quota = 1000
 	for _, l := range libraries() {
 		t.Run(l.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestLibrariesUnderLoad(t *testing.T) {
 			s := timed(opened, []keys{list, list, list, list}, 0, 4*quota)
 			// throttled gives up after ten attempts, which counts as a refusal; no library admits more than the quota.
 			if s.passed > quota || s.passed < quota*9/10 {
-				t.Errorf("%d of %d admitted by 4 goroutines", s.passed, quota)
+				t.Errorf("4 goroutines: got %d admitted, want %d, or at least nine tenths of it", s.passed, quota)
 			}
 		})
 	}

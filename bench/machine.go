@@ -40,7 +40,7 @@ type footprint struct {
 
 // measureMemory collects the garbage and returns the memory in use.
 func measureMemory() footprint {
-	runtime.GC() // The first one also lets finalizers run; what they held is garbage only to the next one.
+	runtime.GC() // The first one also lets finalizers run; only the next one frees what they held.
 	debug.FreeOSMemory()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)

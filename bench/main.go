@@ -19,7 +19,7 @@ func main() {
 	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// Main is the whole program. It returns the exit status: 0, 1 when a check failed, 2 when the flags are wrong.
+// Main is the whole program. It returns the exit status: 0, 1 if a check failed, 2 if the flags are invalid.
 func Main(args []string, out, progress io.Writer) int {
 	c, err := parse(args, progress)
 	if errors.Is(err, flag.ErrHelp) {
@@ -34,9 +34,9 @@ func Main(args []string, out, progress io.Writer) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	r := &run{config: c, out: out, progress: &oneAtATime{to: progress}, folder: folder}
+	r := &run{config: c, out: out, progress: &lockedWriter{to: progress}, folder: folder}
 	fmt.Fprintln(out, machine())
-	if err := r.scenariosInTurn(); err != nil {
+	if err := r.runScenarios(); err != nil {
 		fmt.Fprintf(progress, "bench: %v\n", err)
 		return 1
 	}
@@ -49,14 +49,14 @@ func Main(args []string, out, progress io.Writer) int {
 	return 0
 }
 
-// oneAtATime is a writer that is safe for concurrent use.
-type oneAtATime struct {
+// lockedWriter is a writer that is safe for concurrent use.
+type lockedWriter struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
 // Write waits for other writes to finish, and writes.
-func (w *oneAtATime) Write(p []byte) (int, error) {
+func (w *lockedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Write(p)
@@ -75,10 +75,12 @@ func (r *run) fail(format string, values ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, values...))
 }
 
-func (r *run) say(format string, values ...any) { fmt.Fprintf(r.progress, "# "+format+"\n", values...) }
+func (r *run) logf(format string, values ...any) {
+	fmt.Fprintf(r.progress, "# "+format+"\n", values...)
+}
 
-// scenariosInTurn runs one scenario after the other, so that only one holds its stores at a time.
-func (r *run) scenariosInTurn() error {
+// runScenarios runs the scenarios in turn, so that only one of them holds stores at any time.
+func (r *run) runScenarios() error {
 	r.floorTable().print(r.out, r.markdown)
 	steps := []struct {
 		names  []string

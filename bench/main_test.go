@@ -71,11 +71,11 @@ func TestScenarios(t *testing.T) {
 				var out, progress bytes.Buffer
 				args := []string{"-quick", "-rounds", "1", "-keys", "2000", "-callers", "16", "-scenario", scenario, "-format", format}
 				if status := Main(args, &out, &progress); status != 0 {
-					t.Fatalf("exit status %d\n%s\n%s", status, progress.String(), out.String())
+					t.Fatalf("got exit status %d, want 0\n%s\n%s", status, progress.String(), out.String())
 				}
 				first, _, _ := strings.Cut(out.String(), "\n")
 				if !strings.Contains(first, "ratios within a table are what counts") {
-					t.Errorf("the first line is %q", first)
+					t.Errorf("got the first line %q, want the description of the machine", first)
 				}
 				if !ownRow.MatchString(out.String()) {
 					t.Errorf("no row for slidegate in\n%s", out.String())
@@ -116,19 +116,19 @@ func TestWrongFlags(t *testing.T) {
 			t.Errorf("%s: got %q, want it to contain %q", c.args, progress.String(), c.want)
 		}
 		if out.Len() > 0 {
-			t.Errorf("%s: printed %q", c.args, out.String())
+			t.Errorf("%s: got output %q, want none", c.args, out.String())
 		}
 	}
 }
 
-func TestQuickKeepsWhatWasAskedFor(t *testing.T) {
+func TestQuickKeepsExplicitFlags(t *testing.T) {
 	c, err := parse([]string{"-quick", "-rounds", "7"}, &bytes.Buffer{})
 	if err != nil || c.rounds != 7 || c.keys != 20_000 {
-		t.Errorf("rounds %d, keys %d, error %v", c.rounds, c.keys, err)
+		t.Errorf("got rounds %d, keys %d, error %v, want 7 and 20000", c.rounds, c.keys, err)
 	}
 }
 
-func TestOnly(t *testing.T) {
+func TestOnlySelectsLibraries(t *testing.T) {
 	c, err := parse([]string{"-only", "slidegate, go-limiter"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
@@ -139,19 +139,19 @@ func TestOnly(t *testing.T) {
 		}
 	}
 	if len(c.libraries) != len(slidegateRows())+1 {
-		t.Errorf("%d rows", len(c.libraries))
+		t.Errorf("got %d rows, want %d", len(c.libraries), len(slidegateRows())+1)
 	}
 }
 
-// A limiter that does not decide as the load requires must be noticed, or its time would be misleading.
-func TestWrongAnswersAreNoticed(t *testing.T) {
-	open := func(spec) (limiter, error) { return nothing{}, nil }
+// A limiter that does not decide as the load requires must fail the run, since its time would be misleading.
+func TestWrongDecisionsFailTheRun(t *testing.T) {
+	open := func(spec) (limiter, error) { return noLimiter{}, nil }
 	r := &run{config: config{quick: true, rounds: 1, procs: []int{1}}, progress: &bytes.Buffer{}}
 	r.libraries = []library{{name: "admits all", family: "other", open: open}}
 	if _, err := r.hotTables(); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "hot key, denied") {
-		t.Errorf("failures: %q", r.failures)
+		t.Errorf("got failures %q, want one about the hot key", r.failures)
 	}
 }

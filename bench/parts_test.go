@@ -15,14 +15,14 @@ func TestKeysDiffer(t *testing.T) {
 		seen[a.at(i)], seen[b.at(i)] = true, true
 	}
 	if len(seen) != 2*n {
-		t.Errorf("%d different keys of %d", len(seen), 2*n)
+		t.Errorf("got %d different keys, want %d", len(seen), 2*n)
 	}
 	if n := len(a.at(0)); n < 16 || n > 20 {
-		t.Errorf("a key has %d bytes", n)
+		t.Errorf("got a key of %d bytes, want 16 to 20", n)
 	}
 }
 
-func TestOrders(t *testing.T) {
+func TestOrderDependsOnTheSeed(t *testing.T) {
 	all := newKeys(0, 1000)
 	for name, order := range map[string]func(int, uint64) keys{"uniform": all.uniform, "zipf": all.zipf} {
 		one, same, other := order(5000, 1), order(5000, 1), order(5000, 2)
@@ -34,13 +34,13 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	// Half of zipf's requests are for few keys, the same for all goroutines.
-	first, second := commonest(all.zipf(5000, 1)), commonest(all.zipf(5000, 2))
+	first, second := mostCommonKey(all.zipf(5000, 1)), mostCommonKey(all.zipf(5000, 2))
 	if first != second {
 		t.Errorf("the most common key is %s for one goroutine and %s for another", first, second)
 	}
 }
 
-func commonest(list keys) string {
+func mostCommonKey(list keys) string {
 	counts := map[string]int{}
 	best := list.at(0)
 	for i := range list.n {
@@ -68,10 +68,10 @@ func TestHistogram(t *testing.T) {
 		}
 	}
 	if h.longest != 100*time.Millisecond {
-		t.Errorf("longest %v", h.longest)
+		t.Errorf("got longest %v, want 100ms", h.longest)
 	}
 	if n := h.over(50 * time.Millisecond); n < 49_000 || n > 50_000 {
-		t.Errorf("%d over the half", n)
+		t.Errorf("got %d over 50ms, want 49000 to 50000", n)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-func TestChainIsOneRound(t *testing.T) {
+func TestRandomChainIsOneCycle(t *testing.T) {
 	chain := randomChain(1000)
 	at, steps := uint64(0), 0
 	for {
@@ -106,7 +106,7 @@ func TestChainIsOneRound(t *testing.T) {
 		}
 	}
 	if steps != len(chain) {
-		t.Errorf("back after %d steps", steps)
+		t.Errorf("got a cycle of %d steps, want %d", steps, len(chain))
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/go-chi/httprate"
 )
 
-// httpRate is github.com/go-chi/httprate without its headers: the same steps as RateLimiter.OnLimit, one mutex round
-// them included, made of the library's public Status and IncrementBy.
+// httpRate is github.com/go-chi/httprate without its headers: the same steps as RateLimiter.OnLimit, including one mutex around
+// them, made of the library's public Status and IncrementBy.
 type httpRate struct {
-	staysOpen
+	noClose
 	mu      sync.Mutex
 	limiter *httprate.RateLimiter
 	counter httprate.LimitCounter
@@ -39,10 +39,10 @@ func (h *httpRate) Allow(key string) bool {
 	return h.counter.IncrementBy(key, current, 1) == nil
 }
 
-// httpRateHeaders is the whole of RateLimiter.OnLimit, which also writes the response's headers. It is a row of its
-// own, because the others only decide.
+// httpRateHeaders is the whole of RateLimiter.OnLimit, which also writes the response's headers. It is a separate
+// row, because the others only decide.
 type httpRateHeaders struct {
-	staysOpen
+	noClose
 	limiter *httprate.RateLimiter
 	request *http.Request
 	writers sync.Pool // of *headerWriter

@@ -8,9 +8,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// slidegateLimiter is driven through Limiter.Allow, which makes the whole Decision, as any user of it does.
+// slidegateLimiter calls Limiter.Allow as users do, which makes the whole Decision.
 type slidegateLimiter struct {
-	staysOpen
+	noClose
 	limiter *slidegate.Limiter
 	quota   int64
 }
@@ -112,7 +112,7 @@ func (s *slidegateLimiter) Allow(key string) bool {
 	return d.Allowed
 }
 
-// spend takes several units at once, and reports whether they were there.
+// spend takes several units at once, and reports whether they were granted.
 func (s *slidegateLimiter) spend(key string, units int64) bool {
 	d, err := s.limiter.AllowN(context.Background(), key, units)
 	if err != nil {

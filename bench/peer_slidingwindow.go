@@ -9,7 +9,7 @@ import (
 
 // slidingWindow is github.com/RussellLuo/slidingwindow, one limiter per key in a sync.Map.
 type slidingWindow struct {
-	staysOpen
+	noClose
 	window   time.Duration
 	quota    int64
 	limiters sync.Map // string to *slidingwindow.Limiter

@@ -10,7 +10,7 @@ import (
 // throttledLimiter is github.com/throttled/throttled with its memstore. Its compare-and-swap gives up after ten
 // attempts with an error; that counts as a refusal here.
 type throttledLimiter struct {
-	staysOpen
+	noClose
 	limiter *throttled.GCRARateLimiterCtx
 }
 

@@ -7,7 +7,7 @@ import (
 
 // tollboothLimiter is github.com/didip/tollbooth, called through LimitReached, its cheapest public way to decide about a key.
 type tollboothLimiter struct {
-	staysOpen
+	noClose
 	limiter *tollboothlimiter.Limiter
 }
 

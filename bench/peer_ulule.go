@@ -7,10 +7,10 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 )
 
-// ululeLimiter is github.com/ulule/limiter with its memory store. The store ends its sweeper by itself when it is
+// ululeLimiter is github.com/ulule/limiter with its memory store. The store ends its sweeper when it is garbage
 // collected.
 type ululeLimiter struct {
-	staysOpen
+	noClose
 	limiter *ulule.Limiter
 }
 
@@ -24,6 +24,6 @@ func openUlule(s spec) (limiter, error) {
 }
 
 func (u *ululeLimiter) Allow(key string) bool {
-	answer, err := u.limiter.Get(context.Background(), key)
-	return err == nil && !answer.Reached
+	result, err := u.limiter.Get(context.Background(), key)
+	return err == nil && !result.Reached
 }

@@ -9,7 +9,7 @@ import (
 
 // rateMutex is golang.org/x/time/rate in the way most programs keep it: one map of limiters behind one mutex.
 type rateMutex struct {
-	staysOpen
+	noClose
 	rate  rate.Limit
 	burst int
 
@@ -39,7 +39,7 @@ func (m *rateMutex) Allow(key string) bool {
 
 // rateSyncMap is golang.org/x/time/rate in a sync.Map.
 type rateSyncMap struct {
-	staysOpen
+	noClose
 	rate     rate.Limit
 	burst    int
 	limiters sync.Map // string to *rate.Limiter

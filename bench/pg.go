@@ -87,12 +87,12 @@ func (r *run) pgSettings(ctx context.Context, t *table, server *pgServer) error 
 		}
 		values = append(values, name+" "+value)
 	}
-	whose := "named by " + pgURLEnv
+	origin := "named by " + pgURLEnv
 	if server.end != nil {
-		whose = "started for this run"
+		origin = "started for this run"
 	}
 	pool := server.pool.Config()
-	t.add("server", whose+": "+strings.Join(values, ", "))
+	t.add("server", origin+": "+strings.Join(values, ", "))
 	t.add("this program", fmt.Sprintf("GOMAXPROCS %d, on the processors that the server also uses", runtime.GOMAXPROCS(0)))
 	t.add("pool", fmt.Sprintf("one of pgx for all rows: at most %d connections over %s, statements prepared (%s)",
 		pool.MaxConns, network(pool.ConnConfig.Host), pool.ConnConfig.DefaultQueryExecMode))
@@ -119,7 +119,7 @@ func (r *run) timePG(ctx context.Context, server *pgServer, rows []pgRow) (map[p
 	for round := range r.pgRounds() {
 		for _, durable := range []bool{true, false} {
 			for _, load := range pgLoads() {
-				r.say("pg, %s, %s: round %d of %d", load.name, durability(durable), round+1, r.pgRounds())
+				r.logf("pg, %s, %s: round %d of %d", load.name, durability(durable), round+1, r.pgRounds())
 				list := many
 				if load.hot {
 					list = one
@@ -161,7 +161,7 @@ func (r *run) fillPG(ctx context.Context, server *pgServer, rows []pgRow, all, o
 			if row.fill == nil {
 				continue
 			}
-			r.say("pg: filling the %s table of %s", durability(durable), row.name)
+			r.logf("pg: filling the %s table of %s", durability(durable), row.name)
 			for _, some := range []keys{all, one} {
 				if err := row.fill(ctx, server, durable, some); err != nil {
 					return fmt.Errorf("%s: %w", row.name, err)

@@ -23,9 +23,9 @@ type pgRow struct {
 
 // The rows that the others are compared with.
 const (
-	published    = "transaction"    // what limiters in PostgreSQL do today
-	possibleInPG = "(UPDATE alone)" // not a limiter: the least work without combining requests
-	alone        = "slidegate"
+	rowTransaction = "transaction"    // what limiters in PostgreSQL do today
+	rowUpdateAlone = "(UPDATE alone)" // not a limiter: the least work without combining requests
+	alone          = "slidegate"
 )
 
 func pgRows() []pgRow {
@@ -34,8 +34,8 @@ func pgRows() []pgRow {
 		rows = append(rows, pgRow{fmt.Sprintf("slidegate, coalesce %d", inFlight), own, "sliding window", slidegatePGOpener(inFlight), nil})
 	}
 	return append(rows,
-		pgRow{published, "pg-transaction", "sliding window", openTransaction, fillTransaction},
-		pgRow{possibleInPG, "", "count", openUpdate, fillUpdate})
+		pgRow{rowTransaction, "pg-transaction", "sliding window", openTransaction, fillTransaction},
+		pgRow{rowUpdateAlone, "", "count", openUpdate, fillUpdate})
 }
 
 // pgRows returns the selected rows, and the one that all are compared with.
@@ -78,7 +78,7 @@ func fillSlidegatePG(ctx context.Context, server *pgServer, durable bool, some k
 	callers := min(512, some.n)
 	return newCrew(callers).run(func(i int, c *caller) error {
 		for at := i; at < some.n; at += callers {
-			if err := c.ask(ctx, allow, some.at(at)); err != nil {
+			if err := c.send(ctx, allow, some.at(at)); err != nil {
 				return err
 			}
 		}

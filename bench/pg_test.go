@@ -22,7 +22,7 @@ func openTestPG(t *testing.T) *pgServer {
 	return server
 }
 
-// needPG skips a test where PostgreSQL is missing, unless TEST_REQUIRE names it, and has it start a server of its own.
+// needPG skips a test where PostgreSQL is missing, unless TEST_REQUIRE names it, and unsets the variable that names another server.
 func needPG(t *testing.T) {
 	t.Helper()
 	pgtest.Shared(t)
@@ -37,7 +37,7 @@ func TestPGRowsAdmitTheQuota(t *testing.T) {
 	for i, row := range pgRows() {
 		for _, durable := range []bool{true, false} {
 			t.Run(row.name+" "+durability(durable), func(t *testing.T) {
-				some := newKeys(10*i, 2) // each as if asked for once
+				some := newKeys(10*i, 2) // each as if used once
 				for _, fill := range []func(context.Context, *pgServer, bool, keys) error{fillSlidegatePG, fillTransaction, fillUpdate} {
 					if err := fill(t.Context(), server, durable, some); err != nil {
 						t.Fatal(err)
@@ -48,7 +48,7 @@ func TestPGRowsAdmitTheQuota(t *testing.T) {
 					t.Fatal(err)
 				}
 				for n := 1; n < 2*quota; n++ {
-					want := n < quota || row.name == possibleInPG // which counts and limits nothing
+					want := n < quota || row.name == rowUpdateAlone // which counts and limits nothing
 					if got, err := allow(t.Context(), some.at(0)); err != nil || got != want {
 						t.Fatalf("request %d: admitted %v, %v", n, got, err)
 					}
@@ -87,22 +87,22 @@ func TestPGWindowSlides(t *testing.T) {
 func TestPGErrorsEndTheRun(t *testing.T) {
 	server := openTestPG(t)
 	defer server.stop()
-	var asked []remoteAllow
+	var limiters []remoteAllow
 	for _, row := range pgRows() {
 		allow, err := row.open(server, spec{quota: 1, window: time.Hour}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked = append(asked, allow)
+		limiters = append(limiters, allow)
 	}
 	server.end()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for i, row := range pgRows() {
 		crew := newCrew(2)
-		err := crew.run(func(_ int, c *caller) error { return c.ask(ctx, asked[i], "key") })
-		if got := crew.sample(time.Second); err == nil || got.asked != 0 {
-			t.Errorf("%s: %v, and %d answers", row.name, err, got.asked)
+		err := crew.run(func(_ int, c *caller) error { return c.send(ctx, limiters[i], "key") })
+		if got := crew.sample(time.Second); err == nil || got.requests != 0 {
+			t.Errorf("%s: got %v and %d decisions, want an error and none", row.name, err, got.requests)
 		}
 	}
 }
@@ -117,13 +117,13 @@ func TestPGInUseIsRefused(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	if !strings.Contains(progress.String(), "the schema slidegate_bench must not exist") {
-		t.Errorf("it says %q", progress.String())
+		t.Errorf("got %q, want an error about the schema", progress.String())
 	}
 	theirs.Exec("SELECT * FROM " + pgSchema + ".precious")
 }
 
 // A database that was not started by this program is left as it was.
-func TestPGLeavesNothing(t *testing.T) {
+func TestPGDropsItsSchema(t *testing.T) {
 	theirs := pgtest.Shared(t)
 	t.Setenv(pgURLEnv, theirs.URL())
 	server, err := openPG(t.Context(), 2)
@@ -138,7 +138,7 @@ func TestPGLeavesNothing(t *testing.T) {
 func TestPGIsLeftOut(t *testing.T) {
 	var out, progress bytes.Buffer
 	if status := Main([]string{"-quick", "-scenario", "pg", "-only", "tollbooth"}, &out, &progress); status != 0 {
-		t.Errorf("exit status %d\n%s", status, progress.String())
+		t.Errorf("got exit status %d, want 0\n%s", status, progress.String())
 	}
 	if want := "Left out: -only names no limiter"; !strings.Contains(out.String(), want) {
 		t.Errorf("%q is not in\n%s", want, out.String())
@@ -146,7 +146,7 @@ func TestPGIsLeftOut(t *testing.T) {
 }
 
 // The goals apply to the documented rows and numbers of callers.
-func TestPGVerdicts(t *testing.T) {
+func TestPGGoals(t *testing.T) {
 	loads := pgLoads()
 	many, hot, refused := loads[0], loads[1], loads[2]
 	single, together := &pgRow{name: alone, family: own}, &pgRow{name: "slidegate, coalesce 2", family: own}
@@ -154,7 +154,7 @@ func TestPGVerdicts(t *testing.T) {
 		row                     *pgRow
 		load                    pgLoad
 		callers                 int
-		toPublished, toPossible float64
+		toTransaction, toUpdate float64
 		want                    string
 	}{
 		{single, many, 1, 1.5, 0.1, "1.5x transaction: met"},
@@ -168,9 +168,9 @@ func TestPGVerdicts(t *testing.T) {
 		{together, hot, 64, 0, 10, "10x UPDATE: met"},
 		{together, many, 16, 1, 1, ""},
 		{together, refused, 64, 1, 1, ""},
-		{&pgRow{name: published, family: "pg-transaction"}, many, 64, 1, 1, ""},
+		{&pgRow{name: rowTransaction, family: "pg-transaction"}, many, 64, 1, 1, ""},
 	} {
-		if got := c.row.verdict(c.load, c.callers, c.toPublished, c.toPossible); got != c.want {
+		if got := c.row.goalResult(c.load, c.callers, c.toTransaction, c.toUpdate); got != c.want {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
 	}
@@ -217,7 +217,7 @@ func TestReadStat(t *testing.T) {
 }
 
 // The CPU time is read if Linux reports it, and only of a server that this program started.
-func TestPGServerTime(t *testing.T) {
+func TestPGServerCPUTime(t *testing.T) {
 	server := openTestPG(t)
 	defer server.close()
 	before, err := server.cpu(t.Context())
@@ -231,6 +231,6 @@ func TestPGServerTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := server.cpu(t.Context()); err != nil || after <= before {
-		t.Errorf("%v, then %v, %v", before, after, err)
+		t.Errorf("got CPU time %v after a query, %v, want more than %v", after, err, before)
 	}
 }

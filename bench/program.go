@@ -50,7 +50,7 @@ func (r *run) startService(settings []string, flags ...string) (*program, error)
 	late := time.AfterFunc(20*time.Second, func() { _ = p.process.Process.Kill() })
 	defer late.Stop()
 	lines := bufio.NewScanner(printed)
-	said := p.readListeners(lines)
+	output := p.readListeners(lines)
 	go func() { // until it ends, or it would block on a full pipe
 		defer close(p.copied)
 		for lines.Scan() {
@@ -59,7 +59,7 @@ func (r *run) startService(settings []string, flags ...string) (*program, error)
 	}()
 	if p.http == "" || p.grpc == "" || p.resp == "" {
 		p.stop()
-		return nil, fmt.Errorf("slidegate serve did not print its addresses: %s", said)
+		return nil, fmt.Errorf("slidegate serve did not print its addresses: %s", output)
 	}
 	return p, nil
 }
@@ -67,14 +67,14 @@ func (r *run) startService(settings []string, flags ...string) (*program, error)
 var listenerLine = regexp.MustCompile(`^  (http|grpc|resp) +(?:http://)?(\S+:\d+)`)
 
 // readListeners reads the addresses of the listeners, which the service prints when they are open, and returns the output.
-func (p *program) readListeners(lines *bufio.Scanner) (said string) {
+func (p *program) readListeners(lines *bufio.Scanner) (output string) {
 	for (p.http == "" || p.grpc == "" || p.resp == "") && lines.Scan() {
-		said += lines.Text() + "\n"
+		output += lines.Text() + "\n"
 		if found := listenerLine.FindStringSubmatch(lines.Text()); found != nil {
 			*map[string]*string{"http": &p.http, "grpc": &p.grpc, "resp": &p.resp}[found[1]] = found[2]
 		}
 	}
-	return said
+	return output
 }
 
 // programEnv names an existing slidegate program.
@@ -89,7 +89,7 @@ func (r *run) buildProgram() (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	r.say("building slidegate")
+	r.logf("building slidegate")
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/slidegate/slidegate").Output()
 	if err != nil {
 		return "", fmt.Errorf("go list: %w; bench runs in its own folder", err)

@@ -76,17 +76,17 @@ func (r *run) redisSettings(ctx context.Context, t *table, server *redisServer) 
 	if err != nil {
 		return err
 	}
-	whose := "started for this run: loopback, no persistence, otherwise its defaults"
+	origin := "started for this run: loopback, no persistence, otherwise its defaults"
 	if server.process == nil {
-		whose = "named by " + redisURLEnv
+		origin = "named by " + redisURLEnv
 	}
 	pool := server.pooled.Options()
-	t.add("server", fmt.Sprintf("Redis %s, %s", version, whose))
+	t.add("server", fmt.Sprintf("Redis %s, %s", version, origin))
 	t.add("this program", fmt.Sprintf("GOMAXPROCS %d, on the processors that the server also uses", runtime.GOMAXPROCS(0)))
 	t.add("load", fmt.Sprintf("%s keys, each as likely as any other; %s an hour, or 1 where all is refused", count(r.redisKeys()), count(redisQuota)))
 	t.add(viaRueidis, "a new client for every figure; defaults (automatic pipelining, 4 connections), DisableCache")
 	t.add(viaPool, fmt.Sprintf("a new client for every figure; defaults (PoolSize %d, RESP%d), MaxRetries -1", pool.PoolSize, pool.Protocol))
-	t.add(viaPipe, "the same client through its AutoPipeline, defaults; documented as experimental")
+	t.add(viaPipeline, "the same client through its AutoPipeline, defaults; documented as experimental")
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (r *run) timeRedis(ctx context.Context, server *redisServer, rows []redisRo
 	list := all.uniform(1<<18, 1)
 	samples := map[redisCell]remoteSamples{}
 	for round := range r.redisRounds() {
-		r.say("redis, %s: round %d of %d", load.name, round+1, r.redisRounds())
+		r.logf("redis, %s: round %d of %d", load.name, round+1, r.redisRounds())
 		for i := range rows {
 			row := &rows[(i+round)%len(rows)]
 			s := spec{quota: load.quota, window: quotaWindow}
@@ -137,15 +137,15 @@ func openFilled(ctx context.Context, server *redisServer, row *redisRow, s spec,
 	if err != nil {
 		return nil, err
 	}
-	return allow, askForEach(ctx, allow, all)
+	return allow, useEachKey(ctx, allow, all)
 }
 
-// askForEach sends one request for every key to a limiter.
-func askForEach(ctx context.Context, allow remoteAllow, all keys) error {
+// useEachKey sends one request for every key to a limiter.
+func useEachKey(ctx context.Context, allow remoteAllow, all keys) error {
 	each := (all.n + fillCallers - 1) / fillCallers
 	return newCrew(fillCallers).run(func(i int, c *caller) error {
 		for at := i * each; at < min((i+1)*each, all.n); at++ {
-			if err := c.ask(ctx, allow, all.at(at)); err != nil {
+			if err := c.send(ctx, allow, all.at(at)); err != nil {
 				return err
 			}
 		}
@@ -189,9 +189,9 @@ func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples m
 		}
 		rate := got.median(rateOf)
 		t.add(row.name, row.algorithm, row.client, fmt.Sprintf("%.0f", rate), ratio(rate, best.peer), ratio(rate, best.piped), ratio(rate, best.incr),
-			fmt.Sprintf("%.0f", got.median(halfMicros)), fmt.Sprintf("%.0f", got.median(mostMicros)),
+			fmt.Sprintf("%.0f", got.median(p50Micros)), fmt.Sprintf("%.0f", got.median(p99Micros)),
 			fmt.Sprintf("%.1f", got.median(serverMicros)), fmt.Sprintf("%.1f", got.median(ownMicros)), allocations(got.median(allocs)),
-			fmt.Sprintf("±%.0f%%", 50*got.spread()), row.verdict(rate, best, callers))
+			fmt.Sprintf("±%.0f%%", 50*got.spread()), row.goalResult(rate, best, callers))
 	}
 	t.note("Medians of %d interleaved rounds of %v. Ratios are of decisions per second, to the fastest peer used as documented, to the "+
 		"fastest piped one, and to INCR; more is better. Goals refer to the first. CPU and allocations are per decision, in the "+
@@ -210,9 +210,9 @@ func redisBest(rows []redisRow, rate func(*redisRow) float64) (best redisRates) 
 	for i := range rows {
 		row := &rows[i]
 		switch {
-		case row.name == possible:
+		case row.name == rowIncrAlone:
 			best.incr = rate(row)
-		case row.peer() && row.client == viaPipe:
+		case row.peer() && row.client == viaPipeline:
 			best.piped = max(best.piped, rate(row))
 		case row.peer():
 			best.peer = max(best.peer, rate(row))
@@ -224,16 +224,16 @@ func redisBest(rows []redisRow, rate func(*redisRow) float64) (best redisRates) 
 	return best
 }
 
-// verdict returns the goals for a number of callers, and whether a row reaches them.
-func (row *redisRow) verdict(rate float64, best redisRates, callers int) string {
+// goalResult returns the goals for a number of callers, and whether a row reaches them.
+func (row *redisRow) goalResult(rate float64, best redisRates, callers int) string {
 	var texts []string
-	goal := func(text string, least, reference float64) {
+	goal := func(text string, factor, reference float64) {
 		switch {
 		case reference == 0: // -only left it out
-		case rate >= least*reference:
-			texts = append(texts, fmt.Sprintf("%gx %s: met", least, text))
+		case rate >= factor*reference:
+			texts = append(texts, fmt.Sprintf("%gx %s: met", factor, text))
 		default:
-			texts = append(texts, fmt.Sprintf("%gx %s: missed", least, text))
+			texts = append(texts, fmt.Sprintf("%gx %s: missed", factor, text))
 		}
 	}
 	if !row.goals {

@@ -27,7 +27,7 @@ func (r *run) redisMemory(ctx context.Context, server *redisServer, rows []redis
 	weights := map[string]redisWeight{}
 	for i := range rows {
 		if row := &rows[i]; row.memory {
-			r.say("redis, memory: %s", row.name)
+			r.logf("redis, memory: %s", row.name)
 			w, err := weighRedis(ctx, server, row)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", row.name, err)
@@ -57,13 +57,13 @@ func weighRedis(ctx context.Context, server *redisServer, row *redisRow) (w redi
 	var c caller
 	for used := 1; used < weighedUnits; used++ {
 		for i := range all.n {
-			if err := c.ask(ctx, allow, all.at(i)); err != nil {
+			if err := c.send(ctx, allow, all.at(i)); err != nil {
 				return w, err
 			}
 		}
 	}
-	if c.passed != c.asked {
-		return w, fmt.Errorf("%d of %d requests were refused within the quota", c.asked-c.passed, c.asked)
+	if c.passed != c.requests {
+		return w, fmt.Errorf("%d of %d requests were refused within the quota", c.requests-c.passed, c.requests)
 	}
 	names, err := server.admin.Keys(ctx, "*").Result()
 	if err != nil {

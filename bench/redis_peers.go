@@ -48,8 +48,8 @@ func ululeRedis(client ululeredis.Client, s spec) (remoteAllow, error) {
 	}
 	l := ulule.New(store, ulule.Rate{Period: s.window, Limit: s.quota})
 	return func(ctx context.Context, key string) (bool, error) {
-		answer, err := l.Get(ctx, key)
-		return !answer.Reached, err
+		result, err := l.Get(ctx, key)
+		return !result.Reached, err
 	}, nil
 }
 

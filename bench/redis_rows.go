@@ -22,33 +22,33 @@ type redisRow struct {
 	memory bool // the row's state differs from that of other rows, so its memory is measured
 }
 
-// possible is the row that does the least work possible in Redis. It is not a peer but the limit of what is possible.
-const possible = "(INCR alone)"
+// rowIncrAlone is the row that does the least work possible in Redis. It is not a peer but the limit of what is possible.
+const rowIncrAlone = "(INCR alone)"
 
-func (row *redisRow) peer() bool { return row.family != own && row.name != possible }
+func (row *redisRow) peer() bool { return row.family != own && row.name != rowIncrAlone }
 
 // The clients, as the tables name them.
 const (
-	viaRueidis = "rueidis"
-	viaPool    = "go-redis"
-	viaPipe    = "go-redis, piped"
+	viaRueidis  = "rueidis"
+	viaPool     = "go-redis"
+	viaPipeline = "go-redis, piped"
 )
 
 func redisRows() []redisRow {
 	return slices.Concat(slidegateRedisRows(), []redisRow{
 		{name: "redis_rate", family: "redis_rate", algorithm: "GCRA", client: viaPool, open: openRedisRate, atomic: true, memory: true},
-		{name: "redis_rate, piped", family: "redis_rate", algorithm: "GCRA", client: viaPipe, open: openRedisRatePiped, atomic: true},
+		{name: "redis_rate, piped", family: "redis_rate", algorithm: "GCRA", client: viaPipeline, open: openRedisRatePiped, atomic: true},
 		{name: "ulule/limiter", family: "ulule", algorithm: "fixed window", client: viaPool, open: openUluleRedis, atomic: true, memory: true},
-		{name: "ulule/limiter, piped", family: "ulule", algorithm: "fixed window", client: viaPipe, open: openUluleRedisPiped, atomic: true},
+		{name: "ulule/limiter, piped", family: "ulule", algorithm: "fixed window", client: viaPipeline, open: openUluleRedisPiped, atomic: true},
 		{name: "sorted set", family: "sorted-set", algorithm: "exact log", client: viaPool, open: openSortedSet, memory: true},
-		{name: possible, algorithm: "count", client: viaRueidis, open: openIncr, atomic: true, memory: true},
+		{name: rowIncrAlone, algorithm: "count", client: viaRueidis, open: openIncr, atomic: true, memory: true},
 	})
 }
 
 // redisRows returns the selected rows, and the one that all are compared with.
 func (r *run) redisRows() []redisRow {
 	return slices.DeleteFunc(redisRows(), func(row redisRow) bool {
-		return row.name != possible && len(r.only) > 0 && !slices.Contains(r.only, row.family)
+		return row.name != rowIncrAlone && len(r.only) > 0 && !slices.Contains(r.only, row.family)
 	})
 }
 

@@ -42,11 +42,11 @@ func TestRedisRowsAdmitTheQuota(t *testing.T) {
 				}
 			}
 			if got, err := allow(t.Context(), "other"); err != nil || !got {
-				t.Errorf("another key: admitted %v, %v", got, err)
+				t.Errorf("another key: got %v, %v, want admitted", got, err)
 			}
 			// Each key has a state in Redis, and no row decides from memory.
 			if n, err := server.admin.DBSize(t.Context()).Result(); err != nil || n != 2 {
-				t.Errorf("%d keys in Redis, %v", n, err)
+				t.Errorf("got %d keys in Redis, %v, want 2", n, err)
 			}
 		})
 	}
@@ -58,25 +58,25 @@ func TestRedisErrorsEndTheRun(t *testing.T) {
 	defer server.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var asked []remoteAllow
+	var limiters []remoteAllow
 	for _, row := range redisRows() {
 		allow, err := row.open(server, spec{quota: 1, window: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked = append(asked, allow)
+		limiters = append(limiters, allow)
 	}
 	server.process.stop()
 	for i, row := range redisRows() {
 		crew := newCrew(2)
-		err := crew.run(func(_ int, c *caller) error { return c.ask(ctx, asked[i], "key") })
-		if got := crew.sample(time.Second); err == nil || got.asked != 0 {
-			t.Errorf("%s: %v, and %d answers", row.name, err, got.asked)
+		err := crew.run(func(_ int, c *caller) error { return c.send(ctx, limiters[i], "key") })
+		if got := crew.sample(time.Second); err == nil || got.requests != 0 {
+			t.Errorf("%s: got %v and %d decisions, want an error and none", row.name, err, got.requests)
 		}
 	}
 }
 
-func TestRedisServerLeavesNothing(t *testing.T) {
+func TestRedisServerRemovesItsFolder(t *testing.T) {
 	server := openTestRedis(t)
 	process := server.process
 	if _, err := os.Stat(process.folder); err != nil {
@@ -87,7 +87,7 @@ func TestRedisServerLeavesNothing(t *testing.T) {
 		t.Error("the server still runs")
 	}
 	if _, err := os.Stat(process.folder); !os.IsNotExist(err) {
-		t.Errorf("its folder: %v", err)
+		t.Errorf("its folder: got %v, want that it does not exist", err)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestRedisInUseIsRefused(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	if !strings.Contains(progress.String(), "has 1 keys and would be emptied") {
-		t.Errorf("it says %q", progress.String())
+		t.Errorf("got %q, want an error about the key in the database", progress.String())
 	}
 	if got, err := server.admin.Get(t.Context(), "theirs").Result(); got != "precious" {
 		t.Errorf("the key is %q, %v", got, err)
@@ -120,7 +120,7 @@ func TestRedisIsLeftOut(t *testing.T) {
 	} {
 		var out, progress bytes.Buffer
 		if status := Main([]string{"-quick", "-scenario", "redis", "-only", c.only}, &out, &progress); status != 0 {
-			t.Errorf("exit status %d\n%s", status, progress.String())
+			t.Errorf("got exit status %d, want 0\n%s", status, progress.String())
 		}
 		if !strings.Contains(out.String(), c.want) {
 			t.Errorf("%q is not in\n%s", c.want, out.String())
@@ -128,13 +128,13 @@ func TestRedisIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestRedisRowsAskedFor(t *testing.T) {
+func TestOnlySelectsRedisRows(t *testing.T) {
 	r := &run{config: config{only: []string{"sorted-set", "redis_rate"}}}
 	var names []string
 	for _, row := range r.redisRows() {
 		names = append(names, row.name)
 	}
-	if want := []string{"redis_rate", "redis_rate, piped", "sorted set", possible}; !slices.Equal(names, want) {
+	if want := []string{"redis_rate", "redis_rate, piped", "sorted set", rowIncrAlone}; !slices.Equal(names, want) {
 		t.Errorf("the rows are %q, want %q", names, want)
 	}
 }
@@ -163,7 +163,7 @@ func TestReadRedisCommands(t *testing.T) {
 }
 
 func TestRedisGoals(t *testing.T) {
-	rates := map[string]float64{"slidegate": 150, "redis_rate": 80, "redis_rate, piped": 120, "sorted set": 100, possible: 400}
+	rates := map[string]float64{"slidegate": 150, "redis_rate": 80, "redis_rate, piped": 120, "sorted set": 100, rowIncrAlone: 400}
 	rows := slices.DeleteFunc(redisRows(), func(row redisRow) bool { return rates[row.name] == 0 })
 	best := redisBest(rows, func(row *redisRow) float64 { return rates[row.name] })
 	if best != (redisRates{peer: 100, atomicPeer: 80, piped: 120, incr: 400}) {
@@ -183,29 +183,29 @@ func TestRedisGoals(t *testing.T) {
 		{256, 300, "3x peer: met"},
 		{256, 299, "3x peer: missed"},
 	} {
-		if got := rows[0].verdict(c.rate, best, c.callers); got != c.want {
-			t.Errorf("%d callers, %g: %s", c.callers, c.rate, got)
+		if got := rows[0].goalResult(c.rate, best, c.callers); got != c.want {
+			t.Errorf("%d callers, %g: got %q, want %q", c.callers, c.rate, got, c.want)
 		}
 	}
-	if got := rows[1].verdict(1, best, 64); got != "" {
+	if got := rows[1].goalResult(1, best, 64); got != "" {
 		t.Errorf("a peer has the goal %q", got)
 	}
-	if got := rows[0].verdict(1, redisRates{incr: 2}, 64); got != "0.5x INCR: met" {
-		t.Errorf("without peers: %q", got)
+	if got := rows[0].goalResult(1, redisRates{incr: 2}, 64); got != "0.5x INCR: met" {
+		t.Errorf("without peers: got %q, want \"0.5x INCR: met\"", got)
 	}
 }
 
-// A limiter that admits what must be refused must be noticed, or its time would be misleading.
-func TestWrongAnswersOfRedisAreNoticed(t *testing.T) {
+// A limiter that admits what must be refused must fail the run, since its time would be misleading.
+func TestWrongRedisDecisionsFailTheRun(t *testing.T) {
 	r := &run{config: config{rounds: 2}}
 	rows := []redisRow{{name: "right", family: "other"}, {name: "wrong", family: "other"}}
 	samples := map[redisCell]remoteSamples{
-		{"right", "refused", 64}: {{asked: 10}, {asked: 10}},
-		{"wrong", "refused", 64}: {{asked: 10}, {asked: 10, passed: 1}},
+		{"right", "refused", 64}: {{requests: 10}, {requests: 10}},
+		{"wrong", "refused", 64}: {{requests: 10}, {requests: 10, passed: 1}},
 	}
 	r.redisTable(rows, redisLoad{"refused", 1, 0}, 64, samples)
 	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "wrong: 0.0500") {
-		t.Errorf("failures: %q", r.failures)
+		t.Errorf("got failures %q, want one about the wrong row", r.failures)
 	}
 }
 
@@ -214,18 +214,18 @@ func TestCrewSample(t *testing.T) {
 	crew := newCrew(2)
 	for i := range crew.callers {
 		c := &crew.callers[i]
-		c.asked, c.passed = 100, int64(i)*100
+		c.requests, c.passed = 100, int64(i)*100
 		for range 99 {
 			c.waits.add(50 * time.Microsecond)
 		}
 		c.waits.add(time.Second)
 	}
 	s := crew.sample(4 * time.Second)
-	if s.asked != 200 || s.passed != 100 || s.perSecond != 50 {
-		t.Errorf("got %+v, want 200 asked, 100 passed, 50 per second", s)
+	if s.requests != 200 || s.passed != 100 || s.perSecond != 50 {
+		t.Errorf("got %+v, want 200 requests, 100 passed, 50 per second", s)
 	}
 	// Buckets are at most 1.6 % too high.
-	for _, wait := range []float64{s.halfMicros, s.mostMicros} {
+	for _, wait := range []float64{s.p50Micros, s.p99Micros} {
 		if wait < 50 || wait > 50.8 {
 			t.Errorf("a wait of %g µs, want 50 to 50.8", wait)
 		}

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// caller is one goroutine that sends requests to a limiter, one after the other.
+// caller is one goroutine that sends requests to a limiter, one at a time.
 type caller struct {
-	waits         histogram
-	asked, passed int64
-	before        time.Time // when the last request was answered
+	waits            histogram
+	requests, passed int64
+	before           time.Time // when the last request was decided
 }
 
-// ask sends one request. The clock is read once per request, so the little that the caller does between two requests is counted
+// send sends one request. The clock is read once per request, so the little that the caller does between two requests is counted
 // too.
-func (c *caller) ask(ctx context.Context, allow remoteAllow, key string) error {
+func (c *caller) send(ctx context.Context, allow remoteAllow, key string) error {
 	allowed, err := allow(ctx, key)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (c *caller) ask(ctx context.Context, allow remoteAllow, key string) error {
 	now := time.Now()
 	c.waits.add(now.Sub(c.before))
 	c.before = now
-	c.asked++
+	c.requests++
 	if allowed {
 		c.passed++
 	}
@@ -54,7 +54,7 @@ func (c *crew) ready(work func(int, *caller) error) {
 	}
 }
 
-// finish lets them begin, waits for all of them, and returns the first error.
+// finish starts the callers, waits for all of them, and returns the first error.
 func (c *crew) finish() error {
 	close(c.begin)
 	c.done.Wait()
@@ -74,31 +74,31 @@ func (c *crew) run(work func(int, *caller) error) error {
 // remoteAllow decides one request by calling a server. An error ends the run.
 type remoteAllow func(ctx context.Context, key string) (bool, error)
 
-// worker returns the CPU time of a server.
-type worker interface {
+// cpuReporter returns the CPU time of a server.
+type cpuReporter interface {
 	cpu(ctx context.Context) (time.Duration, error)
 }
 
-// commander returns how many commands a server has run, including those of scripts.
-type commander interface {
+// commandCounter returns how many commands a server has run, including those of scripts.
+type commandCounter interface {
 	commands(ctx context.Context) (int64, error)
 }
 
 // commandsBy returns the number of commands of a server that reports it, and 0 for others.
-func commandsBy(ctx context.Context, server worker) (int64, error) {
-	if c, ok := server.(commander); ok {
+func commandsBy(ctx context.Context, server cpuReporter) (int64, error) {
+	if c, ok := server.(commandCounter); ok {
 		return c.commands(ctx)
 	}
 	return 0, nil
 }
 
-// timeCallers runs callers for the given time, each beginning at another position of the list.
-func timeCallers(ctx context.Context, server worker, allow remoteAllow, list keys, callers int, length time.Duration) (remoteSample, error) {
+// timeCallers runs callers for the given time, each from a different position in the list.
+func timeCallers(ctx context.Context, server cpuReporter, allow remoteAllow, list keys, callers int, length time.Duration) (remoteSample, error) {
 	crew := newCrew(callers)
 	crew.ready(func(i int, c *caller) error {
 		end := c.before.Add(length)
 		for at := i * list.n / callers; c.before.Before(end); at++ {
-			if err := c.ask(ctx, allow, list.at(at%list.n)); err != nil {
+			if err := c.send(ctx, allow, list.at(at%list.n)); err != nil {
 				return err
 			}
 		}
@@ -132,10 +132,10 @@ func timeCallers(ctx context.Context, server worker, allow remoteAllow, list key
 		return remoteSample{}, err
 	}
 	s := crew.sample(elapsed)
-	s.commands = float64(commandsAfter-commandsBefore) / float64(s.asked)
-	s.serverMicros = micros(serverAfter-serverBefore) / float64(s.asked)
-	s.ownMicros = micros(ownAfter-ownBefore) / float64(s.asked)
-	s.allocs = float64(after.Mallocs-before.Mallocs) / float64(s.asked)
+	s.commands = float64(commandsAfter-commandsBefore) / float64(s.requests)
+	s.serverMicros = micros(serverAfter-serverBefore) / float64(s.requests)
+	s.ownMicros = micros(ownAfter-ownBefore) / float64(s.requests)
+	s.allocs = float64(after.Mallocs-before.Mallocs) / float64(s.requests)
 	return s, nil
 }
 
@@ -144,11 +144,11 @@ func (c *crew) sample(elapsed time.Duration) (s remoteSample) {
 	var waits histogram
 	for i := range c.callers {
 		waits.merge(&c.callers[i].waits)
-		s.asked += c.callers[i].asked
+		s.requests += c.callers[i].requests
 		s.passed += c.callers[i].passed
 	}
-	s.perSecond = float64(s.asked) / elapsed.Seconds()
-	s.halfMicros, s.mostMicros = micros(waits.quantile(0.5)), micros(waits.quantile(0.99))
+	s.perSecond = float64(s.requests) / elapsed.Seconds()
+	s.p50Micros, s.p99Micros = micros(waits.quantile(0.5)), micros(waits.quantile(0.99))
 	return s
 }
 
@@ -156,19 +156,19 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 
 // remoteSample holds the figures of one timed round of a row.
 type remoteSample struct {
-	asked, passed          int64
-	perSecond              float64 // decisions
-	halfMicros, mostMicros float64 // p50 and p99 of the waits
-	serverMicros           float64 // CPU time per decision
-	commands               float64 // of the server, per decision
-	ownMicros              float64
-	allocs                 float64 // per decision
+	requests, passed     int64
+	perSecond            float64 // decisions
+	p50Micros, p99Micros float64 // p50 and p99 of the waits
+	serverMicros         float64 // CPU time per decision
+	commands             float64 // of the server, per decision
+	ownMicros            float64
+	allocs               float64 // per decision
 }
 
 // The figures of a sample.
 func rateOf(s *remoteSample) float64       { return s.perSecond }
-func halfMicros(s *remoteSample) float64   { return s.halfMicros }
-func mostMicros(s *remoteSample) float64   { return s.mostMicros }
+func p50Micros(s *remoteSample) float64    { return s.p50Micros }
+func p99Micros(s *remoteSample) float64    { return s.p99Micros }
 func serverMicros(s *remoteSample) float64 { return s.serverMicros }
 func commandsOf(s *remoteSample) float64   { return s.commands }
 func ownMicros(s *remoteSample) float64    { return s.ownMicros }
@@ -197,9 +197,9 @@ func (s remoteSamples) spread() float64 {
 
 // share returns the share of the requests that was admitted.
 func (s remoteSamples) share() float64 {
-	var asked, passed int64
+	var requests, passed int64
 	for i := range s {
-		asked, passed = asked+s[i].asked, passed+s[i].passed
+		requests, passed = requests+s[i].requests, passed+s[i].passed
 	}
-	return float64(passed) / float64(max(asked, 1))
+	return float64(passed) / float64(max(requests, 1))
 }

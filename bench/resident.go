@@ -40,7 +40,7 @@ func (r *run) usedTable(n int) (*table, error) {
 		name  string
 		units int
 	}{{rowWindow, 10}, {rowLog, 1}, {rowLog, 10}, {rowLog, steadyQuota}, {rowSix, 10}, {rowSixty, 10}, {rowBucket, 10}} {
-		r.say("memory, %s keys, %d units each: %s", count(n), row.units, row.name)
+		r.logf("memory, %s keys, %d units each: %s", count(n), row.units, row.name)
 		l := slidegateRowNamed(row.name)
 		m, err := measureUsed(&l, all, row.units)
 		if err != nil {
@@ -76,25 +76,25 @@ func (r *run) residentTable(n int) (*table, error) {
 		columns: []string{"library", "algorithm", "heap B/key", "ratio", "resident B/key", "forgotten", "GC wall ms", "GC CPU ms"},
 		names:   2,
 	}
-	libraries, all := r.fitting(n), newKeys(0, n)
+	libraries, all := r.librariesFor(n), newKeys(0, n)
 	wall, cpu := collection()
 	t.add("(no limiter)", "", "", "", "", "", wall.text(), cpu.text())
 	measured := make([]resident, len(libraries))
-	least := 0.0
+	leastHeap := 0.0
 	for i := range libraries {
 		l := &libraries[i]
-		r.say("memory, %s keys: %s", count(n), l.name)
+		r.logf("memory, %s keys: %s", count(n), l.name)
 		var err error
 		if measured[i], err = measureResident(l, all); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
-		if l.peer() && (least == 0 || measured[i].heap < least) {
-			least = measured[i].heap
+		if l.peer() && (leastHeap == 0 || measured[i].heap < leastHeap) {
+			leastHeap = measured[i].heap
 		}
 	}
 	for i, m := range measured {
 		l := &libraries[i]
-		t.add(l.name, l.algorithm, fmt.Sprintf("%.1f", m.heap), ratio(m.heap, least), fmt.Sprintf("%.1f", m.resident),
+		t.add(l.name, l.algorithm, fmt.Sprintf("%.1f", m.heap), ratio(m.heap, leastHeap), fmt.Sprintf("%.1f", m.resident),
 			m.forgotten, m.wall.text(), m.cpu.text())
 	}
 	t.note("The bytes of the keys are not counted. Libraries that store keys point into the list that the keys come from; in a "+
@@ -124,8 +124,8 @@ func (m millis) text() string {
 // residentQuota is so small that a token bucket refills nothing during the measurement.
 const residentQuota = 4
 
-// remembers is a limiter that can report what a key has used.
-type remembers interface{ used(key string) int64 }
+// usageReporter is a limiter that can report what a key has used.
+type usageReporter interface{ used(key string) int64 }
 
 func measureResident(l *library, all keys) (m resident, err error) {
 	before := measureMemory()
@@ -136,10 +136,10 @@ func measureResident(l *library, all keys) (m resident, err error) {
 	defer opened.Close()
 	drive(opened, all, 0, all.n)
 	m.weigh(before, all.n)
-	if asked, ok := opened.(remembers); ok {
+	if reporter, ok := opened.(usageReporter); ok {
 		forgotten := 0
 		for i := range all.n {
-			if asked.used(all.at(i)) != 1 {
+			if reporter.used(all.at(i)) != 1 {
 				forgotten++
 			}
 		}
@@ -191,7 +191,7 @@ func (r *run) logTables() ([]*table, error) {
 	}
 	keyCount := max(1000, r.keys/10)
 	all := newKeys(0, keyCount)
-	r.say("memory: logs of %s keys", count(keyCount))
+	r.logf("memory: logs of %s keys", count(keyCount))
 	ring := measureRing(all, quota)
 	for _, units := range []int{1, 10, quota} {
 		heap, err := measureLog(&logs[0], all, quota, units)

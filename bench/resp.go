@@ -50,7 +50,7 @@ func respPipelines() []struct {
 	}{{64, 0.5}, {1, 0.7}}
 }
 
-// respTables compares our server with redis-server under redis-benchmark, each in a process of its own.
+// respTables compares our server with redis-server under redis-benchmark, each in a separate process.
 func (r *run) respTables() ([]*table, error) {
 	t := &table{
 		title:   fmt.Sprintf("RESP: servers on loopback under redis-benchmark, %d connections", respConnections),
@@ -87,8 +87,8 @@ func (r *run) respTables() ([]*table, error) {
 	}
 	t.note("Medians of %d rounds, the rows in turn; ratios are medians of those within a round. %s keys, each as likely as any other. "+
 		"redis-benchmark has one thread, as has redis-server; ours has %d processors, and all share those of this machine. "+
-		"Ours answers six numbers where INCR answers one. On a busy machine ours gets a larger share of the processors than a server of "+
-		"one thread: then look at its processor time, which Linux tells in steps of 10 ms, instead of the ratio.", r.respRounds(), count(respKeys), runtime.NumCPU())
+		"Ours replies with six numbers, and INCR with one. On a busy machine ours gets a larger share of the processors than a server of "+
+		"one thread: then look at its processor time, which Linux reports in steps of 10 ms, instead of the ratio.", r.respRounds(), count(respKeys), runtime.NumCPU())
 	return []*table{t}, r.checkResp(ours.resp)
 }
 
@@ -103,7 +103,7 @@ func (r *run) timeResp(t *table, load string, servers map[bool]respTarget, pipel
 	rows := respRows()
 	samples := make([][]respSample, len(rows))
 	for round := range r.respRounds() + 1 {
-		r.say("resp: pipelines of %d: round %d of %d", pipeline, round, r.respRounds())
+		r.logf("resp: pipelines of %d: round %d of %d", pipeline, round, r.respRounds())
 		now := make([]respSample, len(rows))
 		for i := range rows {
 			which := (i + round) % len(rows) // so that none is always first
@@ -128,18 +128,18 @@ func (r *run) timeResp(t *table, load string, servers map[bool]respTarget, pipel
 			return values
 		}
 		ratios := of(func(s respSample) float64 { return s.ratio })
-		verdict := ""
+		result := ""
 		if row.ours {
-			verdict = fmt.Sprintf("%.1fx: met", goal)
+			result = fmt.Sprintf("%.1fx: met", goal)
 			if median(ratios) < goal {
-				verdict = fmt.Sprintf("%.1fx: missed", goal)
+				result = fmt.Sprintf("%.1fx: missed", goal)
 			}
 		}
 		t.add(row.name, strconv.Itoa(pipeline), fmt.Sprintf("%.0f", median(of(func(s respSample) float64 { return s.rate }))),
 			fmt.Sprintf("%.2fx", median(ratios)), fmt.Sprintf("%.2f-%.2f", slices.Min(ratios), slices.Max(ratios)),
 			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.micros }))),
 			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.p50 }))),
-			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.p99 }))), verdict)
+			fmt.Sprintf("%.2f", median(of(func(s respSample) float64 { return s.p99 }))), result)
 	}
 	return nil
 }

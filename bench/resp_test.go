@@ -20,10 +20,10 @@ func TestReadRedisBenchmark(t *testing.T) {
 	}
 }
 
-func TestRespLeftOut(t *testing.T) {
+func TestRespIsLeftOut(t *testing.T) {
 	var out, progress bytes.Buffer
 	if status := Main([]string{"-quick", "-scenario", "resp", "-only", "httprate"}, &out, &progress); status != 0 {
-		t.Fatalf("exit status %d: %s", status, progress.String())
+		t.Fatalf("got exit status %d, want 0: %s", status, progress.String())
 	}
 	if !strings.Contains(out.String(), "Left out: -only does not name slidegate.") {
 		t.Error(out.String())

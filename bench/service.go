@@ -23,9 +23,9 @@ type serviceRow struct {
 	goal      float64
 }
 
-// The goals: one decision over HTTP should cost little more than any response over HTTP, and a batch should be worth it.
+// The goals: one decision over HTTP should cost little more than any response over HTTP, and a batch should be much cheaper per decision.
 const (
-	goalOneAsk  = 0.8
+	goalSingle  = 0.8
 	goalBatched = 20
 	batchSize   = 100
 )
@@ -35,13 +35,13 @@ func serviceRows() []serviceRow {
 	return []serviceRow{
 		{"(a handler that answers a constant)", "constant", one, 0, -1, 0},
 		{"(the same, which reads the request)", "constant-reading", one, 0, -1, 0},
-		{"slidegate, JSON, one at a time", "", one, 1, 0, goalOneAsk},
+		{"slidegate, JSON, one at a time", "", one, 1, 0, goalSingle},
 		{fmt.Sprintf("slidegate, JSON, batches of %d", batchSize), "", batch, batchSize, 2, goalBatched},
 		{"slidegate, forward-auth", "", check, 1, 0, 0},
 	}
 }
 
-// scripted is a script for wrk that sends prepared requests in turn, so that the server is what is measured.
+// scripted is a script for wrk that sends prepared requests in turn, so that wrk itself costs little.
 const scripted = `local requests, at = {}, 0
 function init(args)
   for i = 1, 1000 do
@@ -102,7 +102,7 @@ func (r *run) serviceTables() ([]*table, error) {
 		return nil, err
 	}
 	r.fillService(t, rows, samples)
-	t.note("Medians of %d rounds of %v, the rows in turn. The constant handler answers as many bytes of JSON as a decision has, "+
+	t.note("Medians of %d rounds of %v, the rows in turn. The constant handler sends as many bytes of JSON as a decision has, "+
 		"sends no rate limit headers, and has the service's timeouts and garbage collection settings. "+
 		"Rate is decisions/s over those of one at a time for batches, requests/s over the constant's "+
 		"for the others; by CPU is the same of what the processor could do if it worked for the server alone, which others on the "+
@@ -128,7 +128,7 @@ func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, err
 		if round == 0 && r.quick {
 			continue // no need to warm up for figures that mean little
 		}
-		r.say("service: round %d of %d", round, r.wireRounds())
+		r.logf("service: round %d of %d", round, r.wireRounds())
 		for i := range rows {
 			which := (i + round) % len(rows) // so that none is always first
 			row := &rows[which]
@@ -188,7 +188,7 @@ func (r *run) timeRow(wrk, script string, server *serviceServer) (serviceSample,
 	}
 	worked := treeCPU(server.pid) - before
 	s := serviceSample{errors: wrkErrors(out)}
-	requests, perSecond, err := readWrk(wrkTrouble.ReplaceAll(out, nil))
+	requests, perSecond, err := readWrk(wrkErrorLine.ReplaceAll(out, nil))
 	if err != nil {
 		return serviceSample{}, err
 	}
@@ -204,7 +204,7 @@ var numbers = regexp.MustCompile(`\d+`)
 
 // wrkErrors counts responses other than 2xx, and connections that failed.
 func wrkErrors(out []byte) (n int) {
-	for _, line := range wrkTrouble.FindAll(out, -1) {
+	for _, line := range wrkErrorLine.FindAll(out, -1) {
 		_, counts, _ := strings.Cut(string(line), ":")
 		for _, number := range numbers.FindAllString(counts, -1) {
 			count, _ := strconv.Atoi(number) // digits
@@ -245,7 +245,7 @@ func (r *run) fillService(t *table, rows []serviceRow, samples [][]serviceSample
 			r.fail("service: %s: %d errors", row.name, failed)
 		}
 		micros := of(i, cpuOf)
-		decisions, each, times, byCPU, verdict := "-", "-", "-", "-", "-"
+		decisions, each, times, byCPU, result := "-", "-", "-", "-", "-"
 		if row.decisions > 0 {
 			decisions = fmt.Sprintf("%.0f", rate(i)*float64(row.decisions))
 			each = fmt.Sprintf("%.2f", micros/float64(row.decisions))
@@ -253,13 +253,13 @@ func (r *run) fillService(t *table, rows []serviceRow, samples [][]serviceSample
 			value := more * of(row.over, cpuOf) / micros
 			times, byCPU = fmt.Sprintf("%.2fx", more*rate(i)/rate(row.over)), fmt.Sprintf("%.2fx", value)
 			if row.goal > 0 {
-				verdict = fmt.Sprintf("%gx: missed", row.goal)
+				result = fmt.Sprintf("%gx: missed", row.goal)
 				if value >= row.goal {
-					verdict = fmt.Sprintf("%gx: met", row.goal)
+					result = fmt.Sprintf("%gx: met", row.goal)
 				}
 			}
 		}
 		t.add(row.name, fmt.Sprintf("%.0f", rate(i)), decisions, fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p50 })),
-			fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p99 })), strconv.Itoa(failed), fmt.Sprintf("%.2f", micros), each, times, byCPU, verdict)
+			fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p99 })), strconv.Itoa(failed), fmt.Sprintf("%.2f", micros), each, times, byCPU, result)
 	}
 }

@@ -173,10 +173,10 @@ func (r *run) leaseListeners(folder string, tools map[string]string) ([]leasedLi
 		{"RESP, " + strconv.Itoa(respConnections) + " connections", 3, resp(1)},
 		{"RESP, pipelines of 64", 2, resp(64)},
 		{"Envoy, 64 requests at once", 3, func(s *leasedService) (leasedSample, error) {
-			if _, err := r.askEnvoy(s.envoy, 64); err != nil { // a round is short: the key is busy when it begins
+			if _, err := r.loadEnvoy(s.envoy, 64); err != nil { // a round is short, so the key must be busy when it begins
 				return leasedSample{}, err
 			}
-			got, err := r.askEnvoy(s.envoy, 64)
+			got, err := r.loadEnvoy(s.envoy, 64)
 			return leasedSample{got.perSecond, got.cpu, got.p99}, err
 		}},
 	}, nil
@@ -186,7 +186,7 @@ func (r *run) leaseListeners(folder string, tools map[string]string) ([]leasedLi
 func (r *run) timeLeaseListener(t *table, listener leasedListener, servers []*leasedService) error {
 	samples := make([][]leasedSample, len(servers))
 	for round := range r.leasedRounds() + 1 {
-		r.say("service-leases: %s: round %d of %d", listener.name, round, r.leasedRounds())
+		r.logf("service-leases: %s: round %d of %d", listener.name, round, r.leasedRounds())
 		for i := range servers {
 			which := (i + round) % len(servers) // so that none is always first
 			s, err := listener.time(servers[which])
@@ -207,16 +207,16 @@ func (r *run) timeLeaseListener(t *table, listener leasedListener, servers []*le
 	rate, cpu := func(s leasedSample) float64 { return s.perSecond }, func(s leasedSample) float64 { return s.cpu }
 	for i, s := range servers {
 		rates := ratios(of(i, rate), of(0, rate))
-		verdict := "-"
+		result := "-"
 		if i == 1 {
-			verdict = fmt.Sprintf("%gx: met", goalLeases)
+			result = fmt.Sprintf("%gx: met", goalLeases)
 			if median(rates) < goalLeases {
-				verdict = fmt.Sprintf("%gx: missed", goalLeases)
+				result = fmt.Sprintf("%gx: missed", goalLeases)
 			}
 		}
 		t.add("slidegate, "+listener.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
 			fmt.Sprintf("%.2f", median(of(i, cpu))), fmt.Sprintf("%.2fx", median(rates)),
-			fmt.Sprintf("%.2f-%.2f", slices.Min(rates), slices.Max(rates)), fmt.Sprintf("%.2fx", median(ratios(of(0, cpu), of(i, cpu)))), verdict)
+			fmt.Sprintf("%.2f-%.2f", slices.Min(rates), slices.Max(rates)), fmt.Sprintf("%.2fx", median(ratios(of(0, cpu), of(i, cpu)))), result)
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 
 // The service must respond to its rows' requests with decisions, and the constant must have the same size, or the comparison would
 // not be fair.
-func TestServiceServersAnswerAlike(t *testing.T) {
+func TestServiceServersSendEqualResponses(t *testing.T) {
 	r := &run{folder: t.TempDir(), progress: io.Discard}
-	ask := func(kind string) (status int, body string) {
+	send := func(kind string) (status int, body string) {
 		server, err := r.startServiceServer(kind)
 		if err != nil {
 			t.Fatal(err)
@@ -28,13 +28,13 @@ func TestServiceServersAnswerAlike(t *testing.T) {
 		}
 		return response.StatusCode, string(text)
 	}
-	status, decision := ask("")
+	status, decision := send("")
 	if status != 200 || !strings.Contains(decision, `"allowed":true`) {
 		t.Fatalf("got %d %s, want 200 and allowed", status, decision)
 	}
-	status, constant := ask("constant")
+	status, constant := send("constant")
 	if status != 200 || len(constant) < len(decision)-4 || len(constant) > len(decision)+4 {
-		t.Errorf("%d: %d bytes and %d:\n%s%s", status, len(constant), len(decision), constant, decision)
+		t.Errorf("got status %d, and %d and %d bytes, want 200 and the same size:\n%s%s", status, len(constant), len(decision), constant, decision)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // steadyRow is a limiter whose keys are in the state of a program that has run for a while: every key has been used evenly over a
-// whole window, by the real clock, so that with each request about as much leaves the window as enters.
+// whole window, by the real clock, so that each request adds about as much to the window as leaves it.
 type steadyRow struct {
 	library
 	passes int   // how often each key is used in a window before the timed rounds
@@ -72,17 +72,17 @@ func (r *run) steadyTables() ([]*table, error) {
 	lists := perGoroutine(slices.Max(r.procs), func(seed uint64) keys { return p.all.uniform(max(r.keys, 1<<16), seed) })
 	p.load = load{
 		name:  fmt.Sprintf("%s keys, uniform, in the steady state of %d per window", count(r.keys), steadyQuota),
-		lists: func(*library) []keys { return lists }, least: 0.99, utmost: 1,
+		lists: func(*library) []keys { return lists }, minShare: 0.99, maxShare: 1,
 		most: 2 * r.keys, // so that what a key has used changes little
 	}
 	if r.quick {
-		p.load.least = 0.5 // its windows are so short that a few milliseconds matter
+		p.load.minShare = 0.5 // its windows are so short that a few milliseconds matter
 	}
 	s := results{}
 	for round := 0; round <= r.rounds; round++ {
 		for i := range rows {
 			row := &rows[(i+round)%len(rows)]
-			r.say("steady: round %d of %d: %s", round, r.rounds, row.name)
+			r.logf("steady: round %d of %d: %s", round, r.rounds, row.name)
 			if err := r.timeSteady(p, row, round, s); err != nil {
 				return nil, fmt.Errorf("%s: %w", row.name, err)
 			}
@@ -113,13 +113,13 @@ func (r *run) timeSteady(p *steadyPlan, row *steadyRow, round int, s results) er
 	}
 	defer opened.Close()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()))
-	asked, own := opened.(spender)
+	target, own := opened.(spender)
 	switch {
 	case own && round == 0:
-		p.slots[row.name] = p.findSlot(row, asked)
+		p.slots[row.name] = p.findSlot(row, target)
 	case own:
-		p.fill(row, asked)
-		p.noteLive(row, asked)
+		p.fill(row, target)
+		p.noteLive(row, target)
 	default:
 		for range row.passes {
 			p.pass(func(key string) { opened.Allow(key) })
@@ -136,7 +136,7 @@ func (r *run) timeSteady(p *steadyPlan, row *steadyRow, round int, s results) er
 		into.add(timed(opened, lists, into.rounds*into.ops, into.ops))
 	}
 	if own && round > 0 {
-		p.noteLive(row, asked)
+		p.noteLive(row, target)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (r *run) timeSteady(p *steadyPlan, row *steadyRow, round int, s results) er
 func (p *steadyPlan) window(row *steadyRow) time.Duration {
 	slot := p.slots[row.name]
 	if slot == 0 {
-		return unending
+		return endlessWindow
 	}
 	const whole = 60 * time.Millisecond // so that it divides into parts
 	return (time.Duration(row.passes+row.spare)*slot + whole - 1) / whole * whole
@@ -173,13 +173,13 @@ func (p *steadyPlan) fill(row *steadyRow, l spender) {
 }
 
 // pass uses every key once, from all processors, in the same order each time.
-func (p *steadyPlan) pass(ask func(key string)) {
+func (p *steadyPlan) pass(send func(key string)) {
 	var done sync.WaitGroup
 	n := runtime.NumCPU()
 	for i := range n {
 		done.Go(func() {
 			for at := i * p.all.n / n; at < (i+1)*p.all.n/n; at++ {
-				ask(p.all.at(at))
+				send(p.all.at(at))
 			}
 		})
 	}

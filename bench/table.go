@@ -58,7 +58,7 @@ func (t *table) print(w io.Writer, markdown bool) {
 	}
 }
 
-// line lays out one row; cells that it lacks are empty.
+// line formats one row; missing cells are empty.
 func (t *table) line(row []string, widths []int, markdown bool) string {
 	padded := make([]string, len(widths))
 	for i, width := range widths {

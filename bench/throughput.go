@@ -18,8 +18,8 @@ const (
 func (r *run) hotTables() ([]*table, error) {
 	allowed, denied := r.hotLoad("hot key, allowed"), r.hotLoad("hot key, denied")
 	allowed.most = ampleQuota / 10 * 9
-	allowed.least, allowed.utmost = 0.999, 1
-	denied.least, denied.utmost = 0, 0.001
+	allowed.minShare, allowed.maxShare = 0.999, 1
+	denied.minShare, denied.maxShare = 0, 0.001
 	s, libraries := results{}, r.withDefault(r.libraries)
 	for _, procs := range r.procs { // A fresh store for each, so that the quota is never used up.
 		groups := []*group{
@@ -66,17 +66,17 @@ func (r *run) manyKeysTables() ([]*table, error) {
 }
 
 func (r *run) manyKeysGroup(n int) *group {
-	r.say("making %s keys", count(n))
+	r.logf("making %s keys", count(n))
 	all := newKeys(0, n)
 	g := &group{
-		libraries: r.fitting(n), spec: spec{quota: ampleQuota, window: quotaWindow, keys: n},
+		libraries: r.librariesFor(n), spec: spec{quota: ampleQuota, window: quotaWindow, keys: n},
 		fill: all, times: 1, procs: r.procs,
 	}
 	length := max(n, 1<<16)
 	add := func(name string, order func(int, uint64) keys) {
 		lists := perGoroutine(slices.Max(r.procs), func(seed uint64) keys { return order(length, seed) })
 		g.loads = append(g.loads, load{
-			name: fmt.Sprintf("%s keys, %s", count(n), name), least: 0.999, utmost: 1,
+			name: fmt.Sprintf("%s keys, %s", count(n), name), minShare: 0.999, maxShare: 1,
 			lists: func(*library) []keys { return lists },
 		})
 	}
@@ -125,13 +125,13 @@ func (r *run) timeTable(l *load, libraries []library, s results) *table {
 			allocs, spread = max(allocs, median(got.allocs)), max(spread, got.spread())
 			lowest, highest = min(lowest, got.share()), max(highest, got.share())
 		}
-		if least := leastOf(row, l); lowest < least || highest > l.utmost {
+		if minShare := minShareOf(row, l); lowest < minShare || highest > l.maxShare {
 			r.fail("%s: %s: %.4f to %.4f of the requests were admitted, want %g to %g",
-				l.name, row.name, lowest, highest, least, l.utmost)
+				l.name, row.name, lowest, highest, minShare, l.maxShare)
 		}
 		t.add(append(cells, ratio(times[0], times[len(times)-1]), allocations(allocs), percent(lowest), fmt.Sprintf("±%.0f%%", 50*spread))...)
 	}
-	t.note("Medians of %d interleaved rounds: processor time with 1 CPU, time on the clock with more, and how long the processors worked in all. Ratios are of decisions a second, more is "+
+	t.note("Medians of %d interleaved rounds: processor time with 1 CPU, time on the clock with more, and how long the processors worked in all. Ratios are of decisions per second; more is "+
 		"better: to the fastest peer that keeps the keys itself, to the fastest of all, and to Slidegate's window of one part. Scales: how many "+
 		"times as many decisions with the most CPUs as with the fewest. Spread is half the interquartile range, of the worse column.", r.rounds)
 	return t
@@ -167,15 +167,15 @@ func speeds(libraries []library, l *load, procs int, s results, ns float64) []st
 	return cells
 }
 
-// leastOf returns the share of the requests that a row must admit.
-func leastOf(row *library, l *load) float64 {
+// minShareOf returns the share of the requests that a row must admit.
+func minShareOf(row *library, l *load) float64 {
 	switch {
 	case row.ownQuota:
 		return 0
 	case row.givesUp:
-		return l.least * 0.9
+		return l.minShare * 0.9
 	}
-	return l.least
+	return l.minShare
 }
 
 func allocations(n float64) string {

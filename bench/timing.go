@@ -16,10 +16,10 @@ type load struct {
 	// most is the largest number of operations in a round; 0 means as many as fit the time.
 	most int
 	// The share of admitted requests must lie between these; otherwise the limiter did not decide as intended.
-	least, utmost float64
+	minShare, maxShare float64
 }
 
-// group is a set of loads that are timed on the same store, one after the other.
+// group is a set of loads that are timed in turn on the same store.
 type group struct {
 	libraries []library
 	spec      spec
@@ -37,13 +37,13 @@ type cell struct {
 
 // samples holds the figures of the rounds of a cell.
 type samples struct {
-	ops    int // in one round; calibrated so that it takes about the round's time
-	rounds int
-	nanos  []float64
-	cpu    []float64 // nanoseconds of all processors together
-	allocs []float64
-	asked  int64
-	passed int64
+	ops      int // in one round; calibrated so that it takes about the round's time
+	rounds   int
+	nanos    []float64
+	cpu      []float64 // nanoseconds of all processors together
+	allocs   []float64
+	requests int64
+	passed   int64
 }
 
 // results are the samples of all cells.
@@ -56,12 +56,12 @@ func (s results) at(c cell) *samples {
 	return s[c]
 }
 
-// timeGroup times all libraries, the rounds interleaved: round 1 of all, round 2 of all, and so on, so that other work of the
+// timeGroup times all libraries, the rounds interleaved: round 1 of all, round 2 of all, and so on, so that other load on the
 // machine affects all of them. Every round has a fresh store, and no other store exists. A calibration round before the first one
 // determines the number of operations per round.
 func (r *run) timeGroup(g *group, s results) error {
 	for round := 0; round <= r.rounds; round++ {
-		r.say("%s: round %d of %d", g.loads[0].name, round, r.rounds)
+		r.logf("%s: round %d of %d", g.loads[0].name, round, r.rounds)
 		for i := range g.libraries {
 			l := &g.libraries[(i+round)%len(g.libraries)]
 			if err := r.timeOnce(g, l, round, s); err != nil {
@@ -98,7 +98,8 @@ func (r *run) timeOnce(g *group, l *library, round int, s results) error {
 	return nil
 }
 
-// drive sends requests for ops keys of the list, from the given position on, in a circle. It returns how many were admitted.
+// drive sends ops requests for the keys of the list, from the given position on, and starts over at its end. It returns how many were
+// admitted.
 func drive(l limiter, list keys, from, ops int) (passed int) {
 	at := from % list.n
 	for range ops {
@@ -199,12 +200,12 @@ func (s *samples) add(one sample) {
 	s.nanos = append(s.nanos, float64(one.elapsed)/float64(one.ops))
 	s.cpu = append(s.cpu, float64(one.cpu)/float64(one.ops))
 	s.allocs = append(s.allocs, float64(one.mallocs)/float64(one.ops))
-	s.asked += int64(one.ops)
+	s.requests += int64(one.ops)
 	s.passed += one.passed
 }
 
 // share returns the share of the requests that was admitted.
-func (s *samples) share() float64 { return float64(s.passed) / float64(max(s.asked, 1)) }
+func (s *samples) share() float64 { return float64(s.passed) / float64(max(s.requests, 1)) }
 
 // spread returns the width of the middle half of the rounds, relative to the median.
 func (s *samples) spread() float64 {

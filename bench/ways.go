@@ -46,7 +46,7 @@ func slidegateWays() []way {
 type waysBench struct {
 	*run
 	title   string
-	server  worker
+	server  cpuReporter
 	connect func() error                // makes new clients for the next figure
 	open    func() (store.Store, error) // Slidegate's store, over the newest clients
 	ways    []way
@@ -97,13 +97,13 @@ func (r *run) pgWaysTables() ([]*table, error) {
 		return pgstore.New(server.pool, slidegateOptions(true))
 	})
 	b.passes, b.cost = 8, 12 // fewer, since they take longer here
-	b.addPeer("pg-transaction", way{name: published, algorithm: "sliding window", peer: func(s spec) (remoteAllow, error) {
+	b.addPeer("pg-transaction", way{name: rowTransaction, algorithm: "sliding window", peer: func(s spec) (remoteAllow, error) {
 		return openTransaction(server, s, true)
 	}})
 	return b.tables(ctx)
 }
 
-func (r *run) newWaysBench(title string, server worker, connect func() error, open func() (store.Store, error)) *waysBench {
+func (r *run) newWaysBench(title string, server cpuReporter, connect func() error, open func() (store.Store, error)) *waysBench {
 	b := &waysBench{run: r, title: title, server: server, connect: connect, open: open, all: newKeys(0, r.waysKeys()), passes: 24, cost: 4}
 	b.list = b.all.uniform(1<<18, 1)
 	if r.measuresOwn() {
@@ -161,7 +161,7 @@ func (b *waysBench) limiter(w *way) (*wayLimiter, error) {
 func (b *waysBench) pass(ctx context.Context, allow remoteAllow) error {
 	return newCrew(fillCallers).run(func(i int, c *caller) error {
 		for at := i; at < b.all.n; at += fillCallers {
-			if err := c.ask(ctx, allow, b.all.at(at)); err != nil {
+			if err := c.send(ctx, allow, b.all.at(at)); err != nil {
 				return err
 			}
 		}
@@ -252,7 +252,7 @@ func (b *waysBench) tables(ctx context.Context) ([]*table, error) {
 	for round := range b.waysRounds() {
 		for i := range b.ways {
 			w := &b.ways[(i+round)%len(b.ways)]
-			b.say("%s, ways to count: round %d of %d: %s", b.title, round+1, b.waysRounds(), w.name)
+			b.logf("%s, ways to count: round %d of %d: %s", b.title, round+1, b.waysRounds(), w.name)
 			if err := b.timeWay(ctx, w, samples); err != nil {
 				return nil, fmt.Errorf("%s: %w", w.name, err)
 			}
@@ -312,19 +312,19 @@ func (b *waysBench) table(callers int, samples map[wayCell]remoteSamples) *table
 	for i := range b.ways {
 		w := &b.ways[i]
 		got := of(w)
-		if least := b.leastShare(w); got.share() < least {
-			b.fail("%s: %s, callers %d: %.4f of the requests were admitted, want %g", b.title, w.name, callers, got.share(), least)
+		if minShare := b.requiredShare(w); got.share() < minShare {
+			b.fail("%s: %s, callers %d: %.4f of the requests were admitted, want %g", b.title, w.name, callers, got.share(), minShare)
 		}
 		commands := "-"
 		if n := got.median(commandsOf); n > 0 {
 			commands = fmt.Sprintf("%.2f", n)
 		}
 		t.add(w.name, w.algorithm, fmt.Sprintf("%.0f", got.median(rateOf)), times(got.ratioTo(window)), times(got.ratioTo(peer)),
-			fmt.Sprintf("%.0f", got.median(halfMicros)), fmt.Sprintf("%.0f", got.median(mostMicros)),
+			fmt.Sprintf("%.0f", got.median(p50Micros)), fmt.Sprintf("%.0f", got.median(p99Micros)),
 			fmt.Sprintf("%.1f", got.median(serverMicros)), commands, fmt.Sprintf("%.1f", got.median(ownMicros)), allocations(got.median(allocs)),
 			percent(got.share()), fmt.Sprintf("±%.0f%%", 50*got.spread()))
 	}
-	t.note("Medians of %d interleaved rounds of %v; ratios are of decisions a second, medians of those within each round, more is better. "+
+	t.note("Medians of %d interleaved rounds of %v; ratios are of decisions per second, medians of those within each round; more is better. "+
 		"Slidegate is used through layer/coalesce. Windows of %v; the full log's is %v, in which each key's units were taken evenly "+
 		"before the time runs. CPU, commands (those of scripts included) and allocations are a decision's.", b.waysRounds(), b.waysTime(), waysWindow, b.fullWindow())
 	if len(b.live) > 0 {
@@ -333,9 +333,9 @@ func (b *waysBench) table(callers int, samples map[wayCell]remoteSamples) *table
 	return t
 }
 
-// leastShare returns the share of the requests that must be admitted. In a quick run it is 0 for the full log, because the windows
+// requiredShare returns the share of the requests that must be admitted. In a quick run it is 0 for the full log, because the windows
 // are very short.
-func (b *waysBench) leastShare(w *way) float64 {
+func (b *waysBench) requiredShare(w *way) float64 {
 	switch {
 	case w.full && b.quick:
 		return 0

@@ -36,14 +36,14 @@ type wireSample struct {
 	micros    float64 // CPU time per request
 }
 
-// wireTables measures real servers, each a process of its own with one processor, under load from wrk.
+// wireTables measures real servers, each in a separate process with one processor, under load from wrk.
 func (r *run) wireTables() ([]*table, error) {
 	t := &table{
 		title:   fmt.Sprintf("Wire: servers on loopback under %d connections", wireConnections),
 		columns: []string{"server", "requests/s", "without limits", "CPU µs/request", "without limits", "difference", "spread", "goal"},
 	}
 	wrk, err := exec.LookPath("wrk")
-	_, told := cpuTime()
+	_, ok := cpuTime()
 	switch {
 	case !r.measuresOwn():
 		t.note("Left out: -only does not name %s.", own)
@@ -51,7 +51,7 @@ func (r *run) wireTables() ([]*table, error) {
 	case err != nil:
 		t.note("Left out: wrk, which makes the load, is missing. Install the package wrk.")
 		return []*table{t}, nil
-	case !told:
+	case !ok:
 		t.note("Left out: this system does not report the CPU time of a process.")
 		return []*table{t}, nil
 	}
@@ -60,8 +60,8 @@ func (r *run) wireTables() ([]*table, error) {
 			return nil, fmt.Errorf("%s: %w", pair.name, err)
 		}
 	}
-	t.note("Medians of %d rounds of %v, the two servers of a row in turn. Both write the same headers; the one without limits "+
-		"always the same values. Goal: at most %g µs. One processor each for server and load.",
+	t.note("Medians of %d rounds of %v, the two servers of a row in turn. Both write the same headers, the one without limits "+
+		"with constant values. Goal: at most %g µs. One processor each for server and load.",
 		r.wireRounds(), r.wireTime(), goalMicros)
 	return []*table{t}, nil
 }
@@ -83,7 +83,7 @@ func (r *run) timePair(t *table, wrk string, pair wirePair) error {
 		if round == 0 && r.quick {
 			continue // no need to warm up for figures that mean little
 		}
-		r.say("wire: %s: round %d of %d", pair.name, round, r.wireRounds())
+		r.logf("wire: %s: round %d of %d", pair.name, round, r.wireRounds())
 		var micros [2]float64
 		for i := range servers {
 			which := (i + round) % 2 // so that neither is always first
@@ -101,13 +101,13 @@ func (r *run) timePair(t *table, wrk string, pair wirePair) error {
 			difference = append(difference, micros[1]-micros[0])
 		}
 	}
-	verdict := "met"
+	result := "met"
 	if median(difference) > goalMicros {
-		verdict = "missed"
+		result = "missed"
 	}
 	half := (quantile(difference, 0.75) - quantile(difference, 0.25)) / 2
 	t.add(pair.name, fmt.Sprintf("%.0f", median(rates[1])), fmt.Sprintf("%.0f", median(rates[0])), fmt.Sprintf("%.2f", median(limits)),
-		fmt.Sprintf("%.2f", median(plain)), fmt.Sprintf("%+.2f", median(difference)), fmt.Sprintf("±%.2f", half), verdict)
+		fmt.Sprintf("%.2f", median(plain)), fmt.Sprintf("%+.2f", median(difference)), fmt.Sprintf("±%.2f", half), result)
 	return nil
 }
 
@@ -136,14 +136,14 @@ func (r *run) timeServer(wrk string, server *wireServer) (wireSample, error) {
 }
 
 var (
-	wrkRequests = regexp.MustCompile(`(?m)^\s*(\d+) requests in `)
-	wrkRate     = regexp.MustCompile(`(?m)^Requests/sec:\s+([0-9.]+)`)
-	wrkTrouble  = regexp.MustCompile(`(?m)^\s*(Non-2xx or 3xx responses|Socket errors): .*`)
+	wrkRequests  = regexp.MustCompile(`(?m)^\s*(\d+) requests in `)
+	wrkRate      = regexp.MustCompile(`(?m)^Requests/sec:\s+([0-9.]+)`)
+	wrkErrorLine = regexp.MustCompile(`(?m)^\s*(Non-2xx or 3xx responses|Socket errors): .*`)
 )
 
 // readWrk parses the number of responses, in all and per second. Responses other than 200 make the figures worthless.
 func readWrk(out []byte) (requests, perSecond float64, err error) {
-	if trouble := wrkTrouble.Find(out); trouble != nil {
+	if trouble := wrkErrorLine.Find(out); trouble != nil {
 		return 0, 0, fmt.Errorf("wrk: %s", trouble)
 	}
 	number := func(pattern *regexp.Regexp) float64 {

@@ -116,17 +116,17 @@ func serveWire(kind string, in io.Reader, out io.Writer) int {
 // wireHandler returns the handler of a kind of server. The kinds write the same headers, with as many equal bytes as possible.
 func wireHandler(kind string) (http.Handler, error) {
 	headers := httplimit.HeadersNone
-	name, told := strings.CutSuffix(kind, "-headers")
-	if told {
+	name, withHeaders := strings.CutSuffix(kind, "-headers")
+	if withHeaders {
 		headers = httplimit.HeadersIETF
 	}
 	switch name {
 	case "constant":
-		return http.HandlerFunc(answerConstant), nil
+		return http.HandlerFunc(writeConstant), nil
 	case "constant-reading":
-		return http.HandlerFunc(readAndAnswerConstant), nil
+		return http.HandlerFunc(readAndWriteConstant), nil
 	case "plain":
-		if told {
+		if withHeaders {
 			return http.HandlerFunc(greetWithHeaders), nil
 		}
 		return http.HandlerFunc(greet), nil
@@ -146,19 +146,19 @@ var constantDecision = []byte(`{"allowed":true,"policy":"default","limit":"80000
 
 var constantType = []string{"application/json"}
 
-func answerConstant(w http.ResponseWriter, _ *http.Request) {
+func writeConstant(w http.ResponseWriter, _ *http.Request) {
 	w.Header()["Content-Type"] = constantType
 	_, _ = w.Write(constantDecision)
 }
 
-func readAndAnswerConstant(w http.ResponseWriter, r *http.Request) {
+func readAndWriteConstant(w http.ResponseWriter, r *http.Request) {
 	var room [1024]byte
 	for {
 		if _, err := r.Body.Read(room[:]); err != nil {
 			break
 		}
 	}
-	answerConstant(w, r)
+	writeConstant(w, r)
 }
 
 var (

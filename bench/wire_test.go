@@ -32,32 +32,32 @@ func TestReadWrk(t *testing.T) {
 		{strings.Replace(wrkPrinted, "103642", "0", 1), "cannot parse"},
 	} {
 		if _, _, err := readWrk([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
+			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }
 
 // The two servers of a row must send the same response except for values, or their difference would not be that of the middleware.
-func TestWireServersAnswerAlike(t *testing.T) {
+func TestWireServersSendEqualResponses(t *testing.T) {
 	for _, pair := range wirePairs() {
-		plain, limits := wireAnswer(t, pair.plain), wireAnswer(t, pair.limits)
+		plain, limits := wireResponse(t, pair.plain), wireResponse(t, pair.limits)
 		if plain.StatusCode != 200 || limits.StatusCode != 200 {
-			t.Errorf("%s: %d and %d", pair.name, plain.StatusCode, limits.StatusCode)
+			t.Errorf("%s: got statuses %d and %d, want 200", pair.name, plain.StatusCode, limits.StatusCode)
 		}
 		a, b := slices.Sorted(maps.Keys(plain.Header)), slices.Sorted(maps.Keys(limits.Header))
 		if !slices.Equal(a, b) {
-			t.Errorf("%s: headers %q and %q", pair.name, a, b)
+			t.Errorf("%s: got headers %q and %q, want the same", pair.name, a, b)
 		}
 		for name := range plain.Header {
 			if one, other := plain.Header.Get(name), limits.Header.Get(name); len(one) != len(other) {
-				t.Errorf("%s: %s is %q and %q", pair.name, name, one, other)
+				t.Errorf("%s: %s: got %q and %q, want equal lengths", pair.name, name, one, other)
 			}
 		}
 	}
 }
 
-// wireAnswer sends one request to a server. The server must also report its CPU time, and end by itself.
-func wireAnswer(t *testing.T, kind string) *http.Response {
+// wireResponse sends one request to a server. The server must also report its CPU time, and end when its standard input does.
+func wireResponse(t *testing.T, kind string) *http.Response {
 	t.Helper()
 	server, err := startWireServer(kind)
 	if err != nil {
@@ -71,13 +71,13 @@ func wireAnswer(t *testing.T, kind string) *http.Response {
 	if body, err := io.ReadAll(response.Body); err != nil || string(body) != string(greeting) {
 		t.Errorf("%s: got %q, %v, want %q", kind, body, err, greeting)
 	}
-	_, told := cpuTime()
-	if worked, err := server.cpu(); err != nil || told && worked <= 0 {
-		t.Errorf("%s: the processor has worked for %v, %v", kind, worked, err)
+	_, ok := cpuTime()
+	if worked, err := server.cpu(); err != nil || ok && worked <= 0 {
+		t.Errorf("%s: got CPU time %v, %v, want more than 0", kind, worked, err)
 	}
 	server.stop()
 	if status := server.process.ProcessState; !status.Success() {
-		t.Errorf("%s: ended with %v", kind, status)
+		t.Errorf("%s: got %v, want exit status 0", kind, status)
 	}
 	return response
 }

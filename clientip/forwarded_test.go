@@ -7,7 +7,7 @@ import (
 )
 
 // forwardedCases are about Forwarded.
-var forwardedCases = []one{
+var forwardedCases = []sourceCase{
 	{"the proxy names the client", "fwd", "10.0.0.1:5", "203.0.113.7", []string{"Forwarded: for=203.0.113.7"}},
 	{"an untrusted peer", "fwd", "203.0.113.7:5", "203.0.113.7", []string{"Forwarded: for=6.6.6.6"}},
 	{"the wrong header", "fwd", "10.0.0.1:5", "10.0.0.1", []string{"X-Forwarded-For: 6.6.6.6"}},
@@ -108,8 +108,8 @@ var forwardedCases = []one{
 	{"two hops, one element", "fwd-hops2", "198.51.100.1:5", "198.51.100.1", []string{"Forwarded: for=6.6.6.6"}},
 }
 
-// TestLongestElement checks both sides of the bound: an element may have 1023 bytes after a comma, or 1024 alone.
-func TestLongestElement(t *testing.T) {
+// TestElementLengthIsBounded checks both sides of the bound: an element may have 1023 bytes after a comma, or 1024 alone.
+func TestElementLengthIsBounded(t *testing.T) {
 	fill := func(n int) string {
 		const head, tail = `for=203.0.113.7;host="`, `"`
 		return head + strings.Repeat("a", n-len(head)-len(tail)) + tail

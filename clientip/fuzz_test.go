@@ -33,8 +33,8 @@ func FuzzSpoof(f *testing.F) {
 		if modelTrusts(sources["xff"], client) {
 			return
 		}
-		untrusted(t, built, client, attack)
-		list := proxied{client, client.String(), "10.0.0.2", attack, choice}
+		checkUntrusted(t, built, client, attack)
+		list := proxiedRequest{client, client.String(), "10.0.0.2", attack, choice}
 		if choice&2 != 0 {
 			list.entry = netip.AddrPortFrom(client, 4711).String()
 		}
@@ -48,12 +48,12 @@ func FuzzSpoof(f *testing.F) {
 		} else {
 			element = "host=" + quoted(host) + ";" + element
 		}
-		proxied{client, element, `for="10.0.0.2:80";by=` + quoted(host), attack, choice}.check(t, built["fwd"], built["fwd-hops2"])
+		proxiedRequest{client, element, `for="10.0.0.2:80";by=` + quoted(host), attack, choice}.check(t, built["fwd"], built["fwd-hops2"])
 	})
 }
 
-// untrusted checks that no header changes the identity of a client that is connected directly.
-func untrusted(t *testing.T, built map[string]*Source, client netip.Addr, attack string) {
+// checkUntrusted checks that no header changes the identity of a client that is connected directly.
+func checkUntrusted(t *testing.T, built map[string]*Source, client netip.Addr, attack string) {
 	peer := netip.AddrPortFrom(client, 4711).String()
 	for _, name := range []string{"none", "xff", "fwd", "real"} {
 		for _, lines := range [][]string{{attack}, {attack, attack}, {attack, "6.6.6.6"}, {"for=6.6.6.6", attack}} {
@@ -67,8 +67,8 @@ func untrusted(t *testing.T, built map[string]*Source, client netip.Addr, attack
 	}
 }
 
-// proxied is a request that has come through two proxies, each of which has appended its entry to what the client sent.
-type proxied struct {
+// proxiedRequest is a request that has come through two proxies, each of which has appended its entry to what the client sent.
+type proxiedRequest struct {
 	client        netip.Addr
 	entry, second string // the entries of the farther proxy, which names the client, and of the nearer one
 	attack        string
@@ -76,7 +76,7 @@ type proxied struct {
 }
 
 // check expects the client, whether each proxy appends to the last line or adds a line.
-func (p proxied) check(t *testing.T, one, two *Source) {
+func (p proxiedRequest) check(t *testing.T, one, two *Source) {
 	add := func(lines []string, entry string, ownLine bool) []string {
 		if ownLine {
 			return append(lines, entry)

@@ -26,7 +26,7 @@ func TestKeyOfGroup(t *testing.T) {
 		{Grouping{V4: 32, V6: 128}, "192.0.2.131", "192.0.2.131"},
 		{Grouping{V4: 32, V6: 128}, "2001:db8:0::1", "2001:db8::1"},
 		{Grouping{V4: 32, V6: 128}, "fe80::1%eth0", "fe80::1"},
-		{Grouping{V6: 128}, "1:0:2:3:4:5:6:7", "1:0:2:3:4:5:6:7"},         // one group of zeros is written out
+		{Grouping{V6: 128}, "1:0:2:3:4:5:6:7", "1:0:2:3:4:5:6:7"},         // sourceCase group of zeros is written out
 		{Grouping{V6: 128}, "1:0:0:2:3:0:0:4", "1::2:3:0:0:4"},            // of two runs of the same length, the first is shortened
 		{Grouping{V6: 128}, "1:0:0:2:0:0:0:4", "1:0:0:2::4"},              // otherwise the longest run is shortened
 		{Grouping{V6: 128}, "0:0:0:abcd:ef0:10:1:0", "::abcd:ef0:10:1:0"}, // every length of a group

@@ -95,15 +95,15 @@ var (
 // element. It is -1 if the line is one element, and -2 if there is no such comma.
 func modelComma(line string) int {
 	for i := -1; i < len(line); i++ {
-		if (i < 0 || line[i] == ',') && elementGrammar.MatchString(latin(line[i+1:])) {
+		if (i < 0 || line[i] == ',') && elementGrammar.MatchString(latin1(line[i+1:])) {
 			return i
 		}
 	}
 	return -2
 }
 
-// latin turns every byte into a character, because regexp works on characters.
-func latin(text string) string {
+// latin1 turns every byte into a character, because regexp works on characters.
+func latin1(text string) string {
 	runes := make([]rune, len(text))
 	for i := range len(text) {
 		runes[i] = rune(text[i])
@@ -115,7 +115,7 @@ func latin(text string) string {
 func modelElement(element string) modelHop {
 	var hop modelHop
 	found := 0
-	for _, pair := range eachPair.FindAllStringSubmatch(latin(";"+element), -1) {
+	for _, pair := range eachPair.FindAllStringSubmatch(latin1(";"+element), -1) {
 		if !strings.EqualFold(pair[1], "for") {
 			continue
 		}

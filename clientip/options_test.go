@@ -64,8 +64,8 @@ func TestNewAccepts(t *testing.T) {
 	}
 }
 
-// TestNewCopies changes the list after it was passed to New.
-func TestNewCopies(t *testing.T) {
+// TestNewCopiesItsOptions changes the list after it was passed to New.
+func TestNewCopiesItsOptions(t *testing.T) {
 	opts := Options{Header: "X-Forwarded-For", Trusted: prefixes("10.0.0.0/8")}
 	s := mustNew(t, opts)
 	opts.Trusted[0] = netip.MustParsePrefix("203.0.113.0/24")

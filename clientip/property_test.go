@@ -26,14 +26,14 @@ func drawNode(t *rapid.T) string {
 	return rapid.SampledFrom(addresses).Draw(t, "node")
 }
 
-// pieces are what header lines are made of.
+// pieces are the parts from which header lines are made.
 var pieces = slices.Concat(addresses, junk, []string{
 	"for=", "For=", "for=10.0.0.2", "for=203.0.113.7", `for="10.0.0.2"`, `for="[2001:db8::7]:80"`, `for="\203.0.113.7"`, "proto=http",
 	`host="a,b;c"`, `by="\"\\"`, `x="`, ", ", ",", ", ", ",", ";", "; ", "\t", `\"`, `\\`, `="`, strings.Repeat(" ", 500), "10.0.0.2, ",
 	"for=10.0.0.2, ", strings.Repeat("10.0.0.2,", 95), strings.Repeat(`for="10.0.0.2",`, 95),
 })
 
-// shapes are how hops are written.
+// shapes are the ways to write hops.
 var shapes = map[string][]string{
 	"X-Forwarded-For": {"%s", " %s\t"},
 	"Forwarded":       {`for="%s"`, "for=%s;x=y", `x="a,b" ; for="%s"`},

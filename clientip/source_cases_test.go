@@ -3,7 +3,7 @@ package clientip
 import "strings"
 
 // peerCases are about the peer.
-var peerCases = []one{
+var peerCases = []sourceCase{
 	{"an untrusted peer is the client", "none", "203.0.113.7:5", "203.0.113.7", []string{"X-Forwarded-For: 6.6.6.6"}},
 	{"no header counts if none is configured", "none", "10.0.0.1:5", "10.0.0.1", []string{
 		"X-Forwarded-For: 6.6.6.6", "Forwarded: for=6.6.6.6", "X-Real-IP: 6.6.6.6", "CF-Connecting-IP: 6.6.6.6"}},
@@ -38,7 +38,7 @@ var peerCases = []one{
 }
 
 // listCases are about X-Forwarded-For.
-var listCases = []one{
+var listCases = []sourceCase{
 	{"the proxy names the client", "xff", "10.0.0.1:5", "203.0.113.7", []string{"X-Forwarded-For: 203.0.113.7"}},
 	{"without a header, the peer is the client", "xff", "10.0.0.1:5", "10.0.0.1", nil},
 	{"what the client sent is to the left", "xff", "10.0.0.1:5", "203.0.113.7", []string{"X-Forwarded-For: 6.6.6.6, 203.0.113.7"}},
@@ -124,7 +124,7 @@ var listCases = []one{
 }
 
 // unixCases are about peers without an address.
-var unixCases = []one{
+var unixCases = []sourceCase{
 	{"a Unix peer is not trusted by default", "xff", "@", "", []string{"X-Forwarded-For: 6.6.6.6"}},
 	{"nor one without a name", "xff", "", "", []string{"X-Forwarded-For: 6.6.6.6"}},
 	{"nor with Hops alone", "hops1", "@", "", []string{"X-Forwarded-For: 6.6.6.6"}},
@@ -146,7 +146,7 @@ var unixCases = []one{
 }
 
 // hopCases are about proxies that are counted.
-var hopCases = []one{
+var hopCases = []sourceCase{
 	{"one hop: the rightmost", "hops1", "198.51.100.1:5", "203.0.113.7", []string{"X-Forwarded-For: 6.6.6.6, 203.0.113.7"}},
 	{"one hop over IPv6", "hops1", "[2001:db8::1]:5", "2001:db8::7", []string{"X-Forwarded-For: 6.6.6.6, 2001:db8::7"}},
 	{"one hop, the header is missing", "hops1", "198.51.100.1:5", "198.51.100.1", nil},
@@ -173,7 +173,7 @@ var hopCases = []one{
 }
 
 // aloneCases are about headers with one address.
-var aloneCases = []one{
+var aloneCases = []sourceCase{
 	{"the proxy names the client", "real", "10.0.0.1:5", "203.0.113.7", []string{"X-Real-IP: 203.0.113.7"}},
 	{"with a port and spaces", "real", "10.0.0.1:5", "2001:db8::7", []string{"X-Real-IP: \t[2001:db8::7]:80 "}},
 	{"in IPv6", "real", "10.0.0.1:5", "203.0.113.7", []string{"X-Real-IP: ::ffff:203.0.113.7"}},

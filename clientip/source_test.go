@@ -63,8 +63,8 @@ func request(t testing.TB, peer string, lines ...string) *http.Request {
 	return r
 }
 
-// one is a request with its expected client and the reason; an empty client has no address.
-type one struct {
+// sourceCase is a request with its expected client and the reason; an empty client has no address.
+type sourceCase struct {
 	why    string
 	source string
 	peer   string
@@ -73,7 +73,7 @@ type one struct {
 }
 
 func TestClient(t *testing.T) {
-	for _, cases := range [][]one{peerCases, listCases, unixCases, hopCases, aloneCases, forwardedCases} {
+	for _, cases := range [][]sourceCase{peerCases, listCases, unixCases, hopCases, aloneCases, forwardedCases} {
 		for _, c := range cases {
 			s := mustNew(t, sources[c.source])
 			r := request(t, c.peer, c.lines...)
@@ -167,8 +167,8 @@ func TestKeyIsGrouped(t *testing.T) {
 	}
 }
 
-// TestFarthest checks both sides of the bound of entries, in lists that are longer than what is read of one entry.
-func TestFarthest(t *testing.T) {
+// TestNumberOfEntriesIsBounded checks both sides of the bound of entries, in lists that are longer than what is read of one entry.
+func TestNumberOfEntriesIsBounded(t *testing.T) {
 	for name, shape := range map[string]string{"xff": "%s", "fwd": `for="%s"`} {
 		s := mustNew(t, sources[name])
 		list := []string{fmt.Sprintf(shape, "6.6.6.6"), fmt.Sprintf(shape, "203.0.113.7")}

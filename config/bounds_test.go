@@ -48,7 +48,7 @@ func patterns(key bool) string {
 // TestLargeFiles has files that are designed to take time or memory. All are rejected quickly; without bounds some of them take
 // minutes, or all memory.
 func TestLargeFiles(t *testing.T) {
-	alone(t)
+	skipUnderRace(t)
 	const large = MaxSize / 4 // large enough, and four times as fast
 	var stairs strings.Builder
 	for i := 0; stairs.Len() < MaxSize-2000; i++ {

@@ -23,8 +23,8 @@ func keyIn(t *testing.T, key string, r *http.Request) string {
 	return opts.Policies[0].Key(r)
 }
 
-// asking returns a request from an address with headers, each written Name=value.
-func asking(address string, headers ...string) *http.Request {
+// requestFrom returns a request from an address with headers, each written Name=value.
+func requestFrom(address string, headers ...string) *http.Request {
 	r := httptest.NewRequest("GET", "/a", nil)
 	r.RemoteAddr = address + ":1234"
 	for _, header := range headers {
@@ -67,11 +67,11 @@ func TestMissingNameIsAddress(t *testing.T) {
 		{`[user, "{header:X-Key} {path}", "{address} {path}"]`, []string{"X-Key=a b"}, "header:X-Key,path:a%20b /a"},
 		{`[user, "{header:X-Key} {path}", "{address} {path}"]`, nil, "address,path:203.0.113.7 /a"},
 	} {
-		if got := keyIn(t, test.key, asking("203.0.113.7", test.headers...)); got != test.want {
+		if got := keyIn(t, test.key, requestFrom("203.0.113.7", test.headers...)); got != test.want {
 			t.Errorf("key %s of %q: got %q, want %q", test.key, test.headers, got, test.want)
 		}
 	}
-	if a, b := keyIn(t, "header:X-Key", asking("203.0.113.7")), keyIn(t, "header:X-Key", asking("203.0.113.8")); a == b {
+	if a, b := keyIn(t, "header:X-Key", requestFrom("203.0.113.7")), keyIn(t, "header:X-Key", requestFrom("203.0.113.8")); a == b {
 		t.Errorf("two clients without the header share the key %q", a)
 	}
 }
@@ -107,7 +107,7 @@ func TestNamesAreNotAddresses(t *testing.T) {
 				}
 			}
 			address := []string{"1.2.3.4", "a"}[random.IntN(2)]
-			who := whoIs(template, values, address)
+			who := identity(template, values, address)
 			key := string(template.AppendKeyOr(nil, values, []byte(address)))
 			if other, taken := seen[key]; taken && other != who {
 				t.Fatalf("%v: got key %q for both %s and %s", template, key, other, who)
@@ -117,8 +117,8 @@ func TestNamesAreNotAddresses(t *testing.T) {
 	}
 }
 
-// whoIs returns what a key must distinguish: the alternative that applies, its values, and the address if it replaces a name.
-func whoIs(t Template, values [][]byte, address string) string {
+// identity returns the parts that a key must distinguish: the alternative that applies, its values, and the address if it replaces a name.
+func identity(t Template, values [][]byte, address string) string {
 	alternative, start, ok := t.choose(values)
 	if !ok && len(t.others) > 0 {
 		return "address " + address

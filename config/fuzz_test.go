@@ -13,27 +13,27 @@ import (
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// understood returns the file that is read after Format wrote it: with its defaults spelled out, and its passwords masked.
+// understood returns the file that Parse reads from the output of Format: with all defaults written out, and passwords masked.
 func understood(f *File) *File {
-	said := *f
-	said.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
-	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
-	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
-	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
-	groups := &said.Service.AddressGroups
+	claims := *f
+	claims.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
+	claims.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
+	claims.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
+	claims.Service.Failure = cmp.Or(f.Service.Failure, "open")
+	groups := &claims.Service.AddressGroups
 	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
 	if len(f.Policies) == 1 {
-		said.Service.Default = f.Policies[0].Name
+		claims.Service.Default = f.Policies[0].Name
 	}
-	said.Policies = slices.Clone(f.Policies)
-	for i := range said.Policies {
-		p := &said.Policies[i]
-		p.Failure = cmp.Or(p.Failure, said.Service.Failure)
+	claims.Policies = slices.Clone(f.Policies)
+	for i := range claims.Policies {
+		p := &claims.Policies[i]
+		p.Failure = cmp.Or(p.Failure, claims.Service.Failure)
 		if p.Name == "default" && f.Service.Default == "" {
-			said.Service.Default = "default"
+			claims.Service.Default = "default"
 		}
 	}
-	return &said
+	return &claims
 }
 
 // checkFile checks invariants of every accepted file.

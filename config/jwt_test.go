@@ -46,7 +46,7 @@ var badJWTFiles = []struct{ name, text, want string }{
 }
 
 // keyFile writes a public key in PEM, and returns a function that signs tokens.
-func keyFile(t *testing.T) (path string, sign func(said string) string) {
+func keyFile(t *testing.T) (path string, sign func(claims string) string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -60,12 +60,12 @@ func keyFile(t *testing.T) (path string, sign func(said string) string) {
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path, func(said string) string {
+	return path, func(claims string) string {
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed, err := signer.Sign([]byte(said))
+		signed, err := signer.Sign([]byte(claims))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,14 +98,14 @@ policies:
 		t.Fatal(err)
 	}
 	p := opts.Policies[0]
-	const said = `{"sub":"ann","aud":"api","account":{"plan":"internal"}}`
+	const claims = `{"sub":"ann","aud":"api","account":{"plan":"internal"}}`
 	for _, test := range []struct {
 		name, token, key string
 		plan             policy.Plan
 	}{
-		{"signed", sign(said), "ann", policy.Named("internal")},
-		{"forged", forge(said), "address:192.0.2.1", policy.Plan{}},
-		{"for others", sign(strings.Replace(said, "api", "web", 1)), "address:192.0.2.1", policy.Plan{}},
+		{"signed", sign(claims), "ann", policy.Named("internal")},
+		{"forged", forge(claims), "address:192.0.2.1", policy.Plan{}},
+		{"for others", sign(strings.Replace(claims, "api", "web", 1)), "address:192.0.2.1", policy.Plan{}},
 		{"no plan", sign(`{"sub":"ann","aud":"api"}`), "ann", policy.Plan{}},
 		{"none", "", "address:192.0.2.1", policy.Plan{}},
 	} {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// none is a missing value in tables.
-const none = "\x00none"
+// missingValue is a missing value in tables.
+const missingValue = "\x00none"
 
 func valuesOf(texts ...string) [][]byte {
 	values := make([][]byte, len(texts))
 	for i, text := range texts {
-		if text != none {
+		if text != missingValue {
 			values[i] = []byte(text)
 		}
 	}
@@ -32,7 +32,7 @@ func TestAppendKey(t *testing.T) {
 		{"user", []string{"ann"}, "ann"},
 		{"user", []string{"a b%20/é"}, "a b%20/é"}, // a single value is unchanged,
 		{"user", []string{""}, ""},
-		{"user", []string{none}, "-"},
+		{"user", []string{missingValue}, "-"},
 		{"user", []string{"-"}, "%2D"}, // unless it would look like a missing one
 		{"user", []string{"%2D"}, "%252D"},
 		{"user", []string{"%252D"}, "%25252D"},
@@ -41,18 +41,18 @@ func TestAppendKey(t *testing.T) {
 		{"user", []string{"%2D-"}, "%2D-"},
 		{"user", []string{"2D"}, "2D"},
 		{"tenant/{user}!", []string{"a/b!"}, "tenant/a/b!!"},
-		{"tenant/{user}!", []string{none}, "tenant/-!"},
+		{"tenant/{user}!", []string{missingValue}, "tenant/-!"},
 		{"tenant/{user}!", []string{"-"}, "tenant/%2D!"},
 		{"{{{user}}}", []string{"a"}, "{a}"},
 		{"{user} {path}", []string{"ann", "/a"}, "ann /a"},
 		{"{user} {path}", []string{"a b", "c"}, "a%20b c"},
 		{"{user} {path}", []string{"a", "b c"}, "a b%20c"},
 		{"{user} {path}", []string{"100%", "-x"}, "100%25 -x"},
-		{"{user} {path}", []string{none, "-"}, "- %2D"},
+		{"{user} {path}", []string{missingValue, "-"}, "- %2D"},
 		{"{user} {path}", []string{"", ""}, " "},
 		{"{user}: {path}/", []string{"a:b", "c d/"}, "a%3Ab: c d//"}, // only the first byte of a text between fields
-		{"{user}-{path}", []string{none, ""}, "%--"},
-		{"{user}-{path}", []string{"", none}, "-%-"},
+		{"{user}-{path}", []string{missingValue, ""}, "%--"},
+		{"{user}-{path}", []string{"", missingValue}, "-%-"},
 		{"{user}-{path}", []string{"a-b", "-"}, "a%2Db-%2D"},
 		{"{user}2{path}", []string{"2%", "x"}, "%32%252x"},
 		{"{user} {path}{{{host}", []string{"{", " ", "\n"}, "%7B %20{\n"},
@@ -189,7 +189,7 @@ func TestKeysCanBeReadBack(t *testing.T) {
 // TestNoTwoKeysAreTheSame tries all pairs of values of a few letters, without readKey.
 func TestNoTwoKeysAreTheSame(t *testing.T) {
 	letters := []string{"%", "-", "2", "5", "D", " ", "a"}
-	texts := []string{none, "", "%2D", "%25", "%252D", "%%2D", "%20", "%32", "%61", "%44", "-%2D", "---"}
+	texts := []string{missingValue, "", "%2D", "%25", "%252D", "%%2D", "%20", "%32", "%61", "%44", "-%2D", "---"}
 	for _, a := range letters {
 		texts = append(texts, a)
 		for _, b := range letters {
@@ -221,7 +221,7 @@ func TestAppendKeyAllocatesNothing(t *testing.T) {
 	for text, values := range map[string][][]byte{
 		"user":                     valuesOf("ann"),
 		"{user} {path}":            valuesOf("ann smith", "/a%20b"),
-		"{user}-{path}-{method}":   valuesOf(none, "-", "GET"),
+		"{user}-{path}-{method}":   valuesOf(missingValue, "-", "GET"),
 		"tenant/{header:X-Tenant}": valuesOf("-"),
 	} {
 		template := mustTemplate(t, text)

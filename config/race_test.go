@@ -4,9 +4,9 @@ package config
 
 import "testing"
 
-// alone skips a single-goroutine test, which the race detector makes ten times slower and in which it has nothing to find. make
+// skipUnderRace skips a single-goroutine test, which the race detector makes ten times slower and in which it has nothing to find. make
 // test also runs it without the race detector.
-func alone(t *testing.T) {
+func skipUnderRace(t *testing.T) {
 	t.Helper()
 	t.Skip("SKIPPED with the race detector; it is run without it")
 }

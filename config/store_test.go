@@ -65,7 +65,7 @@ func TestVariables(t *testing.T) {
 	// Elsewhere variables are not expanded.
 	file, err := Parse("f", []byte("policies: {a: {limits: [1/s], overrides: [{key: \"${SLIDEGATE_TEST_A}\", unlimited: true}]}}"))
 	if err != nil || file.Policies[0].Overrides[0].Key != "${SLIDEGATE_TEST_A}" {
-		t.Errorf("a variable in a key: %+v, %v", file, err)
+		t.Errorf("a variable in a key: got %+v, %v, want it unexpanded", file, err)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// as returns the context of a call of a user.
-func as(ctx context.Context, user string) context.Context {
+// asUser returns the context of a call of a user.
+func asUser(ctx context.Context, user string) context.Context {
 	return metadata.NewIncomingContext(ctx, metadata.Pairs("user", user))
 }
 
@@ -38,7 +38,7 @@ func TestPeekAndReset(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ann := as(t.Context(), "ann")
+			ann := asUser(t.Context(), "ann")
 			peek := func(remaining int64) {
 				t.Helper()
 				v, err := limits.Peek(t.Context(), "api", "ann")

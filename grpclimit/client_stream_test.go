@@ -64,14 +64,14 @@ func TestClientStreamWaitsPerMessage(t *testing.T) {
 		}
 		for i, want := range []time.Duration{0, time.Minute, time.Minute, 2 * time.Minute} {
 			wantCode(t, "a message", stream.SendMsg(nil), codes.OK)
-			took(t, "a message", start, want)
+			checkElapsed(t, "a message", start, want)
 			if w.sent != i+1 {
 				t.Errorf("message %d: got %d sent, want %d", i, w.sent, i+1)
 			}
 		}
 		w.recv <- nil
 		wantCode(t, "a reply", stream.RecvMsg(nil), codes.OK) // free
-		took(t, "a reply", start, 2*time.Minute)
+		checkElapsed(t, "a reply", start, 2*time.Minute)
 		w.recv <- io.EOF
 		if err := stream.RecvMsg(nil); !errors.Is(err, io.EOF) || w.ctx.Err() == nil {
 			t.Errorf("got %v, and the context's error %v; want io.EOF and a context that has ended", err, w.ctx.Err())
@@ -139,7 +139,7 @@ func TestClientStreamEndsWhileWaiting(t *testing.T) {
 		if err := <-sent; !errors.Is(err, io.EOF) || w.sent != 0 {
 			t.Errorf("the sender got %v, want io.EOF", err)
 		}
-		took(t, "all", start, 0)
+		checkElapsed(t, "all", start, 0)
 	})
 }
 
@@ -155,7 +155,7 @@ func TestClientStreamPerReply(t *testing.T) {
 		for _, want := range []time.Duration{0, time.Minute} {
 			w.recv <- nil
 			wantCode(t, "a reply", stream.RecvMsg(nil), codes.OK)
-			took(t, "a reply", start, want)
+			checkElapsed(t, "a reply", start, want)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func TestClientStreamOfOneReply(t *testing.T) {
 }
 
 func TestClientStreamLearns(t *testing.T) {
-	for name, hear := range map[string]func(grpc.ClientStream) error{
+	for name, receive := range map[string]func(grpc.ClientStream) error{
 		"RecvMsg": func(s grpc.ClientStream) error { return s.RecvMsg(nil) },
 		"Header":  func(s grpc.ClientStream) error { _, err := s.Header(); return err },
 	} {
@@ -189,8 +189,8 @@ func TestClientStreamLearns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.recv <- wait(time.Hour)
-		wantCode(t, name, hear(stream), codes.ResourceExhausted)
+		w.recv <- retryError(time.Hour)
+		wantCode(t, name, receive(stream), codes.ResourceExhausted)
 		_, _, err = openWire(t, client, &chatDesc)
 		wantCode(t, name+": the next", err, codes.ResourceExhausted)
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// remote stands in for a server: it answers as the test specifies, and counts what is sent to it.
+// remote stands in for a server: it returns what the test specifies, and counts what is sent to it.
 type remote struct {
 	client *grpclimit.Client
-	answer error
+	err    error
 	sent   int
 }
 
@@ -38,12 +38,12 @@ func (r *remote) call(ctx context.Context, method string, conn *grpc.ClientConn)
 	return r.client.Unary()(ctx, method, nil, nil, conn,
 		func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
 			r.sent++
-			return r.answer
+			return r.err
 		})
 }
 
-// wait returns a server's answer with a retry delay.
-func wait(d time.Duration) error {
+// retryError returns a server's refusal with a retry delay.
+func retryError(d time.Duration) error {
 	answer, err := status.New(codes.ResourceExhausted, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
 	if err != nil {
 		panic(err)
@@ -51,8 +51,8 @@ func wait(d time.Duration) error {
 	return answer.Err()
 }
 
-// took checks that something took exactly as long as wanted.
-func took(t *testing.T, what string, start time.Time, want time.Duration) {
+// checkElapsed checks that exactly want has passed since start.
+func checkElapsed(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
 	if got := time.Since(start); got != want {
 		t.Errorf("%s took %v, want %v", what, got, want)
@@ -66,7 +66,7 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 		start := time.Now()
 		for i, want := range []time.Duration{0, 0, time.Minute, time.Minute, 2 * time.Minute} {
 			wantCode(t, "a call", r.call(t.Context(), say, nil), codes.OK)
-			took(t, "a call", start, want)
+			checkElapsed(t, "a call", start, want)
 			if r.sent != i+1 {
 				t.Errorf("call %d: got %d sent, want %d", i, r.sent, i+1)
 			}
@@ -89,7 +89,7 @@ func TestClientRefusesWhatIsTooLate(t *testing.T) {
 			err := r.call(ctx, say, nil)
 			cancel()
 			wantCode(t, "with a deadline", err, codes.ResourceExhausted)
-			took(t, "the refusal", start, 0)
+			checkElapsed(t, "the refusal", start, 0)
 			if after, ok := grpclimit.RetryAfter(err); after != time.Minute || !ok {
 				t.Errorf("got %v, want 1m", after)
 			}
@@ -97,7 +97,7 @@ func TestClientRefusesWhatIsTooLate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Microsecond)
 		defer cancel()
 		wantCode(t, "with just enough time", r.call(ctx, say, nil), codes.OK)
-		took(t, "the wait", start, time.Minute)
+		checkElapsed(t, "the wait", start, time.Minute)
 		if got := seen.take(); !got[1].Refused || !got[2].Refused || r.sent != 2 {
 			t.Errorf("got %d sent and events %+v; want 2 sent, and the second and third refused", r.sent, got)
 		}
@@ -110,7 +110,7 @@ func TestClientWithoutWaiting(t *testing.T) {
 		start := time.Now()
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
 		wantCode(t, "the second", r.call(t.Context(), say, nil), codes.ResourceExhausted)
-		took(t, "the refusal", start, 0)
+		checkElapsed(t, "the refusal", start, 0)
 		time.Sleep(time.Minute)
 		wantCode(t, "a minute later", r.call(t.Context(), say, nil), codes.OK)
 		if r.sent != 2 {
@@ -133,12 +133,12 @@ func TestClientNeverAndCancelled(t *testing.T) {
 		wantCode(t, "a call whose caller has left", r.call(gone, say, nil), codes.Canceled)
 		start := time.Now()
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK) // so nothing was taken for those
-		took(t, "the first", start, 0)
+		checkElapsed(t, "the first", start, 0)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Second, cancel)
 		wantCode(t, "a call that is given up", r.call(ctx, say, nil), codes.Canceled)
-		took(t, "giving up", start, 10*time.Second)
+		checkElapsed(t, "giving up", start, 10*time.Second)
 		if r.sent != 1 {
 			t.Errorf("got %d sent, want 1", r.sent)
 		}
@@ -153,7 +153,7 @@ func TestClientWaitsWhereRefusalsCount(t *testing.T) {
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
 		time.Sleep(20 * time.Second) // a denial now would postpone it until 1m20s
 		wantCode(t, "the second", r.call(t.Context(), say, nil), codes.OK)
-		took(t, "the second", start, time.Minute)
+		checkElapsed(t, "the second", start, time.Minute)
 	})
 }
 
@@ -171,7 +171,7 @@ func TestClientCostOfRequest(t *testing.T) {
 
 func TestClientStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := newFailing(t, failing{err: errDown}, "1/1m sliding-log count-denied")
+		down := newFailingStore(t, failingStore{err: errDown}, "1/1m sliding-log count-denied")
 		open := newRemote(t, down, grpclimit.ClientOptions{Wait: true})
 		wantCode(t, "open", open.call(t.Context(), say, nil), codes.OK)
 		closed := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: policy.Closed})
@@ -181,7 +181,7 @@ func TestClientStoreFails(t *testing.T) {
 		for range 3 {
 			wantCode(t, "fallback", local.call(t.Context(), say, nil), codes.OK)
 		}
-		took(t, "three calls by the fallback", start, 2*time.Minute)
+		checkElapsed(t, "three calls by the fallback", start, 2*time.Minute)
 		if open.sent != 1 || closed.sent != 0 || local.sent != 3 {
 			t.Errorf("got %d, %d and %d sent, want 1, 0 and 3", open.sent, closed.sent, local.sent)
 		}
@@ -193,9 +193,9 @@ func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 		seen := new(events)
 		r := newRemote(t, nil, grpclimit.ClientOptions{Wait: true, OnDecision: seen.add})
 		start := time.Now()
-		r.answer = wait(10*time.Second + time.Microsecond)
+		r.err = retryError(10*time.Second + time.Microsecond)
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.ResourceExhausted)
-		r.answer = nil
+		r.err = nil
 
 		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		err := r.call(short, say, nil)
@@ -204,13 +204,13 @@ func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 		if after, _ := grpclimit.RetryAfter(err); after != 10*time.Second+time.Microsecond || r.sent != 1 {
 			t.Errorf("got RetryAfter %v and %d sent; want %v and 1", after, r.sent, 10*time.Second+time.Microsecond)
 		}
-		took(t, "the refusal", start, 0)
+		checkElapsed(t, "the refusal", start, 0)
 		wantCode(t, "another method", r.call(t.Context(), chat, nil), codes.OK)
-		took(t, "another method", start, 0)
+		checkElapsed(t, "another method", start, 0)
 		wantCode(t, "the same method", r.call(t.Context(), say, nil), codes.OK)
-		took(t, "the wait", start, 10*time.Second+time.Microsecond)
+		checkElapsed(t, "the wait", start, 10*time.Second+time.Microsecond)
 		wantCode(t, "once more", r.call(t.Context(), say, nil), codes.OK)
-		took(t, "once more", start, 10*time.Second+time.Microsecond)
+		checkElapsed(t, "once more", start, 10*time.Second+time.Microsecond)
 
 		got := seen.take()
 		if len(got) != 2 || !got[0].Held || !got[0].Refused || !got[1].Held || got[1].Refused || got[0].Method != say {
@@ -226,9 +226,9 @@ func TestClientHoldIsOfAKey(t *testing.T) {
 		limiter := newLimiter(t, nil, "3/1h")
 		r := newRemote(t, limiter, grpclimit.ClientOptions{Key: key})
 		as := func(name string) context.Context { return context.WithValue(t.Context(), user{}, name) }
-		r.answer = wait(time.Minute)
+		r.err = retryError(time.Minute)
 		wantCode(t, "ann", r.call(as("ann"), say, nil), codes.ResourceExhausted)
-		r.answer = nil
+		r.err = nil
 		for range 5 { // refused, and takes nothing from ann's own limit
 			wantCode(t, "ann, held", r.call(as("ann"), say, nil), codes.ResourceExhausted)
 		}
@@ -259,7 +259,7 @@ func TestClientHoldComesWhileWaiting(t *testing.T) {
 			slow <- r.client.Unary()(t.Context(), say, nil, nil, nil,
 				func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
 					time.Sleep(5 * time.Second)
-					return wait(30 * time.Second)
+					return retryError(30 * time.Second)
 				})
 		}()
 		synctest.Wait()
@@ -267,7 +267,7 @@ func TestClientHoldComesWhileWaiting(t *testing.T) {
 		go func() { done <- r.call(t.Context(), say, nil) }()
 		wantCode(t, "the slow one", <-slow, codes.ResourceExhausted)
 		wantCode(t, "the one that waits", <-done, codes.OK)
-		took(t, "the wait", start, 35*time.Second)
+		checkElapsed(t, "the wait", start, 35*time.Second)
 	})
 }
 
@@ -288,7 +288,7 @@ func TestClientGivesBackWhatIsNotSent(t *testing.T) {
 				slow <- r.client.Unary()(t.Context(), say, nil, nil, nil,
 					func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
 						time.Sleep(5 * time.Second)
-						return wait(30 * time.Second)
+						return retryError(30 * time.Second)
 					})
 			}()
 			synctest.Wait()
@@ -296,7 +296,7 @@ func TestClientGivesBackWhatIsNotSent(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			wantCode(t, name, r.call(ctx, say, nil), codes.ResourceExhausted)
-			took(t, "the refusal "+name, start, 10*time.Second)
+			checkElapsed(t, "the refusal "+name, start, 10*time.Second)
 			wantCode(t, "the slow one", <-slow, codes.ResourceExhausted)
 			if got := left(t, limiter); got != 3 || r.sent != 0 {
 				t.Errorf("%s: got %d of 3 left and %d sent, want 3 and 0", name, got, r.sent)
@@ -317,11 +317,11 @@ func TestClientIgnoresOtherAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, answer := range map[string]error{
-		"no details": bare, "another code": other.Err(), "no time at all": wait(0), "a time that has passed": wait(-time.Hour),
+		"no details": bare, "another code": other.Err(), "no time at all": retryError(0), "a time that has passed": retryError(-time.Hour),
 		"no error of gRPC": errDown, "its own deadline": context.DeadlineExceeded,
 	} {
 		r := newRemote(t, nil, grpclimit.ClientOptions{})
-		r.answer = answer
+		r.err = answer
 		for range 3 {
 			if got := r.call(t.Context(), say, nil); status.Code(got) != status.Code(answer) {
 				t.Errorf("%s: got %v, want %v", name, got, answer)
@@ -337,12 +337,12 @@ func TestClientObeysNoLongerThanMaxObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for given, want := range map[time.Duration]time.Duration{0: time.Hour, time.Minute: time.Minute} {
 			r := newRemote(t, nil, grpclimit.ClientOptions{Wait: true, MaxObey: given})
-			r.answer = wait(1000 * time.Hour)
+			r.err = retryError(1000 * time.Hour)
 			wantCode(t, "the first", r.call(t.Context(), say, nil), codes.ResourceExhausted)
-			r.answer = nil
+			r.err = nil
 			start := time.Now()
 			wantCode(t, "the second", r.call(t.Context(), say, nil), codes.OK)
-			took(t, "the wait", start, want)
+			checkElapsed(t, "the wait", start, want)
 		}
 	})
 }
@@ -352,7 +352,7 @@ func TestClientTargets(t *testing.T) {
 	one, two := dial(t, "one.example:1"), dial(t, "two.example:1")
 	limited := newRemote(t, newLimiter(t, newClock(), "1/1m"), grpclimit.ClientOptions{})
 	held := newRemote(t, nil, grpclimit.ClientOptions{})
-	held.answer = wait(time.Hour)
+	held.err = retryError(time.Hour)
 	for name, r := range map[string]*remote{"limit": limited, "hold": held} {
 		for _, conn := range []*grpc.ClientConn{one, two} {
 			_ = r.call(t.Context(), say, conn) // is sent

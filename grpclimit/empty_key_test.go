@@ -14,13 +14,13 @@ import (
 	"github.com/slidegate/slidegate/grpclimit"
 )
 
-// answer decides a call, as a server would, and returns the status code.
-func answer(ctx context.Context, limits *grpclimit.Interceptors) codes.Code {
+// callCode decides a call, as a server would, and returns the status code.
+func callCode(ctx context.Context, limits *grpclimit.Interceptors) codes.Code {
 	_, err := limits.Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: say}, func(context.Context, any) (any, error) { return nil, nil })
 	return status.Code(err)
 }
 
-// interceptors returns those of one policy, which admits one call per minute.
+// interceptors returns the interceptors of one policy, which admits one call per minute.
 func interceptors(t *testing.T, p grpclimit.Policy, client *clientip.Source) *grpclimit.Interceptors {
 	t.Helper()
 	p.Name, p.Limits = "a", parse("1/1m")
@@ -42,7 +42,7 @@ func TestEmptyKeyIsAddress(t *testing.T) {
 		limits := interceptors(t, grpclimit.Policy{Key: key}, nil)
 		for i, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
 			for _, address := range []string{"203.0.113.7:1", "203.0.113.8:1", "[2001:db8::1]:1"} {
-				if got := answer(from(tcp(address)), limits); got != want {
+				if got := callCode(from(tcp(address)), limits); got != want {
 					t.Errorf("%s: call %d from %s without a name: got %v, want %v", name, i+1, address, got, want)
 				}
 			}
@@ -50,7 +50,7 @@ func TestEmptyKeyIsAddress(t *testing.T) {
 	}
 	limits := interceptors(t, grpclimit.Policy{Key: grpclimit.ByMetadata("x-user")}, nil)
 	for _, user := range []string{"203.0.113.7", "address:203.0.113.7", "%address:203.0.113.7", "%%address:203.0.113.7", ""} {
-		if got := answer(from(tcp("203.0.113.7:1"), "x-user", user), limits); got != codes.OK {
+		if got := callCode(from(tcp("203.0.113.7:1"), "x-user", user), limits); got != codes.OK {
 			t.Errorf("the first call of %q: got %v, want OK: no other client has this key", user, got)
 		}
 	}
@@ -77,7 +77,7 @@ func TestEmptyKeyBehindProxy(t *testing.T) {
 	}
 	limits := interceptors(t, grpclimit.Policy{Key: grpclimit.ByMetadata("x-user")}, proxies)
 	for _, client := range []string{"203.0.113.7", "203.0.113.8"} {
-		if got := answer(from(tcp("10.0.0.1:1"), "x-forwarded-for", client), limits); got != codes.OK {
+		if got := callCode(from(tcp("10.0.0.1:1"), "x-forwarded-for", client), limits); got != codes.OK {
 			t.Errorf("the first call of %s: got %v, want OK", client, got)
 		}
 	}
@@ -89,7 +89,7 @@ func TestSharedEmptyKey(t *testing.T) {
 		"global": {Key: grpclimit.Global()}, "shared": {Key: grpclimit.ByMetadata("x-user"), ShareEmptyKey: true},
 	} {
 		limits := interceptors(t, p, nil)
-		first, second := answer(from(tcp("203.0.113.7:1")), limits), answer(from(tcp("203.0.113.8:1")), limits)
+		first, second := callCode(from(tcp("203.0.113.7:1")), limits), callCode(from(tcp("203.0.113.8:1")), limits)
 		if first != codes.OK || second != codes.ResourceExhausted {
 			t.Errorf("%s: two clients got %v and %v, want one key for both", name, first, second)
 		}

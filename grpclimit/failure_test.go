@@ -21,7 +21,7 @@ import (
 )
 
 func TestStoreFails(t *testing.T) {
-	down := failing{err: errDown}
+	down := failingStore{err: errDown}
 	for _, c := range []struct {
 		name  string
 		mode  policy.Mode
@@ -35,7 +35,7 @@ func TestStoreFails(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := new(events)
-			conn := dial(t, newServer(t, newFailing(t, down, "2/1m name=api"), grpclimit.Options{
+			conn := dial(t, newServer(t, newFailingStore(t, down, "2/1m name=api"), grpclimit.Options{
 				Failure: c.mode, OnDecision: seen.add,
 			}))
 			for _, want := range c.codes {
@@ -60,7 +60,7 @@ func TestStoreFails(t *testing.T) {
 
 // A few calls are admitted without the store, and are charged at the end.
 func TestStoreFailsOptimistic(t *testing.T) {
-	limits, err := grpclimit.New(newFailing(t, failing{err: errDown}, "100/1m"), grpclimit.Options{Failure: policy.Optimistic, Optimism: 2})
+	limits, err := grpclimit.New(newFailingStore(t, failingStore{err: errDown}, "100/1m"), grpclimit.Options{Failure: policy.Optimistic, Optimism: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestStoreFailsOptimistic(t *testing.T) {
 
 // Several policies fall back together.
 func TestFallbackOfSeveral(t *testing.T) {
-	conn := dial(t, newServer(t, newFailing(t, failing{err: errDown}), grpclimit.Options{
+	conn := dial(t, newServer(t, newFailingStore(t, failingStore{err: errDown}), grpclimit.Options{
 		Failure:  policy.Local,
 		Policies: []grpclimit.Policy{{Name: "a", Limits: parse("5/1m")}, {Name: "b", Limits: parse("1/1m", "7/1h")}},
 	}))
@@ -89,7 +89,7 @@ func TestFallbackOfSeveral(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"),
+		limits, err := grpclimit.New(newFailingStore(t, failingStore{blocks: true}, "1/1m"),
 			grpclimit.Options{Timeout: 50 * time.Millisecond, Failure: policy.Closed})
 		if err != nil {
 			t.Fatal(err)
@@ -102,10 +102,10 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// closing is a store under a failure layer that denies.
-type closing struct{ failing }
+// closedStore is a store under a failure layer that denies.
+type closedStore struct{ failingStore }
 
-func (closing) Apply(_ context.Context, batch []store.Request) error {
+func (closedStore) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for j := range batch[i].Answers {
 			batch[i].Answers[j] = rule.Answer{Flags: rule.FallbackClosed}
@@ -117,7 +117,7 @@ func (closing) Apply(_ context.Context, batch []store.Request) error {
 
 // A store that denies because it could not decide has not exhausted a quota, and a client has nothing to wait for.
 func TestStoreFailsClosedByItself(t *testing.T) {
-	limiter, err := slidegate.New(closing{}, parse("1/1m")...)
+	limiter, err := slidegate.New(closedStore{}, parse("1/1m")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 			seen := new(events)
-			limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"), grpclimit.Options{Failure: mode, OnDecision: seen.add})
+			limits, err := grpclimit.New(newFailingStore(t, failingStore{blocks: true}, "1/1m"), grpclimit.Options{Failure: mode, OnDecision: seen.add})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestCallerHasLeft(t *testing.T) {
 }
 
 // A mistake of a Plan is an error in the program, not an outage that admits calls. The event has the error.
-func TestWrongPlan(t *testing.T) {
+func TestInvalidPlanIsAnError(t *testing.T) {
 	wrong := grpclimit.Policy{Plan: func(context.Context, string) policy.Plan { return policy.Limits(slidegate.Limit{Quota: -1}) }}
 	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 		seen := new(events)
@@ -171,7 +171,7 @@ func TestWrongPlan(t *testing.T) {
 }
 
 // An invalid cost does not get around the limit: below 0 it counts as 1, and one too large is never admitted.
-func TestWrongCost(t *testing.T) {
+func TestInvalidCostDoesNotBypassTheLimit(t *testing.T) {
 	for cost, want := range map[int64][]codes.Code{
 		-1:            {codes.OK, codes.ResourceExhausted},
 		math.MaxInt64: {codes.ResourceExhausted, codes.ResourceExhausted},

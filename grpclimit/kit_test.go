@@ -236,15 +236,15 @@ func (e *events) take() []grpclimit.Event {
 	return all
 }
 
-// failing is a store that never answers: it fails immediately, or when the context ends.
-type failing struct {
+// failingStore is a store that never answers: it fails immediately, or when the context ends.
+type failingStore struct {
 	err    error
 	blocks bool
 }
 
 var errDown = errors.New("the store at 10.1.2.3 is down")
 
-func (f failing) Apply(ctx context.Context, batch []store.Request) error {
+func (f failingStore) Apply(ctx context.Context, batch []store.Request) error {
 	err := f.err
 	if f.blocks {
 		<-ctx.Done()
@@ -256,12 +256,12 @@ func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-func (failing) Check(*store.Limit) error { return nil }
-func (failing) Traits() store.Traits {
+func (failingStore) Check(*store.Limit) error { return nil }
+func (failingStore) Traits() store.Traits {
 	return store.Traits{Name: "failing", MaxCharges: 8, RoundTrips: 1}
 }
 
-func newFailing(t testing.TB, f failing, limits ...string) *slidegate.Limiter {
+func newFailingStore(t testing.TB, f failingStore, limits ...string) *slidegate.Limiter {
 	t.Helper()
 	return limiterOn(t, f, limits)
 }

@@ -51,7 +51,7 @@ func TestOneCallIsChargedTwice(t *testing.T) {
 					t.Fatal(err)
 				}
 				info := &grpc.StreamServerInfo{FullMethod: collect, IsClientStream: true, IsServerStream: true}
-				err = outer.Stream()(nil, &flow{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
+				err = outer.Stream()(nil, &silentStream{ctx: t.Context()}, info, func(_ any, s grpc.ServerStream) error {
 					return inner.Stream()(nil, s, info, func(_ any, s grpc.ServerStream) error { return s.SendMsg(nil) })
 				})
 				if err != nil {
@@ -76,7 +76,7 @@ func TestOneCallIsChargedTwice(t *testing.T) {
 }
 
 // Interceptors that are installed twice charge a call twice.
-func TestInstalledTwice(t *testing.T) {
+func TestInterceptorsInstalledTwiceChargeTwice(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	defer slog.SetDefault(before)
@@ -102,8 +102,8 @@ func TestMetadataOfNestedInterceptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tells := grpclimit.Options{SendRemaining: true}
-	outer, inner := intercept(t, store, "100/1m name=all", tells), intercept(t, store, "5/1m name=login", tells)
+	opts := grpclimit.Options{SendRemaining: true}
+	outer, inner := intercept(t, store, "100/1m name=all", opts), intercept(t, store, "5/1m name=login", opts)
 	conn := dial(t, serve(t, grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary())))
 	var header metadata.MD
 	if err := call(t.Context(), conn, "a", grpc.Header(&header)); err != nil {
@@ -128,13 +128,13 @@ func intercept(t *testing.T, store *memstore.Store, limit string, opts grpclimit
 	return limits
 }
 
-// flow is a stream that sends nothing.
-type flow struct {
+// silentStream is a stream that sends nothing.
+type silentStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
-func (f *flow) Context() context.Context    { return f.ctx }
-func (f *flow) SetHeader(metadata.MD) error { return nil }
-func (f *flow) SetTrailer(metadata.MD)      {}
-func (f *flow) SendMsg(any) error           { return nil }
+func (f *silentStream) Context() context.Context    { return f.ctx }
+func (f *silentStream) SetHeader(metadata.MD) error { return nil }
+func (f *silentStream) SetTrailer(metadata.MD)      {}
+func (f *silentStream) SendMsg(any) error           { return nil }

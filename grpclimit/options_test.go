@@ -12,7 +12,7 @@ import (
 
 func TestBadOptions(t *testing.T) {
 	limited, bare := newLimiter(t, nil, "1/1m"), newLimiter(t, nil)
-	several := newFailing(t, failing{}) // decides at most 8 together
+	several := newFailingStore(t, failingStore{}) // decides at most 8 together
 	five := parse("1/1m name=1", "1/1m name=2", "1/1m name=3", "1/1m name=4", "1/1m name=5")
 	for _, c := range []struct {
 		name     string
@@ -56,7 +56,7 @@ func TestBadOptions(t *testing.T) {
 
 // Options that must be accepted, because no call has all of these limits together.
 func TestGoodOptions(t *testing.T) {
-	several := newFailing(t, failing{}) // decides at most 8 together
+	several := newFailingStore(t, failingStore{}) // decides at most 8 together
 	five := parse("1/1m name=1", "1/1m name=2", "1/1m name=3", "1/1m name=4", "1/1m name=5")
 	for name, policies := range map[string][]grpclimit.Policy{
 		"different methods": {{Name: "a", Match: chat, Limits: five}, {Name: "b", Match: say, Limits: five}},

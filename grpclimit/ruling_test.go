@@ -31,12 +31,12 @@ func TestBlockedClients(t *testing.T) {
 		if err := limits.SetRulings("api", policy.Ruling{Key: "ann", Refused: true, Until: test.until}); err != nil {
 			t.Fatal(err)
 		}
-		err := direct(as(t.Context(), "ann"), limits)
+		err := direct(asUser(t.Context(), "ann"), limits)
 		wantCode(t, "a blocked client", err, test.code)
 		if text := status.Convert(err).Message(); !strings.Contains(text, test.text) {
 			t.Errorf("blocked until %v: got %q, want %q", test.until, text, test.text)
 		}
-		wantCode(t, "another one", direct(as(t.Context(), "bob"), limits), codes.OK)
+		wantCode(t, "another one", direct(asUser(t.Context(), "bob"), limits), codes.OK)
 	}
 	if err := limits.SetRulings("apy"); err == nil {
 		t.Error("rulings of an unknown policy were accepted")

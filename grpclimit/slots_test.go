@@ -28,37 +28,37 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// away is a store in memory that is called like one with a round trip, and that reports each request.
-type away struct {
+// remoteStore is a store in memory that is called like one with a round trip, and reports each request.
+type remoteStore struct {
 	store.Store
-	asked func(*store.Request)
+	onRequest func(*store.Request)
 }
 
-func (a away) Traits() store.Traits {
+func (a remoteStore) Traits() store.Traits {
 	traits := a.Store.Traits()
 	traits.RoundTrips = 1
 	return traits
 }
 
-func (a away) Apply(ctx context.Context, batch []store.Request) error {
+func (a remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
-		if a.asked != nil {
-			a.asked(&batch[i])
+		if a.onRequest != nil {
+			a.onRequest(&batch[i])
 		}
 	}
 	return a.Store.Apply(ctx, batch)
 }
 
-// slotted are interceptors with in-flight limits, and their store.
-type slotted struct {
+// slotLimits are interceptors with in-flight limits, and their store.
+type slotLimits struct {
 	*grpclimit.Interceptors
-	releasing
+	settleReporter
 }
 
 // newSlots returns interceptors that admit n concurrent calls, with a store in process and a remote one.
-func newSlots(t *testing.T, n int64) map[string]slotted {
+func newSlots(t *testing.T, n int64) map[string]slotLimits {
 	t.Helper()
-	both := map[string]slotted{}
+	both := map[string]slotLimits{}
 	for _, name := range []string{"in process", "away"} {
 		memory, err := memstore.New(memstore.Options{})
 		if err != nil {
@@ -66,16 +66,16 @@ func newSlots(t *testing.T, n int64) map[string]slotted {
 		}
 		var on store.Store = memory
 		if name == "away" {
-			on = away{Store: memory}
+			on = remoteStore{Store: memory}
 		}
-		watched := newReleasing(on)
+		watched := newSettleReporter(on)
 		limits, err := grpclimit.New(limiterOn(t, watched, nil), grpclimit.Options{Policies: []grpclimit.Policy{{
 			Name: "slots", Key: grpclimit.Global(), Limits: []slidegate.Limit{slidegate.Slots(n, time.Minute)},
 		}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		both[name] = slotted{limits, watched}
+		both[name] = slotLimits{limits, watched}
 	}
 	return both
 }
@@ -100,16 +100,18 @@ func wantSlots(t *testing.T, what string, limits *grpclimit.Interceptors, want i
 	}
 }
 
-// releasing is a store that reports each settlement, so that tests can wait for those that gRPC makes on its own
+// settleReporter is a store that reports each settlement, so that tests can wait for those that gRPC makes on its own
 // goroutines.
-type releasing struct {
+type settleReporter struct {
 	store.Store
 	released chan struct{} // holds at most one report, which may stand for several
 }
 
-func newReleasing(on store.Store) releasing { return releasing{on, make(chan struct{}, 1)} }
+func newSettleReporter(on store.Store) settleReporter {
+	return settleReporter{on, make(chan struct{}, 1)}
+}
 
-func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
+func (r settleReporter) Apply(ctx context.Context, batch []store.Request) error {
 	err := r.Store.Apply(ctx, batch)
 	if slices.ContainsFunc(batch, func(one store.Request) bool { return one.Op == rule.Settle }) {
 		select {
@@ -121,7 +123,7 @@ func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 // await waits until a condition holds after a settlement.
-func (r releasing) await(t *testing.T, what string, is func() bool) {
+func (r settleReporter) await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tooLong := time.After(10 * time.Second)
 	for !is() {
@@ -249,7 +251,7 @@ func TestLongStreamsKeepTheirSlot(t *testing.T) {
 	}
 	var renewals atomic.Int64
 	enough := make(chan struct{})
-	watched := newReleasing(away{memory, func(r *store.Request) {
+	watched := newSettleReporter(remoteStore{memory, func(r *store.Request) {
 		if r.Op == rule.Renew {
 			if clock.Advance(rule.Micros(ttl.Microseconds()) / 3); renewals.Add(1) == 30 {
 				close(enough)
@@ -332,7 +334,7 @@ func TestSlotsOfPlansAndMessages(t *testing.T) {
 
 // A client holds a slot while a call lasts: until its response, until a stream has ended, and until it abandons one.
 func TestClientSlots(t *testing.T) {
-	watched := newReleasing(memstore.NewDefault())
+	watched := newSettleReporter(memstore.NewDefault())
 	limiter := limiterOn(t, watched, []string{"1 in-flight ttl=1m"})
 	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Key: grpclimit.Global()})
 	if err != nil {
@@ -397,14 +399,14 @@ func TestClientWaitsForSlots(t *testing.T) {
 	})
 }
 
-// leftStream is a stream that is canceled while a message is in flight: RecvMsg returns it after gRPC has reported the
+// canceledStream is a stream that is canceled while a message is in flight: RecvMsg returns it after gRPC has reported the
 // end.
-type leftStream struct {
+type canceledStream struct {
 	grpc.ClientStream
 	ended func(error)
 }
 
-func (s *leftStream) RecvMsg(any) error {
+func (s *canceledStream) RecvMsg(any) error {
 	s.ended(context.Canceled)
 	return nil
 }
@@ -412,7 +414,7 @@ func (s *leftStream) RecvMsg(any) error {
 // A client that abandons a stream while it receives a message keeps no slot, nor does one whose stream could not be
 // opened.
 func TestClientLeavesWhileItReceives(t *testing.T) {
-	watched := newReleasing(memstore.NewDefault())
+	watched := newSettleReporter(memstore.NewDefault())
 	limiter := limiterOn(t, watched, []string{"1 in-flight ttl=1m"})
 	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Key: grpclimit.Global()})
 	if err != nil {
@@ -426,7 +428,7 @@ func TestClientLeavesWhileItReceives(t *testing.T) {
 	}
 	stream, err := client.Stream()(t.Context(), &chatDesc, nil, chat,
 		func(_ context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			return &leftStream{ended: opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish}, nil
+			return &canceledStream{ended: opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish}, nil
 		})
 	if err != nil {
 		t.Fatal(err)

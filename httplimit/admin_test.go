@@ -45,8 +45,8 @@ func TestPeekAndReset(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPlay(t, test.opts, nil, slidegate.MustParseLimit(test.limit))
-			ask := func() int { return p.ask(request("X-User: ann")).Code }
-			if got := []int{ask(), ask(), ask()}; got[0] != 200 || got[1] != 200 || got[2] != 429 {
+			send := func() int { return p.do(request("X-User: ann")).Code }
+			if got := []int{send(), send(), send()}; got[0] != 200 || got[1] != 200 || got[2] != 429 {
 				t.Fatalf("got statuses %d, want 200 200 429", got)
 			}
 			peek := func(remaining int64) {
@@ -71,7 +71,7 @@ func TestPeekAndReset(t *testing.T) {
 				t.Fatal(err)
 			}
 			peek(2)
-			ask()
+			send()
 			peek(1)
 			if err := p.limits.ResetRequest(request("X-User: ann")); err != nil {
 				t.Fatal(err)
@@ -84,12 +84,12 @@ func TestPeekAndReset(t *testing.T) {
 // No other client is reset.
 func TestResetIsOfOneKey(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Key: ByHeader("X-User")}}}, nil, slidegate.PerMinute(1))
-	p.ask(request("X-User: ann"))
-	p.ask(request("X-User: bob"))
+	p.do(request("X-User: ann"))
+	p.do(request("X-User: bob"))
 	if err := p.limits.Reset(t.Context(), "api", "ann"); err != nil {
 		t.Fatal(err)
 	}
-	if ann, bob := p.ask(request("X-User: ann")).Code, p.ask(request("X-User: bob")).Code; ann != 200 || bob != 429 {
+	if ann, bob := p.do(request("X-User: ann")).Code, p.do(request("X-User: bob")).Code; ann != 200 || bob != 429 {
 		t.Errorf("got %d for ann and %d for bob, want 200 and 429", ann, bob)
 	}
 }
@@ -98,7 +98,7 @@ func TestResetIsOfOneKey(t *testing.T) {
 func TestPeekAndResetInAGroup(t *testing.T) {
 	tenant := func(r *http.Request) string { return r.Header.Get("X-Tenant") }
 	p := newPlay(t, Options{Group: tenant}, nil, slidegate.PerMinute(1))
-	p.ask(request("X-Tenant: acme"))
+	p.do(request("X-Tenant: acme"))
 	if _, err := p.limits.Peek(t.Context(), "", "192.0.2.1"); !errors.Is(err, slidegate.ErrUnsupported) {
 		t.Errorf("Peek returned %v, want ErrUnsupported", err)
 	}
@@ -150,7 +150,7 @@ func TestPeekAndResetOfNothing(t *testing.T) {
 // A store that does not answer is an error, whatever the failure mode.
 func TestPeekAndResetDuringAnOutage(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Open, policy.Closed, policy.Local} {
-		p := (&play{t: t}).over(newBetween(t, func(context.Context, *store.Request) error { return errBroken }), Options{Failure: mode}, nil, slidegate.PerMinute(1))
+		p := (&play{t: t}).over(newHookStore(t, func(context.Context, *store.Request) error { return errBroken }), Options{Failure: mode}, nil, slidegate.PerMinute(1))
 		if event, err := p.limits.Peek(t.Context(), "", "192.0.2.1"); err == nil {
 			t.Errorf("%v: Peek returned %+v, want an error", mode, event)
 		}

@@ -48,7 +48,7 @@ func TestWriterClaimsWhatTheServerCan(t *testing.T) {
 
 // The same applies to every writer that a middleware in between may have made.
 func TestWriterClaimsWhatTheWriterBelowCan(t *testing.T) {
-	all := &able{ResponseRecorder: httptest.NewRecorder()}
+	all := &fullWriter{ResponseRecorder: httptest.NewRecorder()}
 	for name, w := range map[string]http.ResponseWriter{
 		"all":     all,
 		"none":    plain{httptest.NewRecorder()},
@@ -87,7 +87,7 @@ func TestWriterClaimsWhatTheWriterBelowCan(t *testing.T) {
 func TestSetCostOverAWriterWithoutUnwrap(t *testing.T) {
 	inner := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) { SetCost(r, 4) })
 	outer := afterPlay(t, CostFromHandler(), func(w http.ResponseWriter, r *http.Request) { inner.handler.ServeHTTP(plain{w}, r) })
-	outer.ask(httptest.NewRequest("GET", "/", nil))
+	outer.do(httptest.NewRequest("GET", "/", nil))
 	if in, out := inner.left(), outer.left(); in != 6 || out != 6 {
 		t.Errorf("got %d and %d of 10 left inside and outside, want 6 and 6", in, out)
 	}
@@ -149,13 +149,13 @@ func TestNamesInHeaders(t *testing.T) {
 func TestLocalBytes(t *testing.T) {
 	for _, bytes := range []int64{0, 256 << 10} {
 		opts := Options{Failure: policy.Local, LocalBytes: bytes, Headers: HeadersNone, Policies: []Policy{{Key: ByHeader("X-User")}}}
-		store := newBetween(t, func(context.Context, *store.Request) error { return errBroken })
+		store := newHookStore(t, func(context.Context, *store.Request) error { return errBroken })
 		store.trips = 1
 		p := (&play{t: t}).over(store, opts, nil, slidegate.PerHour(1))
 		const users = 5000
 		admitted, inherited := 0, 0
 		for i := range 2 * users {
-			code := p.ask(request(fmt.Sprintf("X-User: %d", i%users))).Code
+			code := p.do(request(fmt.Sprintf("X-User: %d", i%users))).Code
 			if i < users {
 				continue
 			}

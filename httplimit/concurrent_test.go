@@ -94,18 +94,18 @@ func TestHeadersAreNotShared(t *testing.T) {
 	for dialect := range dialects {
 		for _, quota := range []int64{1, 100} { // the second request is refused, or admitted
 			handler := crowd(t, Options{Headers: dialect, Body: BodyJSON}, func(http.ResponseWriter, *http.Request) {}, slidegate.PerHour(quota))
-			ask := func() http.Header {
+			send := func() http.Header {
 				w := httptest.NewRecorder()
 				handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 				return w.Header()
 			}
-			ask()
-			first := ask()
+			send()
+			first := send()
 			for name := range first {
 				first.Add(name, "added")
 				_ = append(first[name][:1], "written behind") // into the spare capacity behind the value, if there is any
 			}
-			for name, values := range ask() {
+			for name, values := range send() {
 				if values = values[:cap(values)]; len(values) != 1 || values[0] == "added" {
 					t.Errorf("dialect %d: got %s %q, want one value that no other response has written", dialect, name, values)
 				}
@@ -124,7 +124,7 @@ func TestSetCostTooLate(t *testing.T) {
 			close(late)
 		}()
 	})
-	p.ask(httptest.NewRequest("GET", "/", nil))
+	p.do(httptest.NewRequest("GET", "/", nil))
 	<-late
 	if got := p.left(); got != 7 && got != 6 {
 		t.Errorf("got %d of 10 left after a cost of 3 or 4, want 7 or 6", got)

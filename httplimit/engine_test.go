@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// The application's functions are called once per request, also when the store fails: they may be slow, or count.
+// The application's functions are called once per request, even if the store fails: they may be slow, or count.
 func TestFunctionsAreCalledOnce(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 		for name, after := range map[string]CostAfter{"alone": nil, "settled": CostFromHandler()} {
@@ -71,7 +71,7 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 }
 
 // The one-line constructors.
-func TestOneLine(t *testing.T) {
+func TestConstructorsLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		wrap func(http.Handler) http.Handler
 		want [4]int // two requests of one client, two of another

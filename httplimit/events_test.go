@@ -16,8 +16,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// every is a policy for every request, decided alone, or as a policy.Request because it has a CostAfter.
-func every(alone bool, given Policy) []Policy {
+// everyRequest is a policy for every request, decided alone, or as a policy.Request because it has a CostAfter.
+func everyRequest(alone bool, given Policy) []Policy {
 	if !alone {
 		given.CostAfter = CostFromHandler()
 	}
@@ -29,7 +29,7 @@ func TestOnDecisionOnceAndFirst(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		var trace []string
 		opts := Options{
-			Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
+			Policies: everyRequest(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
 			OnDecision: func(r *http.Request, e Event) {
 				trace = append(trace, fmt.Sprintf("%s %s allowed=%v refused=%v shadow=%v err=%v remaining=%d",
 					r.URL.Path, e.Policy, e.Decision.Allowed, e.Refused, e.Shadow, e.Err, e.Decision.Remaining))
@@ -40,8 +40,8 @@ func TestOnDecisionOnceAndFirst(t *testing.T) {
 			},
 		}
 		p := newPlay(t, opts, func(http.ResponseWriter, *http.Request) { trace = append(trace, "handler") })
-		p.ask(httptest.NewRequest("GET", "/a", nil))
-		p.ask(httptest.NewRequest("GET", "/b", nil))
+		p.do(httptest.NewRequest("GET", "/a", nil))
+		p.do(httptest.NewRequest("GET", "/b", nil))
 		want := []string{
 			"/a api allowed=true refused=false shadow=false err=<nil> remaining=0", "handler",
 			"/b api allowed=false refused=true shadow=false err=<nil> remaining=0", "refuse api refused=true",
@@ -73,7 +73,7 @@ func TestEventsOfSeveralPolicies(t *testing.T) {
 
 // A middleware without OnDecision works otherwise.
 func TestWithoutOnDecision(t *testing.T) {
-	store := newBetween(t, func(_ context.Context, r *store.Request) error {
+	store := newHookStore(t, func(_ context.Context, r *store.Request) error {
 		if r.Op != rule.Take {
 			return errBroken
 		}
@@ -99,7 +99,7 @@ func TestWithoutOnDecision(t *testing.T) {
 
 // A failed settlement is reported after the handler, as an error without a decision.
 func TestSettleFails(t *testing.T) {
-	store := newBetween(t, func(_ context.Context, r *store.Request) error {
+	store := newHookStore(t, func(_ context.Context, r *store.Request) error {
 		if r.Op != rule.Take {
 			return errBroken
 		}
@@ -133,8 +133,8 @@ func TestFlagsOfTheStore(t *testing.T) {
 			{false, rule.FallbackLocal, 429, true},
 			{false, rule.Cached, 429, true},
 		} {
-			store := &flagged{between: *newBetween(t, nil), allowed: test.allowed, flags: test.flags}
-			opts := Options{Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})}
+			store := &flaggedStore{hookStore: *newHookStore(t, nil), allowed: test.allowed, flags: test.flags}
+			opts := Options{Policies: everyRequest(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})}
 			p := (&play{t: t}).over(store, opts, nil)
 			w := p.from("192.0.2.1")
 			_, reported := w.Header()["Ratelimit"]
@@ -154,7 +154,7 @@ func TestFlagsOfTheStore(t *testing.T) {
 func TestRefuseWhenClosed(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		p := (&play{t: t}).over(&broken{}, Options{
-			Failure: policy.Closed, Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
+			Failure: policy.Closed, Policies: everyRequest(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
 			Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
 				if e.Decision.Flags == rule.FallbackClosed && e.Refused && errors.Is(e.Err, errBroken) {
 					w.WriteHeader(http.StatusServiceUnavailable)

@@ -26,7 +26,7 @@ func Example_inFlight() {
 		started <- true
 		<-finish
 	}))
-	ask := func(done chan<- int) {
+	send := func(done chan<- int) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", "/report", nil))
 		if w.Code == http.StatusTooManyRequests {
@@ -36,12 +36,12 @@ func Example_inFlight() {
 		done <- w.Code
 	}
 	first, second, third := make(chan int, 1), make(chan int, 1), make(chan int, 1)
-	go ask(first)
+	go send(first)
 	<-started
-	ask(second) // while the first one runs
+	send(second) // while the first one runs
 	finish <- true
 	fmt.Println(<-first, <-second)
-	go ask(third)
+	go send(third)
 	<-started
 	finish <- true
 	fmt.Println(<-third)
@@ -66,16 +66,16 @@ func ExampleKeepSlots() {
 			idle <- true
 		}()
 	}))
-	ask := func() {
+	send := func() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("POST", "/jobs", nil))
 		fmt.Println(w.Code)
 	}
-	ask()
-	ask() // the first job is still running
+	send()
+	send() // the first job is still running
 	work <- true
 	<-idle
-	ask()
+	send()
 	// Output:
 	// 202
 	// 429

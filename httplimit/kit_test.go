@@ -91,10 +91,10 @@ func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, l
 func (p *play) from(address string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = address + ":1234"
-	return p.ask(r)
+	return p.do(r)
 }
 
-func (p *play) ask(r *http.Request) *httptest.ResponseRecorder {
+func (p *play) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, r)
 	return w
@@ -114,22 +114,22 @@ func (p *play) last() Event {
 	return p.events[len(p.events)-1]
 }
 
-// want checks statuses of one request after another.
-func (p *play) want(ask func() *httptest.ResponseRecorder, statuses ...int) {
+// want sends one request per status, and checks the statuses.
+func (p *play) want(send func() *httptest.ResponseRecorder, statuses ...int) {
 	p.t.Helper()
 	for i, status := range statuses {
-		if got := ask().Code; got != status {
+		if got := send().Code; got != status {
 			p.t.Fatalf("request %d: got status %d, want %d", i+1, got, status)
 		}
 	}
 }
 
 // broken is a store that is unreachable.
-type broken struct{ asked int }
+type broken struct{ requests int }
 
 var errBroken = errors.New("the store is unreachable")
 
-func (b *broken) Apply(context.Context, []store.Request) error { b.asked++; return errBroken }
+func (b *broken) Apply(context.Context, []store.Request) error { b.requests++; return errBroken }
 func (b *broken) Check(*store.Limit) error                     { return nil }
 func (b *broken) Traits() store.Traits {
 	return store.Traits{Name: "broken", MaxCharges: 16}

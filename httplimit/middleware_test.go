@@ -26,8 +26,8 @@ func TestLimitsByAddress(t *testing.T) {
 // A policy applies only to the requests that match it.
 func TestMatch(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Name: "shorten", Match: "POST /shorten", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}}}, nil)
-	post := func() *httptest.ResponseRecorder { return p.ask(httptest.NewRequest("POST", "/shorten", nil)) }
-	get := func() *httptest.ResponseRecorder { return p.ask(httptest.NewRequest("GET", "/abc", nil)) }
+	post := func() *httptest.ResponseRecorder { return p.do(httptest.NewRequest("POST", "/shorten", nil)) }
+	get := func() *httptest.ResponseRecorder { return p.do(httptest.NewRequest("GET", "/abc", nil)) }
 	p.want(post, 200, 429)
 	p.want(get, 200, 200, 200)
 	if w := get(); w.Header().Get("RateLimit") != "" {
@@ -45,7 +45,7 @@ func TestAllOrNone(t *testing.T) {
 		return func() *httptest.ResponseRecorder {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set("X-User", user)
-			return p.ask(r)
+			return p.do(r)
 		}
 	}
 	p.want(as("ann"), 200, 200, 429, 429, 429)
@@ -75,7 +75,7 @@ func TestPlans(t *testing.T) {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set("X-User", "ann")
 			r.Header.Set("X-Plan", plan)
-			return p.ask(r)
+			return p.do(r)
 		}
 	}
 	p.want(with("free"), 200, 429)
@@ -89,7 +89,7 @@ func TestCostAndSkip(t *testing.T) {
 		Skip: func(r *http.Request) bool { return r.URL.Path == "/health" },
 	}}}, nil, slidegate.PerMinute(10))
 	send := func(path, body string) int {
-		return p.ask(httptest.NewRequest("POST", path, strings.NewReader(body))).Code
+		return p.do(httptest.NewRequest("POST", path, strings.NewReader(body))).Code
 	}
 	for i, step := range []struct {
 		path, body string
@@ -99,7 +99,7 @@ func TestCostAndSkip(t *testing.T) {
 			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
 	}
-	w := p.ask(httptest.NewRequest("POST", "/", strings.NewReader("12345678901"))) // more than the quota
+	w := p.do(httptest.NewRequest("POST", "/", strings.NewReader("12345678901"))) // more than the quota
 	if w.Code != 429 || w.Header().Get("Retry-After") != "" {
 		t.Errorf("got status %d with Retry-After %q for a request that is never admitted, want 429 without", w.Code, w.Header().Get("Retry-After"))
 	}
@@ -112,7 +112,7 @@ func TestSkipAlone(t *testing.T) {
 		path   string
 		status int
 	}{{"/health", 200}, {"/health", 200}, {"/", 200}, {"/", 429}, {"/health", 200}} {
-		if got := p.ask(httptest.NewRequest("GET", step.path, nil)).Code; got != step.status {
+		if got := p.do(httptest.NewRequest("GET", step.path, nil)).Code; got != step.status {
 			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
 	}
@@ -144,7 +144,7 @@ func TestShadow(t *testing.T) {
 
 func TestStoreFails(t *testing.T) {
 	for _, alone := range []bool{true, false} {
-		policies := every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})
+		policies := everyRequest(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})
 		for _, test := range []struct {
 			name     string
 			opts     Options
@@ -163,8 +163,8 @@ func TestStoreFails(t *testing.T) {
 				if e := p.last(); e.Err == nil || e.Decision.Flags != test.flags || e.Refused != (test.statuses[1] != 200) {
 					t.Errorf("got event %+v, want an error, the flags %v and refused %v", e, test.flags, test.statuses[1] != 200)
 				}
-				if store.asked != len(test.statuses) {
-					t.Errorf("the failing store was called %d times, want once for each of %d requests", store.asked, len(test.statuses))
+				if store.requests != len(test.statuses) {
+					t.Errorf("the failing store was called %d times, want once for each of %d requests", store.requests, len(test.statuses))
 				}
 			})
 		}
@@ -187,15 +187,15 @@ func TestStoreFailsAndIsHopedFor(t *testing.T) {
 	}
 }
 
-// spare is a limiter in process.
-func spare(t *testing.T) *slidegate.Limiter {
+// localLimiter is a limiter in process.
+func localLimiter(t *testing.T) *slidegate.Limiter {
 	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
 	return testkit.Must(slidegate.NewPerCall(store, ""))(t)
 }
 
 func TestWrongOptions(t *testing.T) {
 	limiter := newPlay(t, Options{}, nil, slidegate.PerMinute(1)).limiter
-	none := spare(t)
+	none := localLimiter(t)
 	for _, test := range []struct {
 		limiter *slidegate.Limiter
 		opts    Options

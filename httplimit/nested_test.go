@@ -27,8 +27,8 @@ func logged(t *testing.T) *bytes.Buffer {
 	return text
 }
 
-// nest returns a middleware inside another, and the events of each.
-func nest(t *testing.T, outerStore, innerStore store.Store, outer, inner Options, outerLimit, innerLimit slidegate.Limit) (
+// newNested returns a middleware inside another, and the events of each.
+func newNested(t *testing.T, outerStore, innerStore store.Store, outer, inner Options, outerLimit, innerLimit slidegate.Limit) (
 	serve func() http.Header, outerEvents, innerEvents *[]Event,
 ) {
 	t.Helper()
@@ -83,7 +83,7 @@ func TestOneRequestIsChargedTwice(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text := logged(t)
-			serve, outer, inner := nest(t, test.outerStore, test.innerStore, test.outer, test.inner, test.outerLimit, test.innerLimit)
+			serve, outer, inner := newNested(t, test.outerStore, test.innerStore, test.outer, test.inner, test.outerLimit, test.innerLimit)
 			for range 3 {
 				serve()
 			}
@@ -112,7 +112,7 @@ func TestOneRequestIsChargedTwice(t *testing.T) {
 func TestARefusalOfOneChargedTwice(t *testing.T) {
 	logged(t)
 	st := testkit.Must(memstore.New(memstore.Options{}))(t)
-	serve, _, inner := nest(t, st, st, Options{}, Options{}, named("visits", 3), named("visits", 3))
+	serve, _, inner := newNested(t, st, st, Options{}, Options{}, named("visits", 3), named("visits", 3))
 	serve()
 	serve()
 	if last := (*inner)[len(*inner)-1]; len(*inner) != 2 || !last.Refused || !last.ChargedTwice {
@@ -166,7 +166,7 @@ func TestHeadersOfNestedMiddlewares(t *testing.T) {
 			logged(t)
 			st := testkit.Must(memstore.New(memstore.Options{}))(t)
 			opts := Options{Headers: test.headers}
-			serve, _, _ := nest(t, st, st, opts, opts, test.outerLimit, test.innerLimit)
+			serve, _, _ := newNested(t, st, st, opts, opts, test.outerLimit, test.innerLimit)
 			var h http.Header
 			for range test.requests {
 				h = serve()

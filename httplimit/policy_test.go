@@ -33,7 +33,7 @@ func TestStateNames(t *testing.T) {
 	} {
 		for _, planned := range []bool{false, true} {
 			var got string
-			store := newBetween(t, func(_ context.Context, r *store.Request) error {
+			store := newHookStore(t, func(_ context.Context, r *store.Request) error {
 				got = r.Charges[0].Limit.Name()
 				return nil
 			})
@@ -52,8 +52,8 @@ func TestStateNames(t *testing.T) {
 }
 
 // New rejects two policies that would share counts, and limits that no store could decide.
-func TestWrongTogether(t *testing.T) {
-	narrow := newBetween(t, func(context.Context, *store.Request) error { return nil })
+func TestAllPolicyErrorsAreReported(t *testing.T) {
+	narrow := newHookStore(t, func(context.Context, *store.Request) error { return nil })
 	narrow.maxCharges = 2
 	limiter, err := slidegate.NewPerCall(narrow, "")
 	if err != nil {
@@ -66,9 +66,9 @@ func TestWrongTogether(t *testing.T) {
 		policies []Policy
 		want     string // empty if it is valid
 	}{
-		"a limit's name completes another's": {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
-		"the other way round":                {spare(t), []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
-		"names that only begin alike":        {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
+		"a limit's name completes another's": {localLimiter(t), []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
+		"the other way round":                {localLimiter(t), []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
+		"names that only begin alike":        {localLimiter(t), []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
 		"more limits than the store decides": {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, `policies ["a" "b"]: policy: not supported`},
 		"for the same requests of a path":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Match: "POST h.example/b/{id}/{rest...}"}}, `policies ["a" "b"]`},
 		"not for the same requests":          {limiter, []Policy{{Name: "a", Limits: two, Match: "/a"}, {Name: "b", Limits: one, Match: "/b"}}, ""},
@@ -85,7 +85,7 @@ func TestWrongTogether(t *testing.T) {
 }
 
 // An invalid plan is an error, whichever policy it belongs to, and never a missing limit.
-func TestWrongPlan(t *testing.T) {
+func TestInvalidPlanIsAnError(t *testing.T) {
 	usual := []slidegate.Limit{named("usual", 7)}
 	right := func(*http.Request) policy.Plan { return policy.Limits(named("plan", 5)) }
 	for name, wrong := range map[string][]slidegate.Limit{
@@ -129,7 +129,7 @@ func TestAloneAndTogether(t *testing.T) {
 		{"/", 200, `"all/x";r=0;t=75, "all/y";r=5;t=120`},
 		{"/", 429, `"all/x";r=0;t=75, "all/y";r=5;t=120`}, // 4 fall to 3 when a quarter of the next minute has passed
 	} {
-		w := p.ask(httptest.NewRequest("GET", step.path, nil))
+		w := p.do(httptest.NewRequest("GET", step.path, nil))
 		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.reported {
 			t.Errorf("step %d: got status %d with RateLimit %s, want %d with %s", i, w.Code, got, step.status, step.reported)
 		}
@@ -146,7 +146,7 @@ func TestManyPlans(t *testing.T) {
 		for quota = 1; quota <= 1100; quota++ {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1", quota>>8, quota&255)
-			if got, want := p.ask(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
+			if got, want := p.do(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
 				t.Fatalf("got RateLimit-Policy %s, want %s", got, want)
 			}
 		}
@@ -230,7 +230,7 @@ func TestMatchesLikeServeMux(t *testing.T) {
 		{"API.example./", "GET", "http://api.example/x", true},
 	} {
 		p := newPlay(t, Options{Policies: []Policy{{Match: test.match}}}, nil, slidegate.PerMinute(1))
-		p.ask(httptest.NewRequest(test.method, test.target, nil))
+		p.do(httptest.NewRequest(test.method, test.target, nil))
 		if limited := len(p.events) == 1; limited != test.limited || p.served != 1 {
 			t.Errorf("%q limits %s %s: got %v, served %d; want %v, served 1", test.match, test.method, test.target, limited, p.served, test.limited)
 		}
@@ -239,16 +239,16 @@ func TestMatchesLikeServeMux(t *testing.T) {
 
 // Limits of one policy share its key and its cost, and CostAfter is called once for all of them.
 func TestCostAfterIsCalledOncePerPolicy(t *testing.T) {
-	asked := 0
+	calls := 0
 	p := newPlay(t, Options{Policies: []Policy{
 		{Name: "first", Key: Global(), Limits: []slidegate.Limit{named("", 100)}},
 		{Name: "two", Limits: []slidegate.Limit{named("x", 100), named("y", 50)}, Cost: func(*http.Request) int64 { return 2 },
-			CostAfter: func(_ *http.Request, response Response) int64 { asked++; return response.Cost + 5 }},
+			CostAfter: func(_ *http.Request, response Response) int64 { calls++; return response.Cost + 5 }},
 		{Name: "three", Limits: []slidegate.Limit{named("", 30)}, CostAfter: func(*http.Request, Response) int64 { return 0 }},
 	}}, nil)
 	p.from("192.0.2.1")
-	if asked != 1 {
-		t.Errorf("got %d calls of CostAfter, want 1", asked)
+	if calls != 1 {
+		t.Errorf("got %d calls of CostAfter, want 1", calls)
 	}
 	for key, want := range map[slidegate.Claim]int64{
 		{Limit: named("first", 100), Key: ""}: 99, {Limit: named("two/x", 100), Key: "192.0.2.1"}: 93,
@@ -263,16 +263,16 @@ func TestCostAfterIsCalledOncePerPolicy(t *testing.T) {
 
 // A refused request is not settled, since nothing was taken. Neither is an undecided one.
 func TestNothingToSettle(t *testing.T) {
-	asked := 0
-	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, CostAfter: func(*http.Request, Response) int64 { asked++; return 1 }}}
+	calls := 0
+	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, CostAfter: func(*http.Request, Response) int64 { calls++; return 1 }}}
 	p := newPlay(t, Options{Policies: policies}, nil)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
-	if asked != 1 || len(p.events) != 2 {
-		t.Errorf("got %d calls of CostAfter and %d events, want 1 and 2", asked, len(p.events))
+	if calls != 1 || len(p.events) != 2 {
+		t.Errorf("got %d calls of CostAfter and %d events, want 1 and 2", calls, len(p.events))
 	}
 	open := (&play{t: t}).over(&broken{}, Options{Policies: policies}, nil)
-	if w := open.from("192.0.2.1"); w.Code != 200 || asked != 1 || len(open.events) != 1 {
-		t.Errorf("got status %d, %d calls of CostAfter and %d events; want 200, 1 and 1", w.Code, asked, len(open.events))
+	if w := open.from("192.0.2.1"); w.Code != 200 || calls != 1 || len(open.events) != 1 {
+		t.Errorf("got status %d, %d calls of CostAfter and %d events; want 200, 1 and 1", w.Code, calls, len(open.events))
 	}
 }
 

@@ -43,7 +43,7 @@ func onTheWire(t *testing.T, handler func(t *testing.T) http.Handler, test func(
 }
 
 // A quota of two over a connection: responses report what is left, and then the refusal, with all its fields.
-func TestWire(t *testing.T) {
+func TestQuotaOverRealConnections(t *testing.T) {
 	handler := func(t *testing.T) http.Handler {
 		return crowd(t, Options{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, slidegate.PerMinute(2))
 	}

@@ -12,21 +12,24 @@ import (
 
 var errGone = errors.New("the client has gone")
 
-// able is a response with all features of servers, each of which fails.
-type able struct {
+// fullWriter is a response with all features of servers, each of which fails.
+type fullWriter struct {
 	*httptest.ResponseRecorder
 	pushed   string
 	deadline time.Time
 }
 
-func (a *able) FlushError() error                             { return errGone }
-func (a *able) Push(target string, _ *http.PushOptions) error { a.pushed = target; return errGone }
-func (a *able) SetWriteDeadline(t time.Time) error            { a.deadline = t; return errGone }
-func (a *able) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return nil, nil, errGone }
+func (a *fullWriter) FlushError() error { return errGone }
+func (a *fullWriter) Push(target string, _ *http.PushOptions) error {
+	a.pushed = target
+	return errGone
+}
+func (a *fullWriter) SetWriteDeadline(t time.Time) error           { a.deadline = t; return errGone }
+func (a *fullWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, errGone }
 
 // All features of a response work through the recorder, with their errors.
 func TestRecorderPassesOn(t *testing.T) {
-	below := &able{ResponseRecorder: httptest.NewRecorder()}
+	below := &fullWriter{ResponseRecorder: httptest.NewRecorder()}
 	c := &recorder{ResponseWriter: below}
 	control := http.NewResponseController(c)
 	if _, _, err := control.Hijack(); !errors.Is(err, errGone) || c.status != 0 {

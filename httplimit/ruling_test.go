@@ -28,7 +28,7 @@ func TestBlockedClients(t *testing.T) {
 				if err := p.limits.SetRulings("api", policy.Ruling{Key: "ann", Refused: true, Until: end}); err != nil {
 					t.Fatal(err)
 				}
-				got := p.ask(request("X-User: ann"))
+				got := p.do(request("X-User: ann"))
 				status, retry := 429, "90"
 				if end.IsZero() {
 					status, retry = 403, ""
@@ -36,7 +36,7 @@ func TestBlockedClients(t *testing.T) {
 				if got.Code != status || got.Header().Get("Retry-After") != retry || !strings.Contains(got.Body.String(), want[i]) {
 					t.Errorf("body %d, until %v: got %d, %v, %q; want %d, Retry-After %q and %q", body, end, got.Code, got.Header(), got.Body, status, retry, want[i])
 				}
-				if other := p.ask(request("X-User: bob")); other.Code != 200 {
+				if other := p.do(request("X-User: bob")); other.Code != 200 {
 					t.Errorf("another client: got %d, want 200", other.Code)
 				}
 			}

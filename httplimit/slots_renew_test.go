@@ -23,25 +23,25 @@ import (
 
 const ttl = 3 * time.Second
 
-// running is a play in virtual time with a limit of one slot, whose requests last until the test ends them.
-type running struct {
+// runningPlay is a play in virtual time with a limit of one slot, whose requests last until the test ends them.
+type runningPlay struct {
 	*play
-	between *between
-	mu      sync.Mutex
-	fails   map[rule.Op]error // the store's errors by op; if lost is set, it fails after it has executed the request
-	lost    bool
-	asked   map[rule.Op]int
+	hookStore *hookStore
+	mu        sync.Mutex
+	fails     map[rule.Op]error // the store's errors by op; if lost is set, it fails after it has executed the request
+	lost      bool
+	requests  map[rule.Op]int
 }
 
-// newRunning returns a running play. The handler of a request for /stream ends when it receives from done.
-func newRunning(t *testing.T, trips int, done <-chan bool) *running {
-	r := &running{fails: map[rule.Op]error{}, asked: map[rule.Op]int{}}
+// newRunningPlay returns a running play. The handler of a request for /stream ends when it receives from done.
+func newRunningPlay(t *testing.T, trips int, done <-chan bool) *runningPlay {
+	r := &runningPlay{fails: map[rule.Op]error{}, requests: map[rule.Op]int{}}
 	memory := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(time.Now().UnixMicro()) }}))(t)
-	r.between = &between{store: memory, trips: trips}
-	r.between.apply = func(_ context.Context, q *store.Request) error {
+	r.hookStore = &hookStore{store: memory, trips: trips}
+	r.hookStore.apply = func(_ context.Context, q *store.Request) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.asked[q.Op]++
+		r.requests[q.Op]++
 		if err := r.fails[q.Op]; err != nil {
 			if r.lost {
 				_ = memory.Apply(context.Background(), []store.Request{*q})
@@ -52,7 +52,7 @@ func newRunning(t *testing.T, trips int, done <-chan bool) *running {
 	}
 	limit := slidegate.Slots(1, ttl)
 	limit.Name = "slots"
-	r.play = (&play{t: t}).over(r.between, Options{Timeout: -1},
+	r.play = (&play{t: t}).over(r.hookStore, Options{Timeout: -1},
 		func(_ http.ResponseWriter, q *http.Request) {
 			if q.URL.Path == "/stream" {
 				<-done
@@ -62,21 +62,21 @@ func newRunning(t *testing.T, trips int, done <-chan bool) *running {
 }
 
 // fail makes an op fail with err, or succeed if err is nil.
-func (r *running) fail(op rule.Op, err error) {
+func (r *runningPlay) fail(op rule.Op, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fails[op] = err
 }
 
-func (r *running) count(op rule.Op) int {
+func (r *runningPlay) count(op rule.Op) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked[op]
+	return r.requests[op]
 }
 
 // begin starts a request that lasts.
-func (r *running) begin() {
-	go r.ask(httptest.NewRequest("GET", "/stream", nil))
+func (r *runningPlay) begin() {
+	go r.do(httptest.NewRequest("GET", "/stream", nil))
 	synctest.Wait()
 }
 
@@ -84,7 +84,7 @@ func (r *running) begin() {
 func TestLongRequestsKeepTheirSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan bool)
-		r := newRunning(t, 0, done)
+		r := newRunningPlay(t, 0, done)
 		r.begin()
 		for range 100 {
 			testkit.Pass(ttl / 10)
@@ -110,7 +110,7 @@ func TestLongRequestsKeepTheirSlot(t *testing.T) {
 func TestRenewalsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan bool)
-		r := newRunning(t, 0, done)
+		r := newRunningPlay(t, 0, done)
 		r.begin()
 		for range 5 {
 			r.fail(rule.Renew, errBroken)
@@ -144,7 +144,7 @@ func TestRenewalsAreRetried(t *testing.T) {
 func TestLostSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan bool)
-		r := newRunning(t, 0, done)
+		r := newRunningPlay(t, 0, done)
 		r.begin()
 		r.fail(rule.Renew, errBroken)
 		testkit.Pass(2 * ttl)
@@ -177,7 +177,7 @@ func TestLostSlots(t *testing.T) {
 }
 
 // lostSlots returns the events of lost slots.
-func (r *running) lostSlots() (lost []Event) {
+func (r *runningPlay) lostSlots() (lost []Event) {
 	for _, e := range r.seen() {
 		if errors.Is(e.Err, policy.ErrSlotLost) {
 			lost = append(lost, e)
@@ -190,7 +190,7 @@ func (r *running) lostSlots() (lost []Event) {
 func TestReleasesAreRetried(t *testing.T) {
 	for _, lost := range []bool{false, true} { // whether the store executed the release that failed
 		synctest.Test(t, func(t *testing.T) {
-			r := newRunning(t, 1, nil)
+			r := newRunningPlay(t, 1, nil)
 			r.lost = lost
 			r.fail(rule.Settle, errBroken)
 			r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
@@ -222,10 +222,10 @@ func TestReleasesAreRetried(t *testing.T) {
 // The response does not wait for the release, Drain does, and the client's next request finds the slot free.
 func TestResponsesDoNotWaitForReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunning(t, 1, nil)
+		r := newRunningPlay(t, 1, nil)
 		release := make(chan bool)
-		apply := r.between.apply
-		r.between.apply = func(ctx context.Context, q *store.Request) error {
+		apply := r.hookStore.apply
+		r.hookStore.apply = func(ctx context.Context, q *store.Request) error {
 			if q.Op == rule.Settle {
 				<-release
 			}
@@ -264,7 +264,7 @@ func TestResponsesDoNotWaitForReleases(t *testing.T) {
 // A refusal does not wait for releases that the store does not execute.
 func TestRefusalsDoNotWaitForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunning(t, 1, nil)
+		r := newRunningPlay(t, 1, nil)
 		r.fail(rule.Settle, errBroken)
 		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
 		begun := time.Now()
@@ -281,7 +281,7 @@ func TestRefusalsDoNotWaitForLong(t *testing.T) {
 // A client that disconnects during the call to the store may have got a slot, which is then released.
 func TestSlotsOfUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunning(t, 1, nil)
+		r := newRunningPlay(t, 1, nil)
 		r.lost = true
 		r.fail(rule.Take, errBroken)
 		r.from("192.0.2.1")
@@ -305,7 +305,7 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 	memory := testkit.Must(memstore.New(memstore.Options{Now: clock.Now}))(t)
 	var renewals atomic.Int64
 	enough := make(chan struct{})
-	watched := &between{store: memory}
+	watched := &hookStore{store: memory}
 	watched.apply = func(_ context.Context, q *store.Request) error {
 		if q.Op == rule.Renew {
 			clock.Advance(rule.Micros(ttl.Microseconds()) / 3)
@@ -325,7 +325,7 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 			}
 		},
 	}))(t)
-	h := &held{play: &play{t: t, limits: limits}}
+	h := &heldServer{play: &play{t: t, limits: limits}}
 	h.server = httptest.NewServer(h.counted(limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { h.hijack(t, w, false) }))))
 	defer h.server.Close()
 	conn := h.dial(t)
@@ -350,7 +350,7 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 }
 
 // seen returns the events so far, and clears them.
-func (r *running) seen() []Event {
+func (r *runningPlay) seen() []Event {
 	r.play.mu.Lock()
 	defer r.play.mu.Unlock()
 	events := r.events

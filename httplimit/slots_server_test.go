@@ -23,19 +23,19 @@ import (
 // pass is the apply of a between that does nothing.
 func pass(context.Context, *store.Request) error { return nil }
 
-// held is a real server behind a middleware with an in-flight limit.
-type held struct {
+// heldServer is a real server behind a middleware with an in-flight limit.
+type heldServer struct {
 	*play
 	server *httptest.Server
 	conns  sync.WaitGroup // requests, and the connections that handlers have taken over
 }
 
-// newHeld serves a handler on loopback with a limit of n slots for all clients, in a store with this many round trips.
-func newHeld(t *testing.T, n int64, trips int, handler func(h *held, w http.ResponseWriter, r *http.Request)) *held {
+// newHeldServer serves a handler on loopback with a limit of n slots for all clients, in a store with this many round trips.
+func newHeldServer(t *testing.T, n int64, trips int, handler func(h *heldServer, w http.ResponseWriter, r *http.Request)) *heldServer {
 	t.Helper()
-	between := newBetween(t, pass)
+	between := newHookStore(t, pass)
 	between.trips = trips
-	h := &held{}
+	h := &heldServer{}
 	var mu sync.Mutex // the play's own hook is not safe for concurrent use
 	limiter, err := slidegate.NewPerCall(between, "")
 	if err != nil {
@@ -63,7 +63,7 @@ func newHeld(t *testing.T, n int64, trips int, handler func(h *held, w http.Resp
 }
 
 // counted counts the requests to a handler: a server does not wait for requests whose connections were hijacked.
-func (h *held) counted(next http.Handler) http.Handler {
+func (h *heldServer) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.conns.Add(1)
 		defer h.conns.Done()
@@ -72,7 +72,7 @@ func (h *held) counted(next http.Handler) http.Handler {
 }
 
 // hijack hijacks a connection and reads from it until the client closes it, or closes it immediately.
-func (h *held) hijack(t *testing.T, w http.ResponseWriter, atOnce bool) {
+func (h *heldServer) hijack(t *testing.T, w http.ResponseWriter, atOnce bool) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		t.Error(err)
@@ -87,8 +87,8 @@ func (h *held) hijack(t *testing.T, w http.ResponseWriter, atOnce bool) {
 	})
 }
 
-// dial sends a request to hijack the connection, and waits for the response.
-func (h *held) dial(t *testing.T) net.Conn {
+// dial sends a request whose handler hijacks the connection, and waits for the response.
+func (h *heldServer) dial(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.server.Listener.Addr().String())
 	if err != nil {
@@ -109,7 +109,7 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 	for trips := range 2 {
 		release := make(chan struct{})
 		var running, peak atomic.Int64
-		h := newHeld(t, most, trips, func(_ *held, _ http.ResponseWriter, _ *http.Request) {
+		h := newHeldServer(t, most, trips, func(_ *heldServer, _ http.ResponseWriter, _ *http.Request) {
 			now := running.Add(1)
 			for before := peak.Load(); now > before && !peak.CompareAndSwap(before, now); before = peak.Load() {
 			}
@@ -155,7 +155,7 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 func TestNoSlotIsLeftBehind(t *testing.T) {
 	const requests, workers = 1000, 20
 	for trips := range 2 {
-		h := newHeld(t, workers, trips, func(h *held, w http.ResponseWriter, r *http.Request) {
+		h := newHeldServer(t, workers, trips, func(h *heldServer, w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/panic":
 				panic(http.ErrAbortHandler)
@@ -206,7 +206,7 @@ func TestNoSlotIsLeftBehind(t *testing.T) {
 }
 
 // cut makes a request and ends it in one of many ways.
-func (h *held) cut(t *testing.T, random *rand.Rand) {
+func (h *heldServer) cut(t *testing.T, random *rand.Rand) {
 	paths := []string{"/", "/panic", "/late-panic", "/failed", "/gone", "/stream", "/endless", "/hijack", "/hijack-close"}
 	path := paths[random.IntN(len(paths))]
 	conn, err := net.Dial("tcp", h.server.Listener.Addr().String())
@@ -232,7 +232,7 @@ func (h *held) cut(t *testing.T, random *rand.Rand) {
 
 // A hijacked connection holds its slot until either side closes it, even after the handler has returned.
 func TestHijackedConnectionsHoldTheirSlot(t *testing.T) {
-	h := newHeld(t, 2, 0, func(h *held, w http.ResponseWriter, r *http.Request) { h.hijack(t, w, r.URL.Path == "/close") })
+	h := newHeldServer(t, 2, 0, func(h *heldServer, w http.ResponseWriter, r *http.Request) { h.hijack(t, w, r.URL.Path == "/close") })
 	first, second := h.dial(t), h.dial(t)
 	h.wantFree("both are open", "api", 0)
 	if response, err := http.Get(h.server.URL); err != nil || response.StatusCode != 429 {
@@ -246,7 +246,7 @@ func TestHijackedConnectionsHoldTheirSlot(t *testing.T) {
 
 // A connection that a handler loses without closing it is garbage collected, and its slot is released.
 func TestLostConnectionsReleaseTheirSlot(t *testing.T) {
-	h := newHeld(t, 1, 0, func(_ *held, w http.ResponseWriter, _ *http.Request) {
+	h := newHeldServer(t, 1, 0, func(_ *heldServer, w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)

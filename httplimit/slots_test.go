@@ -92,7 +92,7 @@ func TestSlotsAreTakenWithTheRest(t *testing.T) {
 			}
 		})
 	outer := httptest.NewRequest("GET", "/outer", nil)
-	if w := p.ask(outer); w.Code != 200 || len(inner) != 1 || inner[0] != 429 {
+	if w := p.do(outer); w.Code != 200 || len(inner) != 1 || inner[0] != 429 {
 		t.Errorf("got status %d, and inside it %v; want 200, and 429", w.Code, inner)
 	}
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
@@ -178,7 +178,7 @@ func TestSlotsOfNestedMiddlewares(t *testing.T) {
 func TestSettleAndReleaseTogether(t *testing.T) {
 	var ops []rule.Op
 	ids := map[rule.ID]int{}
-	between := newBetween(t, func(_ context.Context, r *store.Request) error {
+	between := newHookStore(t, func(_ context.Context, r *store.Request) error {
 		ops = append(ops, r.Op)
 		ids[r.ID]++
 		return nil
@@ -317,7 +317,7 @@ func TestBodiesOfSlots(t *testing.T) {
 
 // A transport rejects in-flight limits, since it cannot hold slots.
 func TestTransportRejectsSlots(t *testing.T) {
-	limiter, err := slidegate.New(newBetween(t, pass), slots("s", 1))
+	limiter, err := slidegate.New(newHookStore(t, pass), slots("s", 1))
 	if err != nil {
 		t.Fatal(err)
 	}

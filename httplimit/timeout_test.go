@@ -34,7 +34,7 @@ func TestTimeout(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				test.opts.Timeout = 50 * time.Millisecond
 				test.opts.Policies = []Policy{test.policy}
-				store := newBetween(t, blocked)
+				store := newHookStore(t, blocked)
 				store.trips = 1
 				p := (&play{t: t}).over(store, test.opts, nil, slidegate.PerMinute(1))
 				start := time.Now()
@@ -67,7 +67,7 @@ func TestSettlesAfterTheClientIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		var settled error
-		store := newBetween(t, func(ctx context.Context, r *store.Request) error {
+		store := newHookStore(t, func(ctx context.Context, r *store.Request) error {
 			if r.Op == rule.Take {
 				return nil
 			}
@@ -78,7 +78,7 @@ func TestSettlesAfterTheClientIsGone(t *testing.T) {
 		opts := Options{Timeout: 50 * time.Millisecond, Policies: []Policy{{CostAfter: CostOfBytes(1)}}}
 		p := (&play{t: t}).over(store, opts, func(http.ResponseWriter, *http.Request) { leave() }, slidegate.PerMinute(5))
 		start := time.Now()
-		p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+		p.do(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 		if settled != nil {
 			t.Errorf("settling: got a context that has ended with %v, want one that has not", settled)
 		}
@@ -98,14 +98,14 @@ func TestCountsAfterTheClientIsGone(t *testing.T) {
 		_, _ = w.Write(make([]byte, 4))
 		leave()
 	})
-	p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	p.do(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 	if got := p.left(); got != 6 {
 		t.Errorf("got %d of 10 left after 4 bytes, want 6", got)
 	}
 }
 
 // The group of a request is part of the address, for decisions, reservations, settling and shadow policies.
-func TestGroup(t *testing.T) {
+func TestGroupIsPartOfTheAddress(t *testing.T) {
 	var groups []string
 	see := func(_ context.Context, r *store.Request) error {
 		groups = append(groups, r.Group)
@@ -113,11 +113,11 @@ func TestGroup(t *testing.T) {
 	}
 	tenant := func(r *http.Request) string { return r.Header.Get("X-Tenant") }
 	for _, test := range []struct {
-		name   string
-		apply  func(context.Context, *store.Request) error
-		opts   Options
-		policy Policy
-		asked  int
+		name     string
+		apply    func(context.Context, *store.Request) error
+		opts     Options
+		policy   Policy
+		requests int
 	}{
 		{"a decision", see, Options{}, Policy{}, 1},
 		{"the shadow", see, Options{}, Policy{Shadow: true}, 1},
@@ -126,10 +126,10 @@ func TestGroup(t *testing.T) {
 		groups = nil
 		test.opts.Group = tenant
 		test.opts.Policies = []Policy{test.policy}
-		p := (&play{t: t}).over(newBetween(t, test.apply), test.opts, nil, slidegate.PerMinute(1))
-		p.ask(request("X-Tenant: acme"))
-		if len(groups) != test.asked {
-			t.Errorf("%s: got %d calls to the store, want %d", test.name, len(groups), test.asked)
+		p := (&play{t: t}).over(newHookStore(t, test.apply), test.opts, nil, slidegate.PerMinute(1))
+		p.do(request("X-Tenant: acme"))
+		if len(groups) != test.requests {
+			t.Errorf("%s: got %d calls to the store, want %d", test.name, len(groups), test.requests)
 		}
 		for _, group := range groups {
 			if group != "acme" {
@@ -142,7 +142,7 @@ func TestGroup(t *testing.T) {
 		tenant string
 		status int
 	}{{"acme", 200}, {"acme", 429}, {"other", 200}} {
-		if got := p.ask(request("X-Tenant: " + step.tenant)).Code; got != step.status {
+		if got := p.do(request("X-Tenant: " + step.tenant)).Code; got != step.status {
 			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
 	}

@@ -28,14 +28,14 @@ func crowd(t *testing.T, transport http.RoundTripper, n int) {
 // Requests that waited for a server are all sent at the same time when its block ends, unless a limiter spreads them.
 func TestTransportCrowdAfterBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alone := newOrigin(inTurn(answering(429, "Retry-After: 30")))
+		alone := newOrigin(respondInTurn(responseWith(429, "Retry-After: 30")))
 		transport := newTransport(t, alone, httplimit.TransportOptions{Wait: true})
 		crowd(t, transport, 1)
 		crowd(t, transport, 12)
 		if want := append([]time.Duration{0}, slices.Repeat([]time.Duration{30 * time.Second}, 12)...); !slices.Equal(alone.sent, want) {
 			t.Errorf("got requests at %v, want %v", alone.sent, want)
 		}
-		spread := newOrigin(inTurn(answering(429, "Retry-After: 30")))
+		spread := newOrigin(respondInTurn(responseWith(429, "Retry-After: 30")))
 		limiter := transportLimiter(t, "5/1s sliding-log")
 		transport = newTransport(t, spread, httplimit.TransportOptions{Wait: true, Limiter: limiter})
 		crowd(t, transport, 1)
@@ -54,7 +54,7 @@ func TestTransportCrowdAfterBlock(t *testing.T) {
 // use them.
 func TestTransportBlockWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		next := newOrigin(inTurn(answering(429, "Retry-After: 20")))
+		next := newOrigin(respondInTurn(responseWith(429, "Retry-After: 20")))
 		slow := roundTrip(func(r *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(r)
 			if response.StatusCode == 429 {
@@ -95,9 +95,9 @@ func TestTransportConcurrent(t *testing.T) {
 			defer mu.Unlock()
 			sent[r.URL.Host] = append(sent[r.URL.Host], time.Now())
 			if len(sent[r.URL.Host])%7 == 0 {
-				return answering(503, "Retry-After: 2"), nil
+				return responseWith(503, "Retry-After: 2"), nil
 			}
-			return answering(200, `RateLimit: "x";r=3;t=9`), nil
+			return responseWith(200, `RateLimit: "x";r=3;t=9`), nil
 		})
 		transport := newTransport(t, next, httplimit.TransportOptions{
 			Wait: true, MaxKeys: keys / 2, Limiter: transportLimiter(t, fmt.Sprintf("%d/1s sliding-log", quota)),

@@ -20,11 +20,11 @@ var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 var newBubble = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Responses, and for how many seconds the next request is held. The maximum is an hour.
-var obeyed = []struct {
-	name   string
-	status int
-	fields []string
-	held   int
+var obeyCases = []struct {
+	name        string
+	status      int
+	fields      []string
+	holdSeconds int
 }{
 	{"nothing", 429, nil, 0},
 
@@ -152,12 +152,12 @@ func manyLines(line string, n int) []string {
 
 // The next request is held for exactly as long as the response asks: it waits for that long, or is refused with that time.
 func TestTransportObeys(t *testing.T) {
-	for _, test := range obeyed {
+	for _, test := range obeyCases {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(newYear))
-				hold := time.Duration(test.held) * time.Second
-				next := newOrigin(inTurn(answering(test.status, test.fields...)))
+				hold := time.Duration(test.holdSeconds) * time.Second
+				next := newOrigin(respondInTurn(responseWith(test.status, test.fields...)))
 				waits := newTransport(t, next, httplimit.TransportOptions{Wait: true})
 				mustSend(t, waits, "https://secret.test/", 0)
 				mustSend(t, waits, "https://secret.test/", hold)
@@ -181,7 +181,7 @@ func TestTransportRefusesForServer(t *testing.T) {
 		{`RateLimit: "` + long + `";r=0;t=30`, long[1:]},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			next := newOrigin(inTurn(answering(429, strings.Split(test.field, "|")...)))
+			next := newOrigin(respondInTurn(responseWith(429, strings.Split(test.field, "|")...)))
 			transport := newTransport(t, next, httplimit.TransportOptions{})
 			mustSend(t, transport, "https://secret.test/", 0)
 			time.Sleep(10 * time.Second)
@@ -202,7 +202,7 @@ func TestTransportBlockIsNotShortened(t *testing.T) {
 		next := roundTrip(func(r *http.Request) (*http.Response, error) {
 			second := int(r.URL.Path[1] - '0')
 			time.Sleep(time.Duration(second) * time.Second)
-			return answering(429, answers[second-1]), nil
+			return responseWith(429, answers[second-1]), nil
 		})
 		transport := newTransport(t, next, httplimit.TransportOptions{MaxObey: 15 * time.Second})
 		for i := range answers {
@@ -220,16 +220,16 @@ func TestTransportBlockIsNotShortened(t *testing.T) {
 // Whatever a server sends, nothing panics and no key is blocked for longer than MaxObey, and responses from a cache block no
 // key.
 func FuzzTransportObeys(f *testing.F) {
-	for _, test := range obeyed {
+	for _, test := range obeyCases {
 		if text := strings.Join(test.fields, "\n"); len(text) < 1000 {
 			f.Add(test.status, text)
 		}
 	}
 	const most = 90 * time.Second
 	f.Fuzz(func(t *testing.T, status int, fields string) {
-		response := answering(status, strings.Split(fields, "\n")...)
+		response := responseWith(status, strings.Split(fields, "\n")...)
 		before := fmt.Sprint(response.Header)
-		transport := newTransport(t, newOrigin(inTurn(response)), httplimit.TransportOptions{MaxObey: most})
+		transport := newTransport(t, newOrigin(respondInTurn(response)), httplimit.TransportOptions{MaxObey: most})
 		if _, err := send(t.Context(), transport, "https://secret.test/"); err != nil {
 			t.Fatal(err)
 		}

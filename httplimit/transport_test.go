@@ -46,8 +46,8 @@ func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.answer(r), nil
 }
 
-// answering returns a response with lines such as "Retry-After: 5".
-func answering(status int, lines ...string) *http.Response {
+// responseWith returns a response with lines such as "Retry-After: 5".
+func responseWith(status int, lines ...string) *http.Response {
 	response := &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, ":")
@@ -56,14 +56,14 @@ func answering(status int, lines ...string) *http.Response {
 	return response
 }
 
-// inTurn returns one response after the other, and then 200 forever.
-func inTurn(responses ...*http.Response) func(*http.Request) *http.Response {
+// respondInTurn returns the given responses in order, and then 200 forever.
+func respondInTurn(responses ...*http.Response) func(*http.Request) *http.Response {
 	var mu sync.Mutex
 	return func(*http.Request) *http.Response {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(responses) == 0 {
-			return answering(200)
+			return responseWith(200)
 		}
 		first := responses[0]
 		responses = responses[1:]
@@ -127,7 +127,7 @@ func TestNewTransportRejects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for says, opts := range map[string]httplimit.TransportOptions{
+	for want, opts := range map[string]httplimit.TransportOptions{
 		"limiter: has no limits":  {Limiter: none},
 		"cost: has no effect":     {Cost: func(*http.Request) int64 { return 1 }},
 		"max wait: must not":      {Wait: true, MaxWait: -1},
@@ -136,8 +136,8 @@ func TestNewTransportRejects(t *testing.T) {
 		"max keys: must not ":     {MaxKeys: -1},
 	} {
 		transport, err := httplimit.NewTransport(nil, opts)
-		if err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httplimit: "+says) {
-			t.Errorf("got %v, want prefix %q", err, says)
+		if err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httplimit: "+want) {
+			t.Errorf("got %v, want prefix %q", err, want)
 		}
 	}
 	if _, err := httplimit.NewTransport(nil, httplimit.TransportOptions{}); err != nil {
@@ -166,7 +166,7 @@ func TestTransportKeys(t *testing.T) {
 		{"own key, another", byUser, "https://a.test/?user=1", "https://a.test/?user=2", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			next := newOrigin(inTurn(answering(429, "Retry-After: 5")))
+			next := newOrigin(respondInTurn(responseWith(429, "Retry-After: 5")))
 			transport := newTransport(t, next, httplimit.TransportOptions{Key: test.key})
 			if _, err := send(t.Context(), transport, test.first); err != nil {
 				t.Fatal(err)
@@ -181,7 +181,9 @@ func TestTransportKeys(t *testing.T) {
 
 // By default up to 1024 keys are blocked at a time; beyond that, the block that ends soonest is dropped.
 func TestTransportMaxKeys(t *testing.T) {
-	next := newOrigin(func(r *http.Request) *http.Response { return answering(429, "Retry-After: "+r.URL.Query().Get("hold")) })
+	next := newOrigin(func(r *http.Request) *http.Response {
+		return responseWith(429, "Retry-After: "+r.URL.Query().Get("hold"))
+	})
 	for given, most := range map[int]int{0: 1024, 3: 3} {
 		transport := newTransport(t, next, httplimit.TransportOptions{MaxKeys: given})
 		for i := range most + 2 {
@@ -229,7 +231,7 @@ func (c *closing) Close() error {
 // A body is always closed: by this transport if the request is not sent, by the next one if it is. Either way the request stays
 // unchanged.
 func TestTransportBody(t *testing.T) {
-	next := newOrigin(inTurn(answering(429, "Retry-After: 5")))
+	next := newOrigin(respondInTurn(responseWith(429, "Retry-After: 5")))
 	transport := newTransport(t, next, httplimit.TransportOptions{})
 	for _, what := range []string{"sent", "refused"} {
 		body := &closing{Reader: strings.NewReader("text")}
@@ -271,7 +273,7 @@ func TestTransportBrokenStore(t *testing.T) {
 	down := errors.New("down")
 	cost := int64(1)
 	opts := httplimit.TransportOptions{Wait: true, Cost: func(*http.Request) int64 { return cost }}
-	next := newOrigin(inTurn())
+	next := newOrigin(respondInTurn())
 	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, down, func() {}}, slidegate.PerMinute(1)))(t)
 	open := newTransport(t, next, opts)
 	opts.FailClosed = true
@@ -335,14 +337,14 @@ func TestTransportCloseIdleConnections(t *testing.T) {
 	if next.closed != 1 {
 		t.Errorf("closed %d times, want 1", next.closed)
 	}
-	newTransport(t, newOrigin(inTurn()), httplimit.TransportOptions{}).CloseIdleConnections() // it has none
+	newTransport(t, newOrigin(respondInTurn()), httplimit.TransportOptions{}).CloseIdleConnections() // it has none
 }
 
 // End to end, through http.Client and a real server, in real time.
 func TestTransportRealServer(t *testing.T) {
-	var asked atomic.Int32
+	var calls atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		calls.Add(1)
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
@@ -364,7 +366,7 @@ func TestTransportRealServer(t *testing.T) {
 	if outer, ok := errors.AsType[*url.Error](err); !ok || !outer.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want a *url.Error that is a timeout", err)
 	}
-	if n := asked.Load(); n != 1 {
+	if n := calls.Load(); n != 1 {
 		t.Errorf("got %d requests to the server, want 1", n)
 	}
 }

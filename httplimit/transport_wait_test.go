@@ -15,7 +15,7 @@ import (
 // The transport's own limit delays requests for exactly as long as the limiter requires, and charges the cost of each.
 func TestTransportOwnLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		next := newOrigin(inTurn())
+		next := newOrigin(respondInTurn())
 		limiter := transportLimiter(t, "5/1m sliding-log name=mine")
 		cost := func(r *http.Request) int64 { return int64(len(r.URL.Path)) - 1 }
 		patient := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter, Cost: cost, Wait: true})
@@ -48,7 +48,7 @@ func TestTransportOwnLimit(t *testing.T) {
 func TestTransportWaitsWhereRefusalsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := transportLimiter(t, "1/1m sliding-log count-denied")
-		next := newOrigin(inTurn())
+		next := newOrigin(respondInTurn())
 		patient := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter, Wait: true})
 		prompt := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter})
 		mustSend(t, patient, "https://secret.test/", 0)
@@ -68,7 +68,7 @@ func TestTransportMaxWait(t *testing.T) {
 			most time.Duration
 			sent bool
 		}{{10 * time.Second, true}, {10*time.Second - 1, false}} {
-			next := newOrigin(inTurn(answering(429, "Retry-After: 10")))
+			next := newOrigin(respondInTurn(responseWith(429, "Retry-After: 10")))
 			transport := newTransport(t, next, httplimit.TransportOptions{Wait: true, MaxWait: test.most})
 			mustSend(t, transport, "https://secret.test/", 0)
 			if test.sent {
@@ -87,7 +87,7 @@ func TestTransportMaxWait(t *testing.T) {
 func TestTransportMaxWaitInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := transportLimiter(t, "1/12s sliding-log name=mine")
-		next := newOrigin(inTurn(answering(429, "Retry-After: 6")))
+		next := newOrigin(respondInTurn(responseWith(429, "Retry-After: 6")))
 		transport := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter, Wait: true, MaxWait: 10 * time.Second})
 		mustSend(t, transport, "https://secret.test/", 0)
 		took, err := send(t.Context(), transport, "https://secret.test/")
@@ -112,10 +112,10 @@ func TestTransportContext(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				opts := choose(t)
 				want := httplimit.RefusedError{RetryAfter: 10 * time.Second, Limit: "mine"}
-				next := newOrigin(inTurn())
+				next := newOrigin(respondInTurn())
 				if opts.Limiter == nil {
 					want = httplimit.RefusedError{RetryAfter: 10 * time.Second, Server: true}
-					next = newOrigin(inTurn(answering(503, "Retry-After: 10")))
+					next = newOrigin(respondInTurn(responseWith(503, "Retry-After: 10")))
 				}
 				transport := newTransport(t, next, opts)
 				mustSend(t, transport, "https://secret.test/", 0)
@@ -150,7 +150,7 @@ func TestTransportContext(t *testing.T) {
 // A caller whose context has ended takes nothing.
 func TestTransportEndedContext(t *testing.T) {
 	limiter := transportLimiter(t, "1/1m sliding-log")
-	next := newOrigin(inTurn())
+	next := newOrigin(respondInTurn())
 	transport := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter, Wait: true})
 	ended, end := context.WithCancel(t.Context())
 	end()

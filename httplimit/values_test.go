@@ -6,7 +6,7 @@ import (
 )
 
 // Values that have been cut never change, however many are cut after them.
-func TestValuesStay(t *testing.T) {
+func TestCutValuesNeverChange(t *testing.T) {
 	var lines [][]string
 	for i := range 3 * linesInBlock {
 		v := newValues(1, itemBytes)

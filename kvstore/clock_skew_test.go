@@ -10,13 +10,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// skewed is an engine with a clock that differs from the clocks of other processes.
-type skewed struct {
+// skewedEngine is an engine with a clock that differs from the clocks of other processes.
+type skewedEngine struct {
 	*kvtest.Table
 	now rule.Micros
 }
 
-func (e *skewed) Now() rule.Micros { return e.now }
+func (e *skewedEngine) Now() rule.Micros { return e.now }
 
 // A process whose clock is behind decides no earlier than the entry's last change. If it is far behind, a clock was set, and its
 // own clock decides.
@@ -30,8 +30,8 @@ func TestTimeDoesNotGoBackwardsForAKey(t *testing.T) {
 		time.Second + time.Microsecond: base - 1_000_001,
 	} {
 		table := &kvtest.Table{}
-		ahead := newStore(t, &skewed{table, base}, kvstore.Options{})
-		other := newStore(t, &skewed{table, base - rule.Micros(behind.Microseconds())}, kvstore.Options{})
+		ahead := newStore(t, &skewedEngine{table, base}, kvstore.Options{})
+		other := newStore(t, &skewedEngine{table, base - rule.Micros(behind.Microseconds())}, kvstore.Options{})
 		take(t, ahead, "key", true)
 		for _, op := range []rule.Op{rule.Peek, rule.Take, rule.GiveBack} {
 			r := request(op, "key")

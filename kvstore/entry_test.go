@@ -19,7 +19,7 @@ import (
 func TestUnreadableEntries(t *testing.T) {
 	for name, c := range map[string]struct {
 		value string
-		says  string
+		want  string
 		newer bool
 	}{
 		"newer":             {"\x02anything", "format 2, and this version reads formats up to 1; upgrade this program", true},
@@ -38,8 +38,8 @@ func TestUnreadableEntries(t *testing.T) {
 		before := engine.Counts().Swaps
 		for range 2 {
 			err := s.Apply(t.Context(), []store.Request{request(rule.Take, "key")})
-			if err == nil || !strings.HasPrefix(err.Error(), "kvstore: ") || !strings.Contains(err.Error(), c.says) || errors.Is(err, kvstore.ErrNewer) != c.newer {
-				t.Errorf("%s: got error %v, want one that contains %q", name, err, c.says)
+			if err == nil || !strings.HasPrefix(err.Error(), "kvstore: ") || !strings.Contains(err.Error(), c.want) || errors.Is(err, kvstore.ErrNewer) != c.newer {
+				t.Errorf("%s: got error %v, want one that contains %q", name, err, c.want)
 			}
 		}
 		if value, _, _ := engine.Get(t.Context(), entry); string(value) != c.value || engine.Counts().Swaps > before+1 {

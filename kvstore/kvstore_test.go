@@ -78,7 +78,7 @@ func TestTraits(t *testing.T) {
 }
 
 // Stores with different prefixes count separately in one engine.
-func TestPrefix(t *testing.T) {
+func TestPrefixesCountSeparately(t *testing.T) {
 	engine := &kvtest.Table{}
 	one, other := newStore(t, engine, kvstore.Options{Prefix: "one"}), newStore(t, engine, kvstore.Options{Prefix: "other"})
 	for range quota {

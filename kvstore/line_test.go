@@ -35,7 +35,7 @@ func TestCallersAreDecidedTogether(t *testing.T) {
 			group.Go(func() {
 				d, err := limiter.Allow(t.Context(), "key")
 				if err != nil || d.Allowed != (i < callers) {
-					t.Errorf("caller %d: allowed: %v, %v", i, d.Allowed, err)
+					t.Errorf("caller %d: got allowed %t, %v, want %t", i, d.Allowed, err, i < callers)
 				}
 			})
 			synctest.Wait() // so that they arrive in order
@@ -63,7 +63,7 @@ func TestLargeBatch(t *testing.T) {
 		}
 		for i := range batch {
 			if a := batch[i].Answers[0]; a.Allowed != (i/3 < quota) || a.Remaining != max(0, int64(quota-1-i/3)) {
-				t.Fatalf("request %d: %+v", i, a)
+				t.Fatalf("request %d: got %+v, want allowed %t, Remaining %d", i, a, i/3 < quota, max(0, quota-1-i/3))
 			}
 		}
 		if got, want := engine.Counts(), (kvtest.Counts{Gets: 3, Swaps: 3}); got != want {

@@ -85,10 +85,10 @@ func TestRefusalsAreRead(t *testing.T) {
 	take(t, other, "key", true)
 }
 
-// vague is an engine whose Swap does not report the new revision.
-type vague struct{ *kvtest.Table }
+// vagueEngine is an engine whose Swap does not report the new revision.
+type vagueEngine struct{ *kvtest.Table }
 
-func (v vague) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
+func (v vagueEngine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	_, err := v.Table.Swap(ctx, name, value, revision, keep)
 	return 0, err
 }
@@ -96,7 +96,7 @@ func (v vague) Swap(ctx context.Context, name string, value []byte, revision uin
 // Only entries that this process wrote are remembered, and none if the engine does not report revisions. Entries that were only
 // read are not.
 func TestReadEntriesAreNotRemembered(t *testing.T) {
-	engine := vague{&kvtest.Table{}}
+	engine := vagueEngine{&kvtest.Table{}}
 	s := newStore(t, engine, kvstore.Options{})
 	for i := range 5 {
 		take(t, s, "key", true)
@@ -150,7 +150,7 @@ func TestExpiry(t *testing.T) {
 }
 
 // If the outcome of a swap is unknown, the request fails. Only the engine shows whether it was carried out.
-func TestUnknownOutcomes(t *testing.T) {
+func TestUnknownOutcomeIsAnError(t *testing.T) {
 	lost := errors.New("the connection was lost")
 	fail := func(_ context.Context, call kvtest.Call) error {
 		if call.Swap {
@@ -185,7 +185,7 @@ func TestUnknownOutcomes(t *testing.T) {
 }
 
 // A swap whose outcome is unknown may arrive much later. It then finds another revision, unless nothing has changed.
-func TestLateSwap(t *testing.T) {
+func TestLateSwapFindsAnotherRevision(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		engine := &kvtest.Table{}
 		var late kvtest.Call

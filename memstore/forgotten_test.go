@@ -17,7 +17,7 @@ const (
 	today  = 1_767_000_000 * second
 )
 
-// budget is memory that can be granted.
+// budget is the memory that may still be granted.
 type budget struct {
 	mu        sync.Mutex
 	left, out int64

@@ -80,7 +80,7 @@ func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge 
 }
 
 // A flood of new keys must not let a denied key back in, grow the store, or give any key more than its quota.
-func TestFlood(t *testing.T) {
+func TestFloodReleasesNoDeniedKey(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3)[:8] {
 		t.Run(limit.String(), func(t *testing.T) {
@@ -147,11 +147,11 @@ func TestRefuseWhenFull(t *testing.T) {
 		t.Fatalf("got %v, want ErrFull", full)
 	}
 	if d := allow(t, limiter, "0", 1); !d.Allowed || d.Remaining != 1 {
-		t.Errorf("an existing key was not served: %+v", d)
+		t.Errorf("an existing key was not served: got %+v, want allowed, Remaining 1", d)
 	}
 	clock.Advance(rule.Micros(2) * rule.Micros(time.Minute.Microseconds()))
 	if d := allow(t, limiter, "one more", 1); !d.Allowed || d.Flags != 0 {
-		t.Errorf("no space after all keys expired: %+v", d)
+		t.Errorf("no space after all keys expired: got %+v, want allowed, no flags", d)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestForgottenExpires(t *testing.T) {
 		clock.Advance(rule.Micros(3) * rule.Micros(limit.Window.Microseconds()))
 		for i := range 20 {
 			if d := allow(t, limiter, fmt.Sprint("later", i), 1); d.Flags != 0 || d.Remaining != limit.Quota-1 {
-				t.Fatalf("%s: after everything expired: %+v", limit, d)
+				t.Fatalf("%s: after everything expired: got %+v, want no flags, Remaining %d", limit, d, limit.Quota-1)
 			}
 		}
 	}

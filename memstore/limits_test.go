@@ -91,11 +91,11 @@ func TestDroppedShapeLosesNothing(t *testing.T) {
 			}
 			for round := range 300 {
 				var admitted [4]atomic.Int64
-				var asking sync.WaitGroup
+				var callers sync.WaitGroup
 				for range 3 {
 					for i, limit := range limits {
 						limiter := newLimiter(t, st, limit)
-						asking.Go(func() {
+						callers.Go(func() {
 							d, err := limiter.Allow(context.Background(), "key")
 							if err != nil && !errors.Is(err, memstore.ErrLimits) {
 								t.Error(err)
@@ -106,7 +106,7 @@ func TestDroppedShapeLosesNothing(t *testing.T) {
 						})
 					}
 				}
-				asking.Wait()
+				callers.Wait()
 				for i := range admitted {
 					if n := admitted[i].Load(); n > 1 {
 						t.Fatalf("round %d: %s admitted %d at one time", round, limits[i], n)
@@ -240,7 +240,7 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := restored.Stats(); got.Keys != 0 {
-			t.Errorf("%v: expired states were restored: %+v", algorithm, got)
+			t.Errorf("%v: expired states were restored: got %+v, want Keys 0", algorithm, got)
 		}
 	}
 }

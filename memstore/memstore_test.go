@@ -145,7 +145,7 @@ func TestNewDefault(t *testing.T) {
 	for range 2 {
 		limiter := newLimiter(t, memstore.NewDefault(), sliding(1, time.Hour))
 		if d, err := limiter.Allow(t.Context(), "k"); err != nil || !d.Allowed {
-			t.Errorf("the first request on a new store: %+v, %v", d, err)
+			t.Errorf("the first request on a new store: got %+v, %v, want allowed", d, err)
 		}
 	}
 }

@@ -161,32 +161,32 @@ func TestSettlementsAreBounded(t *testing.T) {
 	}
 	for id := rule.ID(1); id <= most; id++ {
 		if a := settle(id); a.Granted != 1 || a.Flags != 0 {
-			t.Fatalf("settlement %d: %+v", id, a)
+			t.Fatalf("settlement %d: got %+v, want Granted 1, no flags", id, a)
 		}
 	}
 	decide(t, st, rule.Take, most+1, store.Charge{Limit: slots, Key: "key", Cost: 1})
 	both := decide(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at},
 		store.Charge{Limit: slots, Key: "key", Cost: 1})
 	if both[0].Granted != 0 || both[0].Flags != rule.Unsettled || both[0].Remaining != 750_000 {
-		t.Errorf("one settlement too many: %+v", both[0])
+		t.Errorf("one settlement too many: got %+v, want Granted 0, the flag Unsettled, Remaining 750000", both[0])
 	}
 	if both[1].Granted != 1 || both[1].Flags != 0 || both[1].Remaining != 10 {
-		t.Errorf("the slot of a reservation that could not be settled: %+v", both[1])
+		t.Errorf("the slot of a reservation that could not be settled: got %+v, want Granted 1, no flags, Remaining 10", both[1])
 	}
 	if a := settle(1); a.Granted != 1 || a.Flags != rule.Repeated || a.Remaining != 750_000 {
-		t.Errorf("the first settlement again: %+v", a)
+		t.Errorf("the first settlement again: got %+v, want Granted 1, the flag Repeated, Remaining 750000", a)
 	}
 	if a := decide(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "other", Cost: 2, Used: 1, At: at})[0]; a.Flags != 0 {
-		t.Errorf("no space for another key: %+v", a)
+		t.Errorf("no space for another key: got %+v, want no flags", a)
 	}
 	clock.Set((clock.Now()/memory + 2) * memory)
 	clock.Advance(-1)
 	if a := settle(1); a.Flags != rule.Repeated {
-		t.Errorf("at the end of the next generation: %+v", a)
+		t.Errorf("at the end of the next generation: got %+v, want the flag Repeated", a)
 	}
 	clock.Advance(1)
 	if a := settle(1); a.Flags != 0 {
-		t.Errorf("after the next generation: %+v", a)
+		t.Errorf("after the next generation: got %+v, want no flags", a)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestResetForgetsNoSettlement(t *testing.T) {
 	decide(t, st, rule.Reset, 0, charge)
 	decide(t, st, rule.Take, 8, charge)
 	if a := decide(t, st, rule.Settle, 7, charge)[0]; a.Flags != rule.Repeated || a.Remaining != 7 {
-		t.Errorf("settled again after a reset: %+v", a)
+		t.Errorf("settled again after a reset: got %+v, want the flag Repeated, Remaining 7", a)
 	}
 }
 
@@ -294,6 +294,6 @@ func TestSettlementOutgrowsItsWord(t *testing.T) {
 	charge.At = decide(t, st, rule.Take, 1, charge)[0].At
 	charge.Used = 1 << 49
 	if a := decide(t, st, rule.Settle, 1, charge)[0]; a.Granted != 1-1<<49 || a.Remaining != 1<<49 {
-		t.Errorf("half of the quota was used: %+v", a)
+		t.Errorf("half of the quota was used: got %+v, want Granted 1-1<<49, Remaining 1<<49", a)
 	}
 }

@@ -121,7 +121,7 @@ func TestSnapshotByTheRealClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := allow(t, newLimiter(t, restored, sliding(2, time.Hour)), "key", 1); d.Allowed {
-		t.Errorf("forgotten: %+v", d)
+		t.Errorf("forgotten: got %+v, want denied", d)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// saved is what the version that wrote a snapshot in testdata recorded about it.
+// saved is the record, by the version that wrote a snapshot in testdata, of what the snapshot contains.
 type saved struct {
 	Now    rule.Micros
 	Limits []struct {

@@ -9,7 +9,7 @@ import (
 
 // Released steps do not change: they are not applied again where they were applied, and directories of migrations
 // contain them.
-func TestReleasedSteps(t *testing.T) {
+func TestReleasedStepsDoNotChange(t *testing.T) {
 	for name, want := range map[string]string{
 		"0001_state":   "04a23ab48e2ff16dbf57d23312066b6aaabd93efffe7c82c5c3e2139fa313005",
 		"0002_take":    "a1487b7748b913a14f828be2a1369b311bbb51c14b47d0c5f0f12f604cb5b1ff",

@@ -113,7 +113,7 @@ func FuzzReply(f *testing.F) {
 }
 
 // A function that admits what the rule denies by the same state, or the reverse, is of another version.
-func TestFunctionDisagrees(t *testing.T) {
+func TestDisagreementWithTheRuleIsAnError(t *testing.T) {
 	limits := map[string]slidegate.Limit{}
 	for _, limit := range kinds() {
 		limits[limit.Name] = limit
@@ -153,7 +153,7 @@ func kinds() []slidegate.Limit {
 }
 
 // A call that the server has certainly rolled back is tried again a few times, any other is not.
-func TestTriesAgain(t *testing.T) {
+func TestRolledBackCallsAreRetried(t *testing.T) {
 	for code, calls := range map[string]int{serializationFailure: maxTries, deadlockDetected: maxTries, "57014": 1, "53100": 1, "": 1} {
 		conn := &scripted{err: stateError(code)}
 		s, err := NewWithConn(conn, Options{})

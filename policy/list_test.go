@@ -32,14 +32,14 @@ func TestAddressSetAsOneByOne(t *testing.T) {
 		}
 		set := newAddressSet(prefixes)
 		for range 20 {
-			asked := addr("asked")
+			client := addr("client")
 			want := false
 			for _, prefix := range prefixes {
-				want = want || prefix.Contains(asked)
+				want = want || prefix.Contains(client)
 			}
-			found, got := set.find(asked)
-			if got != want || got && !found.Contains(asked) {
-				t.Fatalf("%v among %v: got %v %v, want %v", asked, prefixes, found, got, want)
+			found, got := set.find(client)
+			if got != want || got && !found.Contains(client) {
+				t.Fatalf("%v among %v: got %v %v, want %v", client, prefixes, found, got, want)
 			}
 		}
 	})
@@ -77,7 +77,7 @@ func TestLongList(t *testing.T) {
 
 // 4-in-6 prefixes of a list match the corresponding IPv4 clients, and an invalid prefix is an error, whether the list
 // is short or long.
-func TestOddPrefixes(t *testing.T) {
+func TestUnusualPrefixes(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1)}
 	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	for _, more := range []int{0, maxLinear} {

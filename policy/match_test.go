@@ -51,22 +51,22 @@ func TestMatchKey(t *testing.T) {
 	}
 }
 
-// fits is matchKey by its definition: a * stands for nothing, or for a byte followed by another *.
-func fits(pattern, key string) bool {
+// matchesSlowly is matchKey by its definition: a * stands for nothing, or for a byte followed by another *.
+func matchesSlowly(pattern, key string) bool {
 	switch {
 	case pattern == "":
 		return key == ""
 	case pattern[0] == '*':
-		return fits(pattern[1:], key) || key != "" && fits(pattern, key[1:])
+		return matchesSlowly(pattern[1:], key) || key != "" && matchesSlowly(pattern, key[1:])
 	}
-	return key != "" && key[0] == pattern[0] && fits(pattern[1:], key[1:])
+	return key != "" && key[0] == pattern[0] && matchesSlowly(pattern[1:], key[1:])
 }
 
 func TestMatchKeyIsFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringMatching(`[ab*]{0,8}`).Draw(t, "pattern")
 		key := rapid.StringMatching(`[ab]{0,10}`).Draw(t, "key")
-		if got, want := matchKey(pattern, key), fits(pattern, key); got != want {
+		if got, want := matchKey(pattern, key), matchesSlowly(pattern, key); got != want {
 			t.Fatalf("matchKey(%q, %q) = %t, want %t", pattern, key, got, want)
 		}
 	})

@@ -21,16 +21,16 @@ func penalized(name string, quota int64, penalty time.Duration) Policy {
 	return Policy{Name: name, Limits: []slidegate.Limit{perMinute(quota)}, Penalty: penalty}
 }
 
-// admits checks that a part is admitted.
-func admits(t *testing.T, s *Set, part Part) {
+// checkAdmits checks that a part is admitted.
+func checkAdmits(t *testing.T, s *Set, part Part) {
 	t.Helper()
 	if v := take(t, s, part); v.Refused || v.Penalty != 0 || v.Err != nil {
 		t.Errorf("%+v: got %+v, want an admission", part, v)
 	}
 }
 
-// keepsOut checks that a part is denied by a penalty with that much left, and by nothing later.
-func keepsOut(t *testing.T, s *Set, part Part, left time.Duration) {
+// checkPenalty checks that a part is denied by a penalty that ends after left, and by nothing that ends later.
+func checkPenalty(t *testing.T, s *Set, part Part, left time.Duration) {
 	t.Helper()
 	v := take(t, s, part)
 	if !v.Refused || v.Penalty != left || v.Decision.RetryAfter != left || v.Decision.Remaining != 0 || v.Err != nil {
@@ -47,18 +47,18 @@ func TestPenalty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, penalized("p", 2, 10*time.Minute))
 		alice, bob := Part{Key: "alice", Cost: 1}, Part{Key: "bob", Cost: 1}
-		admits(t, s, alice)
-		admits(t, s, alice)
-		keepsOut(t, s, alice, 10*time.Minute)
-		admits(t, s, bob)
+		checkAdmits(t, s, alice)
+		checkAdmits(t, s, alice)
+		checkPenalty(t, s, alice, 10*time.Minute)
+		checkAdmits(t, s, bob)
 		testkit.Pass(2 * time.Minute) // the limit itself would admit again
-		keepsOut(t, s, alice, 8*time.Minute)
+		checkPenalty(t, s, alice, 8*time.Minute)
 		testkit.Pass(8*time.Minute - time.Microsecond)
-		keepsOut(t, s, alice, time.Microsecond)
+		checkPenalty(t, s, alice, time.Microsecond)
 		testkit.Pass(time.Microsecond)
-		admits(t, s, alice)
-		admits(t, s, alice)
-		keepsOut(t, s, alice, 10*time.Minute)
+		checkAdmits(t, s, alice)
+		checkAdmits(t, s, alice)
+		checkPenalty(t, s, alice, 10*time.Minute)
 	})
 }
 
@@ -67,12 +67,12 @@ func TestPenaltyShorterThanTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, penalized("p", 1, 10*time.Second))
 		part := Part{Key: "k", Cost: 1}
-		admits(t, s, part)
+		checkAdmits(t, s, part)
 		if v := take(t, s, part); v.Decision.RetryAfter != time.Minute || v.Penalty != 10*time.Second {
 			t.Errorf("got %+v, want a denial for a minute and a penalty of ten seconds", v)
 		}
 		testkit.Pass(time.Minute)
-		admits(t, s, part)
+		checkAdmits(t, s, part)
 	})
 }
 
@@ -87,7 +87,7 @@ func TestPenaltyNotBegun(t *testing.T) {
 			t.Errorf("more than the quota: got %+v, want a denial forever without a penalty", v)
 		}
 		part.Cost = 2
-		admits(t, s, part)
+		checkAdmits(t, s, part)
 		for _, op := range []rule.Op{rule.Peek, rule.Charge} {
 			var v Verdict
 			if s.Decide(t.Context(), op, &part, &v); v.Penalty != 0 {
@@ -95,12 +95,12 @@ func TestPenaltyNotBegun(t *testing.T) {
 			}
 		}
 		part.Cost = 0
-		admits(t, s, part)
-		admits(t, s, Part{Key: "free", Cost: 9})
-		admits(t, s, Part{Key: "small", Cost: 1})
-		keepsOut(t, s, Part{Key: "small", Cost: 1}, time.Hour)
+		checkAdmits(t, s, part)
+		checkAdmits(t, s, Part{Key: "free", Cost: 9})
+		checkAdmits(t, s, Part{Key: "small", Cost: 1})
+		checkPenalty(t, s, Part{Key: "small", Cost: 1}, time.Hour)
 		part.Cost = 1
-		keepsOut(t, s, part, time.Hour)
+		checkPenalty(t, s, part, time.Hour)
 		part.Cost = 0
 		if v := take(t, s, part); v.Refused || v.Penalty != time.Hour {
 			t.Errorf("a cost of 0: got %+v, want an admission with the duration of the penalty", v)
@@ -121,13 +121,13 @@ func TestPenaltyIsForgotten(t *testing.T) {
 				return v.Err
 			},
 		} {
-			admits(t, s, part)
-			keepsOut(t, s, part, time.Hour)
+			checkAdmits(t, s, part)
+			checkPenalty(t, s, part, time.Hour)
 			if err := forget(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		admits(t, s, part)
+		checkAdmits(t, s, part)
 	})
 }
 
@@ -136,7 +136,7 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wide := Policy{Name: "wide", Limits: []slidegate.Limit{perMinute(10)}}
 		s := newSet(t, newMemory(t), Options{}, wide, penalized("p", 1, time.Hour), penalized("q", 5, time.Hour))
-		ask := func() (v Verdict) {
+		decide := func() (v Verdict) {
 			r := s.Begin()
 			defer r.End()
 			for i := range 3 {
@@ -145,11 +145,11 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 			r.Decide(t.Context(), rule.Take, &v)
 			return v
 		}
-		if v := ask(); v.Refused || len(v.Decision.Answers) != 3 {
+		if v := decide(); v.Refused || len(v.Decision.Answers) != 3 {
 			t.Fatalf("got %+v, want an admission by three limits", v)
 		}
 		for range 2 {
-			v := ask()
+			v := decide()
 			if !v.Refused || v.Policy != "p" || v.Penalty != time.Hour || v.Decision.RetryAfter != time.Hour || len(v.Decision.Answers) != 3 {
 				t.Fatalf("got %+v, want a denial by p for an hour", v)
 			}
@@ -157,7 +157,7 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 				t.Errorf("got %d units of the wide policy left, want 9", left)
 			}
 		}
-		admits(t, s, Part{Policy: 2, Key: "k", Cost: 4})
+		checkAdmits(t, s, Part{Policy: 2, Key: "k", Cost: 4})
 	})
 }
 
@@ -204,7 +204,7 @@ func TestPenaltyByOtherWays(t *testing.T) {
 			t.Errorf("a batch: got %+v", verdicts)
 		}
 		testkit.Pass(2 * time.Minute)
-		keepsOut(t, s, parts[0], 58*time.Minute)
+		checkPenalty(t, s, parts[0], 58*time.Minute)
 
 		upTo := Part{Key: "c", Cost: 5}
 		for i, want := range []int64{2, 0, 0} {
@@ -251,10 +251,10 @@ func TestPenaltyIsNotReserved(t *testing.T) {
 // The client may have left when its excess is charged.
 func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &faulty{Store: newMemory(t), trips: 1}
+		st := &faultyStore{Store: newMemory(t), trips: 1}
 		s := newSet(t, st, Options{Timeout: -1}, penalized("p", 1, time.Hour))
 		part := Part{Key: "k", Cost: 1}
-		admits(t, s, part)
+		checkAdmits(t, s, part)
 		ctx, cancel := context.WithCancel(t.Context())
 		b := &batch{}
 		p := s.policies[0]
@@ -267,32 +267,32 @@ func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 		if left := b.left(0); left != time.Hour {
 			t.Errorf("got the key kept out for %v, want an hour", left)
 		}
-		keepsOut(t, s, part, time.Hour)
+		checkPenalty(t, s, part, time.Hour)
 	})
 }
 
 // A denial that is remembered from before the penalty does not hide it, and calls the store at most once.
 func TestPenaltyBehindADenyCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &faulty{Store: newMemory(t)}
+		st := &faultyStore{Store: newMemory(t)}
 		cache := testkit.Must(denycache.New(st, denycache.Options{}))(t)
 		s := newSet(t, cache, Options{}, penalized("p", 1, time.Hour))
 		part := Part{Key: "k", Cost: 1}
-		admits(t, s, part)
-		keepsOut(t, s, part, time.Hour)
+		checkAdmits(t, s, part)
+		checkPenalty(t, s, part, time.Hour)
 		testkit.Pass(time.Millisecond)
-		keepsOut(t, s, part, time.Hour-time.Millisecond)
-		before := st.asked.Load()
+		checkPenalty(t, s, part, time.Hour-time.Millisecond)
+		before := st.calls.Load()
 		for range 5 {
-			keepsOut(t, s, part, time.Hour-time.Millisecond)
+			checkPenalty(t, s, part, time.Hour-time.Millisecond)
 		}
-		if asked := st.asked.Load() - before; asked != 0 {
-			t.Errorf("the store was called %d times, want none: everything is remembered", asked)
+		if calls := st.calls.Load() - before; calls != 0 {
+			t.Errorf("the store was called %d times, want none: everything is remembered", calls)
 		}
 		if err := s.Reset(t.Context(), "", part); err != nil {
 			t.Fatal(err)
 		}
-		admits(t, s, part)
+		checkAdmits(t, s, part)
 	})
 }
 

@@ -25,7 +25,7 @@ func TestNamedPlans(t *testing.T) {
 	pro := Part{Key: "ann", Cost: 1, Plan: Named("pro")}
 	for i := range 2 {
 		if v := take(t, s, Part{Key: "ann", Cost: 1}); v.Refused || v.Plan != "" {
-			t.Fatalf("request %d without a plan: %+v", i+1, v)
+			t.Fatalf("request %d without a plan: got %+v, want not refused, Plan \"\"", i+1, v)
 		}
 	}
 	for i := range 3 {
@@ -37,7 +37,7 @@ func TestNamedPlans(t *testing.T) {
 		t.Errorf("the sixth request of the hour: %+v, want a denial by pro", v)
 	}
 	if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Named("internal")}); v.Refused || v.By != ByUnlimited || v.Plan != "internal" {
-		t.Errorf("a request with the plan internal: %+v", v)
+		t.Errorf("a request with the plan internal: got %+v, want not refused, by unlimited, Plan \"internal\"", v)
 	}
 	var v Verdict
 	s.Decide(t.Context(), rule.Reset, &Part{Key: "ann"}, &v)

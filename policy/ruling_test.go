@@ -89,7 +89,7 @@ func TestRulingGoesBeforePenalty(t *testing.T) {
 		take(t, set, Part{Key: "ann", Cost: 1})
 	}
 	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{named("", 9)}})
-	for way, v := range map[string]Verdict{"alone": take(t, set, Part{Key: "ann", Cost: 1}), "up to": askedInOneWay(t, set, rule.TakeUpTo)} {
+	for way, v := range map[string]Verdict{"alone": take(t, set, Part{Key: "ann", Cost: 1}), "up to": verdictOf(t, set, rule.TakeUpTo)} {
 		if v.Refused {
 			t.Errorf("%s, raised: got %+v, want it admitted", way, v)
 		}
@@ -100,7 +100,7 @@ func TestRulingGoesBeforePenalty(t *testing.T) {
 	}
 }
 
-func askedInOneWay(t *testing.T, s *Set, op rule.Op) (v Verdict) {
+func verdictOf(t *testing.T, s *Set, op rule.Op) (v Verdict) {
 	s.Decide(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
 	return v
 }
@@ -115,12 +115,12 @@ func TestRulingEnds(t *testing.T) {
 			Ruling{Key: "more", Limits: []slidegate.Limit{named("", 200)}, Until: end})
 		check := func(ruled bool, left time.Duration) {
 			t.Helper()
-			for way, v := range askedInAllWays(t, set, "bad") {
+			for way, v := range verdictsOfAllMethods(t, set, "bad") {
 				if ruled && (!v.Refused || v.By != ByRuling || v.Decision.RetryAfter != left || v.Forbidden()) || !ruled && v.Refused {
 					t.Errorf("%s, blocked %v: got %+v, want to retry after %v", way, ruled, v, left)
 				}
 			}
-			for way, v := range askedInAllWays(t, set, "free") {
+			for way, v := range verdictsOfAllMethods(t, set, "free") {
 				if ruled != (v.By == ByUnlimited) && way != "together" || v.Refused {
 					t.Errorf("%s, unlimited %v: got %+v", way, ruled, v)
 				}
@@ -137,8 +137,8 @@ func TestRulingEnds(t *testing.T) {
 	})
 }
 
-// askedInAllWays returns the verdicts on a key of the first policy by each method.
-func askedInAllWays(t *testing.T, s *Set, key string) map[string]Verdict {
+// verdictsOfAllMethods returns the verdicts on a key of the first policy by each method.
+func verdictsOfAllMethods(t *testing.T, s *Set, key string) map[string]Verdict {
 	verdicts := map[string]Verdict{"alone": take(t, s, Part{Key: key, Cost: 1})}
 	for way, op := range map[string]rule.Op{"up to": rule.TakeUpTo, "peek": rule.Peek} {
 		var v Verdict
@@ -159,24 +159,24 @@ func askedInAllWays(t *testing.T, s *Set, key string) map[string]Verdict {
 }
 
 // A block denies without a call to the store, so that it also holds while the store is down.
-func TestBlockAsksNoStore(t *testing.T) {
-	down := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+func TestBlockCallsNoStore(t *testing.T) {
+	down := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 	set := newSet(t, down, Options{Failure: Open}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}}, Policy{Name: "q", Limits: []slidegate.Limit{named("", 2)}})
 	mustRule(t, set, Ruling{Key: "bad", Refused: true})
-	asked := down.asked.Load()
-	for way, v := range askedInAllWays(t, set, "bad") {
+	calls := down.calls.Load()
+	for way, v := range verdictsOfAllMethods(t, set, "bad") {
 		if !v.Refused || v.Err != nil {
 			t.Errorf("%s, with the store down: got %+v, want it denied without an error", way, v)
 		}
 	}
-	if n := down.asked.Load() - asked; n != 0 {
+	if n := down.calls.Load() - calls; n != 0 {
 		t.Errorf("the store was called %d times for a blocked key", n)
 	}
 }
 
 // Units of requests from before a block are still refunded and charged, and reservations are settled.
 func TestBlockLetsRequestsEnd(t *testing.T) {
-	ask := func(set *Set, op rule.Op, cost int64) (v Verdict) {
+	decide := func(set *Set, op rule.Op, cost int64) (v Verdict) {
 		set.Decide(t.Context(), op, &Part{Key: "ann", Cost: cost}, &v)
 		return v
 	}
@@ -190,10 +190,10 @@ func TestBlockLetsRequestsEnd(t *testing.T) {
 		t.Error(err)
 	}
 	request.End()
-	if v := ask(set, rule.Charge, 2); v.By != ByLimits || v.Decision.Remaining != 5 {
+	if v := decide(set, rule.Charge, 2); v.By != ByLimits || v.Decision.Remaining != 5 {
 		t.Errorf("charged 2 after 3 while blocked: got %+v, want 5 remaining", v)
 	}
-	if v := ask(set, rule.GiveBack, 1); v.Decision.Granted != 1 {
+	if v := decide(set, rule.GiveBack, 1); v.Decision.Granted != 1 {
 		t.Errorf("refunded while blocked: got %+v, want 1 granted", v)
 	}
 	if err := set.Reset(t.Context(), "", Part{Key: "ann"}); err != nil {

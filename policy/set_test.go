@@ -18,19 +18,19 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// faulty is a store that counts calls, and can fail.
-type faulty struct {
+// faultyStore is a store that counts calls, and can fail.
+type faultyStore struct {
 	store.Store
 	trips int
 	err   error // of all requests, if not nil
 	slow  bool  // it does not answer until the context ends
-	asked atomic.Int64
+	calls atomic.Int64
 }
 
 var errDown = errors.New("the store is down")
 
-func (f *faulty) Apply(ctx context.Context, batch []store.Request) error {
-	f.asked.Add(1)
+func (f *faultyStore) Apply(ctx context.Context, batch []store.Request) error {
+	f.calls.Add(1)
 	err := f.err
 	if f.slow {
 		<-ctx.Done()
@@ -45,7 +45,7 @@ func (f *faulty) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-func (f *faulty) Traits() store.Traits {
+func (f *faultyStore) Traits() store.Traits {
 	traits := f.Store.Traits()
 	traits.RoundTrips = f.trips
 	return traits
@@ -73,7 +73,7 @@ func take(t testing.TB, s *Set, part Part) (v Verdict) {
 }
 
 // In whichever way a store fails, the mode decides, and the verdict has the reason.
-func TestModes(t *testing.T) {
+func TestFailureModeDecidesWhenTheStoreFails(t *testing.T) {
 	plain := Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}}
 	for _, trips := range []int{0, 1} {
 		for _, timeout := range []time.Duration{0, -1} {
@@ -89,7 +89,7 @@ func TestModes(t *testing.T) {
 				// process.
 				Optimistic: {[2]bool{true, false}, rule.FallbackOptimistic},
 			} {
-				s := newSet(t, &faulty{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode, Timeout: timeout}, plain)
+				s := newSet(t, &faultyStore{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode, Timeout: timeout}, plain)
 				for i, allowed := range want.allowed {
 					v := take(t, s, Part{Key: "ann", Cost: 1})
 					if v.Decision.Allowed != allowed || v.Refused == allowed || v.Decision.Flags != want.flags || !errors.Is(v.Err, errDown) || v.Mistake() || v.Ended() {
@@ -109,7 +109,7 @@ func TestModes(t *testing.T) {
 func TestOptimism(t *testing.T) {
 	for optimism, want := range map[int64]int{0: DefaultOptimism, 3: 3} {
 		synctest.Test(t, func(t *testing.T) { // so that nothing is charged before the store is back
-			on := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+			on := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 			s := newSet(t, on, Options{Failure: Optimistic, Optimism: optimism}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 50)}})
 			for _, key := range []string{"ann", "bob"} {
 				admitted := 0
@@ -149,7 +149,7 @@ func TestStrictestMode(t *testing.T) {
 		{Name: "closed", Failure: Closed, Limits: []slidegate.Limit{named("", 1)}},
 		{Name: "optimistic", Failure: Optimistic, Limits: []slidegate.Limit{named("", 1)}},
 	}
-	s := newSet(t, &faulty{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: Local}, policies...)
+	s := newSet(t, &faultyStore{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: Local}, policies...)
 	for _, test := range []struct {
 		indexes []int
 		want    rule.Flags
@@ -177,7 +177,7 @@ func TestStrictestMode(t *testing.T) {
 // A store that does not answer delays the first request by its timeout, and the others not at all.
 func TestDeadStoreIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dead := &faulty{Store: newMemory(t), trips: 1, slow: true}
+		dead := &faultyStore{Store: newMemory(t), trips: 1, slow: true}
 		s := newSet(t, dead, Options{}, Policy{Limits: []slidegate.Limit{named("", 1)}})
 		start := time.Now()
 		for range 100 {
@@ -185,15 +185,15 @@ func TestDeadStoreIsLeftAlone(t *testing.T) {
 				t.Fatalf("got %+v, want an admission with context.DeadlineExceeded", v)
 			}
 		}
-		if took, want := time.Since(start), 100*time.Millisecond; took != want || dead.asked.Load() != 1 {
-			t.Errorf("100 requests took %v, want %v, and called the store %d times, want once", took, want, dead.asked.Load())
+		if took, want := time.Since(start), 100*time.Millisecond; took != want || dead.calls.Load() != 1 {
+			t.Errorf("100 requests took %v, want %v, and called the store %d times, want once", took, want, dead.calls.Load())
 		}
 	})
 }
 
 // A store with a failure layer keeps its own mode.
 func TestLayerOfTheCaller(t *testing.T) {
-	dead := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+	dead := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 	layered, err := failure.New(dead, failure.Closed(), failure.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestKindsOfPlans(t *testing.T) {
 }
 
 // A Set that replaces another keeps the bound limits that are in both.
-func TestBefore(t *testing.T) {
+func TestSetKeepsBoundLimits(t *testing.T) {
 	on := newMemory(t)
 	stores := Stores{Open: on}
 	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
@@ -396,7 +396,7 @@ func TestCandidate(t *testing.T) {
 }
 
 // A request that costs nothing gets what is left and is admitted, even if a smaller plan has less than was used.
-func TestPeeksPass(t *testing.T) {
+func TestFreeRequestsAreAdmitted(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5)}})
 	take(t, s, Part{Key: "ann", Cost: 5})
 	v := take(t, s, Part{Key: "ann", Cost: 0, Plan: Limits(named("", 2))})
@@ -408,7 +408,7 @@ func TestPeeksPass(t *testing.T) {
 	}
 }
 
-func TestWrongSets(t *testing.T) {
+func TestInvalidSetsAreRejected(t *testing.T) {
 	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	one := []slidegate.Limit{named("", 1)}
 	for want, policies := range map[string][]Policy{

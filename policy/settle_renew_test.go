@@ -11,13 +11,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// stalled is a store whose first renewal waits until it is released.
-type stalled struct {
+// stalledStore is a store whose first renewal waits until it is released.
+type stalledStore struct {
 	store.Store
 	entered, letGo chan bool
 }
 
-func (s *stalled) Apply(ctx context.Context, batch []store.Request) error {
+func (s *stalledStore) Apply(ctx context.Context, batch []store.Request) error {
 	if slices.ContainsFunc(batch, func(r store.Request) bool { return r.Op == rule.Renew }) {
 		select {
 		case s.entered <- true:
@@ -28,10 +28,10 @@ func (s *stalled) Apply(ctx context.Context, batch []store.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-// Units are settled before or after a renewal of the slots, never during one: the work of a request may go on after its
+// Units are settled before or after a renewal of the slots, never during one: the work of a request may continue after its
 // handler has returned.
 func TestSettleDuringARenewal(t *testing.T) {
-	on := &stalled{newMemory(t), make(chan bool), make(chan bool)}
+	on := &stalledStore{newMemory(t), make(chan bool), make(chan bool)}
 	s := newSet(t, on, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{slidegate.Slots(2, 300*time.Millisecond), named("units", 100)}})
 	r := s.Begin()
 	r.Slots = SlotsHeld

@@ -98,7 +98,7 @@ func TestSettleWhatWasGranted(t *testing.T) {
 	}
 }
 
-// A reservation has no namespaces, so there is none over several.
+// A reservation has no namespaces, so policies in several namespaces cannot be reserved together.
 func TestReservationOfSeveral(t *testing.T) {
 	ten := []slidegate.Limit{named("", 10)}
 	for name, s := range bothWays(t, Policy{Name: "a", Limits: ten}, Policy{Name: "b", Limits: ten}) {
@@ -117,7 +117,7 @@ func TestReservationOfSeveral(t *testing.T) {
 
 // Where the store failed, nothing was taken that a reservation could hold.
 func TestReservationOfNothing(t *testing.T) {
-	dead := &faulty{Store: newMemory(t)}
+	dead := &faultyStore{Store: newMemory(t)}
 	s := newSet(t, dead, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}})
 	for i, charges := range []int{1, 0} {
 		r := s.Begin()
@@ -205,9 +205,9 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 			for _, several := range []bool{false, true} {
 				var counted []Outcome
 				count := func(_ string, o Outcome) { counted = append(counted, o) }
-				dead := &faulty{Store: newMemory(t), trips: trips, err: errDown}
+				dead := &faultyStore{Store: newMemory(t), trips: trips, err: errDown}
 				s := newSet(t, dead, Options{Failure: mode}, Policy{Name: "a", Limits: limits, Count: count}, Policy{Name: "b", Limits: limits})
-				ask := func(ctx context.Context) {
+				decide := func(ctx context.Context) {
 					r := s.Begin()
 					defer r.End()
 					r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
@@ -217,12 +217,12 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 					var v Verdict
 					r.Decide(ctx, rule.Take, &v)
 				}
-				ask(t.Context())
+				decide(t.Context())
 				if len(counted) != 1 || counted[0] != (Outcome{Failed: mode != Local}) {
 					t.Errorf("%d round trips, %v, several %v: counted %+v, want one that failed unless the mode is local", trips, mode, several, counted)
 				}
 				if counted = nil; mode == Local {
-					ask(t.Context())
+					decide(t.Context())
 					if len(counted) != 1 || counted[0] != (Outcome{Refused: true}) {
 						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a denial", trips, mode, several, counted)
 					}
@@ -230,7 +230,7 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 				gone, cancel := context.WithCancel(t.Context())
 				cancel()
 				dead.err, counted = context.Canceled, nil
-				if ask(gone); len(counted) != 0 {
+				if decide(gone); len(counted) != 0 {
 					t.Errorf("%d round trips, %v, several %v: counted %+v for a caller that has left, want nothing", trips, mode, several, counted)
 				}
 			}

@@ -59,14 +59,14 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 }
 
 // Charges and refunds are carried out for a client that has left, even if a candidate counts as well.
-func TestCorrectionsFinish(t *testing.T) {
+func TestCorrectionsOutliveTheClient(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	five := []slidegate.Limit{slidegate.MustParseLimit("5/1h sliding-window")} // a log holds no more than its quota
 	nine := []slidegate.Limit{slidegate.PerHour(9)}
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "plain", Limits: five}, Policy{Name: "tried", Limits: five, Candidate: nine})
 	for index := range 2 {
-		ask := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {
+		decide := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {
 			part.Policy, part.Key = index, "k"
 			set.Decide(ctx, op, &part, &v)
 			if v.Err != nil {
@@ -74,14 +74,14 @@ func TestCorrectionsFinish(t *testing.T) {
 			}
 			return v
 		}
-		ask(t.Context(), rule.Take, Part{Cost: 2})
-		ask(gone, rule.Charge, Part{Cost: 4})
-		ask(gone, rule.GiveBack, Part{Cost: 3})
-		if left := ask(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
+		decide(t.Context(), rule.Take, Part{Cost: 2})
+		decide(gone, rule.Charge, Part{Cost: 4})
+		decide(gone, rule.GiveBack, Part{Cost: 3})
+		if left := decide(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
 			t.Errorf("policy %d: got %d left, want 2", index, left)
 		}
 		if index == 1 {
-			if left := ask(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
+			if left := decide(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
 				t.Errorf("got %d of the candidate left, want 6", left)
 			}
 		}

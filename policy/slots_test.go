@@ -40,7 +40,7 @@ func (s *spy) Traits() store.Traits {
 }
 
 // Where nothing would release a slot, none is taken, which is an error whatever the failure mode.
-func TestNothingReleases(t *testing.T) {
+func TestSlotThatNothingReleasesIsAnError(t *testing.T) {
 	for name, s := range bothWays(t, Policy{Name: "p", Limits: append(slots(2), named("units", 5))}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}}) {
 		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
 			var v Verdict
@@ -200,7 +200,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 	for mode, want := range map[Mode][]bool{Open: {true, true}, Closed: {false, false}, Local: {true, false}} {
 		for _, trips := range []int{0, 1} {
 			synctest.Test(t, func(t *testing.T) {
-				dead := &faulty{Store: newMemory(t), trips: trips, err: errDown}
+				dead := &faultyStore{Store: newMemory(t), trips: trips, err: errDown}
 				s := newSet(t, dead, Options{Failure: mode}, Policy{Name: "p", Limits: slots(1)})
 				var lost int
 				begin := func() *Request {
@@ -257,11 +257,11 @@ func TestSlotRefusal(t *testing.T) {
 		{[2]bool{false, true}, 0, rule.Take, true}, {[2]bool{false, false}, 0, rule.Take, false}, {[2]bool{true, false}, 0, rule.Take, false},
 		{[2]bool{true, true}, 0, rule.Take, false}, {[2]bool{false, true}, rule.FallbackClosed, rule.Take, false}, {[2]bool{false, true}, 0, rule.Peek, false},
 	} {
-		said := store.Request{
+		request := store.Request{
 			Op: test.op, Charges: []store.Charge{{Limit: slot, Key: "ann"}, {Limit: unit, Key: "bob"}},
 			Answers: []rule.Answer{{Allowed: test.allowed[0], Flags: test.flags}, {Allowed: test.allowed[1], Flags: test.flags}},
 		}
-		if key, only := slotRefusal(&said); only != test.want || only && key != "ann" {
+		if key, only := slotRefusal(&request); only != test.want || only && key != "ann" {
 			t.Errorf("case %d: got %q, %v, want %v", i, key, only, test.want)
 		}
 	}

@@ -9,15 +9,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// listed is a store of an incomparable type.
-type listed struct {
+// incomparableStore is a store of an incomparable type.
+type incomparableStore struct {
 	store.Store
 	_ []string
 }
 
-// A store may be of any type, also where a middleware is inside another.
+// A store may be of any type, even if a middleware is inside another.
 func TestNestedOverIncomparableStore(t *testing.T) {
-	on := listed{Store: newMemory(t)}
+	on := incomparableStore{Store: newMemory(t)}
 	outer := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
 	inner := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
 	outer.MarkNested()
@@ -31,7 +31,7 @@ func TestNestedOverIncomparableStore(t *testing.T) {
 }
 
 // Sets with limits of the same name in the same store know of each other for as long as both are in use.
-func TestShared(t *testing.T) {
+func TestSetsKnowOfEachOther(t *testing.T) {
 	one, other := newMemory(t), newMemory(t)
 	limits := func(name string) Policy { return Policy{Limits: []slidegate.Limit{named(name, 5)}} }
 	first := newSet(t, one, Options{}, limits("api"))

@@ -27,7 +27,7 @@ func TestClientHasTheCallersTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(ctx context.Context) time.Time {
+	deadlineOf := func(ctx context.Context) time.Time {
 		until = time.Time{}
 		_, _ = l.Allow(ctx, "key") // no server answers
 		return until
@@ -35,14 +35,14 @@ func TestClientHasTheCallersTime(t *testing.T) {
 	for _, wait := range []time.Duration{time.Second, time.Minute, time.Hour} {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		own, _ := ctx.Deadline()
-		if got := ask(ctx).Sub(own); got != longestRun {
+		if got := deadlineOf(ctx).Sub(own); got != longestRun {
 			t.Errorf("a caller waits %v: got a client's deadline %v later, want %v", wait, got, longestRun)
 		}
 		cancel()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if got := ask(ctx); !got.IsZero() {
+	if got := deadlineOf(ctx); !got.IsZero() {
 		t.Errorf("a caller without a deadline: got a client's deadline in %v", time.Until(got))
 	}
 }

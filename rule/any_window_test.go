@@ -113,7 +113,7 @@ func TestOverlapUpCanAlmostDouble(t *testing.T) {
 	}{{120*second - 1, 100}, {180*second - 2, 99}} {
 		a, _ := l.TakeOne(&s, st.at, st.cost)
 		if !a.Allowed {
-			t.Fatalf("%d at %d: %+v", st.cost, st.at, a)
+			t.Fatalf("%d at %d: got %+v, want allowed", st.cost, st.at, a)
 		}
 		list.add(a.At, st.cost)
 	}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tb is what the checks need of a test; *testing.T and *rapid.T implement it.
+// tb is the common interface of *testing.T and *rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -2,7 +2,7 @@ package rule
 
 import "math/big"
 
-// The model is the same rule again, slow and obvious, and shares only its types with the implementation. It keeps plain
+// The model is a second implementation of the rule, slow and obvious, which shares only types with the first. It keeps plain
 // lists of what was charged when, computes everything from them each time, and uses math/big.
 
 // charged is one charge that a model keeps.
@@ -11,7 +11,7 @@ type charged struct {
 	units int64
 }
 
-// model is what is kept of one key. Call place before the other methods; it may move everything that is kept back in time,
+// model is the state of one key. Call place before the other methods; it may move everything that is kept back in time,
 // so copy the model first to keep the old one.
 type model interface {
 	copy() model
@@ -60,7 +60,7 @@ type modelItem struct {
 	placed model // the model as of now; it becomes model when the decision stores it
 }
 
-// settled is what a store's model keeps of one reservation: nil if it was not settled.
+// settled is the record of one reservation in a store's model: nil if it was not settled.
 type settled []int64
 
 // decideModels is Decide for models. The answers have no times, which checkModelTimes checks. The result of a Settle is

@@ -17,7 +17,7 @@ func TestInvalidLimits(t *testing.T) {
 	for _, wrong := range []struct {
 		limit Limit
 		field string
-		says  string
+		want  string
 	}{
 		{Limit{}, "quota", "must be 1 to 9007199254740991, not 0"},
 		{Limit{Quota: -1, Window: second}, "quota", "not -1"},
@@ -72,8 +72,8 @@ func TestInvalidLimits(t *testing.T) {
 			t.Errorf("%+v: got no error", wrong.limit)
 		case !errors.Is(err, ErrLimit):
 			t.Errorf("%+v: got %v, want an ErrLimit", wrong.limit, err)
-		case !strings.HasPrefix(err.Error(), ErrLimit.Error()+": "+wrong.field+": ") || !strings.Contains(err.Error(), wrong.says):
-			t.Errorf("%+v: want an error about %s with %q, got %q", wrong.limit, wrong.field, wrong.says, err)
+		case !strings.HasPrefix(err.Error(), ErrLimit.Error()+": "+wrong.field+": ") || !strings.Contains(err.Error(), wrong.want):
+			t.Errorf("%+v: want an error about %s with %q, got %q", wrong.limit, wrong.field, wrong.want, err)
 		case got != Limit{}:
 			t.Errorf("%+v: got the limit %+v along with an error", wrong.limit, got)
 		}

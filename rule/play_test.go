@@ -69,8 +69,8 @@ func playFrom(t *testing.T, l Limit, s State, script []step) {
 		if !changed && !sameState(&before, &s) {
 			t.Fatalf("step %d: reported as unchanged, but the state went from %+v to %+v", i, before, s)
 		}
-		if complaint := st.want.compare(st, &a); complaint != "" {
-			t.Fatalf("step %d, at %dus, op %d, cost %d: %s\nanswer: %+v", i, st.at, st.op, st.cost, complaint, a)
+		if difference := st.want.compare(st, &a); difference != "" {
+			t.Fatalf("step %d, at %dus, op %d, cost %d: %s\nanswer: %+v", i, st.at, st.op, st.cost, difference, a)
 		}
 		checkAnswer(t, &l, &a)
 		checkTimes(t, &l, &s, st.at, cost, &a)

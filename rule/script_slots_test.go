@@ -88,6 +88,6 @@ func TestSlotsWithRates(t *testing.T) {
 	take(1, 700, true, true, true)
 	take(2, 100, false, true, true)
 	if a := take(3, 301, false, true, false); a[1].Remaining != 1 || a[2].Remaining != 300 {
-		t.Fatalf("a denied request was charged: %+v", a)
+		t.Fatalf("a denied request was charged: got %+v, want Remaining 1, Remaining 300", a)
 	}
 }

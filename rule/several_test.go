@@ -33,8 +33,8 @@ func (v *several) decide(op Op, at Micros, cost int64, wants ...want) {
 	answers := make([]Answer, len(items))
 	Decide(op, items, at, answers)
 	for i, a := range answers {
-		if complaint := wants[i].compare(step{at: at, op: op, cost: cost}, &a); complaint != "" {
-			v.t.Fatalf("limit %d, at %dus, op %d, cost %d: %s\nanswer: %+v", i, at, op, cost, complaint, a)
+		if difference := wants[i].compare(step{at: at, op: op, cost: cost}, &a); difference != "" {
+			v.t.Fatalf("limit %d, at %dus, op %d, cost %d: %s\nanswer: %+v", i, at, op, cost, difference, a)
 		}
 		if items[i].Changed == sameState(&before[i], &v.states[i]) {
 			v.t.Fatalf("limit %d, at %dus, op %d, cost %d: changed is %v", i, at, op, cost, items[i].Changed)

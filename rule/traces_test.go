@@ -90,10 +90,10 @@ func replayTrace(t *testing.T, name string) {
 			keys[line.Key] = s
 		}
 		lines++
-		complaint, more := line.replay(t, &l, s, r.System)
-		if compared += more; complaint != "" {
+		difference, more := line.replay(t, &l, s, r.System)
+		if compared += more; difference != "" {
 			if wrong++; wrong <= 5 {
-				t.Errorf("line %d: %s: %+v", lines, complaint, line)
+				t.Errorf("line %d: %s: %+v", lines, difference, line)
 			}
 		}
 		if *line.Allowed {
@@ -109,15 +109,15 @@ func replayTrace(t *testing.T, name string) {
 
 // replay decides a recorded request by the rule. It returns what differs, and how many numbers it compared in addition to
 // the decision.
-func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (complaint string, compared int) {
+func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (difference string, compared int) {
 	now := Micros(line.T) * milli
 	before := l.Look(s, now)
 	a, changed := l.TakeOne(s, now, line.Cost)
 	checkTimes(t, l, s, now, line.Cost, &a)
 	differs := func(what string, theirs *int64, ours int64) {
 		compared++
-		if *theirs != ours && complaint == "" {
-			complaint = sprint(what, ours, *theirs)
+		if *theirs != ours && difference == "" {
+			difference = sprint(what, ours, *theirs)
 		}
 	}
 	if a.Allowed != *line.Allowed {
@@ -138,7 +138,7 @@ func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (c
 		differs("previous count", line.Prev, s.Counts[1])
 		differs("current count", line.Cur, s.Counts[0]-line.Cost)
 	}
-	return complaint, compared
+	return difference, compared
 }
 
 // traceLines returns the lines of a file, or of the same file compressed.

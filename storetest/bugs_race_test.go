@@ -179,7 +179,7 @@ func lettingPeek(r *Reference) applyFunc {
 	}
 }
 
-// openLocking opens stores that lock the keys of a request one after the other, in the order of its charges.
+// openLocking opens stores that lock the keys of a request one by one, in the order of its charges.
 func openLocking(_ testing.TB, clock *Clock) store.Store {
 	var (
 		mu    sync.Mutex

@@ -175,7 +175,7 @@ func TestClientTLS(t *testing.T) {
 }
 
 // startSecure is like startServe, but with TLS, where the service does not print how to try it.
-func startSecure(t *testing.T, args ...string) *serving {
+func startSecure(t *testing.T, args ...string) *runningService {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "127.0.0.1:0"}
 	s := launch(t, nil, append(free, args...)...)

@@ -9,8 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// parsed parses a command line with the current environment.
-func parsed(t *testing.T, args ...string) (*commands, *kong.Node) {
+// parseArgs parses a command line with the current environment.
+func parseArgs(t *testing.T, args ...string) (*commands, *kong.Node) {
 	t.Helper()
 	all := &commands{}
 	parser, err := kong.New(all, kong.Name("slidegate"), kong.Vars(helpVars()), readEnvironment())
@@ -35,7 +35,7 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	all, _ := parsed(t, "serve", "--max-connections", "9")
+	all, _ := parseArgs(t, "serve", "--max-connections", "9")
 	s := all.Serve
 	if s.HTTP != "127.0.0.1:8080" || s.GRPC != "off" || s.StateEvery.String() != "3s" || s.TLSCert != "/cert" || s.V6 == nil || *s.V6 != 56 ||
 		!s.EnvoyShadow || s.MaxConns != 9 || s.LogFormat != "json" {
@@ -44,13 +44,13 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 	if len(s.Limit) != 2 || s.Limit[1] != "20/1s token-bucket burst=40" || len(s.AllowedHosts) != 2 {
 		t.Errorf("lists: got %q and %q", s.Limit, s.AllowedHosts)
 	}
-	if all, _ := parsed(t, "serve", "--limit", "5/1m"); len(all.Serve.Limit) != 1 || all.Serve.Limit[0] != "5/1m" {
+	if all, _ := parseArgs(t, "serve", "--limit", "5/1m"); len(all.Serve.Limit) != 1 || all.Serve.Limit[0] != "5/1m" {
 		t.Errorf("flag and variable: got %q, want the flag", all.Serve.Limit)
 	}
-	if all, _ := parsed(t, "proxy"); all.Proxy.To != "http://localhost:3000" || all.Proxy.MaxConns != 7 {
+	if all, _ := parseArgs(t, "proxy"); all.Proxy.To != "http://localhost:3000" || all.Proxy.MaxConns != 7 {
 		t.Errorf("got %+v", all.Proxy)
 	}
-	if all, _ := parsed(t, "replay", "x.log"); len(all.Replay.Limit) != 0 {
+	if all, _ := parseArgs(t, "replay", "x.log"); len(all.Replay.Limit) != 0 {
 		t.Errorf("replay: got the limit %q from the environment, want none", all.Replay.Limit)
 	}
 }
@@ -60,7 +60,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	for _, command := range environmentCommands {
 		help := mustCall(t, command, "--help")
 		t.Setenv("SLIDEGATE_TO", "http://localhost:3000") // required by proxy
-		_, node := parsed(t, command)
+		_, node := parseArgs(t, command)
 		for _, flag := range node.Flags {
 			want := "$" + variableName(flag.Name)
 			if flag.Name == "help" {
@@ -77,7 +77,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 }
 
 func TestWarnsOfUnknownVariables(t *testing.T) {
-	_, node := parsed(t, "serve")
+	_, node := parseArgs(t, "serve")
 	path := write(t, "f.yaml", []byte("store: redis://:${SLIDEGATE_REDIS_PASSWORD}@h\npolicies: {a: {limits: [1/s]}}\n"))
 	var out bytes.Buffer
 	c := &console{node: node}

@@ -46,7 +46,7 @@ func mustCall(t testing.TB, args ...string) string {
 	return r.out
 }
 
-// write creates a file in a temporary folder of its own, and returns its path.
+// write creates a file in a new temporary folder, and returns its path.
 func write(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -122,13 +122,13 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// wrong maps command lines to their invalid flag. Other tests check the rest of the messages, so rewording them needs no change here.
-type wrong map[string]string
+// wrongFlags maps command lines to their invalid flag. Other tests check the rest of the messages, so rewording them needs no change here.
+type wrongFlags map[string]string
 
-func wrongForServe(t *testing.T, taken, missing string) wrong {
+func wrongForServe(t *testing.T, taken, missing string) wrongFlags {
 	short := write(t, "short.txt", []byte("hunter2\n"))
 	serve := "serve --http 127.0.0.1:0 --grpc off --resp off --admin off "
-	return wrong{
+	return wrongFlags{
 		"serve --http " + taken:                                                         "--http",
 		"serve --http off --grpc off --resp off --admin off":                            "--http",
 		"serve --http off --resp off --admin off --grpc " + taken:                       "--grpc",
@@ -178,9 +178,9 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 	}
 }
 
-func wrongForProxy(taken, missing string) wrong {
+func wrongForProxy(taken, missing string) wrongFlags {
 	proxy := "proxy --to http://h --admin off "
-	return wrong{
+	return wrongFlags{
 		"proxy --to h:1":                                          "--to",
 		proxy + "--http " + taken:                                 "--http",
 		proxy + "--route login=1/1s":                              "--route",
@@ -215,10 +215,10 @@ func wrongForProxy(taken, missing string) wrong {
 	}
 }
 
-func wrongForOthers(t *testing.T, missing string) wrong {
+func wrongForOthers(t *testing.T, missing string) wrongFlags {
 	log := write(t, "good.jsonl", []byte(log))
 	policies := write(t, "policies.yaml", []byte("policies: {a: {limits: [1/1m]}}\n"))
-	return wrong{
+	return wrongFlags{
 		"replay --log combned " + log:                                       "--log",
 		"replay --key adress " + log:                                        "--key",
 		"replay --key header:A " + log:                                      "--key",
@@ -273,7 +273,7 @@ func TestMessageBeginsWithInvalidFlag(t *testing.T) {
 	defer listener.Close()
 	taken, missing := listener.Addr().String(), filepath.Join(t.TempDir(), "missing", "file")
 	seen := map[string]bool{}
-	for _, all := range []wrong{wrongForServe(t, taken, missing), wrongForProxy(taken, missing), wrongForOthers(t, missing)} {
+	for _, all := range []wrongFlags{wrongForServe(t, taken, missing), wrongForProxy(taken, missing), wrongForOthers(t, missing)} {
 		for args, flag := range all {
 			r := callBriefly(t, strings.Fields(args)...)
 			if r.status != exitFailure || !strings.HasPrefix(r.err, "slidegate: "+flag+": ") {

@@ -54,7 +54,7 @@ func TestProgressBar(t *testing.T) {
 	}
 }
 
-func TestShort(t *testing.T) {
+func TestShortSpans(t *testing.T) {
 	for n, want := range map[float64]string{0: "0", 999: "999", 1000: "1.0k", 1_234_567: "1.2M", 5e9: "5.0G", 7e13: "70.0T"} {
 		if got := short(n); got != want {
 			t.Errorf("%v: got %q, want %q", n, got, want)

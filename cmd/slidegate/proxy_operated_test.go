@@ -127,8 +127,8 @@ func TestProxyTracing(t *testing.T) {
 	_, _ = io.WriteString(conn, "GET /secret-path HTTP/1.1\r\nHost: secret-host\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	from := bufio.NewReader(conn)
-	if answer, err := http.ReadResponse(from, nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("websocket: got %+v, %v, want 101", answer, err)
+	if response, err := http.ReadResponse(from, nil); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("websocket: got %+v, %v, want 101", response, err)
 	}
 	_, _ = io.WriteString(conn, "x")
 	if b, err := from.ReadByte(); b != 'x' {

@@ -13,22 +13,22 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// running is the program running as a proxy.
-type running struct {
-	*serving
+// runningProxy is the program running as a proxy.
+type runningProxy struct {
+	*runningService
 	at      string   // the URL of its listener
 	welcome []string // the lines that it printed at the start
 }
 
 // startProxy starts the program and waits until it has printed its listeners.
-func startProxy(t *testing.T, args ...string) *running {
+func startProxy(t *testing.T, args ...string) *runningProxy {
 	t.Helper()
 	free := []string{"proxy", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	s := launch(t, nil, append(free, args...)...)
 	if !s.await("  store ") { // the last line
 		t.Fatalf("the proxy did not start:\n%s", s.text())
 	}
-	p := &running{serving: s, welcome: strings.Split(s.text(), "\n")}
+	p := &runningProxy{runningService: s, welcome: strings.Split(s.text(), "\n")}
 	for _, found := range regexp.MustCompile(`(?m)^  (listens|admin|metrics) +http://(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
 		s.addresses[found[1]] = found[2]
 	}
@@ -37,7 +37,7 @@ func startProxy(t *testing.T, args ...string) *running {
 }
 
 // send sends a request and returns the status.
-func (p *running) send(method, path string, header ...string) int {
+func (p *runningProxy) send(method, path string, header ...string) int {
 	p.t.Helper()
 	request, err := http.NewRequest(method, p.at+path, nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *running) send(method, path string, header ...string) int {
 }
 
 // interrupt sends the signal of Ctrl-C, and expects a clean shutdown without warnings.
-func (p *running) interrupt() {
+func (p *runningProxy) interrupt() {
 	p.t.Helper()
 	p.mustEnd(os.Interrupt)
 	if p.printed("level=WARN") {

@@ -33,7 +33,7 @@ func TestInvalidInput(t *testing.T) {
 		{"no log at all", []string{"replay", write(t, "poem.txt", []byte("roses are red\nviolets are blue\n"))}, []string{"poem.txt", "roses are red", "--log"}},
 		{"folder", []string{"replay", t.TempDir()}, []string{"directory"}},
 		{"missing file", []string{"replay", "no-such.log"}, []string{"no-such.log"}},
-		{"truncated gzip", []string{"replay", write(t, "cut.gz", cut(t))}, []string{"cut.gz", "truncated"}},
+		{"truncated gzip", []string{"replay", write(t, "cut.gz", truncatedLog(t))}, []string{"cut.gz", "truncated"}},
 		{"empty gzip", []string{"replay", write(t, "none.gz", zip(t, ""))}, []string{"none.gz", "empty"}},
 		{"limit", []string{"replay", "--limit", "100", good}, []string{"--limit", "100/1m"}},
 		{"invalid limit", []string{"replay", "--limit", "20000/1m", "--algorithm", "sliding-log", good}, []string{"10000", "whole"}},
@@ -79,7 +79,7 @@ func TestInvalidInput(t *testing.T) {
 
 // A truncated log is reported as far as it goes, but the exit status is that of an error.
 func TestTruncatedLogIsReported(t *testing.T) {
-	r := call(t, "replay", "--limit", "1/1m", write(t, "cut.gz", cut(t)))
+	r := call(t, "replay", "--limit", "1/1m", write(t, "cut.gz", truncatedLog(t)))
 	if r.status != exitFailure || !strings.Contains(r.out, "What 1/1m would have done") {
 		t.Errorf("got status %d and\n%swant a failure with a report", r.status, r.out)
 	}
@@ -117,8 +117,8 @@ func TestFailureLeavesOldPageUnchanged(t *testing.T) {
 	}
 }
 
-// cut returns the first half of a gzipped log.
-func cut(t *testing.T) []byte {
+// truncatedLog returns the first half of a gzipped log.
+func truncatedLog(t *testing.T) []byte {
 	all := zip(t, mustCall(t, "generate", "steady", "--requests", "5000"))
 	return all[:len(all)/2]
 }

@@ -31,7 +31,7 @@ func peakMemory(t *testing.T, requests int) (memory, bytes int64) {
 		"--span", strconv.Itoa(requests/1000)+"s")
 	replay := exec.Command(program, "replay", "--limit", "5/1m", "--format", "csv", "-")
 	out, in := io.Pipe()
-	count := &counted{to: in}
+	count := &countingReader{to: in}
 	generate.Stdout, replay.Stdin = count, out
 	if err := generate.Start(); err != nil {
 		t.Fatal(err)
@@ -49,13 +49,13 @@ func peakMemory(t *testing.T, requests int) (memory, bytes int64) {
 	return replay.ProcessState.SysUsage().(*syscall.Rusage).Maxrss, count.bytes
 }
 
-// counted counts the bytes written through it.
-type counted struct {
+// countingReader counts the bytes written through it.
+type countingReader struct {
 	to    io.Writer
 	bytes int64
 }
 
-func (c *counted) Write(p []byte) (int, error) {
+func (c *countingReader) Write(p []byte) (int, error) {
 	c.bytes += int64(len(p))
 	return c.to.Write(p)
 }

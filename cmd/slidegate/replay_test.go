@@ -26,8 +26,8 @@ func TestFormatsAgree(t *testing.T) {
 	}
 	text := mustCall(t, args...)
 	for label, n := range map[string]int64{"admitted": o.Admitted, "denied": o.Denied, "keys touched": o.KeysTouched} {
-		if !regexp.MustCompile(label + `\s+` + grouped(n) + `\s`).MatchString(text) {
-			t.Errorf("text: %s %s is missing in\n%s", label, grouped(n), text)
+		if !regexp.MustCompile(label + `\s+` + groupDigits(n) + `\s`).MatchString(text) {
+			t.Errorf("text: %s %s is missing in\n%s", label, groupDigits(n), text)
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(mustCall(t, append(args, "--format", "csv")...))).ReadAll()
@@ -48,13 +48,13 @@ func TestFormatsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(html), grouped(o.Denied)) {
-		t.Errorf("page: %s is missing", grouped(o.Denied))
+	if !strings.Contains(string(html), groupDigits(o.Denied)) {
+		t.Errorf("page: %s is missing", groupDigits(o.Denied))
 	}
 }
 
-// grouped formats a number as reports do, with commas.
-func grouped(n int64) string {
+// groupDigits formats a number as reports do, with commas.
+func groupDigits(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]

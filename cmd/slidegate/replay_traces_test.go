@@ -24,8 +24,8 @@ var choices = map[string][]string{
 	"redis-zset": {"--algorithm", "sliding-log", "--count-denied"},
 }
 
-// decided is a line of a recording, or of the output of --decisions.
-type decided struct {
+// decidedLine is a line of a recording, or of the output of --decisions.
+type decidedLine struct {
 	T       json.RawMessage
 	Key     string
 	Cost    int64
@@ -53,7 +53,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, quota int64, theirs, ours []decided) {
+func compare(t *testing.T, quota int64, theirs, ours []decidedLine) {
 	t.Helper()
 	if len(theirs) != len(ours) || len(ours) == 0 {
 		t.Fatalf("want %d decisions as recorded, got %d", len(theirs), len(ours))
@@ -96,7 +96,7 @@ func recordedLimit(t *testing.T, file string) (quota int64, limit string) {
 	return quota, fmt.Sprintf("%d/%dms", quota, about.Params.WindowMs)
 }
 
-func readDecided(t *testing.T, name string) (all []decided) {
+func readDecided(t *testing.T, name string) (all []decidedLine) {
 	t.Helper()
 	file, err := os.Open(name)
 	if err != nil {
@@ -111,7 +111,7 @@ func readDecided(t *testing.T, name string) (all []decided) {
 	}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		var d decided
+		var d decidedLine
 		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
 			t.Fatalf("%s: %v in %s", name, err, lines.Bytes())
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // sendEnvoy sends a request with one descriptor to the gRPC listener, as Envoy does. The descriptor is alternating keys and values.
-func (s *serving) sendEnvoy(domain string, hits uint32, descriptor ...string) string {
+func (s *runningService) sendEnvoy(domain string, hits uint32, descriptor ...string) string {
 	s.t.Helper()
 	conn, err := grpc.NewClient(s.addresses["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// serving is the program running as a service.
-type serving struct {
+// runningService is the program running as a service.
+type runningService struct {
 	t         *testing.T
 	command   *exec.Cmd
 	addresses map[string]string // by the name of the listener
@@ -29,13 +29,13 @@ type serving struct {
 }
 
 // startServe starts the program with all listeners on free ports, and waits until it has printed their addresses.
-func startServe(t *testing.T, args ...string) *serving {
+func startServe(t *testing.T, args ...string) *runningService {
 	t.Helper()
 	return startServeWith(t, nil, args...)
 }
 
 // startServeWith is like startServe, with additional environment variables.
-func startServeWith(t *testing.T, env []string, args ...string) *serving {
+func startServeWith(t *testing.T, env []string, args ...string) *runningService {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	s := launch(t, env, append(free, args...)...)
@@ -53,7 +53,7 @@ func startServeWith(t *testing.T, env []string, args ...string) *serving {
 }
 
 // launch starts the program without the variables of Slidegate and OpenTelemetry, except for those in env.
-func launch(t *testing.T, env []string, args ...string) *serving {
+func launch(t *testing.T, env []string, args ...string) *runningService {
 	t.Helper()
 	command := exec.Command(program, args...)
 	command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -63,9 +63,9 @@ func launch(t *testing.T, env []string, args ...string) *serving {
 }
 
 // follow starts a command and collects its standard error.
-func follow(t *testing.T, command *exec.Cmd) *serving {
+func follow(t *testing.T, command *exec.Cmd) *runningService {
 	t.Helper()
-	s := &serving{t: t, command: command, addresses: map[string]string{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &runningService{t: t, command: command, addresses: map[string]string{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
 	output, err := s.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -91,12 +91,12 @@ func follow(t *testing.T, command *exec.Cmd) *serving {
 }
 
 // kill ends the process without a clean shutdown.
-func (s *serving) kill() {
+func (s *runningService) kill() {
 	_ = s.command.Process.Kill() // it may have ended
 	<-s.ended
 }
 
-func (s *serving) over() bool {
+func (s *runningService) hasEnded() bool {
 	select {
 	case <-s.ended:
 		return true
@@ -106,16 +106,16 @@ func (s *serving) over() bool {
 }
 
 // text returns the output so far.
-func (s *serving) text() string {
+func (s *runningService) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.lines, "\n")
 }
 
-func (s *serving) printed(text string) bool { return strings.Contains(s.text(), text) }
+func (s *runningService) printed(text string) bool { return strings.Contains(s.text(), text) }
 
 // signal sends a signal.
-func (s *serving) signal(signal os.Signal) {
+func (s *runningService) signal(signal os.Signal) {
 	s.t.Helper()
 	if err := s.command.Process.Signal(signal); err != nil {
 		s.t.Fatal(err)
@@ -123,7 +123,7 @@ func (s *serving) signal(signal os.Signal) {
 }
 
 // status waits until the process has ended, and returns the exit status.
-func (s *serving) status() int {
+func (s *runningService) status() int {
 	s.t.Helper()
 	select {
 	case <-s.ended:
@@ -134,7 +134,7 @@ func (s *serving) status() int {
 }
 
 // mustEnd sends a signal and expects a clean shutdown.
-func (s *serving) mustEnd(signal os.Signal) {
+func (s *runningService) mustEnd(signal os.Signal) {
 	s.t.Helper()
 	s.signal(signal)
 	if status := s.status(); status != exitOK {
@@ -143,10 +143,10 @@ func (s *serving) mustEnd(signal os.Signal) {
 }
 
 // url returns the URL of a listener.
-func (s *serving) url(listener string) string { return "http://" + s.addresses[listener] }
+func (s *runningService) url(listener string) string { return "http://" + s.addresses[listener] }
 
 // allow requests one unit and returns the status of the response.
-func (s *serving) allow(key string) int {
+func (s *runningService) allow(key string) int {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]string{"key": key})
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *serving) allow(key string) int {
 	return status
 }
 
-func (s *serving) post(path, body string) (int, string) {
+func (s *runningService) post(path, body string) (int, string) {
 	s.t.Helper()
 	got, err := http.Post(s.url("http")+path, "application/json", strings.NewReader(body))
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *serving) post(path, body string) (int, string) {
 }
 
 // page gets a page from a listener.
-func (s *serving) page(listener, path string) (int, string) {
+func (s *runningService) page(listener, path string) (int, string) {
 	s.t.Helper()
 	got, err := http.Get(s.url(listener) + path)
 	if err != nil {
@@ -185,8 +185,8 @@ func (s *serving) page(listener, path string) (int, string) {
 	return got.StatusCode, string(text)
 }
 
-// use takes all n units of a limit, and checks that the next request is refused.
-func (s *serving) use(key string, n int) {
+// useAll takes all n units of a limit, and checks that the next request is refused.
+func (s *runningService) useAll(key string, n int) {
 	s.t.Helper()
 	for i := range n {
 		if got := s.allow(key); got != http.StatusOK {
@@ -196,7 +196,7 @@ func (s *serving) use(key string, n int) {
 	s.refused(key)
 }
 
-func (s *serving) refused(key string) {
+func (s *runningService) refused(key string) {
 	s.t.Helper()
 	if got := s.allow(key); got != http.StatusTooManyRequests {
 		s.t.Errorf("key without units left: got %d, want 429", got)
@@ -208,11 +208,11 @@ const longWait = 30 * time.Second
 
 // await waits until the output contains all texts, or the program has ended. It reports whether it contains them, and fails the test
 // if neither happens.
-func (s *serving) await(texts ...string) (found bool) {
+func (s *runningService) await(texts ...string) (found bool) {
 	s.t.Helper()
 	late := time.After(longWait)
 	for {
-		over := s.over() // checked before the lines, since none follow the end
+		over := s.hasEnded() // checked before the lines, since none follow the end
 		if !slices.ContainsFunc(texts, func(text string) bool { return !s.printed(text) }) {
 			return true
 		}
@@ -229,7 +229,7 @@ func (s *serving) await(texts ...string) (found bool) {
 }
 
 // awaitPage gets a page from a listener until it contains a text. The requests themselves are the wait.
-func (s *serving) awaitPage(listener, path, text string) {
+func (s *runningService) awaitPage(listener, path, text string) {
 	s.t.Helper()
 	for end := time.Now().Add(longWait); ; {
 		_, page := s.page(listener, path)

@@ -56,7 +56,7 @@ func newCollector(t *testing.T) *collector {
 }
 
 // traffic sends requests to every listener, with recognizable keys. Some are refused.
-func (s *serving) traffic() {
+func (s *runningService) traffic() {
 	s.t.Helper()
 	for range 3 {
 		s.allow("secret-json")
@@ -101,8 +101,8 @@ func (s *serving) traffic() {
 	}
 }
 
-// busy returns the flags of a service with policies and rules for the requests of traffic.
-func busy(t *testing.T) []string {
+// busyFlags returns the flags of a service with policies and rules for the requests of traffic.
+func busyFlags(t *testing.T) []string {
 	t.Helper()
 	return []string{
 		"--config", write(t, "policies.yaml", []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h sliding-log]}\n")),
@@ -113,7 +113,7 @@ func busy(t *testing.T) []string {
 // Metrics and traces arrive at the collector, including those flushed at shutdown, and contain no keys.
 func TestCollector(t *testing.T) {
 	c := newCollector(t)
-	s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL}, append(busy(t), "--otlp", "--log-level", "info")...)
+	s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL}, append(busyFlags(t), "--otlp", "--log-level", "info")...)
 	s.traffic()
 	s.mustEnd(syscall.SIGTERM)
 	c.mu.Lock()
@@ -146,7 +146,7 @@ func TestCollectorDown(t *testing.T) {
 	}
 	defer mute.Close()
 	for _, at := range []string{"http://127.0.0.1:1", "http://" + mute.Addr().String()} {
-		s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + at}, append(busy(t), "--otlp", "--log-format", "json")...)
+		s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + at}, append(busyFlags(t), "--otlp", "--log-format", "json")...)
 		s.traffic()
 		s.mustEnd(syscall.SIGTERM)
 		if !s.printed(`"msg":"the last metrics and traces were not sent"`) {
@@ -162,7 +162,7 @@ func TestCollectorDown(t *testing.T) {
 }
 
 // docs/service.md names only flags and metrics that exist.
-func TestServiceDoc(t *testing.T) {
+func TestServicePageNamesExistingFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "service.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestServiceDoc(t *testing.T) {
 		}
 	}
 
-	args := busy(t)
+	args := busyFlags(t)
 	s := startServe(t, args...)
 	s.traffic()
 	s.signal(syscall.SIGHUP)
@@ -236,7 +236,7 @@ func TestObservabilityDoc(t *testing.T) {
 			t.Errorf("unknown flag %s", flag)
 		}
 	}
-	args := busy(t)
+	args := busyFlags(t)
 	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h], candidate: [1/1h]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestObservabilityDoc(t *testing.T) {
 	far := startServe(t, "--store", "redis://127.0.0.1:1") // the store is down, and it starts nevertheless
 	far.allow("key")
 	there := map[string]bool{}
-	for _, s := range []*serving{near, far} {
+	for _, s := range []*runningService{near, far} {
 		_, page := s.page("admin", "/metrics")
 		for _, found := range regexp.MustCompile(`(?m)^# TYPE (slidegate_\w+) `).FindAllStringSubmatch(page, -1) {
 			there[found[1]] = true
@@ -271,7 +271,7 @@ func TestObservabilityDoc(t *testing.T) {
 }
 
 // docs/before-you-expose-it.md names only flags of serve, proxy and reload that exist, and its links lead to files.
-func TestExposeDoc(t *testing.T) {
+func TestExposePageNamesExistingFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "before-you-expose-it.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 
 // A newcomer's first minute: the program prints its listeners and a command to try. The command is admitted until the quota is used,
 // and then refused with the exact Retry-After.
-func TestFirstMinute(t *testing.T) {
+func TestFirstRun(t *testing.T) {
 	need(t, "curl")
 	s := startServe(t, "--limit", "3/1h sliding-log")
 	for _, listener := range []string{"http", "grpc", "resp", "admin"} {
@@ -77,31 +77,31 @@ func TestFirstMinute(t *testing.T) {
 // A clean shutdown loses no state, a crash only what was not saved yet.
 func TestStateSurvivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	begin := func(every string) *serving {
+	begin := func(every string) *runningService {
 		t.Helper()
 		return startServe(t, "--limit", "3/1h sliding-log", "--state", path, "--state-every", every)
 	}
 	s := begin("1h")
-	s.use("ann", 3)
+	s.useAll("ann", 3)
 	s.mustEnd(syscall.SIGTERM)
 
 	s = begin("20ms")
 	s.refused("ann")
-	s.use("bob", 3)
+	s.useAll("bob", 3)
 	awaitSaves(t, path, 2) // the second save began after the requests
 	s.kill()
 
 	s = begin("1h")
 	s.refused("ann")
 	s.refused("bob")
-	s.use("cid", 3)
+	s.useAll("cid", 3)
 	s.kill() // before a save: only the requests of cid are lost
 
 	s = begin("1h")
 	s.refused("ann")
 	s.refused("bob")
-	s.use("cid", 3)
-	s.begun() // never finishes, so the drain needs the second SIGTERM
+	s.useAll("cid", 3)
+	s.beginRequest() // never finishes, so the drain needs the second SIGTERM
 	s.signal(syscall.SIGTERM)
 	s.await("draining")
 	s.mustEnd(syscall.SIGTERM)
@@ -123,7 +123,7 @@ func TestStateIsLocked(t *testing.T) {
 	if err := os.Symlink(folder, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, end := range []func(*serving){(*serving).kill, func(s *serving) { s.mustEnd(syscall.SIGTERM) }} {
+	for _, end := range []func(*runningService){(*runningService).kill, func(s *runningService) { s.mustEnd(syscall.SIGTERM) }} {
 		s := startServe(t, "--limit", "3/1h", "--state", path)
 		s.allow("ann")
 		for _, other := range []string{path, folder + "/./state", filepath.Join(link, "state")} {
@@ -204,8 +204,8 @@ func TestInvalidState(t *testing.T) {
 	}
 }
 
-// begun starts a request and does not finish it. When it returns, the service has read the header.
-func (s *serving) begun() net.Conn {
+// beginRequest starts a request and does not finish it. When it returns, the service has read the header.
+func (s *runningService) beginRequest() net.Conn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.addresses["http"])
 	if err != nil {
@@ -229,7 +229,7 @@ func TestShutdownFinishesRequests(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			s := startServe(t, "--drain", "1m")
-			conn := s.begun()
+			conn := s.beginRequest()
 			s.signal(signal)
 			s.await("draining")
 			if _, err := io.WriteString(conn, `{"key":"me"}`); err != nil {
@@ -249,7 +249,7 @@ func TestShutdownFinishesRequests(t *testing.T) {
 // A second signal ends the drain without waiting for requests that do not finish.
 func TestSecondSignalEndsDrain(t *testing.T) {
 	s := startServe(t, "--drain", "1h")
-	s.begun()
+	s.beginRequest()
 	s.signal(syscall.SIGTERM)
 	s.await("draining")
 	s.mustEnd(syscall.SIGTERM)
@@ -259,11 +259,11 @@ func TestSecondSignalEndsDrain(t *testing.T) {
 }
 
 // SIGHUP reloads the file. An invalid file changes nothing, and the position of the error is logged.
-func TestHangup(t *testing.T) {
+func TestHangupReloads(t *testing.T) {
 	text := func(limit string) []byte { return []byte("policies:\n  default:\n    limits: [" + limit + "]\n") }
 	path := write(t, "policies.yaml", text("1/1h sliding-log"))
 	s := startServe(t, "--config", path)
-	s.use("me", 1)
+	s.useAll("me", 1)
 	if err := os.WriteFile(path, text("wrong"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestHangup(t *testing.T) {
 	}
 	s.signal(syscall.SIGHUP)
 	s.await("policies reloaded")
-	s.use("me", 2) // the first request still counts
+	s.useAll("me", 2) // the first request still counts
 	s.mustEnd(syscall.SIGTERM)
 
 	s = startServe(t) // without a file, SIGHUP has no effect

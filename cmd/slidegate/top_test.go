@@ -52,7 +52,7 @@ func TestTopWatch(t *testing.T) {
 	s := startServe(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	out := &shown{enough: cancel}
+	out := &watchedOutput{enough: cancel}
 	var errs bytes.Buffer
 	status := run(ctx, &console{in: strings.NewReader(""), out: out, err: &errs}, []string{"top", "--watch", "1ms", "--server", s.url("admin")})
 	if status != exitOK || errs.String() != "" {
@@ -63,14 +63,14 @@ func TestTopWatch(t *testing.T) {
 	}
 }
 
-// shown is an output that calls enough after three lists.
-type shown struct {
+// watchedOutput is an output that calls enough after three lists.
+type watchedOutput struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
 	enough func()
 }
 
-func (s *shown) Write(p []byte) (int, error) {
+func (s *watchedOutput) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, err := s.text.Write(p)

@@ -31,7 +31,7 @@ type signer struct {
 	id        string
 }
 
-func (s signer) token(t testing.TB, said map[string]any) string {
+func (s signer) token(t testing.TB, values map[string]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{}
 	if s.id != "" {
@@ -41,7 +41,7 @@ func (s signer) token(t testing.TB, said map[string]any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := json.Marshal(said)
+	payload, err := json.Marshal(values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func newReader(t testing.TB, opts claims.Options) *claims.Reader {
 
 // A token that one of the keys has signed is valid; all others have no claims.
 func TestSignatures(t *testing.T) {
-	said := map[string]any{"plan": "pro"}
+	payload := map[string]any{"plan": "pro"}
 	all := newReader(t, claims.Options{Keys: set(t)})
 	pems := newReader(t, claims.Options{Keys: slices.Concat(pemOf(t, &rsaKey.PublicKey), pemOf(t, &ec.PublicKey))})
 	strict := newReader(t, claims.Options{Keys: set(t), Algorithms: []string{"ES256"}})
@@ -119,17 +119,17 @@ func TestSignatures(t *testing.T) {
 		token             string
 		all, pems, strict bool
 	}{
-		{"ec", signer{jose.ES256, ec, "ec"}.token(t, said), true, true, true},
-		{"ec without an ID", signer{jose.ES256, ec, ""}.token(t, said), true, true, true},
-		{"ec with an ID that is not known", signer{jose.ES256, ec, "x"}.token(t, said), true, true, true},
-		{"ec with the ID of another", signer{jose.ES256, ec, "rsa"}.token(t, said), false, true, false},
-		{"rsa", signer{jose.RS256, rsaKey, "rsa"}.token(t, said), true, true, false},
-		{"rsa by an algorithm that is not the key's", signer{jose.PS256, rsaKey, "rsa"}.token(t, said), false, true, false},
-		{"ed25519", signer{jose.EdDSA, edwd, "ed"}.token(t, said), true, false, false},
-		{"shared", signer{jose.HS256, shared, "shared"}.token(t, said), true, false, false},
-		{"another key", signer{jose.ES256, other, "ec"}.token(t, said), false, false, false},
-		{"a key for encryption", signer{jose.ES256, other, "other"}.token(t, said), false, false, false},
-		{"the public key as a secret", signer{jose.HS256, pemOf(t, &rsaKey.PublicKey), ""}.token(t, said), false, false, false},
+		{"ec", signer{jose.ES256, ec, "ec"}.token(t, payload), true, true, true},
+		{"ec without an ID", signer{jose.ES256, ec, ""}.token(t, payload), true, true, true},
+		{"ec with an ID that is not known", signer{jose.ES256, ec, "x"}.token(t, payload), true, true, true},
+		{"ec with the ID of another", signer{jose.ES256, ec, "rsa"}.token(t, payload), false, true, false},
+		{"rsa", signer{jose.RS256, rsaKey, "rsa"}.token(t, payload), true, true, false},
+		{"rsa by an algorithm that is not the key's", signer{jose.PS256, rsaKey, "rsa"}.token(t, payload), false, true, false},
+		{"ed25519", signer{jose.EdDSA, edwd, "ed"}.token(t, payload), true, false, false},
+		{"shared", signer{jose.HS256, shared, "shared"}.token(t, payload), true, false, false},
+		{"another key", signer{jose.ES256, other, "ec"}.token(t, payload), false, false, false},
+		{"a key for encryption", signer{jose.ES256, other, "other"}.token(t, payload), false, false, false},
+		{"the public key as a secret", signer{jose.HS256, pemOf(t, &rsaKey.PublicKey), ""}.token(t, payload), false, false, false},
 		{"none", none, false, false, false},
 		{"nothing", "", false, false, false},
 		{"no token", "pro", false, false, false},
@@ -149,7 +149,7 @@ func TestSignatures(t *testing.T) {
 			}
 		}
 	}
-	good := signer{jose.ES256, ec, "ec"}.token(t, said)
+	good := signer{jose.ES256, ec, "ec"}.token(t, payload)
 	for _, lines := range [][]string{nil, {"Basic " + good}, {good}, {"Bearer " + good + "x"}, {"Bearer " + good, "Bearer " + good}} {
 		if got := all.Value(request(lines...), "plan"); got != "" {
 			t.Errorf("%d lines: got claim %q, want none", len(lines), got)
@@ -170,10 +170,10 @@ func TestAlgorithmOfTheKey(t *testing.T) {
 	r := newReader(t, claims.Options{Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: &rsaKey.PublicKey, KeyID: "first", Algorithm: "RS256"}, {Key: &second.PublicKey, KeyID: "second"},
 	}}))})
-	said := map[string]any{"plan": "pro"}
+	payload := map[string]any{"plan": "pro"}
 	for want, token := range map[string]string{
-		"":    signer{jose.PS256, rsaKey, "first"}.token(t, said),
-		"pro": signer{jose.PS256, second, "second"}.token(t, said),
+		"":    signer{jose.PS256, rsaKey, "first"}.token(t, payload),
+		"pro": signer{jose.PS256, second, "second"}.token(t, payload),
 	} {
 		if got := r.Value(request("Bearer "+token), "plan"); got != want {
 			t.Errorf("got claim %q, want %q", got, want)
@@ -181,16 +181,16 @@ func TestAlgorithmOfTheKey(t *testing.T) {
 	}
 }
 
-// A token is valid only in its time, for its audience and from its issuer, also if it is cached.
+// A token is valid only in its time, for its audience and from its issuer, even if it is cached.
 func TestStandardClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReader(t, claims.Options{Keys: set(t), Audience: "api", Issuer: "https://login.example"})
 		token := func(changed map[string]any) string {
-			said := map[string]any{"plan": "pro", "aud": []string{"web", "api"}, "iss": "https://login.example", "exp": time.Now().Add(time.Hour).Unix()}
+			payload := map[string]any{"plan": "pro", "aud": []string{"web", "api"}, "iss": "https://login.example", "exp": time.Now().Add(time.Hour).Unix()}
 			for name, value := range changed {
-				said[name] = value
+				payload[name] = value
 			}
-			return "Bearer " + signer{jose.ES256, ec, "ec"}.token(t, said)
+			return "Bearer " + signer{jose.ES256, ec, "ec"}.token(t, payload)
 		}
 		good := token(nil)
 		for name, test := range map[string]struct{ token, want string }{

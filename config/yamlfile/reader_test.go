@@ -11,9 +11,9 @@ import (
 	"github.com/slidegate/slidegate/config/errtext"
 )
 
-// say formats what a value is read as: the fields of mappings, the items of lists, and texts, with quotes around those that are
+// describe formats what a value is read as: the fields of mappings, the items of lists, and texts, with quotes around those that are
 // certainly strings.
-func say(r *Reader, node ast.Node) string {
+func describe(r *Reader, node ast.Node) string {
 	if node = r.Resolve(node); node == nil {
 		return "?"
 	}
@@ -21,10 +21,10 @@ func say(r *Reader, node ast.Node) string {
 	if IsMapping(node) {
 		fields, merged := r.Fields(node)
 		for _, f := range fields {
-			parts = append(parts, fmt.Sprintf("%d:%d %s=%s", f.At.Line, f.At.Column, f.Name, say(r, f.Value)))
+			parts = append(parts, fmt.Sprintf("%d:%d %s=%s", f.At.Line, f.At.Column, f.Name, describe(r, f.Value)))
 		}
 		for _, f := range merged {
-			parts = append(parts, fmt.Sprintf("%d:%d <<=%s", f.At.Line, f.At.Column, say(r, f.Value)))
+			parts = append(parts, fmt.Sprintf("%d:%d <<=%s", f.At.Line, f.At.Column, describe(r, f.Value)))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	}
@@ -33,7 +33,7 @@ func say(r *Reader, node ast.Node) string {
 			if !r.Visit(item) {
 				break
 			}
-			parts = append(parts, say(r, item))
+			parts = append(parts, describe(r, item))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
@@ -50,14 +50,14 @@ func say(r *Reader, node ast.Node) string {
 // read reads a file, and returns its content, or its problems.
 func read(r *Reader, text string) string {
 	root, at := r.Document([]byte(text), "fill it", "remove it")
-	said := ""
+	content := ""
 	if root != nil {
-		said = fmt.Sprintf("%d:%d %s", at.Line, at.Column, say(r, root))
+		content = fmt.Sprintf("%d:%d %s", at.Line, at.Column, describe(r, root))
 	}
 	if err := r.Problems.Join("f"); err != nil {
 		return err.Error()
 	}
-	return said
+	return content
 }
 
 // aliases returns a list of a value, an alias of it, an alias of that, and so on. The parser requires each on its own line.

@@ -135,7 +135,7 @@ func TestTenPerMinute(t *testing.T) {
 		}
 		if i < 10 {
 			if got.status != http.StatusCreated {
-				t.Fatalf("link %d: %d %s", i, got.status, got.body)
+				t.Fatalf("link %d: got %d %s, want status 201", i, got.status, got.body)
 			}
 			link = strings.TrimSpace(got.body)
 			continue

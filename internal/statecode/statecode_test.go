@@ -73,7 +73,7 @@ func limits(t testing.TB) (all []rule.Limit) {
 	return all
 }
 
-// step does something random to a state at a random moment, also far back.
+// step applies a random operation to a state at a random time, which may be far back.
 func step(random *rand.Rand, limit *rule.Limit, state *rule.State, now *rule.Micros) {
 	*now += rule.Micros(random.Int64N(int64(window / 4)))
 	if random.IntN(40) == 0 {
@@ -90,7 +90,7 @@ func step(random *rand.Rand, limit *rule.Limit, state *rule.State, now *rule.Mic
 	rule.Decide(ops[random.IntN(len(ops))], items, *now, make([]rule.Answer, 1))
 }
 
-// What was written is read as a state that is written and that decides the same.
+// A state that was written is read back as one that is written, and decides, the same.
 func TestRoundTrip(t *testing.T) {
 	const seed = 19
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -100,7 +100,7 @@ func TestRoundTrip(t *testing.T) {
 		for i := range 5_000 {
 			step(random, &limit, &state, &now)
 			if limit.Expires(&state) == 0 {
-				continue // a state that is not there is not written
+				continue // an absent state is not written
 			}
 			written := statecode.Append([]byte("before"), limit.Algorithm, &state)
 			got, ok := read(&limit, written[len("before"):])
@@ -123,7 +123,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// No bytes make Read panic, nor a decision on what it accepts; and what it accepts is written in one way only.
+// No bytes make Read panic, nor a decision on a state that it accepts; and each state has only one encoding.
 func FuzzRead(f *testing.F) {
 	all := limits(f)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -156,8 +156,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What is cut off or goes on is not a state.
-func TestReadWholly(t *testing.T) {
+// Truncated bytes, and bytes with more behind them, are not a state.
+func TestTruncatedStatesAreRejected(t *testing.T) {
 	for _, limit := range limits(t) {
 		var state rule.State
 		now := begin

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// failing is a test that only records its failure.
-type failing struct {
+// recordingTB is a test that only records its failure.
+type recordingTB struct {
 	testing.TB
 	message string
 }
 
-func (f *failing) Helper()                           {}
-func (f *failing) Fatalf(format string, args ...any) { f.message = fmt.Sprintf(format, args...) }
+func (f *recordingTB) Helper()                           {}
+func (f *recordingTB) Fatalf(format string, args ...any) { f.message = fmt.Sprintf(format, args...) }
 
 func TestMust(t *testing.T) {
-	f := &failing{}
+	f := &recordingTB{}
 	if got := Must(7, nil)(f); got != 7 || f.message != "" {
 		t.Errorf("got %d and the failure %q, want 7 and none", got, f.message)
 	}

@@ -56,7 +56,7 @@ var shortNames = map[string]string{
 // shortMemory is the size of a state as docs/choosing.md has it.
 func shortMemory(l rule.Limit) string {
 	text := strings.ReplaceAll(memory(l), "per unit", "for each unit")
-	if l.Overlap == rule.Whole {
+	if l.Overlap == rule.OverlapWhole {
 		l.Segments = 60
 		text += "; " + strings.ReplaceAll(memory(l), " bytes", " with 60 segments")
 	}

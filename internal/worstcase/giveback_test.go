@@ -7,7 +7,7 @@ import (
 )
 
 // eachHardCap calls f with every limit that promises a hard cap, with denials that count and that do not. The quota is
-// small, because giving back needs many combined deeds rather than large numbers.
+// small, because giving back needs many combined operations rather than large numbers.
 func eachHardCap(f func(name string, l rule.Limit)) {
 	for _, c := range Cases(10) {
 		for _, l := range c.Limits {

@@ -19,10 +19,10 @@ func TestLeasesAdmitNoMore(t *testing.T) {
 		if !r.Leasable {
 			continue
 		}
-		if want := mostProved(plain); r.Leased.Most != want {
+		if want := provenMaximum(plain); r.Leased.Most != want {
 			t.Errorf("%s: found %d in a window with leases, want %d as without: %s", r.Name, r.Leased.Most, want, r.Leased.Schedule)
 		}
-		want := shortestProved(plain)
+		want := provenShortest(plain)
 		if got := r.Over.Shortest; got < want || got > want && plain.Algorithm != rule.TokenBucket {
 			t.Errorf("%s: found an interval of %dus over the quota with leases, want %dus as without: %s", r.Name, got, want, r.Over.Schedule)
 		}
@@ -65,7 +65,7 @@ func TestLeasesFindPlantedFaults(t *testing.T) {
 		case l.Algorithm != rule.TokenBucket:
 			continue
 		}
-		if f := SearchLeased(l, life, MostIn(Window), effort(12, 200)); f.Most <= mostProved(l) {
+		if f := SearchLeased(l, life, MostIn(Window), effort(12, 200)); f.Most <= provenMaximum(l) {
 			t.Errorf("%s: the search missed the fault: %d in a window", c.Name, f.Most)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// mostSlowly tries every interval.
-func mostSlowly(admissions []Admission, length rule.Micros) int64 {
+// slowMaximum tries every interval.
+func slowMaximum(admissions []Admission, length rule.Micros) int64 {
 	var most int64
 	for start := rule.Micros(-1); start < 40; start++ {
 		var held int64
@@ -23,9 +23,9 @@ func mostSlowly(admissions []Admission, length rule.Micros) int64 {
 	return most
 }
 
-// TestMeasures compares the two sweeps with trying every interval. If they counted too little, all other tests here would
-// be worthless.
-func TestMeasures(t *testing.T) {
+// TestMeasuresMatchTryingEveryInterval compares the two sweeps with trying every interval. If they counted too little, all other
+// tests here would be worthless.
+func TestMeasuresMatchTryingEveryInterval(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seedFlag, 2))
 	for range 500 {
 		var admissions []Admission
@@ -36,11 +36,11 @@ func TestMeasures(t *testing.T) {
 			}
 		}
 		length, quota := r.Int64N(20), 1+r.Int64N(12)
-		if got, want := MostWithin(admissions, rule.Micros(length)), mostSlowly(admissions, rule.Micros(length)); got != want {
+		if got, want := MostWithin(admissions, rule.Micros(length)), slowMaximum(admissions, rule.Micros(length)); got != want {
 			t.Fatalf("most in %d of %v: got %d, want %d", length, admissions, got, want)
 		}
 		var shortest rule.Micros
-		for n := rule.Micros(40); n > 0 && mostSlowly(admissions, n) > quota; n-- {
+		for n := rule.Micros(40); n > 0 && slowMaximum(admissions, n) > quota; n-- {
 			shortest = n
 		}
 		if got := ShortestOver(admissions, quota); got != shortest {
@@ -54,7 +54,7 @@ func Example_previousAndCurrent() {
 	limit, _ := rule.Limit{Algorithm: rule.SlidingWindow, Quota: 100, Window: 60_000_000}.Normalize()
 	minute := rule.Micros(28_000_000 * 60_000_000) // any full minute since the epoch
 	var state rule.State
-	for _, ask := range []struct {
+	for _, request := range []struct {
 		at   rule.Micros
 		cost int64
 	}{
@@ -64,9 +64,9 @@ func Example_previousAndCurrent() {
 		{119_999_998, 100}, // one microsecond before the first hundred has left the window
 		{119_999_998, 99},
 	} {
-		answer, _ := limit.TakeOne(&state, minute+ask.at, ask.cost)
+		answer, _ := limit.TakeOne(&state, minute+request.at, request.cost)
 		fmt.Printf("%3d.%06ds  cost %3d  allowed %-5t  remaining %2d\n",
-			ask.at/1e6, ask.at%1e6, ask.cost, answer.Allowed, answer.Remaining)
+			request.at/1e6, request.at%1e6, request.cost, answer.Allowed, answer.Remaining)
 	}
 	// Output:
 	//  59.999999s  cost 100  allowed true   remaining  0

@@ -31,14 +31,14 @@ const (
 )
 
 // TestDocumentedTable compares the documentation with the results of the search.
-func TestDocumentedTable(t *testing.T) { documented(t, tableBegin, tableEnd, Table(found())) }
+func TestDocumentedTable(t *testing.T) { checkDocumented(t, tableBegin, tableEnd, Table(found())) }
 
 // TestDocumentedShares compares the documentation with what an obedient client gets.
-func TestDocumentedShares(t *testing.T) { documented(t, sharesBegin, sharesEnd, ObedientTable()) }
+func TestDocumentedShares(t *testing.T) { checkDocumented(t, sharesBegin, sharesEnd, ObedientTable()) }
 
 // TestDocumentedLeases compares the documentation with the results of the search with leases.
 func TestDocumentedLeases(t *testing.T) {
-	documented(t, leasesBegin, leasesEnd, LeasedTable(foundLeased()))
+	checkDocumented(t, leasesBegin, leasesEnd, LeasedTable(foundLeased()))
 }
 
 // TestObedientByDefault checks the promise for limits that name no algorithm: an obedient client gets the quota.
@@ -50,8 +50,8 @@ func TestObedientByDefault(t *testing.T) {
 	}
 }
 
-// documented compares a part of the documentation with a table, or writes it.
-func documented(t *testing.T, begin, end, table string) {
+// checkDocumented compares a part of the documentation with a table, or writes it.
+func checkDocumented(t *testing.T, begin, end, table string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
 	if err != nil {

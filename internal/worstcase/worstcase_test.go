@@ -33,7 +33,7 @@ func skipWeak(t *testing.T) {
 // found is the content of the table. Several tests use it, and it is searched for once.
 var found = sync.OnceValue(func() []Row { return Find(Cases(100), effort(12, 200)) })
 
-// mostProved is the proven maximum of units in a window. Let L be the quota, x the units that the window's first part
+// provenMaximum is the proven maximum of units in a window. Let L be the quota, x the units that the window's first part
 // admitted, y those of them in the window, and w their weight at the last admission in the window.
 //
 // That part is then the weighted one, and all later ones are counted in full, so with w they add up to at most L: the
@@ -42,7 +42,7 @@ var found = sync.OnceValue(func() []Row { return Find(Cases(100), effort(12, 200
 //
 // If windows start with the first request, x = L at the end of its part is out of reach: whatever started the part, or kept
 // the state alive until then, is a unit that is rounded up to 1 and takes the place of one of the L.
-func mostProved(l rule.Limit) int64 {
+func provenMaximum(l rule.Limit) int64 {
 	quota := l.Quota
 	switch {
 	case l.Algorithm == rule.TokenBucket:
@@ -60,9 +60,9 @@ func mostProved(l rule.Limit) int64 {
 	}
 }
 
-// shortestProved is the shortest interval that can hold more than the quota, by the same argument: for a sliding window it
+// provenShortest is the shortest interval that can hold more than the quota, by the same argument: for a sliding window it
 // ends as soon as one unit of the weighted part no longer counts.
-func shortestProved(l rule.Limit) rule.Micros {
+func provenShortest(l rule.Limit) rule.Micros {
 	segments := max(1, rule.Micros(l.Segments))
 	part := l.Window / segments
 	switch {
@@ -92,10 +92,10 @@ func TestFindsWhatIsProved(t *testing.T) {
 	for _, row := range found() {
 		for i, l := range row.Limits {
 			most, shortest := row.Most[i], row.Shortest[i]
-			if want := mostProved(l); most.Most != want {
+			if want := provenMaximum(l); most.Most != want {
 				t.Errorf("%s, %s: found %d in a window, want %d: %s", row.Name, l.Anchor, most.Most, want, most.Schedule)
 			}
-			if want := shortestProved(l); shortest.Shortest != want {
+			if want := provenShortest(l); shortest.Shortest != want {
 				t.Errorf("%s, %s: found an interval of %dus over the quota, want %dus: %s",
 					row.Name, l.Anchor, shortest.Shortest, want, shortest.Schedule)
 			}
@@ -107,9 +107,9 @@ func TestFindsWhatIsProved(t *testing.T) {
 	t.Logf("%d schedules were tried", tries)
 }
 
-// TestHardCaps checks the promise itself: sliding-log and overlap whole never admit more than the quota in any window,
+// TestHardCapsAreNeverExceeded checks the promise itself: sliding-log and overlap whole never admit more than the quota in any window,
 // whether denials count or not.
-func TestHardCaps(t *testing.T) {
+func TestHardCapsAreNeverExceeded(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
@@ -127,9 +127,9 @@ func TestHardCaps(t *testing.T) {
 	}
 }
 
-// TestInterval checks the other promise: a weighted window never admits more than the quota in (1 - 1/segments) windows,
-// and neither does overlap down.
-func TestInterval(t *testing.T) {
+// TestWeightedWindowKeepsItsInterval checks the other promise: a weighted window never admits more than the quota in (1 -
+// 1/segments) windows, and neither does overlap down.
+func TestWeightedWindowKeepsItsInterval(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			if l.Segments < 2 {
@@ -149,7 +149,7 @@ func TestCountDeniedAdmitsNoMore(t *testing.T) {
 		for _, l := range c.Limits {
 			l.CountDenied = true
 			f := Search(l, MostIn(Window), effort(6, 100))
-			if most := mostProved(l); f.Most > most {
+			if most := provenMaximum(l); f.Most > most {
 				t.Errorf("%s, %s: %d in a window if denials count, want at most %d: %s",
 					c.Name, l.Anchor, f.Most, most, f.Schedule)
 			}
@@ -157,13 +157,13 @@ func TestCountDeniedAdmitsNoMore(t *testing.T) {
 	}
 }
 
-// TestOtherQuotas checks that the ratios in the table apply to any quota.
-func TestOtherQuotas(t *testing.T) {
+// TestRatiosApplyToAnyQuota checks that the ratios in the table apply to any quota.
+func TestRatiosApplyToAnyQuota(t *testing.T) {
 	for _, quota := range []int64{1, 2, 10, 1000} {
 		for _, c := range Cases(quota) {
 			for _, l := range c.Limits {
 				f := Search(l, MostIn(Window), effort(1, 40))
-				if want := mostProved(l); f.Most != want {
+				if want := provenMaximum(l); f.Most != want {
 					t.Errorf("quota %d, %s, %s: found %d in a window, want %d: %s",
 						quota, c.Name, l.Anchor, f.Most, want, f.Schedule)
 				}
@@ -172,16 +172,16 @@ func TestOtherQuotas(t *testing.T) {
 	}
 }
 
-// TestFindsBlind leaves out the known strategies. The search then finds worst cases that it was not given, which makes it
+// TestSearchFindsWorstCasesUnaided leaves out the known strategies. The search then finds worst cases that it was not given, which makes it
 // credible where it finds nothing.
-func TestFindsBlind(t *testing.T) {
+func TestSearchFindsWorstCasesUnaided(t *testing.T) {
 	skipWeak(t)
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			e := effort(20, 300)
 			e.Blind = true
 			f := Search(l, MostIn(Window), e)
-			if want := mostProved(l); f.Most < want-want/50 {
+			if want := provenMaximum(l); f.Most < want-want/50 {
 				t.Errorf("%s, %s: found %d by itself, want %d", c.Name, l.Anchor, f.Most, want)
 			}
 		}
@@ -196,7 +196,7 @@ func TestFindsPlantedFaults(t *testing.T) {
 			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
 				continue
 			}
-			length := shortestProved(l)
+			length := provenShortest(l)
 			if f := Search(l, MostIn(length), effort(4, 100)); f.Most <= l.Quota {
 				t.Errorf("%s, %s: the search missed a window that is %dus too short", c.Name, l.Anchor, length-Window)
 			}

@@ -56,8 +56,8 @@ func connect(t *testing.T, s *Server) jetstream.JetStream {
 	return js
 }
 
-// eventually calls ask until it returns no error.
-func eventually[T any](t *testing.T, what string, ask func(ctx context.Context) (T, error)) T {
+// eventually calls try until it returns no error.
+func eventually[T any](t *testing.T, what string, try func(ctx context.Context) (T, error)) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -65,7 +65,7 @@ func eventually[T any](t *testing.T, what string, ask func(ctx context.Context) 
 	defer ticks.Stop()
 	for ; ; <-ticks.C {
 		once, done := context.WithTimeout(ctx, 2*time.Second)
-		answer, err := ask(once)
+		answer, err := try(once)
 		done()
 		if err == nil {
 			return answer

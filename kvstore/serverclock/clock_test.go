@@ -19,7 +19,7 @@ type server struct {
 	start       time.Time
 	ahead       time.Duration
 	fast        time.Duration // parts per million
-	there, back time.Duration // durations of the two ways
+	there, back time.Duration // how long a request and its reply take
 	jitter      *rand.Rand
 	down        error
 	queries     int
@@ -105,7 +105,7 @@ func TestErrorIsABound(t *testing.T) {
 	})
 }
 
-// Many readings together are more exact than the best of them, since the durations of both ways vary.
+// Many readings together are more exact than the best of them, since requests and replies take varying times.
 func TestReadingsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{there: 10 * time.Millisecond, back: 10 * time.Millisecond, jitter: rand.New(rand.NewPCG(1, 2))}

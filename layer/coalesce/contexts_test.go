@@ -24,14 +24,14 @@ func TestLeavesTheQueue(t *testing.T) {
 				inner := newRecorder(t, slow)
 				store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 				ctx, cancel := context.WithCancel(t.Context())
-				ask(t.Context(), store, limit, "first")
-				var all []*asking
+				send(t.Context(), store, limit, "first")
+				var all []*pendingRequest
 				for i := range 3 {
-					asks := t.Context()
+					callCtx := t.Context()
 					if i == place {
-						asks = ctx
+						callCtx = ctx
 					}
-					all = append(all, ask(asks, store, limit, fmt.Sprint("key-", i)))
+					all = append(all, send(callCtx, store, limit, fmt.Sprint("key-", i)))
 				}
 				start := time.Now()
 				cancel()
@@ -65,15 +65,15 @@ func TestLeavesASharedCall(t *testing.T) {
 		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
 		defer cancel()
-		first := ask(t.Context(), st, limit, "first")
+		first := send(t.Context(), st, limit, "first")
 		batch := []store.Request{take(limit, "leaver", 1)}
 		leaver := make(chan error)
 		go func() { leaver <- st.Apply(ctx, batch) }()
 		synctest.Wait()
-		stayer := ask(t.Context(), st, limit, "stayer")
+		stayer := send(t.Context(), st, limit, "stayer")
 		start := time.Now()
 		err := <-leaver
-		expectEnded(t, &asking{err: err}, context.DeadlineExceeded, "before the store answered")
+		expectEnded(t, &pendingRequest{err: err}, context.DeadlineExceeded, "before the store answered")
 		if waited := time.Since(start); waited != 15*time.Millisecond || batch[0].Err != err {
 			t.Errorf("it left after %v, and the error of its request is %v", waited, batch[0].Err)
 		}
@@ -107,8 +107,8 @@ func TestContextOfASharedCall(t *testing.T) {
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, Timeout: time.Hour}), bind(t, slidegate.PerHour(100))
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), own{}, "mine"))
-		ask(t.Context(), store, limit, "first")
-		one, other := ask(ctx, store, limit, "one"), ask(t.Context(), store, limit, "other")
+		send(t.Context(), store, limit, "first")
+		one, other := send(ctx, store, limit, "one"), send(t.Context(), store, limit, "other")
 		sent := time.Now().Add(time.Millisecond)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -124,8 +124,8 @@ func TestContextOfASharedCall(t *testing.T) {
 		expectEnded(t, other, context.DeadlineExceeded, "did not answer within Timeout, 1h0m0s")
 
 		ctx, cancel = context.WithCancel(t.Context())
-		ask(t.Context(), store, limit, "first")
-		one, other = ask(ctx, store, limit, "one"), ask(ctx, store, limit, "other")
+		send(t.Context(), store, limit, "first")
+		one, other = send(ctx, store, limit, "one"), send(ctx, store, limit, "other")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		cancel()
@@ -143,14 +143,14 @@ func TestContextAlreadyEnded(t *testing.T) {
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		ask(t.Context(), store, limit, "first")
-		late := ask(ended, store, limit, "late")
+		send(t.Context(), store, limit, "first")
+		late := send(ended, store, limit, "late")
 		if !late.isDone() {
 			t.Error("a request with an ended context waits")
 		}
 		expectEnded(t, late, context.Canceled, "nothing is charged")
 		allowed, _, _, _, _, at, err := store.TakeSingle(ended, limit, "late", 1)
-		if expectEnded(t, &asking{err: err}, context.Canceled, "nothing is charged"); allowed || at != 0 {
+		if expectEnded(t, &pendingRequest{err: err}, context.Canceled, "nothing is charged"); allowed || at != 0 {
 			t.Error("got an answer as well as an error")
 		}
 		time.Sleep(time.Minute)
@@ -167,8 +167,8 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 		inner := newRecorder(t, slow)
 		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 		for range 50 { // the call and the context end at the same time
-			ask(t.Context(), st, limit, "first")
-			a := ask(ctx, st, limit, "key")
+			send(t.Context(), st, limit, "first")
+			a := send(ctx, st, limit, "key")
 			time.Sleep(2 * time.Millisecond)
 			cancel()
 			<-a.done
@@ -187,7 +187,7 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 	})
 }
 
-func expectEnded(t *testing.T, a *asking, want error, text string) {
+func expectEnded(t *testing.T, a *pendingRequest, want error, text string) {
 	t.Helper()
 	if !errors.Is(a.err, want) || !strings.HasPrefix(a.err.Error(), "coalesce: ") || !strings.Contains(a.err.Error(), text) {
 		t.Errorf("got error %v, want %v with the text %q", a.err, want, text)

@@ -23,11 +23,11 @@ var errOdd = errors.New("odd: no")
 func TestErrorsGoToTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
-		inner.Store = refusing{inner.Store}
+		inner.Store = refusingStore{inner.Store}
 		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
-		ask(t.Context(), st, limit, "first")
-		good, odd := ask(t.Context(), st, limit, "a"), ask(t.Context(), st, limit, "odd")
-		good2 := ask(t.Context(), st, limit, "b")
+		send(t.Context(), st, limit, "first")
+		good, odd := send(t.Context(), st, limit, "a"), send(t.Context(), st, limit, "odd")
+		good2 := send(t.Context(), st, limit, "b")
 		batch := []store.Request{take(limit, "c", 1), take(limit, "odd", 1), take(limit, "odd2", 1), take(limit, "d", 1)}
 		err := st.Apply(t.Context(), batch)
 		good.expect(t, 99)
@@ -51,10 +51,10 @@ func TestErrorsGoToTheirCallers(t *testing.T) {
 	})
 }
 
-// refusing returns an error for odd keys.
-type refusing struct{ store.Store }
+// refusingStore returns an error for odd keys.
+type refusingStore struct{ store.Store }
 
-func (r refusing) Apply(ctx context.Context, batch []store.Request) error {
+func (r refusingStore) Apply(ctx context.Context, batch []store.Request) error {
 	var first error
 	for i := range batch {
 		err := r.Store.Apply(ctx, batch[i:i+1])
@@ -78,9 +78,9 @@ func TestUnansweredIsAnError(t *testing.T) {
 	for _, c := range []struct{ returned, want error }{{errOdd, errOdd}, {nil, coalesce.ErrUnanswered}} {
 		synctest.Test(t, func(t *testing.T) {
 			limit := bind(t, slidegate.PerHour(100))
-			store := newStore(t, sloppy{newMemory(t, nil), c.returned}, coalesce.Options{InFlight: 1})
-			ask(t.Context(), store, limit, "first")
-			second := ask(t.Context(), store, limit, "second")
+			store := newStore(t, sloppyStore{newMemory(t, nil), c.returned}, coalesce.Options{InFlight: 1})
+			send(t.Context(), store, limit, "first")
+			second := send(t.Context(), store, limit, "second")
 			if <-second.done; second.err != c.want {
 				t.Errorf("the store returned %v, the caller got %v", c.returned, second.err)
 			}
@@ -88,12 +88,12 @@ func TestUnansweredIsAnError(t *testing.T) {
 	}
 }
 
-type sloppy struct {
+type sloppyStore struct {
 	store.Store
 	returned error
 }
 
-func (s sloppy) Apply(ctx context.Context, batch []store.Request) error {
+func (s sloppyStore) Apply(ctx context.Context, batch []store.Request) error {
 	_ = slow(ctx, batch)
 	return s.returned
 }
@@ -102,7 +102,7 @@ func (s sloppy) Apply(ctx context.Context, batch []store.Request) error {
 func TestNumberOfAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, limit := newStore(t, newRecorder(t, slow), coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
-		ask(t.Context(), st, limit, "first")
+		send(t.Context(), st, limit, "first")
 		mark := rule.Answer{Remaining: -1}
 		none, more := take(limit, "none", 1), take(limit, "more", 1)
 		none.Answers, more.Answers = nil, []rule.Answer{mark, mark}
@@ -118,7 +118,7 @@ func TestNumberOfAnswers(t *testing.T) {
 
 // A panic of the store goes to its caller, or in a shared call to the caller that waited longest, and leaves no caller
 // waiting.
-func TestPanics(t *testing.T) {
+func TestPanicLeavesNoCallerWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			time.Sleep(time.Millisecond)
@@ -130,14 +130,14 @@ func TestPanics(t *testing.T) {
 			return nil
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
-		alone := ask(t.Context(), store, limit, "bad")
+		alone := send(t.Context(), store, limit, "bad")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond*3/2)
 		defer cancel()
-		gone, oldest := ask(ctx, store, limit, "a"), ask(t.Context(), store, limit, "b")
-		bad := ask(t.Context(), store, limit, "bad")
+		gone, oldest := send(ctx, store, limit, "a"), send(t.Context(), store, limit, "b")
+		bad := send(t.Context(), store, limit, "bad")
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		next := ask(t.Context(), store, limit, "next") // made while the bad call is under way
+		next := send(t.Context(), store, limit, "next") // made while the bad call is under way
 
 		<-alone.done
 		if err, ok := alone.panicked.(error); !ok || !errors.Is(err, errOdd) || err.Error() != "secret: odd: no" {
@@ -147,7 +147,7 @@ func TestPanics(t *testing.T) {
 		expectEnded(t, gone, context.DeadlineExceeded, "before the store answered")
 		<-oldest.done
 		p, ok := oldest.panicked.(*coalesce.Panic)
-		if !ok || !errors.Is(p, errOdd) || !strings.Contains(string(p.Stack), "TestPanics") ||
+		if !ok || !errors.Is(p, errOdd) || !strings.Contains(string(p.Stack), "TestPanicLeavesNoCallerWaiting") ||
 			!strings.Contains(p.Error(), "secret") {
 			t.Errorf("the oldest caller panicked with %v, want a *Panic with the store's value, text and stack", oldest.panicked)
 		}
@@ -174,17 +174,17 @@ func TestPanicAfterAllLeft(t *testing.T) {
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
-		ask(t.Context(), store, limit, "first")
-		bad := ask(ctx, store, limit, "bad")
+		send(t.Context(), store, limit, "first")
+		bad := send(ctx, store, limit, "bad")
 		<-bad.done
 		expectEnded(t, bad, context.DeadlineExceeded, "before the store answered")
-		ask(t.Context(), store, limit, "after").expect(t, 99)
+		send(t.Context(), store, limit, "after").expect(t, 99)
 		expectIdle(t, store)
 	})
 }
 
 // A store that ends the goroutine, as t.Fatal does, leaves no caller waiting either.
-func TestGoexit(t *testing.T) {
+func TestGoexitLeavesNoCallerWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			time.Sleep(time.Millisecond)
@@ -194,10 +194,10 @@ func TestGoexit(t *testing.T) {
 			return nil
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 2}), bind(t, slidegate.PerHour(100))
-		ask(t.Context(), store, limit, "bad")
-		bad, with := ask(t.Context(), store, limit, "bad"), ask(t.Context(), store, limit, "with")
-		next := ask(t.Context(), store, limit, "next")
-		for _, a := range []*asking{bad, with} {
+		send(t.Context(), store, limit, "bad")
+		bad, with := send(t.Context(), store, limit, "bad"), send(t.Context(), store, limit, "with")
+		next := send(t.Context(), store, limit, "next")
+		for _, a := range []*pendingRequest{bad, with} {
 			if <-a.done; a.err == nil || a.panicked != nil {
 				t.Errorf("got %+v, %v, panic %v", a.answer, a.err, a.panicked)
 			}
@@ -218,11 +218,11 @@ func TestHangingCall(t *testing.T) {
 			return slow(ctx, batch)
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, Timeout: time.Second}), bind(t, slidegate.PerHour(100))
-		stuck := ask(t.Context(), store, limit, "hangs")
-		ask(t.Context(), store, limit, "hangs")
+		stuck := send(t.Context(), store, limit, "hangs")
+		send(t.Context(), store, limit, "hangs")
 		time.Sleep(time.Minute)
 		start := time.Now()
-		a, b := ask(t.Context(), store, limit, "a"), ask(t.Context(), store, limit, "b")
+		a, b := send(t.Context(), store, limit, "a"), send(t.Context(), store, limit, "b")
 		a.expect(t, 99)
 		b.expect(t, 99)
 		if waited := time.Since(start); waited != time.Second+time.Millisecond {
@@ -237,14 +237,14 @@ func TestHangingCall(t *testing.T) {
 		inner.now, inner.most = 0, 0
 		inner.mu.Unlock()
 		start = time.Now()
-		var all []*asking
+		var all []*pendingRequest
 		for i := range 2 {
-			all = append(all, ask(t.Context(), store, limit, fmt.Sprint("c", i)))
+			all = append(all, send(t.Context(), store, limit, fmt.Sprint("c", i)))
 		}
 		close(hang)
 		<-stuck.done
 		for i := range 3 {
-			all = append(all, ask(t.Context(), store, limit, fmt.Sprint("d", i)))
+			all = append(all, send(t.Context(), store, limit, fmt.Sprint("d", i)))
 		}
 		for _, a := range all {
 			a.expect(t, 99)
@@ -257,7 +257,7 @@ func TestHangingCall(t *testing.T) {
 }
 
 // The watchdog keeps checking while a request waits, and starts again after it has stopped.
-func TestHangsLater(t *testing.T) {
+func TestWatchdogRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
@@ -270,9 +270,9 @@ func TestHangsLater(t *testing.T) {
 		limit := bind(t, slidegate.PerHour(100))
 		for round := range 3 {
 			start := time.Now()
-			ask(t.Context(), store, limit, "first")
-			ask(t.Context(), store, limit, "hangs") // it is sent when the first call is back, so the first check sees a move
-			ask(t.Context(), store, limit, fmt.Sprint("a", round)).expect(t, 99)
+			send(t.Context(), store, limit, "first")
+			send(t.Context(), store, limit, "hangs") // it is sent when the first call is back, so the first check sees a move
+			send(t.Context(), store, limit, fmt.Sprint("a", round)).expect(t, 99)
 			if waited := time.Since(start); waited != 2*time.Second+time.Millisecond {
 				t.Errorf("round %d: waited for %v", round, waited)
 			}
@@ -293,9 +293,9 @@ func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
 		store := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1, Timeout: time.Second})
 		limit := bind(t, slidegate.PerHour(100))
 		start := time.Now()
-		var all []*asking
+		var all []*pendingRequest
 		for i := range 20 {
-			all = append(all, ask(t.Context(), store, limit, fmt.Sprint(i)))
+			all = append(all, send(t.Context(), store, limit, fmt.Sprint(i)))
 		}
 		for _, a := range all {
 			a.expect(t, 99)
@@ -304,13 +304,13 @@ func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
 			t.Errorf("20 calls of 0.8s took %v, with %d concurrent", took, inner.most)
 		}
 		// A call that began after the watchdog's last check is not abandoned at the next one.
-		ask(t.Context(), store, limit, "x")
+		send(t.Context(), store, limit, "x")
 		leaving, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		ask(leaving, store, limit, "y")
+		send(leaving, store, limit, "y")
 		time.Sleep(900 * time.Millisecond)
-		ask(t.Context(), store, limit, "z")
-		ask(t.Context(), store, limit, "z").expect(t, 98)
+		send(t.Context(), store, limit, "z")
+		send(t.Context(), store, limit, "z").expect(t, 98)
 		if inner.most != 1 {
 			t.Errorf("%d concurrent calls", inner.most)
 		}
@@ -327,28 +327,28 @@ func TestFullQueue(t *testing.T) {
 		for i := range large {
 			large[i] = take(limit, "large", 1)
 		}
-		ask(t.Context(), st, limit, "first")
-		waiting := []*asking{ask(t.Context(), st, limit, "a"), ask(t.Context(), st, limit, "b")}
+		send(t.Context(), st, limit, "first")
+		waiting := []*pendingRequest{send(t.Context(), st, limit, "a"), send(t.Context(), st, limit, "b")}
 		if err := st.Apply(t.Context(), large[:2]); !errors.Is(err, coalesce.ErrFull) || large[1].Err != err {
 			t.Errorf("5 requests in a queue of 3: %v", err)
 		}
-		waiting = append(waiting, ask(t.Context(), st, limit, "c"))
-		full := ask(t.Context(), st, limit, "d")
+		waiting = append(waiting, send(t.Context(), st, limit, "c"))
+		full := send(t.Context(), st, limit, "d")
 		if !full.isDone() || !errors.Is(full.err, coalesce.ErrFull) || !strings.HasPrefix(full.err.Error(), "coalesce: ") {
 			t.Errorf("the fourth request in a queue of 3 got %v", full.err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if gone := ask(ended, st, limit, "e"); !gone.isDone() || !errors.Is(gone.err, context.Canceled) {
+		if gone := send(ended, st, limit, "e"); !gone.isDone() || !errors.Is(gone.err, context.Canceled) {
 			t.Errorf("the request with an ended context got %v", gone.err)
 		}
 		for _, a := range waiting {
 			a.expect(t, 99)
 		}
 		// A batch that is larger than the queue may wait alone.
-		ask(t.Context(), st, limit, "first")
+		send(t.Context(), st, limit, "first")
 		if err := st.Apply(t.Context(), large); err != nil || large[4].Answers[0].Remaining != 95 {
-			t.Errorf("5 requests in an empty queue for 3: %v", err)
+			t.Errorf("5 requests in an empty queue for 3: got %v, want Remaining 95", err)
 		}
 		want := [][]string{{"first"}, {"a", "b", "c"}, {"first"}, {"large", "large", "large", "large", "large"}}
 		if got := inner.seen(); !reflect.DeepEqual(got, want) {

@@ -174,7 +174,7 @@ func TestKeepsNothingOfACaller(t *testing.T) {
 // Requests too many for one call go in two concurrent calls if two slots are free.
 func TestCrowdTakesFreeSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := &meeting{want: 2, met: make(chan struct{})}
+		inner := &meetingStore{want: 2, met: make(chan struct{})}
 		store, limit := newTestStore(t, false, Options{InFlight: 2, MaxBatch: 1, Timeout: time.Minute})
 		inner.Store, store.inner = store.inner, inner
 		entries := make([]*entry, 2)
@@ -195,8 +195,8 @@ func TestCrowdTakesFreeSlots(t *testing.T) {
 	})
 }
 
-// meeting is a store whose calls wait for one another.
-type meeting struct {
+// meetingStore is a store whose calls wait for one another.
+type meetingStore struct {
 	store.Store
 	want int
 	met  chan struct{}
@@ -204,7 +204,7 @@ type meeting struct {
 	came int
 }
 
-func (m *meeting) Apply(ctx context.Context, batch []store.Request) error {
+func (m *meetingStore) Apply(ctx context.Context, batch []store.Request) error {
 	m.mu.Lock()
 	if m.came++; m.came == m.want {
 		close(m.met)
@@ -219,7 +219,7 @@ func (m *meeting) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 // No request overtakes those that did not fit into a call, although a slot is free.
-func TestNoOvertaking(t *testing.T) {
+func TestNoRequestOvertakes(t *testing.T) {
 	st, _ := newTestStore(t, false, Options{InFlight: 4, MaxBatch: 2, Gather: true})
 	age := st.takeSlot()
 	st.mu.Lock()

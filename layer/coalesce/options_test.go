@@ -36,7 +36,7 @@ func TestWrongOptions(t *testing.T) {
 
 // The traits of the inner store and the limits that it accepts are unchanged.
 func TestTraitsAndCheckOfInnerStore(t *testing.T) {
-	st := newStore(t, picky{newMemory(t, nil)}, coalesce.Options{})
+	st := newStore(t, pickyStore{newMemory(t, nil)}, coalesce.Options{})
 	if got := st.Traits(); got != (store.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}) {
 		t.Errorf("got traits %+v", got)
 	}
@@ -48,10 +48,10 @@ func TestTraitsAndCheckOfInnerStore(t *testing.T) {
 	}
 }
 
-type picky struct{ store.Store }
+type pickyStore struct{ store.Store }
 
-func (picky) Traits() store.Traits {
+func (pickyStore) Traits() store.Traits {
 	return store.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}
 }
 
-func (picky) Check(*store.Limit) error { return store.ErrUnsupported }
+func (pickyStore) Check(*store.Limit) error { return store.ErrUnsupported }

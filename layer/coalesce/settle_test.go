@@ -41,7 +41,7 @@ func TestSharedCallKeepsAllFields(t *testing.T) {
 			}
 		}
 	}
-	if err := (crowded{st}).Apply(t.Context(), []store.Request{r}); err != nil {
+	if err := (crowdedStore{st}).Apply(t.Context(), []store.Request{r}); err != nil {
 		t.Fatal(err)
 	}
 	if len(seen) != 1 {
@@ -75,14 +75,14 @@ func TestSharedSettlements(t *testing.T) {
 				for _, op := range []rule.Op{rule.Take, rule.Renew} {
 					r.Op = op
 					if err := st.Apply(t.Context(), []store.Request{r}); err != nil || !r.Answers[1].Allowed || r.Answers[1].Granted != 1 {
-						t.Errorf("%v: %+v, %v", op, r.Answers, err)
+						t.Errorf("%v: got %+v, %v, want allowed, Granted 1", op, r.Answers, err)
 					}
 				}
 				r.Op, r.Charges[0].At, r.Charges[0].Used = rule.Settle, r.Answers[0].At, random.Int64N(5)
 				used[w] += r.Charges[0].Used
 				for range 1 + random.IntN(3) {
 					if err := st.Apply(t.Context(), []store.Request{r}); err != nil || r.Answers[0].Granted != 3-r.Charges[0].Used {
-						t.Errorf("settle: %+v, %v", r.Answers, err)
+						t.Errorf("settle: got %+v, %v, want Granted %d", r.Answers, err, 3-r.Charges[0].Used)
 					}
 				}
 			}

@@ -43,9 +43,9 @@ func TestManyShareAFewCalls(t *testing.T) {
 				inner := newRecorder(t, slow)
 				store, limit := newStore(t, inner, c.opts), bind(t, slidegate.PerHour(100))
 				start := time.Now()
-				var all []*asking
+				var all []*pendingRequest
 				for range 256 {
-					all = append(all, ask(t.Context(), store, limit, "hot"))
+					all = append(all, send(t.Context(), store, limit, "hot"))
 				}
 				for _, a := range all {
 					<-a.done
@@ -67,7 +67,7 @@ func TestManyShareAFewCalls(t *testing.T) {
 }
 
 // expectHundred checks that exactly 100 callers are admitted; where calls are sequential, the first 100.
-func expectHundred(t *testing.T, all []*asking, inOrder bool) {
+func expectHundred(t *testing.T, all []*pendingRequest, inOrder bool) {
 	t.Helper()
 	admitted := map[int64]bool{} // by the remaining units
 	for i, a := range all {
@@ -169,7 +169,7 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 			inner := &recorder{Store: storetest.NewReference(clock), before: slow}
 			st := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1 + random.IntN(40)})
 			twin := storetest.NewReference(clock)
-			asked := 0
+			requests := 0
 			for range 10 {
 				clock.Advance(rule.Micros(random.Int64N(400_000)))
 				var got, want [][]store.Request
@@ -185,13 +185,13 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 					for j := range want[i] {
 						_ = twin.Apply(t.Context(), want[i][j:j+1])
 					}
-					if asked += len(want[i]); !reflect.DeepEqual(got[i], want[i]) {
+					if requests += len(want[i]); !reflect.DeepEqual(got[i], want[i]) {
 						t.Fatalf("seed %d, caller %d:\n shared     %+v\n one by one %+v", seed, i, got[i], want[i])
 					}
 				}
 			}
-			if calls := len(inner.seen()); calls > asked*3/4 {
-				t.Errorf("seed %d: %d requests in %d calls: too few were shared", seed, asked, calls)
+			if calls := len(inner.seen()); calls > requests*3/4 {
+				t.Errorf("seed %d: %d requests in %d calls: too few were shared", seed, requests, calls)
 			}
 		})
 	}
@@ -275,7 +275,7 @@ func afterACrowd(t *testing.T, gather bool) {
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, Gather: gather}), bind(t, slidegate.PerHour(100))
 		start := time.Now()
-		wait := func(all ...*asking) {
+		wait := func(all ...*pendingRequest) {
 			t.Helper()
 			for _, a := range all {
 				if <-a.done; a.err != nil || !a.answer.Allowed {
@@ -283,13 +283,13 @@ func afterACrowd(t *testing.T, gather bool) {
 				}
 			}
 		}
-		var crowd []*asking
+		var crowd []*pendingRequest
 		for range 5 {
-			crowd = append(crowd, ask(ctx, store, limit, "crowd"))
+			crowd = append(crowd, send(ctx, store, limit, "crowd"))
 		}
 		wait(crowd...)
-		wait(ask(ctx, store, limit, "first"))
-		wait(ask(ctx, store, limit, "second"))
+		wait(send(ctx, store, limit, "first"))
+		wait(send(ctx, store, limit, "second"))
 		want := [][]string{{"crowd"}, {"crowd"}, {"crowd", "crowd", "crowd"}, {"first"}, {"second"}}
 		if got := inner.seen(); !reflect.DeepEqual(got, want) || time.Since(start) != 4*time.Millisecond {
 			t.Errorf("after %v: %q, want %q after 4ms", time.Since(start), got, want)

@@ -108,18 +108,18 @@ func fail(batch []store.Request, err error) error {
 	return err
 }
 
-// asking is a request under way.
-type asking struct {
+// pendingRequest is a request under way.
+type pendingRequest struct {
 	answer   rule.Answer
 	err      error
 	panicked any
 	done     chan struct{}
 }
 
-// ask requests one unit of key on a new goroutine, and returns once all goroutines are blocked: the order in which a
+// send requests one unit of key on a new goroutine, and returns once all goroutines are blocked: the order in which a
 // test calls it is the order of arrival. It needs a synctest bubble.
-func ask(ctx context.Context, st store.Store, limit *store.Limit, key string) *asking {
-	a := &asking{done: make(chan struct{})}
+func send(ctx context.Context, st store.Store, limit *store.Limit, key string) *pendingRequest {
+	a := &pendingRequest{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
 		defer func() { a.panicked = recover() }()
@@ -136,7 +136,7 @@ func ask(ctx context.Context, st store.Store, limit *store.Limit, key string) *a
 }
 
 // isDone reports whether the request has returned. It needs a synctest bubble.
-func (a *asking) isDone() bool {
+func (a *pendingRequest) isDone() bool {
 	synctest.Wait()
 	select {
 	case <-a.done:
@@ -147,7 +147,7 @@ func (a *asking) isDone() bool {
 }
 
 // expect waits for the answer and checks that it is allowed, with the given remaining units.
-func (a *asking) expect(t testing.TB, remaining int64) {
+func (a *pendingRequest) expect(t testing.TB, remaining int64) {
 	t.Helper()
 	<-a.done
 	if a.err != nil || a.panicked != nil || !a.answer.Allowed || a.answer.Granted != 1 || a.answer.Remaining != remaining {

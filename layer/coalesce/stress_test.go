@@ -37,7 +37,7 @@ func TestEveryRequestOnce(t *testing.T) {
 					random := rand.New(rand.NewPCG(uint64(worker), 1))
 					for i := range 150 {
 						key := fmt.Sprintf("%d-%d", worker, i)
-						if !askEcho(t, store, limit, key, random) {
+						if !sendEcho(t, store, limit, key, random) {
 							unsent.Add(1)
 							echo.forbid(key)
 						}
@@ -56,9 +56,9 @@ func TestEveryRequestOnce(t *testing.T) {
 	}
 }
 
-// askEcho makes a request of a few charges, or calls TakeSingle, sometimes with a context that ends soon. It reports
+// sendEcho makes a request of a few charges, or calls TakeSingle, sometimes with a context that ends soon. It reports
 // whether the request may have been sent.
-func askEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, random *rand.Rand) (sent bool) {
+func sendEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, random *rand.Rand) (sent bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if random.IntN(3) == 0 {

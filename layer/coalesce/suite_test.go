@@ -23,7 +23,7 @@ func TestStore(t *testing.T) {
 // The suite with all requests in shared calls.
 func TestStoreShared(t *testing.T) {
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
-		return crowded{newStore(t, newMemory(t, clock.Now), patient)}
+		return crowdedStore{newStore(t, newMemory(t, clock.Now), patient)}
 	})
 }
 
@@ -34,15 +34,15 @@ func TestStoreWithoutSingleTaker(t *testing.T) {
 	})
 }
 
-// crowded makes every request wait at first.
-type crowded struct{ *coalesce.Store }
+// crowdedStore makes every request wait at first.
+type crowdedStore struct{ *coalesce.Store }
 
-func (c crowded) Apply(ctx context.Context, batch []store.Request) error {
+func (c crowdedStore) Apply(ctx context.Context, batch []store.Request) error {
 	defer c.Crowd()()
 	return c.Store.Apply(ctx, batch)
 }
 
-func (c crowded) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+func (c crowdedStore) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	defer c.Crowd()()

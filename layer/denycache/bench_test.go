@@ -14,12 +14,12 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// yes admits everything at no cost, so that a benchmark measures only the layer.
-type yes struct{}
+// admitAll admits everything at no cost, so that a benchmark measures only the layer.
+type admitAll struct{}
 
-func (yes) Check(*store.Limit) error { return nil }
-func (yes) Traits() store.Traits     { return store.Traits{Name: "yes", MaxCharges: 8} }
-func (yes) Apply(_ context.Context, batch []store.Request) error {
+func (admitAll) Check(*store.Limit) error { return nil }
+func (admitAll) Traits() store.Traits     { return store.Traits{Name: "yes", MaxCharges: 8} }
+func (admitAll) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for k := range batch[i].Answers {
 			batch[i].Answers[k] = rule.Answer{Allowed: true}
@@ -29,7 +29,7 @@ func (yes) Apply(_ context.Context, batch []store.Request) error {
 	return nil
 }
 
-func (yes) TakeSingle(context.Context, *store.Limit, string, int64) (
+func (admitAll) TakeSingle(context.Context, *store.Limit, string, int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return true, 0, 0, 0, 0, 0, nil
@@ -50,9 +50,9 @@ func BenchmarkMiss(b *testing.B) {
 			var st interface {
 				store.Store
 				store.SingleTaker
-			} = layered(b, yes{}, denycache.Options{})
+			} = layered(b, admitAll{}, denycache.Options{})
 			if strings.HasSuffix(kind, "without") {
-				st = yes{}
+				st = admitAll{}
 			}
 			first, second := bound(b, slidegate.PerMinute(10)), bound(b, slidegate.PerHour(100))
 			keys := someKeys(4096)

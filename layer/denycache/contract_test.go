@@ -37,8 +37,8 @@ func TestContractWithHits(t *testing.T) {
 	var hits atomic.Int64
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		inner := memory(t, clock)
-		return &truthful{t: t, clock: clock, inner: inner, hits: &hits, Store: layered(t, inner, denycache.Options{
-			MaxAge: age, Now: (&forward{clock: clock}).now,
+		return &truthfulStore{t: t, clock: clock, inner: inner, hits: &hits, Store: layered(t, inner, denycache.Options{
+			MaxAge: age, Now: (&forwardClock{clock: clock}).now,
 		})}
 	})
 	if hits.Load() < 1000 {
@@ -48,16 +48,16 @@ func TestContractWithHits(t *testing.T) {
 
 const age = time.Hour
 
-// forward is a local clock for the suite, whose own clock is sometimes set back. A local clock is not set back, but
+// forwardClock is a local clock for the suite, whose own clock is sometimes set back. A local clock is not set back, but
 // cannot know how long the store's clock will be wrong either, which MaxAge bounds. So that much time passes here.
-type forward struct {
+type forwardClock struct {
 	clock *storetest.Clock
 	mu    sync.Mutex
 	last  rule.Micros
 	sum   time.Duration
 }
 
-func (f *forward) now() time.Duration {
+func (f *forwardClock) now() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
@@ -70,8 +70,8 @@ func (f *forward) now() time.Duration {
 	return f.sum
 }
 
-// truthful replaces answers from memory by the store's answers.
-type truthful struct {
+// truthfulStore replaces answers from memory by the store's answers.
+type truthfulStore struct {
 	*denycache.Store
 	t     testing.TB
 	clock *storetest.Clock
@@ -79,7 +79,7 @@ type truthful struct {
 	hits  *atomic.Int64
 }
 
-func (s *truthful) Apply(ctx context.Context, batch []store.Request) error {
+func (s *truthfulStore) Apply(ctx context.Context, batch []store.Request) error {
 	before := s.clock.Now()
 	err := s.Store.Apply(ctx, batch)
 	for i := range batch {
@@ -90,7 +90,7 @@ func (s *truthful) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-func (s *truthful) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+func (s *truthfulStore) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	before := s.clock.Now()
@@ -105,10 +105,10 @@ func (s *truthful) TakeSingle(ctx context.Context, limit *store.Limit, key strin
 
 // correct compares answers from memory with the store's, and replaces them. Where the suite moves the clock while other
 // goroutines send requests, neither this nor the suite can compare anything, so only the flag is removed.
-func (s *truthful) correct(before rule.Micros, group string, charges []store.Charge, got []rule.Answer) {
+func (s *truthfulStore) correct(before rule.Micros, group string, charges []store.Charge, got []rule.Answer) {
 	s.t.Helper()
 	s.hits.Add(1)
-	truth, err := ask(context.Background(), s.inner, rule.Peek, group, charges...)
+	truth, err := apply(context.Background(), s.inner, rule.Peek, group, charges...)
 	if err != nil {
 		s.t.Error(err)
 	}

@@ -20,7 +20,7 @@ import (
 var forever = denycache.Options{MaxAge: -1}
 
 func TestOptions(t *testing.T) {
-	inner := yes{}
+	inner := admitAll{}
 	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
 		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
 			t.Errorf("%+v: got error %v, want one about MaxKeys", opts, err)
@@ -60,12 +60,12 @@ func TestRefusedFromMemory(t *testing.T) {
 		r.wantCalls(1, "another key")
 		r.clock.Set(epoch + 60*second - 1)
 		if a := r.take(limit, "key", 1); a.Allowed || a.RetryAfter != 1 {
-			r.t.Fatalf("a microsecond before the retry time: %+v", a)
+			r.t.Fatalf("a microsecond before the retry time: got %+v, want denied, RetryAfter 1", a)
 		}
 		r.wantCalls(0, "a microsecond before the retry time")
 		r.clock.Set(epoch + 60*second)
 		if a := r.take(limit, "key", 1); !a.Allowed || a.Flags != 0 {
-			r.t.Fatalf("at the retry time: %+v", a)
+			r.t.Fatalf("at the retry time: got %+v, want allowed, no flags", a)
 		}
 		r.wantCalls(1, "at the retry time")
 		if got, want := r.store.Stats(), (denycache.Stats{Hits: 5, Misses: 5, Entries: 1}); got != want {
@@ -82,21 +82,21 @@ func TestPeekIsRemembered(t *testing.T) {
 		r.do(rule.Peek, limit, "key", 1)
 		r.wantCalls(2, "up to the denial")
 		if a := r.take(limit, "key", 1); a.Allowed || a.Flags != rule.Cached {
-			r.t.Fatalf("after a peek: %+v", a)
+			r.t.Fatalf("after a peek: got %+v, want denied, the flag Cached", a)
 		}
 		r.wantCalls(0, "after a peek")
 	})
 }
 
-// TestLowerCost checks that the denial of a cost does not apply to a lower cost, whose own denial then covers both.
-func TestLowerCost(t *testing.T) {
+// TestDenialDoesNotApplyToLowerCost checks that the denial of a cost does not apply to a lower cost, whose own denial then covers both.
+func TestDenialDoesNotApplyToLowerCost(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 1)
 		r.take(limit, "key", 2) // denied
 		r.wantCalls(2, "up to the denial")
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("a lower cost: %+v", a)
+			r.t.Fatalf("a lower cost: got %+v, want allowed", a)
 		}
 		r.wantCalls(1, "a lower cost")
 		r.take(limit, "key", 2)
@@ -118,7 +118,7 @@ func TestOverdrawn(t *testing.T) {
 		r.wantCalls(2, "up to the denial")
 		for _, cost := range []int64{0, 1, 2} {
 			if a := r.take(limit, "key", cost); a.Allowed || a.RetryAfter != 60*second {
-				r.t.Fatalf("cost %d: %+v", cost, a)
+				r.t.Fatalf("cost %d: got %+v, want denied, RetryAfter 60s", cost, a)
 			}
 		}
 		r.do(rule.Charge, limit, "key", 1)
@@ -158,14 +158,14 @@ func TestNotRemembered(t *testing.T) {
 				limit := bound(r.t, test.limit)
 				r.take(limit, test.key, 2)
 				r.spy.twist = test.twist
-				ask := func() rule.Answer {
+				take := func() rule.Answer {
 					if test.op == rule.Take {
 						return r.take(limit, test.key, test.cost)
 					}
 					return r.do(test.op, limit, test.key, test.cost)
 				}
 				for range 3 {
-					if a := ask(); a.Allowed || a.Flags.Cached() {
+					if a := take(); a.Allowed || a.Flags.Cached() {
 						r.t.Fatalf("not denied by the store: %+v", a)
 					}
 				}
@@ -178,22 +178,22 @@ func TestNotRemembered(t *testing.T) {
 	}
 }
 
-// TestErrorIsNoRefusal checks that an error of the store is not taken for a denial of the key, and is returned
+// TestErrorIsNotADenial checks that an error of the store is not taken for a denial of the key, and is returned
 // unchanged.
-func TestErrorIsNoRefusal(t *testing.T) {
+func TestErrorIsNotADenial(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit, wrong := fixed(r.t), errors.New("no answer")
 		r.take(limit, "key", 2)
-		broken := layered(r.t, failing{r.spy, wrong}, forever)
+		broken := layered(r.t, failingStore{r.spy, wrong}, forever)
 		if r.one {
-			broken = layered(r.t, quickFailing{failing{r.spy, wrong}}, forever)
+			broken = layered(r.t, failingTaker{failingStore{r.spy, wrong}}, forever)
 		}
 		for range 2 {
 			if a, err := takeOne(broken, limit, "key", 1); err != wrong || a.Allowed {
 				r.t.Fatalf("got %+v, %v, want the store's error", a, err)
 			}
 			charge := store.Charge{Limit: limit, Key: "key", Cost: 1}
-			if _, err := ask(context.Background(), broken, rule.Take, "", charge); err != wrong {
+			if _, err := apply(context.Background(), broken, rule.Take, "", charge); err != wrong {
 				r.t.Fatal(err)
 			}
 		}
@@ -203,13 +203,13 @@ func TestErrorIsNoRefusal(t *testing.T) {
 	})
 }
 
-// failing decides, and then returns an error.
-type failing struct {
+// failingStore decides, and then returns an error.
+type failingStore struct {
 	store.Store
 	err error
 }
 
-func (f failing) Apply(ctx context.Context, batch []store.Request) error {
+func (f failingStore) Apply(ctx context.Context, batch []store.Request) error {
 	f.Store.Apply(ctx, batch)
 	for i := range batch {
 		batch[i].Err = f.err
@@ -217,10 +217,10 @@ func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 	return f.err
 }
 
-// quickFailing is a failing SingleTaker, whose other results look like a denial.
-type quickFailing struct{ failing }
+// failingTaker is a failing SingleTaker, whose other results look like a denial.
+type failingTaker struct{ failingStore }
 
-func (f quickFailing) TakeSingle(context.Context, *store.Limit, string, int64) (
+func (f failingTaker) TakeSingle(context.Context, *store.Limit, string, int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return false, 0, 0, second, second, epoch, f.err
@@ -250,22 +250,22 @@ func TestPlanUpgrade(t *testing.T) {
 				r.take(before, "key", 1) // denied
 				r.wantCalls(2, "up to the denial")
 				if a := r.take(after, "key", 1); a.Allowed != test.admitsInHalfWay {
-					r.t.Fatalf("by the new limit: %+v", a)
+					r.t.Fatalf("by the new limit: got %+v, want allowed %t", a, test.admitsInHalfWay)
 				}
 				r.wantCalls(1, "by the new limit")
 				if test.before.Algorithm == slidegate.TokenBucket { // one plan may shorten the wait that another reported
 					if a := r.take(before, "key", 1); a.Allowed || a.Flags != 0 {
-						r.t.Fatalf("by the old limit of a bucket: %+v", a)
+						r.t.Fatalf("by the old limit of a bucket: got %+v, want denied, no flags", a)
 					}
 					r.wantCalls(1, "by the old limit of a bucket")
 					return
 				}
 				if a := r.take(before, "key", 1); a.Allowed || a.Flags != rule.Cached {
-					r.t.Fatalf("by the old limit: %+v", a)
+					r.t.Fatalf("by the old limit: got %+v, want denied, the flag Cached", a)
 				}
 				// The same limit again, as another limiter of this process binds it.
 				if a := r.take(bound(r.t, test.before), "key", 1); a.Allowed || a.Flags != rule.Cached {
-					r.t.Fatalf("by the old limit, bound again: %+v", a)
+					r.t.Fatalf("by the old limit, bound again: got %+v, want denied, the flag Cached", a)
 				}
 				r.wantCalls(0, "by the old limit")
 			})
@@ -292,7 +292,7 @@ func TestAddresses(t *testing.T) {
 		charge := store.Charge{Limit: b, Key: x.key, Cost: 1}
 		for n := range 3 {
 			if a := r.several(rule.Take, x.group, charge)[0]; a.Allowed != (n == 0) || (a.Flags == rule.Cached) != (n == 2) {
-				t.Fatalf("address %d, take %d: %+v", i, n, a)
+				t.Fatalf("address %d, take %d: got %+v, want allowed %t, Cached %t", i, n, a, n == 0, n == 2)
 			}
 		}
 	}
@@ -315,11 +315,11 @@ func TestKeysAreCopied(t *testing.T) {
 	copy(bytes, "your")
 	copy(group, "club")
 	if a := r.take(limit, "mine", 1); a.Flags != rule.Cached {
-		t.Fatalf("the denied key: %+v", a)
+		t.Fatalf("the denied key: got %+v, want the flag Cached", a)
 	}
 	charge := store.Charge{Limit: limit, Key: "mine", Cost: 1}
 	if a := r.several(rule.Take, "team", charge)[0]; a.Flags != rule.Cached {
-		t.Fatalf("the denied key, in its group: %+v", a)
+		t.Fatalf("the denied key, in its group: got %+v, want the flag Cached", a)
 	}
 	r.wantCalls(0, "the denied keys")
 }
@@ -342,9 +342,9 @@ func TestMaxAge(t *testing.T) {
 	})
 }
 
-// TestHeldUp checks that a denial is not used by a goroutine that read its clock before the store was called and was
+// TestDelayedCallerGetsNoOldDenial checks that a denial is not used by a goroutine that read its clock before the store was called and was
 // then delayed: whether the denial held at that time is unknown.
-func TestHeldUp(t *testing.T) {
+func TestDelayedCallerGetsNoOldDenial(t *testing.T) {
 	now := 10 * time.Second
 	opts := forever
 	opts.Now = func() time.Duration { return now }
@@ -415,13 +415,13 @@ func TestMaxKeys(t *testing.T) {
 	for _, n := range []int{5, 3, 6, 2, 7, 4, 8} {
 		limits = append(limits, refuse(n, "key"))
 	}
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	for _, limit := range limits {
 		r.take(limit, "key", 1)
 	}
 	r.wantCalls(0, "as many as there is space for")
 	limits = append(limits, refuse(9, "key"))
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	if got := r.store.Stats().Entries; got != 7 {
 		t.Fatalf("got %d entries, want 7", got)
 	}
@@ -441,8 +441,8 @@ func TestMaxKeys(t *testing.T) {
 	}
 }
 
-// TestAskedOncePerPeriod checks that a client that hammers a key costs the store one call until its time to retry.
-func TestAskedOncePerPeriod(t *testing.T) {
+// TestOneCallPerPeriod checks that a client that hammers a key costs the store one call until its time to retry.
+func TestOneCallPerPeriod(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := bound(r.t, slidegate.Limit{Quota: 6, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 1})
 		admitted := 0

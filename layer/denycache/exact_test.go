@@ -31,8 +31,8 @@ func kinds() []slidegate.Limit {
 	}
 }
 
-// twins are two stores with the same history, one of them under the layer.
-type twins struct {
+// twinStores are two stores with the same history, one of them under the layer.
+type twinStores struct {
 	t            *rapid.T
 	clock        *storetest.Clock
 	plain, below *memstore.Store
@@ -43,8 +43,8 @@ type twins struct {
 	hits         *int
 }
 
-func newTwins(t *rapid.T, tb testing.TB, hits *int) *twins {
-	w := &twins{t: t, clock: storetest.NewClock(epoch), hits: hits}
+func newTwinStores(t *rapid.T, tb testing.TB, hits *int) *twinStores {
+	w := &twinStores{t: t, clock: storetest.NewClock(epoch), hits: hits}
 	w.plain, w.below = memory(tb, w.clock), memory(tb, w.clock)
 	w.store = layered(tb, w.below, denycache.Options{
 		MaxAge:  rapid.SampledFrom([]time.Duration{-1, -1, 300 * time.Millisecond}).Draw(t, "age"),
@@ -64,7 +64,7 @@ func newTwins(t *rapid.T, tb testing.TB, hits *int) *twins {
 }
 
 // move moves the clock: mostly by little, and often to the promised time, or just before it.
-func (w *twins) move() {
+func (w *twinStores) move() {
 	by := rule.Micros(rapid.Int64Range(0, 50_000).Draw(w.t, "by"))
 	switch rapid.IntRange(0, 9).Draw(w.t, "move") {
 	case 0, 1, 2:
@@ -84,7 +84,7 @@ func (w *twins) move() {
 }
 
 // again draws a request that was denied before, at about the same costs.
-func (w *twins) again() store.Request {
+func (w *twinStores) again() store.Request {
 	r := w.refused[len(w.refused)-1-rapid.IntRange(0, min(len(w.refused)-1, 3)).Draw(w.t, "which")]
 	r.Charges = slices.Clone(r.Charges)
 	r.Answers = make([]rule.Answer, len(r.Charges))
@@ -98,7 +98,7 @@ func (w *twins) again() store.Request {
 }
 
 // request draws a request over one or two limits.
-func (w *twins) request() store.Request {
+func (w *twinStores) request() store.Request {
 	if len(w.refused) > 0 && rapid.IntRange(0, 9).Draw(w.t, "again") > 2 {
 		return w.again()
 	}
@@ -136,7 +136,7 @@ func (w *twins) request() store.Request {
 func TestSameVerdicts(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newTwins(rt, t, &hits)
+		w := newTwinStores(rt, t, &hits)
 		for range 200 {
 			w.move()
 			var batch []store.Request
@@ -152,7 +152,7 @@ func TestSameVerdicts(t *testing.T) {
 }
 
 // play sends a batch through the layer, or TakeSingle where possible, and to the twin one by one.
-func (w *twins) play(batch []store.Request) {
+func (w *twinStores) play(batch []store.Request) {
 	w.t.Helper()
 	r := &batch[0]
 	single := len(batch) == 1 && len(r.Charges) == 1 && r.Group == "" && r.Op == rule.Take
@@ -173,7 +173,7 @@ func (w *twins) play(batch []store.Request) {
 	}
 }
 
-func (w *twins) compare(r *store.Request, truth []rule.Answer) {
+func (w *twinStores) compare(r *store.Request, truth []rule.Answer) {
 	w.t.Helper()
 	index, allowed := rule.Deciding(r.Answers)
 	if _, want := rule.Deciding(truth); allowed != want {
@@ -230,7 +230,7 @@ func brokenFromMemory(c store.Charge, got, truth rule.Answer) string {
 func TestExactTimes(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newTwins(rt, t, &hits)
+		w := newTwinStores(rt, t, &hits)
 		limit := w.limits[0][0]
 		cost := rapid.Int64Range(1, limit.Rule().Capacity()).Draw(rt, "cost")
 		take := func() (got, want rule.Answer) {
@@ -259,15 +259,15 @@ func TestExactTimes(t *testing.T) {
 			}
 			w.clock.Advance(rule.Micros(rapid.Int64Range(0, int64(a.RetryAfter)-1).Draw(rt, "early")))
 			if a, _ = take(); a.Allowed {
-				rt.Fatalf("admitted before the retry time: %+v", a)
+				rt.Fatalf("admitted before the retry time: got %+v, want denied", a)
 			}
 			w.clock.Advance(a.RetryAfter - 1)
 			if a, _ = take(); a.Allowed || a.RetryAfter != 1 {
-				rt.Fatalf("a microsecond before the retry time: %+v", a)
+				rt.Fatalf("a microsecond before the retry time: got %+v, want denied, RetryAfter 1", a)
 			}
 			w.clock.Advance(1)
 			if a, _ = take(); !a.Allowed {
-				rt.Fatalf("denied at the retry time: %+v", a)
+				rt.Fatalf("denied at the retry time: got %+v, want allowed", a)
 			}
 		}
 	})
@@ -297,7 +297,7 @@ func TestTrueWhenFar(t *testing.T) {
 		limit := bound(t, rapid.SampledFrom(kinds()).Draw(rt, "limit"))
 		charge := store.Charge{Limit: limit, Key: "key", Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
 		truth := func() rule.Answer {
-			answers, err := ask(context.Background(), inner, rule.Peek, "", charge)
+			answers, err := apply(context.Background(), inner, rule.Peek, "", charge)
 			if err != nil {
 				rt.Fatal(err)
 			}

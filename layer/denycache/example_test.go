@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A client goes on after it was denied. With a store in memory there is little to save; over a network, each line that
+// A client keeps sending after it was denied. With a store in memory there is little to save; over a network, each line that
 // says "from memory" saves a round trip.
 func Example() {
 	inner := memstore.NewDefault()

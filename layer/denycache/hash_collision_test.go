@@ -9,9 +9,9 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestSameHash checks that two requests with the same hash do not share an entry. No such two are known, so this
+// TestEqualHashesDoNotShareEntries checks that two requests with the same hash do not share an entry. No such two are known, so this
 // compares entries directly.
-func TestSameHash(t *testing.T) {
+func TestEqualHashesDoNotShareEntries(t *testing.T) {
 	bind := func(name string, quota int64) *store.Limit {
 		limit, err := slidegate.Bind("", slidegate.Limit{Name: name, Quota: quota, Window: time.Minute})
 		if err != nil {
@@ -29,7 +29,7 @@ func TestSameHash(t *testing.T) {
 		name     string
 		group    string
 		entry    []store.Charge
-		asked    []store.Charge
+		requests []store.Charge
 		askedFor string
 		want     bool
 	}{
@@ -45,7 +45,7 @@ func TestSameHash(t *testing.T) {
 		{"fewer charges", "g", two, one, "g", false},
 	} {
 		e := newEntry(&lookup{}, 0, test.group, test.entry, make([]rule.Answer, len(test.entry)))
-		if got := e.sameCharges(test.askedFor, test.asked); got != test.want {
+		if got := e.sameCharges(test.askedFor, test.requests); got != test.want {
 			t.Errorf("%s: got %v", test.name, got)
 		}
 	}

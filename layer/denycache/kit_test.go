@@ -44,14 +44,14 @@ func local(clock *storetest.Clock) func() time.Duration {
 // spy counts calls to a store, and lets a test act just before and just after the store decides.
 type spy struct {
 	store.Store
-	asked         atomic.Int64 // requests
+	requests      atomic.Int64 // requests
 	calls         atomic.Int64
 	before, after func(rule.Op)
 	twist         func(*rule.Answer) // changes answers
 }
 
 func (s *spy) Apply(ctx context.Context, batch []store.Request) error {
-	s.asked.Add(int64(len(batch)))
+	s.requests.Add(int64(len(batch)))
 	s.calls.Add(1)
 	if s.before != nil {
 		s.before(batch[0].Op)
@@ -76,21 +76,21 @@ type quickSpy struct{ *spy }
 func (s quickSpy) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	a, err := ask(ctx, s.spy, rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})
+	a, err := apply(ctx, s.spy, rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
 	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].After(), a[0].ResetAfter, a[0].At, nil
 }
 
-// ask sends one request. Its answers initially hold nonsense, which the store has to overwrite.
-func ask(
+// apply sends one request. Its answers initially hold nonsense, which the store has to overwrite.
+func apply(
 	ctx context.Context, st store.Store, op rule.Op, group string, charges ...store.Charge,
 ) ([]rule.Answer, error) {
 	return send(ctx, st, store.Request{Op: op, Group: group, Charges: charges})
 }
 
-// send is ask for a request with more than an operation and charges.
+// send is apply for a request with more than an operation and charges.
 func send(ctx context.Context, st store.Store, r store.Request) ([]rule.Answer, error) {
 	nonsense := rule.Answer{
 		Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, NextAfter: -1, At: -1,
@@ -188,7 +188,7 @@ func (r *rig) end(op rule.Op, id rule.ID, limit *store.Limit, key string, cost i
 
 func (r *rig) several(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	r.t.Helper()
-	answers, err := ask(context.Background(), r.store, op, group, charges...)
+	answers, err := apply(context.Background(), r.store, op, group, charges...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func (r *rig) several(op rule.Op, group string, charges ...store.Charge) []rule.
 // wantCalls fails unless the store received this many requests since the last check.
 func (r *rig) wantCalls(want int64, when string) {
 	r.t.Helper()
-	if got := r.spy.asked.Swap(0); got != want {
+	if got := r.spy.requests.Swap(0); got != want {
 		r.t.Fatalf("%s: the store received %d requests, want %d", when, got, want)
 	}
 }

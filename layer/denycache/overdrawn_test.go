@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// askOne decides one request.
-func askOne(t *testing.T, st store.Store, op rule.Op, limit *store.Limit, cost int64) rule.Answer {
+// applyOne decides one request.
+func applyOne(t *testing.T, st store.Store, op rule.Op, limit *store.Limit, cost int64) rule.Answer {
 	t.Helper()
 	r := store.Request{Op: op, Charges: []store.Charge{{Limit: limit, Key: "key", Cost: cost}}, Answers: make([]rule.Answer, 1)}
 	if err := st.Apply(context.Background(), []store.Request{r}); err != nil {
@@ -40,8 +40,8 @@ func TestBucketsOfOneAddress(t *testing.T) {
 		for step := range 300 {
 			limit := limits[random.IntN(len(limits))]
 			cost := 1 + random.Int64N(limit.Rule().Burst)
-			truth := askOne(t, below, rule.Peek, limit, cost)
-			got := askOne(t, cache, rule.Take, limit, cost)
+			truth := applyOne(t, below, rule.Peek, limit, cost)
+			got := applyOne(t, cache, rule.Take, limit, cost)
 			if got.Flags == rule.Cached && (truth.Allowed || got.RetryAfter > truth.RetryAfter) {
 				t.Fatalf("seed %d, step %d: got %+v from memory, want the store's %+v", seed, step, got, truth)
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestNeverOver checks that concurrent callers are admitted exactly as many units as sequential ones.
-func TestNeverOver(t *testing.T) {
+// TestConcurrentCallersGetTheQuota checks that concurrent callers are admitted exactly as many units as sequential ones.
+func TestConcurrentCallersGetTheQuota(t *testing.T) {
 	const workers, keys, quota = 8, 5, 40
 	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 3}, true) // too few entries: keys keep replacing each other
 	limit := bound(t, slidegate.Limit{Quota: quota, Window: time.Hour})
@@ -30,7 +30,7 @@ func TestNeverOver(t *testing.T) {
 				if i%3 == 0 {
 					var answers []rule.Answer
 					charge := store.Charge{Limit: limit, Key: name, Cost: 1}
-					answers, err = ask(context.Background(), r.store, rule.Take, "", charge)
+					answers, err = apply(context.Background(), r.store, rule.Take, "", charge)
 					if a.Allowed {
 						admitted[key].Add(1)
 					}
@@ -56,9 +56,9 @@ func TestNeverOver(t *testing.T) {
 	}
 }
 
-// TestResetWhileOthersAsk takes, is denied and resets, again and again, while other goroutines peek, so that denials
+// TestResetWhileOthersPeek takes, is denied and resets, again and again, while other goroutines peek, so that denials
 // are in flight and in memory all the time. A take after a reset must be admitted.
-func TestResetWhileOthersAsk(t *testing.T) {
+func TestResetWhileOthersPeek(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})
 	other := bound(t, slidegate.Limit{Name: "other", Quota: 1, Window: time.Hour})
@@ -73,7 +73,7 @@ func TestResetWhileOthersAsk(t *testing.T) {
 				if worker%2 == 0 {
 					charges = both
 				}
-				if _, err := ask(context.Background(), r.store, rule.Peek, "", charges...); err != nil {
+				if _, err := apply(context.Background(), r.store, rule.Peek, "", charges...); err != nil {
 					t.Error(err)
 				}
 			}
@@ -92,7 +92,7 @@ func TestResetWhileOthersAsk(t *testing.T) {
 			break
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
-			t.Errorf("round %d: admitted twice: %+v", i, a)
+			t.Errorf("round %d: admitted twice: got %+v, want denied", i, a)
 			break
 		}
 		r.several(ops, "", charges...)
@@ -101,13 +101,13 @@ func TestResetWhileOthersAsk(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHammering checks that many clients of one key reach the store only until the first denial has returned.
-func TestHammering(t *testing.T) {
+// TestHammeringReachesTheStoreUntilDenied checks that many clients of one key reach the store only until the first denial has returned.
+func TestHammeringReachesTheStoreUntilDenied(t *testing.T) {
 	const workers = 8
 	r := newRig(t, forever, true)
 	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})
 	r.take(limit, "key", 1)
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
@@ -119,8 +119,8 @@ func TestHammering(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if asked := r.spy.asked.Load(); asked > workers {
-		t.Errorf("the store received %d requests from %d clients", asked, workers)
+	if received := r.spy.requests.Load(); received > workers {
+		t.Errorf("the store received %d requests from %d clients", received, workers)
 	}
 	if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
 		t.Errorf("got %+v, want an answer from memory", a)

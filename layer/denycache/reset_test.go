@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestForgetsAtOnce checks that units reset or returned by this process are free for it as soon as the call returns.
-func TestForgetsAtOnce(t *testing.T) {
+// TestForgetsImmediately checks that units reset or returned by this process are free for it as soon as the call returns.
+func TestForgetsImmediately(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		op   rule.Op
@@ -24,13 +24,13 @@ func TestForgetsAtOnce(t *testing.T) {
 					r.take(limit, "key", 1) // denied
 					r.take(limit, "other", 2)
 					r.take(limit, "other", 1) // denied
-					r.spy.asked.Store(0)
+					r.spy.requests.Store(0)
 					r.end(test.op, rule.ID(i+1), limit, "key", 2)
 					r.wantCalls(1, "the operation")
 					r.take(limit, "other", 1)
 					r.wantCalls(0, "another key")
 					if a := r.take(limit, "key", 1); !a.Allowed {
-						r.t.Fatalf("after the operation: %+v", a)
+						r.t.Fatalf("after the operation: got %+v, want allowed", a)
 					}
 					r.do(rule.Reset, limit, "key", 0)
 				}
@@ -49,10 +49,10 @@ func TestForgetsInGroup(t *testing.T) {
 	}
 	r.several(rule.Reset, "one", charge)
 	if a := r.several(rule.Take, "one", charge)[0]; !a.Allowed {
-		t.Fatalf("in the group of the reset: %+v", a)
+		t.Fatalf("in the group of the reset: got %+v, want allowed", a)
 	}
 	if a := r.several(rule.Take, "two", charge)[0]; a.Flags != rule.Cached {
-		t.Fatalf("in the other group: %+v", a)
+		t.Fatalf("in the other group: got %+v, want the flag Cached", a)
 	}
 }
 
@@ -98,26 +98,26 @@ func TestOvertakenByReset(t *testing.T) {
 			}
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
-			r.t.Fatalf("before the reset: %+v", a)
+			r.t.Fatalf("before the reset: got %+v, want denied", a)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("after the reset: %+v", a)
+			r.t.Fatalf("after the reset: got %+v, want allowed", a)
 		}
 	})
 }
 
-// TestAskedDuringReset checks that while a reset is under way, when its effect is unknown, nothing is answered from
+// TestRequestDuringReset checks that while a reset is under way, when its effect is unknown, nothing is answered from
 // memory, and denials from before its effect are not remembered.
-func TestAskedDuringReset(t *testing.T) {
+func TestRequestDuringReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
 		r.spy.before = func(op rule.Op) {
 			if op == rule.Reset {
-				r.spy.asked.Store(0)
+				r.spy.requests.Store(0)
 				if a := r.take(limit, "key", 1); a.Allowed {
-					r.t.Fatalf("before the store has reset: %+v", a)
+					r.t.Fatalf("before the store has reset: got %+v, want denied", a)
 				}
 				r.take(limit, "key", 1)
 				r.wantCalls(2, "before the store has reset")
@@ -126,21 +126,21 @@ func TestAskedDuringReset(t *testing.T) {
 		r.spy.after = func(op rule.Op) {
 			if op == rule.Reset {
 				if a := r.take(limit, "key", 1); !a.Allowed {
-					r.t.Fatalf("after the store has reset, but before the reset returned: %+v", a)
+					r.t.Fatalf("after the store has reset, but before the reset returned: got %+v, want allowed", a)
 				}
 				if a := r.take(limit, "key", 2); a.Allowed {
-					r.t.Fatalf("after the store has reset: %+v", a)
+					r.t.Fatalf("after the store has reset: got %+v, want denied", a)
 				}
 			}
 		}
 		r.do(rule.Reset, limit, "key", 0)
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("after the reset: %+v", a)
+			r.t.Fatalf("after the reset: got %+v, want allowed", a)
 		}
 		r.take(limit, "key", 1)
-		r.spy.asked.Store(0)
+		r.spy.requests.Store(0)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("a denial after the reset is not remembered: %+v", a)
+			r.t.Fatalf("a denial after the reset is not remembered: got %+v, want the flag Cached", a)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestSeveralDuringReset(t *testing.T) {
 		r.wantCalls(2, "until the reset")
 		during := func(op rule.Op) {
 			if op == rule.Reset {
-				r.spy.asked.Store(0)
+				r.spy.requests.Store(0)
 				r.several(rule.Take, "g", both...)
 				r.several(rule.Take, "g", both...)
 				r.wantCalls(2, "during the reset")
@@ -166,7 +166,7 @@ func TestSeveralDuringReset(t *testing.T) {
 		r.spy.before, r.spy.after = during, during
 		r.several(rule.Reset, "g", both[place])
 		if a := r.several(rule.Take, "g", both...); !a[place].Allowed {
-			t.Fatalf("after the reset of %d: %+v", place, a)
+			t.Fatalf("after the reset of %d: got %+v, want allowed", place, a)
 		}
 	}
 }
@@ -182,14 +182,14 @@ func TestTwoResetsAtOnce(t *testing.T) {
 				r.do(rule.Reset, limit, "key", 0) // begins and ends while the first is under way
 				r.take(limit, "key", 2)
 				r.take(limit, "key", 1) // denied
-				r.spy.asked.Store(0)
+				r.spy.requests.Store(0)
 				r.take(limit, "key", 1)
 				r.wantCalls(1, "while the first reset is under way")
 			}
 		}
 		r.do(rule.Reset, limit, "key", 0)
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("after both resets: %+v", a)
+			r.t.Fatalf("after both resets: got %+v, want allowed", a)
 		}
 	})
 }
@@ -207,7 +207,7 @@ func TestPanicEndsReset(t *testing.T) {
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("denials are no longer remembered: %+v", a)
+			r.t.Fatalf("denials are no longer remembered: got %+v, want the flag Cached", a)
 		}
 	})
 }
@@ -235,20 +235,20 @@ func TestClockMoved(t *testing.T) {
 				larger := slidegate.Unbind(limit)
 				larger.Quota, larger.CountDenied = 3, test.counts
 				if a := r.take(bound(r.t, larger), "key", test.cost); a.Flags != rule.ClockMoved {
-					r.t.Fatalf("the store did not move the state: %+v", a)
+					r.t.Fatalf("the store did not move the state: got %+v, want the flag ClockMoved", a)
 				}
 				r.pass(time.Second)
 				if a := r.take(limit, "key", 1); !a.Allowed {
-					r.t.Fatalf("in the next minute by the new time: %+v", a)
+					r.t.Fatalf("in the next minute by the new time: got %+v, want allowed", a)
 				}
 			})
 		})
 	}
 }
 
-// TestShrunkLog checks that a log written under a smaller quota forgets what is beyond it, so that a request denied by
+// TestSmallerQuotaShortensTheLog checks that a log written under a smaller quota forgets what is beyond it, so that a request denied by
 // a larger quota may be admitted.
-func TestShrunkLog(t *testing.T) {
+func TestSmallerQuotaShortensTheLog(t *testing.T) {
 	log := slidegate.Limit{Name: "log", Quota: 4, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	for _, test := range []struct {
 		name   string
@@ -269,7 +269,7 @@ func TestShrunkLog(t *testing.T) {
 					r.do(test.op, small, "key", 1)
 				}
 				if a := r.take(large, "key", 2); !a.Allowed { // two of the four are left
-					r.t.Fatalf("after the log was cut to two: %+v", a)
+					r.t.Fatalf("after the log was cut to two: got %+v, want allowed", a)
 				}
 			})
 		})

@@ -51,7 +51,7 @@ func TestSeveralLimits(t *testing.T) {
 
 	r.pass(30 * time.Second)
 	if a := r.several(rule.Take, "g", both...); !a[0].Allowed || !a[1].Allowed {
-		t.Fatalf("in the next minute: %+v", a)
+		t.Fatalf("in the next minute: got %+v, want both allowed", a)
 	}
 	r.wantCalls(1, "in the next minute")
 }
@@ -63,17 +63,17 @@ func TestBothRefuse(t *testing.T) {
 	r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
 	both := pairOf(t, 1, 1)
 	r.several(rule.Take, "g", both...)
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	r.pass(time.Minute - time.Microsecond)
 	a := r.several(rule.Take, "g", both...)
 	if a[0].RetryAfter != 1 || a[1].RetryAfter != 3540*second+1 {
-		t.Fatalf("before the end of the minute: %+v", a)
+		t.Fatalf("before the end of the minute: got %+v, want RetryAfter 1 and 3540000001", a)
 	}
 	r.wantCalls(0, "before the end of the minute")
 	r.pass(time.Microsecond)
 	a = r.several(rule.Take, "g", both...)
 	if !a[0].Allowed || a[1].Allowed || a[1].RetryAfter != 3540*second {
-		t.Fatalf("at the end of the minute: %+v", a)
+		t.Fatalf("at the end of the minute: got %+v, want allowed, denied, RetryAfter 3540s", a)
 	}
 	r.wantCalls(1, "at the end of the minute")
 	r.pass(time.Minute)
@@ -105,7 +105,7 @@ func TestNeverAmongSeveral(t *testing.T) {
 	r.several(rule.Take, "g", pairOf(t, 1, 1)...)
 	a := r.several(rule.Take, "g", pairOf(t, 1, 4)...)
 	if a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
-		t.Fatalf("more than the capacity, where less is known to be denied: %+v", a)
+		t.Fatalf("more than the capacity, where less is known to be denied: got %+v, want RetryAfter Never, ResetAfter 3600s", a)
 	}
 	r.wantCalls(1, "where less is known to be denied")
 }
@@ -119,7 +119,7 @@ func TestResetOfOne(t *testing.T) {
 		r.several(rule.Take, "g", both...)
 		r.several(rule.Reset, "g", both[place])
 		if a := r.several(rule.Take, "g", both...); !a[place].Allowed || a[1-place].Allowed {
-			t.Fatalf("after the reset of %d: %+v", place, a)
+			t.Fatalf("after the reset of %d: got %+v, want only that one allowed", place, a)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestBatch(t *testing.T) {
 	r.do(rule.Take, limit, "known", 1)
 	r.do(rule.Charge, limit, "reset", 2)
 	r.do(rule.Take, limit, "reset", 1)
-	r.spy.asked.Store(0)
+	r.spy.requests.Store(0)
 	r.spy.calls.Store(0)
 	request := func(op rule.Op, key string, cost int64) store.Request {
 		return store.Request{
@@ -173,7 +173,7 @@ func TestBatch(t *testing.T) {
 		flags   rule.Flags
 	}{{false, rule.Cached}, {true, 0}, {false, 0}, {true, 0}, {true, 0}, {false, rule.Cached}, {false, 0}} {
 		if a := batch[i].Answers[0]; batch[i].Err != nil || a.Allowed != want.allowed || a.Flags != want.flags {
-			t.Errorf("request %d: %+v, %v", i, a, batch[i].Err)
+			t.Errorf("request %d: got %+v, %v, want allowed %t, flags %v", i, a, batch[i].Err, want.allowed, want.flags)
 		}
 	}
 	if calls := r.spy.calls.Load(); calls != 1 {
@@ -209,7 +209,7 @@ func TestBatchErrors(t *testing.T) {
 			err, batch[0].Err, batch[1].Err, batch[2].Err, batch[3].Err)
 	}
 	if !batch[2].Answers[0].Allowed || batch[0].Answers[0].Flags != rule.Cached {
-		t.Fatalf("%+v and %+v", batch[0].Answers[0], batch[2].Answers[0])
+		t.Fatalf("got %+v and %+v, want one from memory and an admission", batch[0].Answers[0], batch[2].Answers[0])
 	}
 	// A known denial without space for its answer is left for the store to reject.
 	if err := r.store.Apply(context.Background(), []store.Request{{Charges: charges}}); err == nil {

@@ -26,20 +26,20 @@ func TestSlotsAreNotRemembered(t *testing.T) {
 		r.end(rule.Take, 7, limit, "key", 1)
 		for range 3 {
 			if a := r.take(limit, "key", 1); a.Allowed {
-				r.t.Fatalf("a second slot: %+v", a)
+				r.t.Fatalf("a second slot: got %+v, want denied", a)
 			}
 		}
 		r.wantCalls(4, "a slot that is held")
-		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
+		if _, err := apply(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
 			r.t.Fatal(err)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("another process released the slot: %+v", a)
+			r.t.Fatalf("another process released the slot: got %+v, want allowed", a)
 		}
 		r.wantCalls(1, "a free slot")
 		rate := store.Charge{Limit: fixed(r.t), Key: "key", Cost: 2}
 		r.several(rule.Take, "", rate)
-		r.spy.asked.Store(0)
+		r.spy.requests.Store(0)
 		for range 3 { // both deny
 			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "key", Cost: 1})
 		}
@@ -56,7 +56,7 @@ func TestNextAfter(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		if a := r.take(limit, "key", 2); !a.Allowed || a.NextAfter != 60*second {
-			r.t.Fatalf("the last unit: %+v", a)
+			r.t.Fatalf("the last unit: got %+v, want allowed, NextAfter 60s", a)
 		}
 		full := store.Charge{Limit: limit, Key: "key"}
 		refuses := store.Charge{Limit: limit, Key: "other", Cost: 2}
@@ -64,7 +64,7 @@ func TestNextAfter(t *testing.T) {
 		r.several(rule.Take, "", full, refuses)
 		r.clock.Advance(second)
 		if a := r.several(rule.Take, "", full, refuses)[0]; a.Flags != rule.Cached || !a.Allowed || a.NextAfter != 59*second {
-			r.t.Fatalf("from memory, a second later: %+v", a)
+			r.t.Fatalf("from memory, a second later: got %+v, want the flag Cached, allowed, NextAfter 59s", a)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestPlansOfBucket(t *testing.T) {
 					r.do(op, fast, "key", 1)
 				}
 				r.wantCalls(1, "the other plan")
-				truth, err := ask(context.Background(), r.spy.Store, rule.Peek, "", store.Charge{Limit: slow, Key: "key", Cost: 1})
+				truth, err := apply(context.Background(), r.spy.Store, rule.Peek, "", store.Charge{Limit: slow, Key: "key", Cost: 1})
 				if err != nil {
 					r.t.Fatal(err)
 				}
@@ -112,15 +112,15 @@ func TestLeasedLimitsAreNotRemembered(t *testing.T) {
 		r.take(limit, "key", 2)
 		for range 3 {
 			if a := r.take(limit, "key", 1); a.Allowed {
-				r.t.Fatalf("a third unit: %+v", a)
+				r.t.Fatalf("a third unit: got %+v, want denied", a)
 			}
 		}
 		r.wantCalls(4, "exhausted units")
-		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
+		if _, err := apply(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
 			r.t.Fatal(err)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("another process returned a unit: %+v", a)
+			r.t.Fatalf("another process returned a unit: got %+v, want allowed", a)
 		}
 	})
 }

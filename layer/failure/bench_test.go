@@ -11,13 +11,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// quick is a store with a round trip that takes no time, and a TakeSingle.
-type quick struct {
+// quickStore is a store with a round trip that takes no time, and a TakeSingle.
+type quickStore struct {
 	store.Store
 	store.SingleTaker
 }
 
-func (quick) Traits() store.Traits {
+func (quickStore) Traits() store.Traits {
 	return store.Traits{Name: "quick", MaxCharges: 64, RoundTrips: 1}
 }
 
@@ -38,12 +38,12 @@ func subjects(t testing.TB) map[string]store.Store {
 	return map[string]store.Store{
 		"no layer":             memory,
 		"healthy memory":       newStore(t, memory, failure.Open(), failure.Options{Timeout: time.Hour}),
-		"healthy, round trips": newStore(t, quick{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour}),
-		"healthy, detach":      newStore(t, quick{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour, MaxDetached: 10}),
+		"healthy, round trips": newStore(t, quickStore{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour}),
+		"healthy, detach":      newStore(t, quickStore{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour, MaxDetached: 10}),
 		"down, open":           down(failure.Open(), failure.Options{Timeout: time.Hour}),
 		"down, closed":         down(failure.Closed(), failure.Options{}),
 		"down, local":          down(failure.Local(memory), failure.Options{}),
-		"healthy, optimistic":  newStore(t, quick{memory, memory}, failure.Optimistic(1<<40), failure.Options{Timeout: time.Hour}),
+		"healthy, optimistic":  newStore(t, quickStore{memory, memory}, failure.Optimistic(1<<40), failure.Options{Timeout: time.Hour}),
 		"down, optimistic":     down(failure.Optimistic(1<<40), failure.Options{}),
 		"down, local / 4":      down(failure.Local(memory), failure.Options{Instances: 4}),
 	}

@@ -44,50 +44,50 @@ func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.
 
 // An outage delays the first request until its deadline, and the following ones not at all; at most one probe interval
 // after the store is back, all requests get its answers again.
-func TestDeadStore(t *testing.T) {
+func TestDeadStoreDelaysOneRequest(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{})
-		if a := take(store); a.Flags != 0 || a.Remaining != 999 || inner.asked() != 1 {
+		if a := take(store); a.Flags != 0 || a.Remaining != 999 || inner.callsSinceCheck() != 1 {
 			t.Fatalf("a healthy store: got %+v", a)
 		}
 		inner.hang()
 		if took := timed(func() {
 			if a := take(store); a.Flags != flag {
-				t.Errorf("the first request of the outage: %+v", a)
+				t.Errorf("the first request of the outage: got %+v, want the flag of the fallback", a)
 			}
-		}); took != 100*time.Millisecond || inner.asked() != 1 {
+		}); took != 100*time.Millisecond || inner.callsSinceCheck() != 1 {
 			t.Errorf("the first request took %v", took)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
 		if took := timed(func() {
 			for range 50 {
 				if a := take(store); a.Flags != flag {
-					t.Fatalf("during the outage: %+v", a)
+					t.Fatalf("during the outage: got %+v, want the flag of the fallback", a)
 				}
 			}
-		}); took != 0 || inner.asked() != 0 {
+		}); took != 0 || inner.callsSinceCheck() != 0 {
 			t.Errorf("the next 50 requests took %v", took)
 		}
 
 		time.Sleep(time.Second - time.Microsecond)
-		if take(store); inner.asked() != 0 {
+		if take(store); inner.callsSinceCheck() != 0 {
 			t.Error("the store was called before the probe was due")
 		}
 		time.Sleep(time.Microsecond)
-		if took := timed(func() { take(store) }); took != 100*time.Millisecond || inner.asked() != 1 {
+		if took := timed(func() { take(store) }); took != 100*time.Millisecond || inner.callsSinceCheck() != 1 {
 			t.Errorf("a probe of a dead store took %v", took)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 53, Failures: 2, Late: 2, Outages: 1, Probes: 1, Down: true})
 
 		inner.heal()
 		time.Sleep(900*time.Millisecond - time.Microsecond) // the next one is due an interval after the last one began
-		if a := take(store); a.Flags != flag || inner.asked() != 0 {
-			t.Errorf("before the second probe: %+v", a)
+		if a := take(store); a.Flags != flag || inner.callsSinceCheck() != 0 {
+			t.Errorf("before the second probe: got %+v, want the flag of the fallback, without a call", a)
 		}
 		time.Sleep(time.Microsecond)
 		for range 3 {
-			if a := take(store); a.Flags != 0 || inner.asked() != 1 || a.At < 0 {
+			if a := take(store); a.Flags != 0 || inner.callsSinceCheck() != 1 || a.At < 0 {
 				t.Errorf("the store is back: got %+v", a)
 			}
 		}
@@ -118,7 +118,7 @@ func TestRecoversWithinOneInterval(t *testing.T) {
 }
 
 // An outage that begins under load delays the requests in flight until their deadline, and a probe is a single request.
-func TestHerd(t *testing.T) {
+func TestOneProbeUnderLoad(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		inner.hang()
@@ -137,14 +137,14 @@ func TestHerd(t *testing.T) {
 			wg.Wait()
 			return waited
 		}
-		if waited := herd(40); waited != 40*100*time.Millisecond || inner.asked() != 40 {
+		if waited := herd(40); waited != 40*100*time.Millisecond || inner.callsSinceCheck() != 40 {
 			t.Errorf("40 requests in flight waited for %v in total", waited)
 		}
-		if waited := herd(40); waited != 0 || inner.asked() != 0 {
+		if waited := herd(40); waited != 0 || inner.callsSinceCheck() != 0 {
 			t.Errorf("40 requests in the outage waited for %v in total", waited)
 		}
 		time.Sleep(time.Second)
-		if waited := herd(40); waited != 100*time.Millisecond || inner.asked() != 1 {
+		if waited := herd(40); waited != 100*time.Millisecond || inner.callsSinceCheck() != 1 {
 			t.Errorf("40 requests when a probe was due waited for %v in total", waited)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 120, Failures: 41, Late: 41, Outages: 1, Probes: 1, Down: true})
@@ -162,14 +162,14 @@ func TestFailuresInARow(t *testing.T) {
 				inner.heal()
 			}
 			a := take(store)
-			if (a.Flags == 0) != ok || inner.asked() != 1 {
+			if (a.Flags == 0) != ok || inner.callsSinceCheck() != 1 {
 				t.Fatalf("the store works: %v; got %+v", ok, a)
 			}
 			if flag == rule.FallbackClosed && !ok && a.RetryAfter != 1_000_000 {
 				t.Errorf("denied for %dus", a.RetryAfter)
 			}
 		}
-		if take(store); inner.asked() != 0 {
+		if take(store); inner.callsSinceCheck() != 0 {
 			t.Error("the store was called after three consecutive failures")
 		}
 		expect(t, store, failure.Stats{Fallbacks: 6, Failures: 5, Outages: 1, Down: true})
@@ -177,7 +177,7 @@ func TestFailuresInARow(t *testing.T) {
 }
 
 // A late answer is used, and still counts against the store.
-func TestLateAnswer(t *testing.T) {
+func TestLateAnswerCountsAsFailure(t *testing.T) {
 	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{})
@@ -185,8 +185,8 @@ func TestLateAnswer(t *testing.T) {
 		if a := take(store); a.Flags != 0 || a.Remaining != 999 {
 			t.Errorf("the late answer is %+v", a)
 		}
-		if a := take(store); a.Flags != flag || inner.asked() != 1 {
-			t.Errorf("after a late answer: %+v", a)
+		if a := take(store); a.Flags != flag || inner.callsSinceCheck() != 1 {
+			t.Errorf("after a late answer: got %+v, want the flag of the fallback, after one call", a)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 1, Late: 1, Outages: 1, Down: true})
 		time.Sleep(time.Second)
@@ -195,13 +195,13 @@ func TestLateAnswer(t *testing.T) {
 		inner.slow(99 * time.Millisecond)
 		time.Sleep(time.Second)
 		if a := take(store); a.Flags != 0 || store.Stats().Down {
-			t.Errorf("a probe that was answered in time: %+v", a)
+			t.Errorf("a probe that was answered in time: got %+v, want no flags, and the end of the outage", a)
 		}
 	})
 }
 
-// A request from before the outage says nothing about the store after it.
-func TestStragglers(t *testing.T) {
+// A request from before the outage proves nothing about the store after it.
+func TestStragglersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, limit := newRemote(t), bind(t, slidegate.PerHour(1000))
 		st := newStore(t, inner, failure.Open(), failure.Options{Timeout: time.Second, ProbeEvery: time.Second})
@@ -246,7 +246,7 @@ func TestCallersErrors(t *testing.T) {
 				want := fmt.Errorf("remote: %w", cause)
 				inner.fail(want)
 				for range 2 {
-					if _, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != want || inner.asked() != 1 {
+					if _, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != want || inner.callsSinceCheck() != 1 {
 						t.Errorf("%v, %s: %v became %v", policy, name, want, err)
 					}
 				}
@@ -279,18 +279,18 @@ func TestCallersDeadline(t *testing.T) {
 				inner := newRemote(t)
 				inner.hang()
 				st := newStore(t, inner, policy, failure.Options{MaxDetached: detached})
-				ask := func(ctx context.Context, cancel context.CancelFunc) (took time.Duration, err error) {
+				send := func(ctx context.Context, cancel context.CancelFunc) (took time.Duration, err error) {
 					defer cancel()
 					took = timed(func() { _, err = way(ctx, st, store.Charge{Limit: limit, Key: "k", Cost: 1}) })
 					return took, err
 				}
-				took, err := ask(context.WithTimeout(t.Context(), 30*time.Millisecond))
+				took, err := send(context.WithTimeout(t.Context(), 30*time.Millisecond))
 				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, failure.ErrUnavailable) || took != 30*time.Millisecond {
 					t.Errorf("%s: a deadline of 30ms: got %v after %v", name, err, took)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(20*time.Millisecond, cancel)
-				if took, err = ask(ctx, cancel); !errors.Is(err, context.Canceled) || took != 20*time.Millisecond {
+				if took, err = send(ctx, cancel); !errors.Is(err, context.Canceled) || took != 20*time.Millisecond {
 					t.Errorf("%s: cancelled after 20ms: got %v after %v", name, err, took)
 				}
 				synctest.Wait() // detached calls return
@@ -301,32 +301,32 @@ func TestCallersDeadline(t *testing.T) {
 					time.Sleep(time.Until(deadline))
 					return setErr(batch, errDown)
 				})
-				if _, err = ask(context.WithDeadline(t.Context(), time.Now().Add(time.Millisecond))); !errors.Is(err, errDown) && !errors.Is(err, context.DeadlineExceeded) {
+				if _, err = send(context.WithDeadline(t.Context(), time.Now().Add(time.Millisecond))); !errors.Is(err, errDown) && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: at the caller's deadline, %v", name, err)
 				}
 				synctest.Wait()
 				expect(t, st, failure.Stats{})
 				inner.hang()
-				if took, err = ask(context.WithTimeout(t.Context(), time.Hour)); err != nil || took != 100*time.Millisecond {
+				if took, err = send(context.WithTimeout(t.Context(), time.Hour)); err != nil || took != 100*time.Millisecond {
 					t.Errorf("%s: a deadline of an hour: got %v after %v", name, err, took)
 				}
 				// In an outage, a caller that has left gets no answer and makes no probe.
 				time.Sleep(time.Second)
-				inner.asked()
+				inner.callsSinceCheck()
 				gone, cancel := context.WithCancel(t.Context())
 				cancel()
-				if _, err = ask(gone, cancel); !errors.Is(err, context.Canceled) || inner.asked() != 0 {
+				if _, err = send(gone, cancel); !errors.Is(err, context.Canceled) || inner.callsSinceCheck() != 0 {
 					t.Errorf("%s: the caller had left: %v", name, err)
 				}
 				// A probe whose caller leaves proves nothing; the next one does.
 				inner.hang()
-				if _, err = ask(context.WithTimeout(t.Context(), time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) || inner.asked() != 1 {
+				if _, err = send(context.WithTimeout(t.Context(), time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) || inner.callsSinceCheck() != 1 {
 					t.Errorf("%s: an abandoned probe: %v", name, err)
 				}
 				inner.heal()
 				time.Sleep(time.Second)
 				if a := take(st); a.Flags != 0 {
-					t.Errorf("%s: after an abandoned probe: %+v", name, a)
+					t.Errorf("%s: after an abandoned probe: got %+v, want no flags", name, a)
 				}
 			}
 		}
@@ -346,7 +346,7 @@ func TestCachedAnswerIsNoProof(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		if a := take(st); a.Flags != rule.Cached || !st.Stats().Down {
-			t.Errorf("a cached answer to a probe: %+v, %+v", a, st.Stats())
+			t.Errorf("a cached answer to a probe: got %+v, %+v, want the flag Cached, and Down", a, st.Stats())
 		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// deaf makes the store ignore its context until it is released, and then write to the batch.
-func (r *remote) deaf() (release func()) {
+// ignoreContext makes the store ignore its context until it is released, and then write to the batch.
+func (r *remote) ignoreContext() (release func()) {
 	released := make(chan struct{})
 	r.do(func(ctx context.Context, batch []store.Request) error {
 		<-released
@@ -38,9 +38,9 @@ func TestDetached(t *testing.T) {
 			}
 		}})
 		if a := take(st); a.Flags != 0 || a.Remaining != 999 {
-			t.Errorf("a healthy store: %+v", a)
+			t.Errorf("a healthy store: got %+v, want no flags, Remaining 999", a)
 		}
-		release := inner.deaf()
+		release := inner.ignoreContext()
 		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		batch := []store.Request{request(rule.Peek, charge)}
 		if took := timed(func() {
@@ -56,9 +56,9 @@ func TestDetached(t *testing.T) {
 				t.Errorf("a probe took %v", took)
 			}
 		}
-		inner.asked()
+		inner.callsSinceCheck()
 		time.Sleep(time.Second)
-		if took := timed(func() { take(st) }); took != 0 || inner.asked() != 0 {
+		if took := timed(func() { take(st) }); took != 0 || inner.callsSinceCheck() != 0 {
 			t.Errorf("a fourth call took %v", took)
 		}
 		expect(t, st, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 3, Detached: 3, Down: true})
@@ -71,7 +71,7 @@ func TestDetached(t *testing.T) {
 		inner.heal()
 		time.Sleep(time.Second)
 		if a := take(st); a.Flags != 0 {
-			t.Errorf("the store is back: %+v", a)
+			t.Errorf("the store is back: got %+v, want no flags", a)
 		}
 		expect(t, st, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 4})
 	})
@@ -87,18 +87,18 @@ func TestTooManyDetached(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				if a := take(store); a.Flags != 0 {
-					t.Errorf("one of two: %+v", a)
+					t.Errorf("one of two: got %+v, want no flags", a)
 				}
 			})
 		}
 		synctest.Wait()
 		if a := take(store); a.Flags != flag {
-			t.Errorf("a third: %+v", a)
+			t.Errorf("a third: got %+v, want the flag of the fallback", a)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 1, Detached: 2})
 		wg.Wait()
 		if a := take(store); a.Flags != 0 {
-			t.Errorf("after them: %+v", a)
+			t.Errorf("after them: got %+v, want no flags", a)
 		}
 		expect(t, store, failure.Stats{Fallbacks: 1})
 	})
@@ -143,7 +143,7 @@ func TestPanics(t *testing.T) {
 		inner.heal()
 		time.Sleep(time.Second)
 		if a := take(st); a.Flags != 0 {
-			t.Errorf("after a probe that panicked: %+v", a)
+			t.Errorf("after a probe that panicked: got %+v, want no flags", a)
 		}
 	})
 }

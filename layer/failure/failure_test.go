@@ -38,7 +38,7 @@ func TestSuite(t *testing.T) {
 			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Local(clocked(t, clock)), patient)
 		},
 		"detached": func(t testing.TB, clock *storetest.Clock) store.Store {
-			return waiting{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
+			return waitingStore{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
 		},
 		"optimistic": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Optimistic(5), patient)
@@ -47,44 +47,44 @@ func TestSuite(t *testing.T) {
 			inner := &remote{Store: clocked(t, clock)}
 			inner.fail(errDown)
 			memory := clocked(t, clock)
-			return &neverUp{Store: newStore(t, inner, failure.Local(memory), patient), memory: memory, t: t}
+			return &outageStore{Store: newStore(t, inner, failure.Local(memory), patient), memory: memory, t: t}
 		},
 	} {
 		t.Run(name, func(t *testing.T) { storetest.Run(t, open) })
 	}
 }
 
-// waiting waits for detached calls that were abandoned: the suite counts what they charge after the caller has left,
+// waitingStore waits for detached calls that were abandoned: the suite counts what they charge after the caller has left,
 // although the caller cannot know it.
-type waiting struct{ *failure.Store }
+type waitingStore struct{ *failure.Store }
 
-func (p waiting) Apply(ctx context.Context, batch []store.Request) error {
+func (p waitingStore) Apply(ctx context.Context, batch []store.Request) error {
 	defer p.wait()
 	return p.Store.Apply(ctx, batch)
 }
 
-func (p waiting) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+func (p waitingStore) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	defer p.wait()
 	return p.Store.TakeSingle(ctx, limit, key, cost)
 }
 
-func (p waiting) wait() {
+func (p waitingStore) wait() {
 	for p.Stats().Detached > 0 {
 		runtime.Gosched()
 	}
 }
 
-// neverUp hides the intended differences of a store in an outage: flags, negative times, and resets that are done in
+// outageStore hides the intended differences of a store in an outage: flags, negative times, and resets that are done in
 // the fallback and still return an error. What remains are the answers of the fallback, which must be exact.
-type neverUp struct {
+type outageStore struct {
 	*failure.Store
 	memory store.Store
 	t      testing.TB
 }
 
-func (n *neverUp) Apply(ctx context.Context, batch []store.Request) error {
+func (n *outageStore) Apply(ctx context.Context, batch []store.Request) error {
 	apart := func(r store.Request) bool { return r.Op == rule.Reset || lacksOrigin(&r) }
 	if len(batch) == 1 || !slices.ContainsFunc(batch, apart) {
 		return n.apply(ctx, batch)
@@ -106,7 +106,7 @@ func lacksOrigin(r *store.Request) bool {
 	})
 }
 
-func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
+func (n *outageStore) apply(ctx context.Context, batch []store.Request) error {
 	if len(batch) == 1 && lacksOrigin(&batch[0]) {
 		return n.memory.Apply(ctx, batch)
 	}
@@ -147,7 +147,7 @@ func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-func (n *neverUp) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+func (n *outageStore) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	allowed, flags, remaining, after, resetAfter, at, err = n.Store.TakeSingle(ctx, limit, key, cost)
@@ -157,7 +157,7 @@ func (n *neverUp) TakeSingle(ctx context.Context, limit *store.Limit, key string
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-func (n *neverUp) plain(flags *rule.Flags, at *rule.Micros) {
+func (n *outageStore) plain(flags *rule.Flags, at *rule.Micros) {
 	if !flags.FallbackLocal() || *at >= 0 {
 		n.t.Errorf("an answer of the fallback is not marked: flags %d, at %d", *flags, *at)
 	}
@@ -165,12 +165,12 @@ func (n *neverUp) plain(flags *rule.Flags, at *rule.Micros) {
 	*at = -*at
 }
 
-// few is a store that supports only small limits.
-type few struct{ store.Store }
+// smallLimits is a store that supports only small limits.
+type smallLimits struct{ store.Store }
 
-func (few) Traits() store.Traits { return store.Traits{Name: "few", MaxCharges: 2} }
+func (smallLimits) Traits() store.Traits { return store.Traits{Name: "few", MaxCharges: 2} }
 
-func (few) Check(limit *store.Limit) error {
+func (smallLimits) Check(limit *store.Limit) error {
 	if limit.Rule().Quota > 50 {
 		return fmt.Errorf("few: %w: too much", store.ErrUnsupported)
 	}
@@ -184,12 +184,12 @@ func TestTraitsAndCheck(t *testing.T) {
 	if plain.Traits() != inner.Traits() {
 		t.Errorf("got traits %+v", plain.Traits())
 	}
-	local := newStore(t, inner, failure.Local(few{inner}), failure.Options{})
+	local := newStore(t, inner, failure.Local(smallLimits{inner}), failure.Options{})
 	if want := (store.Traits{Name: "remote", MaxCharges: 2, RoundTrips: 1, ServerClock: true}); local.Traits() != want {
 		t.Errorf("got traits %+v", local.Traits())
 	}
-	halved := newStore(t, inner, failure.Local(few{inner}), failure.Options{Instances: 2})
-	below := newStore(t, few{inner}, failure.Local(inner), failure.Options{})
+	halved := newStore(t, inner, failure.Local(smallLimits{inner}), failure.Options{Instances: 2})
+	below := newStore(t, smallLimits{inner}, failure.Local(inner), failure.Options{})
 	for _, c := range []struct {
 		store  *failure.Store
 		quota  int64

@@ -61,7 +61,7 @@ func TestOpenAndClosed(t *testing.T) {
 						t.Errorf("op %d, %d and %d:\n got  %+v\n want %+v", c.op, c.ofTen, c.ofBucket, got, want)
 					}
 				}
-				if n := inner.asked(); n != 1 {
+				if n := inner.callsSinceCheck(); n != 1 {
 					t.Errorf("got %d calls", n)
 				}
 			})
@@ -189,7 +189,7 @@ func TestInstances(t *testing.T) {
 }
 
 // Shares stay distinct even if there are more limits than are remembered.
-func TestManyShares(t *testing.T) {
+func TestSharesStayDistinct(t *testing.T) {
 	inner := newRemote(t)
 	inner.fail(errDown)
 	st := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{Instances: 2})
@@ -201,7 +201,7 @@ func TestManyShares(t *testing.T) {
 		for i, limit := range limits {
 			a, err := apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "k", Cost: 1})
 			if left := max(0, int64(i)-round); err != nil || a.Remaining != left || a.Allowed != (int64(i) >= round) {
-				t.Fatalf("round %d, share of %d: %+v, %v", round, i+1, a, err)
+				t.Fatalf("round %d, share of %d: got %+v, %v, want Remaining %d", round, i+1, a, err, left)
 			}
 		}
 	}
@@ -249,14 +249,14 @@ func TestWithoutRoundTrips(t *testing.T) {
 			})
 			charge := store.Charge{Limit: bind(t, ten), Key: name, Cost: 1}
 			for range 3 {
-				if a, err := way(t.Context(), st, charge); err != nil || a.Flags != flag || inner.asked() != 1 {
-					t.Errorf("flag %d, %s: %+v, %v", flag, name, a, err)
+				if a, err := way(t.Context(), st, charge); err != nil || a.Flags != flag || inner.callsSinceCheck() != 1 {
+					t.Errorf("flag %d, %s: got %+v, %v, want that flag, after one call", flag, name, a, err)
 				}
 			}
 			expect(t, st, failure.Stats{Fallbacks: 3, Failures: 3})
 			inner.heal()
 			if a, err := way(t.Context(), st, charge); err != nil || a.Flags != 0 {
-				t.Errorf("flag %d, %s: %+v, %v", flag, name, a, err)
+				t.Errorf("flag %d, %s: got %+v, %v, want no flags", flag, name, a, err)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // A store goes up and down under concurrent load in real time: every request is answered once, every fallback is
 // counted and flagged, and neither the store nor the fallback admits more than the quota.
-func TestFlapping(t *testing.T) {
+func TestFlappingStoreAdmitsWithinTheQuota(t *testing.T) {
 	const workers, outages, quota = 8, 5, 700
 	for flag := range policies(t) {
 		for _, detached := range []int{0, 4} {

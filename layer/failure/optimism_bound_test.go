@@ -37,8 +37,8 @@ func playLimits(random *rand.Rand) []slidegate.Limit {
 	}
 }
 
-// spot is a key of a limit.
-type spot struct {
+// limitKey is a key of a limit.
+type limitKey struct {
 	limit *store.Limit
 	key   string
 }
@@ -59,7 +59,7 @@ type play struct {
 
 	mu       sync.Mutex
 	random   *rand.Rand
-	admitted map[spot][]admission
+	admitted map[limitKey][]admission
 	refused  int
 }
 
@@ -69,14 +69,14 @@ func (p *play) draw(n int) int {
 	return p.random.IntN(n)
 }
 
-// line is a process's connection to the store.
+// line is the connection of a process to the store.
 type line struct {
 	*play
 	mu         sync.Mutex
-	good       int            // how many of 10 calls are answered
-	gone       bool           // nothing arrives
-	optimistic map[spot]int64 // units that were admitted here without the store
-	asked      map[spot]int64 // units that were sent to the store
+	good       int                // how many of 10 calls are answered
+	gone       bool               // the store receives nothing
+	optimistic map[limitKey]int64 // units that were admitted here without the store
+	sent       map[limitKey]int64 // units that were sent to the store
 }
 
 func (l *line) Traits() store.Traits {
@@ -93,7 +93,7 @@ func (l *line) Apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
 		if batch[i].Op == rule.Charge {
 			c := &batch[i].Charges[0]
-			l.asked[spot{c.Limit, c.Key}] += c.Cost
+			l.sent[limitKey{c.Limit, c.Key}] += c.Cost
 		}
 	}
 	l.mu.Unlock()
@@ -127,8 +127,8 @@ func copied(batch []store.Request) []store.Request {
 	return theirs
 }
 
-// weather changes the reliability of the connection until the end.
-func (l *line) weather(ctx context.Context) {
+// varyReliability changes the reliability of the connection until the end.
+func (l *line) varyReliability(ctx context.Context) {
 	for ctx.Err() == nil {
 		l.mu.Lock()
 		l.good, l.gone = [...]int{10, 9, 5, 1, 0}[l.draw(5)], l.draw(3) == 0
@@ -140,8 +140,8 @@ func (l *line) weather(ctx context.Context) {
 	l.mu.Unlock()
 }
 
-// ask requests units of one limit or several, by TakeSingle or Apply, and records what was admitted.
-func (l *line) ask(st *failure.Store) {
+// send requests units of one limit or several, by TakeSingle or Apply, and records what was admitted.
+func (l *line) send(st *failure.Store) {
 	key := fmt.Sprint("key ", l.draw(playKeys))
 	cost := int64(1 + l.draw(2))
 	var charges []store.Charge
@@ -176,7 +176,7 @@ func (l *line) note(charges []store.Charge, answers []rule.Answer) {
 		return
 	}
 	for i := range charges {
-		a, at := &answers[i], spot{charges[i].Limit, charges[i].Key}
+		a, at := &answers[i], limitKey{charges[i].Limit, charges[i].Key}
 		when := a.At
 		if a.Flags.FallbackOptimistic() {
 			l.optimistic[at] += a.Granted
@@ -194,15 +194,15 @@ func (p *play) run() (above, reached int) {
 	var layers []*failure.Store
 	var all sync.WaitGroup
 	for range playProcesses {
-		l := &line{play: p, good: 10, optimistic: map[spot]int64{}, asked: map[spot]int64{}}
+		l := &line{play: p, good: 10, optimistic: map[limitKey]int64{}, sent: map[limitKey]int64{}}
 		st := newStore(p.t, l, failure.Optimistic(p.k), failure.Options{Timeout: 10 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, Failures: 1 + p.draw(2)})
 		lines, layers = append(lines, l), append(layers, st)
-		all.Go(func() { l.weather(ctx) })
+		all.Go(func() { l.varyReliability(ctx) })
 		for range 2 {
 			all.Go(func() {
 				for ctx.Err() == nil {
 					testkit.Delay(time.Duration(p.draw(int(playWindow) / 20)))
-					l.ask(st)
+					l.send(st)
 				}
 			})
 		}
@@ -214,9 +214,9 @@ func (p *play) run() (above, reached int) {
 			p.t.Errorf("closed: %v", err)
 		}
 		if got := st.Stats(); got.Owed != 0 {
-			p.t.Errorf("units are owed after the end: %+v", got)
+			p.t.Errorf("units are owed after the end: got %+v, want Owed 0", got)
 		}
-		for at, units := range lines[i].asked {
+		for at, units := range lines[i].sent {
 			if admitted := lines[i].optimistic[at]; units > admitted {
 				p.t.Errorf("the store received %d units of %s, but %d were admitted without it", units, at.limit.Name(), admitted)
 			}
@@ -276,7 +276,7 @@ func TestOptimismIsBounded(t *testing.T) {
 	for seed := range uint64(plays) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 17))
-			p := &play{t: t, k: 1 + random.Int64N(5), random: random, admitted: map[spot][]admission{}}
+			p := &play{t: t, k: 1 + random.Int64N(5), random: random, admitted: map[limitKey][]admission{}}
 			p.shared = testkit.Must(memstore.New(memstore.Options{}))(t)
 			for _, limit := range playLimits(random) {
 				p.limits = append(p.limits, bind(t, limit))

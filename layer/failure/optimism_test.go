@@ -52,7 +52,7 @@ func (h *optimisticRig) up() {
 	h.inner.heal()
 	testkit.Pass(2 * time.Second)
 	if got := h.Stats(); got.Owed != 0 {
-		h.t.Fatalf("owed: %+v", got)
+		h.t.Fatalf("owed: got %+v, want Owed 0", got)
 	}
 }
 
@@ -66,16 +66,16 @@ func (h *optimisticRig) do(op rule.Op, c store.Charge) rule.Answer {
 	return a
 }
 
-// takes expects n such charges to be admitted without the store, and the next one to be denied.
-func (h *optimisticRig) takes(n int, c store.Charge) {
+// checkTakes expects n such charges to be admitted without the store, and the next one to be denied.
+func (h *optimisticRig) checkTakes(n int, c store.Charge) {
 	h.t.Helper()
 	for i := range n {
 		if a := h.do(rule.Take, c); !a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != c.Cost || a.At >= 0 {
-			h.t.Errorf("take %d of %d: %+v", i+1, n, a)
+			h.t.Errorf("take %d of %d: got %+v, want allowed by the fallback, Granted %d", i+1, n, a, c.Cost)
 		}
 	}
 	if a := h.do(rule.Take, c); a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != 0 || a.RetryAfter <= 0 {
-		h.t.Errorf("after %d takes: %+v", n, a)
+		h.t.Errorf("after %d takes: got %+v, want denied by the fallback for some time", n, a)
 	}
 }
 
@@ -112,13 +112,13 @@ func TestOptimisticAnswers(t *testing.T) {
 						}
 					}
 					if got := h.Stats(); got.Owed != 3 {
-						t.Errorf("owed: %+v", got)
+						t.Errorf("owed: got %+v, want Owed 3", got)
 					}
 					h.up()
 				}
 				h.used(6, c)
 				if got := h.Stats(); got.Charged != 6 || got.Unknown != 0 || got.Down {
-					t.Errorf("after the outages: %+v", got)
+					t.Errorf("after the outages: got %+v, want Charged 6, Unknown 0, not Down", got)
 				}
 			})
 		})
@@ -130,22 +130,22 @@ func TestOptimisticCosts(t *testing.T) {
 	runOptimistic(t, 4, func(t *testing.T, h *optimisticRig) {
 		h.down()
 		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 5}
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		c.Cost = 11
 		if a := h.do(rule.Take, c); a.Allowed || a.RetryAfter != rule.Never {
-			t.Errorf("11 of 10: %+v", a)
+			t.Errorf("11 of 10: got %+v, want denied, RetryAfter Never", a)
 		}
 		if a := h.do(rule.TakeUpTo, c); !a.Allowed || a.Granted != 4 {
-			t.Errorf("up to 11: %+v", a)
+			t.Errorf("up to 11: got %+v, want allowed, Granted 4", a)
 		}
 		if a := h.do(rule.TakeUpTo, c); a.Allowed || a.Granted != 0 || a.RetryAfter == rule.Never {
-			t.Errorf("up to 11 again: %+v", a)
+			t.Errorf("up to 11 again: got %+v, want denied for some time, Granted 0", a)
 		}
 	})
 	runOptimistic(t, 100, func(t *testing.T, h *optimisticRig) {
 		h.down()
-		h.takes(5, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
-		h.takes(10, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})
+		h.checkTakes(5, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
+		h.checkTakes(10, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})
 	})
 }
 
@@ -159,15 +159,15 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			take(5)  // leaves nothing
 			h.down() // a second later
 			if a := take(1); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("an exhausted key: %+v", a)
+				t.Errorf("an exhausted key: got %+v, want denied, RetryAfter 59000000", a)
 			}
 			testkit.Pass(59*time.Second - time.Microsecond)
 			if a := take(1); a.Allowed || a.RetryAfter != 1 {
-				t.Errorf("just before units are free: %+v", a)
+				t.Errorf("just before units are free: got %+v, want denied, RetryAfter 1", a)
 			}
 			testkit.Pass(time.Microsecond)
 			if a := take(3); !a.Allowed {
-				t.Errorf("when units are free: %+v", a)
+				t.Errorf("when units are free: got %+v, want allowed", a)
 			}
 		},
 		"refused": func(t *testing.T, h *optimisticRig, take taker) {
@@ -175,10 +175,10 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			take(2) // which is too few
 			h.down()
 			if a := take(2); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("a cost above the remaining units: %+v", a)
+				t.Errorf("a cost above the remaining units: got %+v, want denied, RetryAfter 59000000", a)
 			}
 			if a := take(1); !a.Allowed {
-				t.Errorf("a cost of the remaining units: %+v", a)
+				t.Errorf("a cost of the remaining units: got %+v, want allowed", a)
 			}
 		},
 		"refunded": func(t *testing.T, h *optimisticRig, take taker) {
@@ -186,7 +186,7 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			h.do(rule.GiveBack, store.Charge{Limit: bind(t, limit), Key: "k", Cost: 5})
 			h.down()
 			if a := take(3); !a.Allowed {
-				t.Errorf("after a refund: %+v", a)
+				t.Errorf("after a refund: got %+v, want allowed", a)
 			}
 		},
 	}
@@ -213,7 +213,7 @@ func TestOptimisticAfterExhaustingCharge(t *testing.T) {
 		limit := bind(t, slidegate.Limit{Name: "minute", Algorithm: slidegate.SlidingLog, Quota: 5, Window: time.Minute})
 		c := store.Charge{Limit: limit, Key: "k", Cost: 1}
 		h.down()
-		h.takes(3, c)
+		h.checkTakes(3, c)
 		others := c
 		others.Cost = 4
 		if _, err := apply(t, h.inner.Store, rule.Take, others); err != nil { // another process
@@ -224,12 +224,12 @@ func TestOptimisticAfterExhaustingCharge(t *testing.T) {
 		h.down()
 		a := h.do(rule.Take, c)
 		if a.Allowed || a.RetryAfter < 55_000_000 || a.RetryAfter > 60_000_000 {
-			t.Fatalf("after an exhausting charge: %+v", a)
+			t.Fatalf("after an exhausting charge: got %+v, want denied for 55s to 60s", a)
 		}
 		testkit.Pass((a.RetryAfter - 1).Duration())
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		testkit.Pass(time.Microsecond)
-		h.takes(3, c)
+		h.checkTakes(3, c)
 	})
 }
 
@@ -262,9 +262,9 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 			}
 			h.down()
 			testkit.Pass(time.Until(begin.Add(70*time.Minute - time.Microsecond)))
-			h.takes(0, c)
+			h.checkTakes(0, c)
 			testkit.Pass(time.Microsecond)
-			h.takes(3, c)
+			h.checkTakes(3, c)
 			h.up()
 			if charges != 1 || h.Stats().Charged != 3 {
 				t.Errorf("%d lost charges, %+v", charges, h.Stats())
@@ -283,9 +283,9 @@ func TestOptimisticGrainsGrowOldWithTheLast(t *testing.T) {
 		last := time.Now()
 		h.do(rule.Take, c)
 		testkit.Pass(time.Until(last.Add(time.Hour - time.Microsecond)))
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		testkit.Pass(time.Microsecond)
-		h.takes(2, c)
+		h.checkTakes(2, c)
 	})
 }
 
@@ -295,7 +295,7 @@ func TestOptimisticSeveral(t *testing.T) {
 		both := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}, {Limit: bind(t, bucket), Key: "k", Cost: 1}}
 		h.down()
 		h.do(rule.Take, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
-		ask := func(op rule.Op, group string) []rule.Answer {
+		send := func(op rule.Op, group string) []rule.Answer {
 			r := store.Request{Op: op, Group: group, Charges: both, Answers: make([]rule.Answer, 2)}
 			if err := h.Apply(t.Context(), []store.Request{r}); err != nil {
 				t.Fatal(err)
@@ -303,12 +303,12 @@ func TestOptimisticSeveral(t *testing.T) {
 			return r.Answers
 		}
 		for i, want := range []bool{true, true, false, false} {
-			if a := ask(rule.Take, ""); !a[0].Allowed || a[1].Allowed != want || a[0].Granted != a[1].Granted || (a[0].Granted == 1) != want {
-				t.Errorf("request %d: %+v", i+1, a)
+			if a := send(rule.Take, ""); !a[0].Allowed || a[1].Allowed != want || a[0].Granted != a[1].Granted || (a[0].Granted == 1) != want {
+				t.Errorf("request %d: got %+v, want the second limit to allow it: %t", i+1, a, want)
 			}
 		}
-		if a := ask(rule.TakeUpTo, "g"); !a[0].Allowed || !a[1].Allowed {
-			t.Errorf("another group: %+v", a)
+		if a := send(rule.TakeUpTo, "g"); !a[0].Allowed || !a[1].Allowed {
+			t.Errorf("another group: got %+v, want both allowed", a)
 		}
 		h.up()
 		h.used(2, both[0])
@@ -336,11 +336,11 @@ func TestOptimisticMemoryIsBounded(t *testing.T) {
 			t.Errorf("got %d keys admitted, want the 10 that there is memory for", admitted)
 		}
 		if a, err := apply(t, st, rule.Peek, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
-			t.Errorf("a peek, which needs no memory: %+v, %v", a, err)
+			t.Errorf("a peek, which needs no memory: got %+v, %v, want allowed", a, err)
 		}
 		testkit.Pass(time.Hour)
 		if a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
-			t.Errorf("when all others have expired: %+v, %v", a, err)
+			t.Errorf("when all others have expired: got %+v, %v, want allowed", a, err)
 		}
 		if err := st.Close(t.Context()); !errors.Is(err, errDown) {
 			t.Errorf("closed in an outage: %v", err)
@@ -353,7 +353,7 @@ func TestOptimisticClose(t *testing.T) {
 	runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		h.down()
-		h.takes(3, c)
+		h.checkTakes(3, c)
 		h.inner.heal()
 		if err := h.Close(t.Context()); err != nil {
 			t.Errorf("closed: %v", err)
@@ -362,7 +362,7 @@ func TestOptimisticClose(t *testing.T) {
 		h.inner.fail(errDown)
 		c.Key = "another"
 		testkit.Pass(time.Second)
-		h.takes(0, c)
+		h.checkTakes(0, c)
 		if _, err := apply(t, h, rule.Charge, c); !errors.Is(err, failure.ErrUnavailable) {
 			t.Errorf("a charge after Close: %v", err)
 		}

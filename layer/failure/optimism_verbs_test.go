@@ -24,27 +24,27 @@ func TestOptimisticVerbs(t *testing.T) {
 			h.down()
 			for range 3 {
 				if a := h.do(rule.Peek, c(t, 3)); !a.Allowed || a.Granted != 0 || a.Remaining != 3 {
-					t.Errorf("a peek that fits: %+v", a)
+					t.Errorf("a peek that fits: got %+v, want allowed, Granted 0, Remaining 3", a)
 				}
 				if a := h.do(rule.Peek, c(t, 4)); a.Allowed || a.RetryAfter != 1_000_000 {
-					t.Errorf("a peek that does not fit: %+v", a)
+					t.Errorf("a peek that does not fit: got %+v, want denied, RetryAfter 1000000", a)
 				}
 			}
-			h.takes(1, c(t, 3))
+			h.checkTakes(1, c(t, 3))
 		})
 	})
 	t.Run("charge", func(t *testing.T) {
 		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.inner.fail(errDown)
 			if a := h.do(rule.Charge, c(t, 1)); a.Granted != 1 { // it was sent
-				t.Errorf("a charge that failed: %+v", a)
+				t.Errorf("a charge that failed: got %+v, want Granted 1", a)
 			}
 			if a := h.do(rule.Charge, c(t, 5)); !a.Allowed || a.Granted != 5 || a.Remaining != 0 {
-				t.Errorf("a charge that was not sent: %+v", a)
+				t.Errorf("a charge that was not sent: got %+v, want allowed, Granted 5, Remaining 0", a)
 			}
-			h.takes(0, c(t, 1))
+			h.checkTakes(0, c(t, 1))
 			if got := h.Stats(); got.Owed != 5 || got.Unknown != 1 {
-				t.Errorf("owed: %+v", got)
+				t.Errorf("owed: got %+v, want Owed 5, Unknown 1", got)
 			}
 			h.up()
 			h.used(5, c(t, 0))
@@ -53,14 +53,14 @@ func TestOptimisticVerbs(t *testing.T) {
 	t.Run("refund", func(t *testing.T) {
 		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
-			h.takes(1, c(t, 3))
+			h.checkTakes(1, c(t, 3))
 			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 2 || a.Remaining != 2 {
-				t.Errorf("refund of 2 of 3: %+v", a)
+				t.Errorf("refund of 2 of 3: got %+v, want Granted 2, Remaining 2", a)
 			}
 			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 1 {
-				t.Errorf("refund of 2 of 1: %+v", a)
+				t.Errorf("refund of 2 of 1: got %+v, want Granted 1", a)
 			}
-			h.takes(1, c(t, 3))
+			h.checkTakes(1, c(t, 3))
 			h.up()
 			h.used(3, c(t, 0))
 		})
@@ -71,12 +71,12 @@ func TestOptimisticVerbs(t *testing.T) {
 			back := c(t, 2)
 			back.At = h.do(rule.Take, back).At
 			if a := h.do(rule.GiveBack, back); a.Granted != 2 {
-				t.Errorf("refund during the outage: %+v", a)
+				t.Errorf("refund during the outage: got %+v, want Granted 2", a)
 			}
 			back.At = h.do(rule.Take, back).At
 			h.up()
 			if a := h.do(rule.GiveBack, back); a.Granted != 0 || a.Flags != rule.FallbackOptimistic {
-				t.Errorf("refund after it: %+v", a)
+				t.Errorf("refund after it: got %+v, want Granted 0, the flag FallbackOptimistic", a)
 			}
 			h.used(2, c(t, 0))
 		})
@@ -84,11 +84,11 @@ func TestOptimisticVerbs(t *testing.T) {
 	t.Run("reset", func(t *testing.T) {
 		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
 			h.down()
-			h.takes(3, c(t, 1))
+			h.checkTakes(3, c(t, 1))
 			if _, err := apply(t, h, rule.Reset, c(t, 0)); !errors.Is(err, failure.ErrUnavailable) {
 				t.Errorf("a reset in the outage: %v", err)
 			}
-			h.takes(0, c(t, 1))
+			h.checkTakes(0, c(t, 1))
 			h.inner.do(func(ctx context.Context, batch []store.Request) error {
 				if batch[0].Op == rule.Charge {
 					return setErr(batch, errDown)
@@ -98,7 +98,7 @@ func TestOptimisticVerbs(t *testing.T) {
 			testkit.Pass(2 * time.Second) // sent, without an answer
 			h.do(rule.Reset, c(t, 0))
 			h.down()
-			h.takes(3, c(t, 1))
+			h.checkTakes(3, c(t, 1))
 		})
 	})
 }
@@ -118,7 +118,7 @@ func TestOptimisticReservations(t *testing.T) {
 				h.down()
 				b := newBooking(t, 7)
 				if a, err := b.do(h, rule.Take); err != nil || !a[0].Allowed || !a[1].Allowed {
-					t.Fatalf("reserved: %+v, %v", a, err)
+					t.Fatalf("reserved: got %+v, %v, want both allowed", a, err)
 				}
 				if c.late {
 					h.up()
@@ -131,7 +131,7 @@ func TestOptimisticReservations(t *testing.T) {
 						flags |= rule.Repeated
 					}
 					if err != nil || a[0].Granted != c.back || a[0].Flags != flags || !a[1].Allowed || (a[1].Granted == 1) != (i == 0) {
-						t.Errorf("settled %d times: %+v, %v", i+1, a, err)
+						t.Errorf("settled %d times: got %+v, %v, want Granted %d, flags %v", i+1, a, err, c.back, flags)
 					}
 					if i == 1 && !c.late {
 						h.up()
@@ -163,10 +163,10 @@ func TestOptimisticSlots(t *testing.T) {
 			return a[0].Allowed
 		}
 		if got := []bool{take(), take(), take()}; !slices.Equal(got, []bool{true, true, false}) {
-			t.Errorf("three slots of two: %v", got)
+			t.Errorf("three slots of two: got %v, want the third denied", got)
 		}
 		if a, err := held[0].do(h, rule.Take); err != nil || !a[0].Allowed {
-			t.Errorf("a slot that is held already: %+v, %v", a, err)
+			t.Errorf("a slot that is held already: got %+v, %v, want allowed", a, err)
 		}
 		testkit.Pass(40 * time.Second)
 		for i, want := range []bool{true, true, false} {
@@ -174,7 +174,7 @@ func TestOptimisticSlots(t *testing.T) {
 				continue // not renewed
 			}
 			if a, err := held[i].do(h, rule.Renew); err != nil || a[0].Allowed != want {
-				t.Errorf("renewing slot %d: %+v, %v", i, a, err)
+				t.Errorf("renewing slot %d: got %+v, %v, want allowed %t", i, a, err, want)
 			}
 		}
 		testkit.Pass(20 * time.Second)
@@ -182,7 +182,7 @@ func TestOptimisticSlots(t *testing.T) {
 			t.Error("want one slot free after the time to live of the other")
 		}
 		if a, err := held[0].do(h, rule.Settle); err != nil || a[0].Granted != 1 {
-			t.Errorf("released: %+v, %v", a, err)
+			t.Errorf("released: got %+v, %v, want Granted 1", a, err)
 		}
 		if !take() || take() {
 			t.Error("want one slot free after a release")

@@ -142,15 +142,15 @@ func TestOpenHoldsNothing(t *testing.T) {
 		inner.fail(errDown)
 		b := newBooking(t, 1)
 		if a, err := b.do(st, rule.Take); err != nil || !a[1].Allowed || a[1].Flags != rule.FallbackOpen {
-			t.Fatalf("taken in the outage: %+v, %v", a, err)
+			t.Fatalf("taken in the outage: got %+v, %v, want allowed, the flag FallbackOpen", a, err)
 		}
 		for range 2 { // during the outage, and after it
 			for _, op := range []rule.Op{rule.Renew, rule.Settle, rule.Settle} {
-				inner.asked()
+				inner.callsSinceCheck()
 				if a, err := b.do(st, op); err != nil || !a[1].Allowed || a[0].Granted != 0 || a[1].Granted != 0 || a[1].Flags != rule.FallbackOpen {
-					t.Errorf("%v: %+v, %v", op, a, err)
+					t.Errorf("%v: got %+v, %v, want allowed by FallbackOpen, nothing granted", op, a, err)
 				}
-				if inner.asked() != 0 {
+				if inner.callsSinceCheck() != 0 {
 					t.Errorf("%v: the store was called about units that it never gave", op)
 				}
 			}

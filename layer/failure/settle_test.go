@@ -73,7 +73,7 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 				t.Helper()
 				r, d, err := limiter.Reserve(t.Context(), "k", n)
 				if err != nil || !d.Allowed || d.Flags != want {
-					t.Fatalf("reserved: %+v, %v", d, err)
+					t.Fatalf("reserved: got %+v, %v, want allowed, flags %v", d, err, want)
 				}
 				return r
 			}
@@ -218,10 +218,10 @@ func TestBatch(t *testing.T) {
 		}
 		for i, w := range want {
 			if r := &batch[i]; !errors.Is(r.Err, w.err) || r.Err == nil && (r.Answers[0].Flags != w.flags || r.Answers[0].Granted != w.granted) {
-				t.Errorf("request %d: %+v, %v", i, r.Answers, r.Err)
+				t.Errorf("request %d: got %+v, %v, want flags %v, Granted %d, error %v", i, r.Answers, r.Err, w.flags, w.granted, w.err)
 			}
 		}
-		if n := inner.asked(); n != 1 {
+		if n := inner.callsSinceCheck(); n != 1 {
 			t.Errorf("got %d calls", n)
 		}
 		if s, f, p := used(t, inner.Store, "there"), used(t, memory, "there"), used(t, inner.Store, "plain"); s != 2 || f != 0 || p != 2 {
@@ -253,8 +253,8 @@ func TestBatchWithoutErrs(t *testing.T) {
 			request(rule.Take, charge("new", 0)), request(rule.GiveBack, charge("new", 0)), request(rule.Peek, charge("new", 0)),
 		}
 		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Remaining != 8 || batch[1].Answers[0].Granted != 2 ||
-			batch[2].Answers[0].Remaining != 10 || inner.asked() != 1 {
-			t.Errorf("got %+v, %v, %d calls to the store, want 8 left, 2 granted, 10 left, and 1", batch, err, inner.asked())
+			batch[2].Answers[0].Remaining != 10 || inner.callsSinceCheck() != 1 {
+			t.Errorf("got %+v, %v, %d calls to the store, want 8 left, 2 granted, 10 left, and 1", batch, err, inner.callsSinceCheck())
 		}
 	})
 }

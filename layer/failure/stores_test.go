@@ -87,8 +87,8 @@ func setErr(batch []store.Request, err error) error {
 	return err
 }
 
-// asked returns the number of calls to the store since the last check.
-func (r *remote) asked() int64 { return r.calls.Swap(0) }
+// callsSinceCheck returns the number of calls to the store since the last check.
+func (r *remote) callsSinceCheck() int64 { return r.calls.Swap(0) }
 
 func newStore(t testing.TB, inner store.Store, policy failure.Policy, opts failure.Options) *failure.Store {
 	t.Helper()

@@ -34,7 +34,7 @@ func BenchmarkHot(b *testing.B) {
 		b.RunParallel(func(p *testing.PB) {
 			for p.Next() {
 				if d, err := l.Allow(ctx, "k"); err != nil || !d.Allowed {
-					b.Errorf("%+v, %v", d, err)
+					b.Errorf("got %+v, %v, want allowed", d, err)
 				}
 			}
 		})
@@ -45,7 +45,7 @@ func BenchmarkHot(b *testing.B) {
 			for p.Next() {
 				d, err := l.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}, slidegate.Claim{Limit: global, Cost: 1}).Allow(ctx)
 				if err != nil || !d.Allowed {
-					b.Errorf("%+v, %v", d, err)
+					b.Errorf("got %+v, %v, want allowed", d, err)
 				}
 			}
 		})

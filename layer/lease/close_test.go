@@ -64,7 +64,7 @@ func TestCloseDuringCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if stats := s.Stats(); stats.Outstanding != 0 || stats.Taken == 0 || stats.Returned != stats.Taken {
-			t.Errorf("after Close: %+v", stats)
+			t.Errorf("after Close: got %+v, want all taken units returned", stats)
 		}
 		answers := make([]rule.Answer, 1)
 		peek := []store.Request{{Op: rule.Peek, Charges: []store.Charge{{Limit: l, Key: "k"}}, Answers: answers}}

@@ -60,18 +60,18 @@ func TestLeaseInUseIsKept(t *testing.T) {
 func TestClockStepEndsAllLeases(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		atHand, _ := r.warm()
-		ask := func() int64 {
+		take := func() int64 {
 			testkit.Must(r.leased.Allow(ctx, "other"))(t)
 			testkit.Pass(0)
 			return r.lease.Stats().Outstanding
 		}
-		for n := 0; ask() <= atHand; n++ {
+		for n := 0; take() <= atHand; n++ {
 			if n == 200 {
 				t.Fatal("another busy key has no lease")
 			}
 		}
 		r.gate.ahead.Store((3 * time.Second).Microseconds())
-		for n := 0; ask() > 0; n++ {
+		for n := 0; take() > 0; n++ {
 			if n == 200 {
 				t.Fatalf("%d units are leased after 200 more were requested", r.lease.Stats().Outstanding)
 			}

@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 }
 
 // A busy key gets what the rule admits, nearly all of it from leases, and no unit is lost.
-func TestHotKey(t *testing.T) {
+func TestBusyKeyIsLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota, seconds = 1000, 2
 		s := testkit.Must(lease.New(memstore.NewDefault(), lease.Options{}))(t)

@@ -40,17 +40,17 @@ type instance struct {
 // event is something that happened to units.
 type event struct {
 	at    time.Duration
-	what  happening
+	what  eventKind
 	units int64
 }
 
-type happening int
+type eventKind int
 
 const (
-	taken    happening = iota // leased
+	taken    eventKind = iota // leased
 	spent                     // from a lease
 	returned                  // from a lease
-	straight                  // admitted by the store, without a lease
+	direct                    // admitted by the store, without a lease
 )
 
 const (
@@ -70,7 +70,7 @@ func tenInstances() []*instance {
 		{story: "goes idle", rate: 400, ends: 600 * time.Millisecond},
 		{story: "starts later", rate: 400, begins: 1200 * time.Millisecond},
 		{story: "is killed", rate: 400, ends: 1525 * time.Millisecond, killed: true},
-		{story: "seldom asks", rate: 40},
+		{story: "few requests", rate: 40},
 	}
 }
 
@@ -87,7 +87,7 @@ func (w network) TakeSingle(ctx context.Context, limit *store.Limit, key string,
 	allowed, flags, remaining, after, resetAfter, at, err = w.Store.TakeSingle(ctx, limit, key, cost)
 	<-time.After(roundTrip / 2)
 	if allowed {
-		w.of.note(straight, cost)
+		w.of.note(direct, cost)
 	}
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
@@ -117,7 +117,7 @@ func (w network) Apply(ctx context.Context, batch []store.Request) error {
 
 var errKilled = errors.New("killed")
 
-func (i *instance) note(what happening, units int64) {
+func (i *instance) note(what eventKind, units int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.events = append(i.events, event{time.Since(i.start), what, units})
@@ -133,14 +133,14 @@ func (i *instance) run(t *testing.T, remote *memstore.Store, limit slidegate.Lim
 	}
 	<-time.After(i.begins)
 	for time.Since(i.start) < ends {
-		go i.ask(limiter)
+		go i.send(limiter)
 		<-time.After(time.Duration((0.5 + r.Float64()) * float64(time.Second) / float64(i.rate)))
 	}
 	<-time.After(pictureSpan - ends)
 	_ = s.Close(context.Background())
 }
 
-func (i *instance) ask(limiter *slidegate.Limiter) {
+func (i *instance) send(limiter *slidegate.Limiter) {
 	d, err := limiter.Allow(context.Background(), "tenant:7")
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -243,7 +243,7 @@ func (i *instance) by(at time.Duration) (held, admitted int64) {
 			admitted += e.units
 		case returned:
 			held -= e.units
-		case straight:
+		case direct:
 			admitted += e.units
 		}
 	}
@@ -268,7 +268,7 @@ func (i *instance) draw(b *strings.Builder, number, y int, most int64) {
 		case e.what == returned:
 			fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%.1f" stroke="%s" stroke-width="2.5"/>`+"\n",
 				x(e.at), x(e.at), y, min(height(e.units), float64(y)-4), returnedColor)
-		case e.what == straight:
+		case e.what == direct:
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%d" r="2" fill="%s"/>`+"\n", x(e.at), y-4, straightColor)
 		}
 	}

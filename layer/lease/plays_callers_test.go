@@ -11,8 +11,8 @@ import (
 
 // The size of a play: it ends after that many requests, or after that time.
 const (
-	mostAsked  = 3000
-	mostPlayed = time.Minute
+	maxRequests = 3000
+	maxPlayTime = time.Minute
 )
 
 // caller sends one request after the other.
@@ -30,37 +30,37 @@ func (p *process) call() {
 		switch r.IntN(8) {
 		case 0, 1: // as fast as it can
 			for range r.IntN(60) {
-				c.askOne(1 + r.Int64N(3))
+				c.takeOne(1 + r.Int64N(3))
 				c.pause(100 * time.Microsecond)
 			}
 		case 2, 3: // often enough for a lease, which then lasts
 			for range r.IntN(30) {
-				c.askOne(1)
+				c.takeOne(1)
 				c.pause(8 * time.Millisecond)
 			}
 		case 4: // around the end of a part
 			c.pauseUntilEnd()
 			for range r.IntN(10) {
-				c.askOne(1)
+				c.takeOne(1)
 				c.pause(time.Microsecond)
 			}
 		case 5: // whatever is left
 			c.drain()
 		case 6:
 			for range r.IntN(20) {
-				c.askAny()
+				c.sendAny()
 				c.pause(2 * time.Millisecond)
 			}
 		default:
 			c.pause(pick[time.Duration](r, 20, 90, 400) * time.Millisecond)
 		}
 		c.settle()
-		c.stir()
+		c.disturb()
 	}
 }
 
 func (c *caller) done() bool {
-	if c.w.asked.Add(1) > mostAsked || time.Since(c.w.began) > mostPlayed {
+	if c.w.requests.Add(1) > maxRequests || time.Since(c.w.began) > maxPlayTime {
 		c.w.over.Store(true)
 	}
 	return c.w.over.Load() || c.p.dead.Load()
@@ -107,8 +107,8 @@ func (c *caller) context() (context.Context, context.CancelFunc) {
 	return ctx, func() {}
 }
 
-// askOne takes from a single limit.
-func (c *caller) askOne(cost int64) {
+// takeOne takes from a single limit.
+func (c *caller) takeOne(cost int64) {
 	if c.done() {
 		return
 	}
@@ -152,8 +152,8 @@ func (c *caller) request(op rule.Op, cost int64) store.Request {
 	return r
 }
 
-// askAny sends one request or several together.
-func (c *caller) askAny() {
+// sendAny sends one request or several together.
+func (c *caller) sendAny() {
 	if c.done() {
 		return
 	}
@@ -169,7 +169,7 @@ func (c *caller) askAny() {
 	for i := range batch {
 		_, admitted := rule.Deciding(batch[i].Answers)
 		if batch[i].Err == nil && admitted && len(batch[i].Charges) > 1 {
-			c.w.happened("requests were admitted by several limits")
+			c.w.countEvent("requests were admitted by several limits")
 		}
 		if batch[i].Err == nil && admitted && batch[i].Op == rule.Take && c.w.chance(400) {
 			c.reserved = append(c.reserved, batch[i])
@@ -202,7 +202,7 @@ func (c *caller) settle() {
 			charge := &request.Charges[k]
 			charge.At = request.Answers[k].At
 			charge.Used = r.Int64N(charge.Cost + 1)
-			if c.w.upset == forced && c.w.chance(300) {
+			if c.w.disturbance == forced && c.w.chance(300) {
 				charge.Used += 1 + r.Int64N(charge.Limit.Rule().Capacity())
 			}
 		}
@@ -214,8 +214,8 @@ func (c *caller) settle() {
 	}
 }
 
-// stir does what is beyond the promises of leases, where the play includes it, and ends processes.
-func (c *caller) stir() {
+// disturb does what is beyond the promises of leases, where the play includes it, and ends processes.
+func (c *caller) disturb() {
 	if c.w.chance(c.w.faults.dies) {
 		c.p.die()
 		return
@@ -225,10 +225,10 @@ func (c *caller) stir() {
 	}
 	r := c.w.rand
 	var request store.Request
-	switch c.w.upset {
+	switch c.w.disturbance {
 	case plans:
 		c.p.value.Store(r.Int64N(8))
-		c.w.happened("quotas changed")
+		c.w.countEvent("quotas changed")
 		return
 	case forced:
 		request = c.request(rule.Charge, 1+r.Int64N(100))

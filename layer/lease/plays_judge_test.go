@@ -36,7 +36,7 @@ type judge struct {
 }
 
 // tallyOfPlay counts spends.
-type tallyOfPlay struct{ leased, straight, refused int }
+type tallyOfPlay struct{ leased, direct, refused int }
 
 type address struct{ prefix, group, key string }
 
@@ -100,7 +100,7 @@ func (j *judge) unspent(p *process, a *account, s lease.Spend) {
 	}
 	a.out[holder{p, s.Limit}] -= s.Units
 	if at, ok := a.resets[nil]; ok && p.at(at) >= s.Now {
-		j.comesOnTop(a, s.Limit, -s.Units)
+		j.addExtra(a, s.Limit, -s.Units)
 		return
 	}
 	at := s.At // it may be a while ago, but it was in this part
@@ -109,7 +109,7 @@ func (j *judge) unspent(p *process, a *account, s lease.Spend) {
 	}
 	j.takeBack(a, s.Limit, -s.Units, at)
 	if excess, open := a.excess[s.Limit]; open {
-		a.excess[s.Limit] = min(excess-s.Units, a.outUnder(s.Limit))
+		a.excess[s.Limit] = min(excess-s.Units, a.leasedUnder(s.Limit))
 	}
 }
 
@@ -130,15 +130,15 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 			a.excess[limit] -= units
 			j.tally(limit).refused++
 		} else {
-			j.complain("%d units of %v (%s): "+ruleDenies+" at %d: it has %d left, and %d that were leased; %d more may be extra",
+			j.addViolation("%d units of %v (%s): "+ruleDenies+" at %d: it has %d left, and %d that were leased; %d more may be extra",
 				units, slidegate.Unbind(limit), how, now, v.Room, excess, a.onTop(now))
 		}
 	}
 	r.Charge(&a.state, &v, units)
 }
 
-// happened counts another event.
-func (j *judge) happened(what string) {
+// countEvent counts another event.
+func (j *judge) countEvent(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events[what]++
@@ -147,7 +147,7 @@ func (j *judge) happened(what string) {
 // ruleDenies is part of the message about a violation.
 const ruleDenies = "the rule denies them"
 
-func (j *judge) complain(format string, args ...any) {
+func (j *judge) addViolation(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
 }
 
@@ -176,7 +176,7 @@ func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 	}
 	r := j.written[limit]
 	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is leased
-		j.comesOnTop(a, limit, a.outUnder(limit))
+		j.addExtra(a, limit, a.leasedUnder(limit))
 	}
 	v := r.Look(&a.state, j.now())
 	r.Charge(&a.state, &v, units)
@@ -185,11 +185,11 @@ func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 // mayExceed accepts what is leased under a value of the limit.
 func (a *account) mayExceed(limit *store.Limit) {
 	if _, open := a.excess[limit]; !open {
-		a.excess[limit] = a.outUnder(limit)
+		a.excess[limit] = a.leasedUnder(limit)
 	}
 }
 
-func (a *account) outUnder(limit *store.Limit) (units int64) {
+func (a *account) leasedUnder(limit *store.Limit) (units int64) {
 	for h, n := range a.out {
 		if h.limit == limit {
 			units += n
@@ -204,14 +204,14 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 	r := limit.Rule()
 	switch more := taken - mine; {
 	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // the number of returned units is rounded
-		j.comesOnTop(a, limit, more+1)
+		j.addExtra(a, limit, more+1)
 	case more > 0 && (r.Algorithm == rule.SlidingLog || r.Anchor == rule.AnchorFirst):
 		// If a mutant leased them, they were spent at another time than they were charged at: any will do.
 		j.takeBack(a, limit, more, rule.Oldest)
 	case more > 0 && j.clean:
-		j.complain("%v: the store accepted %d returned units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
+		j.addViolation("%v: the store accepted %d returned units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
 	case more > 0:
-		j.comesOnTop(a, limit, more)
+		j.addExtra(a, limit, more)
 	}
 }
 
@@ -234,12 +234,12 @@ func (j *judge) reset(p *process, a *account, limit *store.Limit, f fate) {
 			others += n
 		}
 	}
-	j.comesOnTop(a, limit, others)
+	j.addExtra(a, limit, others)
 	a.resets[p], a.resets[nil] = time.Now(), time.Now()
 	a.state.Clear()
 }
 
-func (j *judge) comesOnTop(a *account, limit *store.Limit, units int64) {
+func (j *judge) addExtra(a *account, limit *store.Limit, units int64) {
 	if units <= 0 {
 		return
 	}
@@ -294,9 +294,9 @@ func (a *account) onItsWay(p *process, units int64, f fate) {
 	}
 }
 
-// decidedForLayer receives the store's decision on a request that the layer made by itself.
+// decidedForLayer receives the store's decision on a request of the layer itself.
 func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
-	if f.unheard() {
+	if f.unanswered() {
 		j.events["answers were lost or late"]++
 	}
 	for i, c := range r.Charges {
@@ -306,7 +306,7 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 			a.onItsWay(p, -c.Cost, f)
 		case r.Answers[i].Granted > 0:
 			j.charged(a, c.Limit)
-			if !f.unheard() && !p.dead.Load() {
+			if !f.unanswered() && !p.dead.Load() {
 				a.out[holder{p, c.Limit}] += r.Answers[i].Granted
 			}
 		}
@@ -316,7 +316,7 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 // decided receives the store's decision on a caller's request.
 func (j *judge) decided(p *process, r *store.Request, f fate) {
 	_, admitted := rule.Deciding(r.Answers)
-	if f.unheard() {
+	if f.unanswered() {
 		j.events["answers were lost or late"]++
 	}
 	if r.Op == rule.Settle {
@@ -331,8 +331,8 @@ func (j *judge) decided(p *process, r *store.Request, f fate) {
 			}
 			j.charged(a, c.Limit)
 			// Where the window begins with the first charge, that may be a charge whose answer was lost.
-			if !f.unheard() || c.Limit.Rule().Anchor == rule.AnchorFirst {
-				j.tally(c.Limit).straight++
+			if !f.unanswered() || c.Limit.Rule().Anchor == rule.AnchorFirst {
+				j.tally(c.Limit).direct++
 				j.spend(a, c.Limit, answer.Granted, "admitted by the store")
 			}
 		case rule.Charge:

@@ -28,11 +28,11 @@ var (
 
 // totals sums up all plays.
 type totals struct {
-	mu     sync.Mutex
-	kinds  map[string]*tallyOfPlay
-	upset  map[string]*tallyOfPlay
-	plays  int
-	events map[string]int64
+	mu          sync.Mutex
+	kinds       map[string]*tallyOfPlay
+	disturbance map[string]*tallyOfPlay
+	plays       int
+	events      map[string]int64
 }
 
 // TestPlays runs processes that lease at random, and replays every spend through the rule.
@@ -43,7 +43,7 @@ func TestPlays(t *testing.T) {
 	}
 	var next atomic.Uint64
 	next.Store(seed)
-	sum := totals{kinds: map[string]*tallyOfPlay{}, upset: map[string]*tallyOfPlay{}, events: map[string]int64{}}
+	sum := totals{kinds: map[string]*tallyOfPlay{}, disturbance: map[string]*tallyOfPlay{}, events: map[string]int64{}}
 	most := *playsFlag
 	if testkit.Race {
 		most /= 10 // it takes ten times as long
@@ -79,9 +79,9 @@ func (s *totals) add(w *world) {
 		s.events[name] += n
 	}
 	for kind, t := range w.spends {
-		for _, to := range []*tallyOfPlay{entry(s.kinds, kind), entry(s.upset, w.upset.String())} {
+		for _, to := range []*tallyOfPlay{entry(s.kinds, kind), entry(s.disturbance, w.disturbance.String())} {
 			to.leased += t.leased
-			to.straight += t.straight
+			to.direct += t.direct
 			to.refused += t.refused
 		}
 	}
@@ -101,10 +101,10 @@ func (s *totals) table() string {
 		fmt.Fprintf(&b, ", %d %s", s.events[name], name)
 	}
 	fmt.Fprintln(&b)
-	for _, m := range []map[string]*tallyOfPlay{s.kinds, s.upset} {
+	for _, m := range []map[string]*tallyOfPlay{s.kinds, s.disturbance} {
 		fmt.Fprintf(&b, "%-32s %12s %12s %12s\n", "", "leased", "straight", "had been leased")
 		for _, name := range slices.Sorted(maps.Keys(m)) {
-			fmt.Fprintf(&b, "%-32s %12d %12d %12d\n", name, m[name].leased, m[name].straight, m[name].refused)
+			fmt.Fprintf(&b, "%-32s %12d %12d %12d\n", name, m[name].leased, m[name].direct, m[name].refused)
 		}
 	}
 	return b.String()
@@ -126,16 +126,16 @@ func play(t *testing.T, seed uint64, sum *totals) {
 			t.Errorf("and %d more", len(w.wrong)-i)
 			break
 		}
-		t.Errorf("seed %d, with %v: %s", seed, w.upset, wrong)
+		t.Errorf("seed %d, with %v: %s", seed, w.disturbance, wrong)
 	}
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{t: t, seed: seed, rand: rand.New(&lockedSource{source: rand.NewPCG(seed, 17)}), began: time.Now(), clock: &storetest.Clock{}}
 	w.store = storetest.NewReference(w.clock)
-	w.upset = pick(w.rand, nothing, nothing, nothing, nothing, forced, plans, resets, refunds)
+	w.disturbance = pick(w.rand, nothing, nothing, nothing, nothing, forced, plans, resets, refunds)
 	w.judge = judge{
-		now: w.storeNow, clean: w.upset == nothing,
+		now: w.storeNow, clean: w.disturbance == nothing,
 		written: map[*store.Limit]rule.Limit{}, accounts: map[address]*account{}, values: map[string][]*store.Limit{},
 		kinds: map[string]string{}, spends: map[string]*tallyOfPlay{}, events: map[string]int64{},
 	}
@@ -146,7 +146,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		faults{usual: 300 * time.Millisecond, lost: 10},
 	)
 	values := 1
-	if w.upset == plans {
+	if w.disturbance == plans {
 		values = 2 + w.rand.IntN(2)
 	}
 	for i := range 1 + w.rand.IntN(3) {
@@ -169,7 +169,7 @@ func (w *world) setClock() {
 	w.ahead = time.Duration(start-rule.Micros(time.Now().UnixMicro()))*time.Microsecond + time.Duration(w.rand.IntN(1000))
 }
 
-// process runs processes, one after the other if they die, until the play is over.
+// process runs a process, and replaces it when it dies, until the play is over.
 func (w *world) process() {
 	for !w.over.Load() {
 		p := w.newProcess()

@@ -22,17 +22,17 @@ type world struct {
 	seed uint64
 	rand *rand.Rand // locked, because goroutines share it
 	judge
-	clock  *storetest.Clock
-	store  *storetest.Reference
-	began  time.Time
-	ahead  time.Duration // of the store's clock, relative to the bubble's
-	limits []playLimit
-	faults faults
-	upset  upset
-	ids    atomic.Uint64
-	over   atomic.Bool
-	asked  atomic.Int64
-	late   sync.WaitGroup
+	clock       *storetest.Clock
+	store       *storetest.Reference
+	began       time.Time
+	ahead       time.Duration // of the store's clock, relative to the bubble's
+	limits      []playLimit
+	faults      faults
+	disturbance disturbance
+	ids         atomic.Uint64
+	over        atomic.Bool
+	requests    atomic.Int64
+	late        sync.WaitGroup
 }
 
 // faults are the likelihoods of failures on the way to the store, per thousand.
@@ -44,18 +44,18 @@ type faults struct {
 // longestPlayed is how long after its time a lease, or a late request, can still have an effect.
 const longestPlayed = rule.Micros(5_000_000)
 
-// upset is an event beyond the promises of leases; see judge.
-type upset int
+// disturbance is an event beyond the promises of leases; see judge.
+type disturbance int
 
 const (
-	nothing upset = iota
+	nothing disturbance = iota
 	forced
 	plans
 	resets
 	refunds
 )
 
-func (u upset) String() string {
+func (u disturbance) String() string {
 	return [...]string{"nothing else", "forced charges", "other quotas", "resets", "refunds"}[u]
 }
 
@@ -126,7 +126,7 @@ type fate struct {
 	late  bool // the answer arrives when its caller no longer waits
 }
 
-func (f fate) unheard() bool { return f.lost || f.late }
+func (f fate) unanswered() bool { return f.lost || f.late }
 
 // Apply delivers a batch to the store and returns the answers, both after a delay, or loses either.
 func (l wire) Apply(ctx context.Context, batch []store.Request) error {
@@ -182,7 +182,7 @@ func (l wire) decide(batch []store.Request, byCaller bool, f fate) {
 	for i := range batch {
 		r := &batch[i]
 		if err := w.store.Apply(context.Background(), batch[i:i+1]); err != nil {
-			w.complain("the store failed: %v", err)
+			w.addViolation("the store failed: %v", err)
 			return
 		}
 		if byCaller {

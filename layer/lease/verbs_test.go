@@ -133,7 +133,7 @@ func TestRefund(t *testing.T) {
 		testkit.Must(r.leased.Refund(ctx, "key", 3))(t)
 		for i := range 4 {
 			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); d.Allowed != (i < 3) {
-				t.Errorf("request %d after 3 were refunded: %+v", i, d)
+				t.Errorf("request %d after 3 were refunded: got %+v, want allowed %t", i, d, i < 3)
 			}
 		}
 	})
@@ -158,7 +158,7 @@ func TestAllowUpTo(t *testing.T) {
 	})
 }
 
-// TakeUpTo grants the same to all limits of a request, also where their costs differ.
+// TakeUpTo grants the same to all limits of a request, even if their costs differ.
 func TestAllowUpToOfSeveral(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		claims := func(costs ...int64) slidegate.Claims {

@@ -107,7 +107,7 @@ func TestWaiterLeaves(t *testing.T) {
 		ctx := context.Background()
 		for range 20 { // until the key is known to be busy
 			if d, err := l.Allow(ctx, "key"); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("got %+v, %v, want allowed", d, err)
 			}
 		}
 		testkit.Pass(200 * time.Millisecond) // so that unspent units are returned
@@ -134,7 +134,7 @@ func TestPaceOverSlowStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := lease.New(slower{memory}, lease.Options{})
+		s, err := lease.New(slowerStore{memory}, lease.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,10 +168,10 @@ func TestPaceOverSlowStore(t *testing.T) {
 	})
 }
 
-// slower is a store that takes longer to answer than a lease lasts.
-type slower struct{ *memstore.Store }
+// slowerStore is a store that takes longer to answer than a lease lasts.
+type slowerStore struct{ *memstore.Store }
 
-func (s slower) Apply(ctx context.Context, batch []store.Request) error {
+func (s slowerStore) Apply(ctx context.Context, batch []store.Request) error {
 	<-time.After(80 * time.Millisecond)
 	return s.Store.Apply(ctx, batch)
 }

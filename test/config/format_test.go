@@ -76,7 +76,7 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 	return p
 }
 
-// covered reports whether an override would never be reached, which Parse rejects.
+// covered reports whether an earlier override makes o unreachable, which Parse rejects.
 func covered(earlier []config.Override, o config.Override) bool {
 	return slices.ContainsFunc(earlier, func(e config.Override) bool {
 		return e.Key == o.Key || e.Matches(o.Key)
@@ -101,7 +101,7 @@ func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit
 		case slidegate.TokenBucket:
 			limit.Burst = rapid.Int64Range(0, 5).Draw(t, "burst")
 		}
-		if limit.Algorithm != slidegate.DefaultAlgorithm { // a limit that becomes a sliding log by the policy cannot be leased
+		if limit.Algorithm != slidegate.DefaultAlgorithm { // a limit that the policy turns into a sliding log cannot be leased
 			leased := limit
 			if leased.Lease = rapid.Bool().Draw(t, "lease"); leased.Check() == nil {
 				limit = leased
@@ -131,7 +131,7 @@ func drawKeys(t *rapid.T) []string {
 	return keys
 }
 
-// understood returns the file that is read after Format wrote it: with its defaults spelled out, and its passwords masked.
+// understood returns the file that Parse reads from the output of Format: with all defaults written out, and passwords masked.
 func understood(f *config.File) *config.File {
 	said := *f
 	said.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))

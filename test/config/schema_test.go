@@ -61,7 +61,7 @@ func goodFiles(t testing.TB) map[string][]byte {
 	return files
 }
 
-// top returns a file with lines at its top, below one with lines in a policy.
+// top returns a file with lines at its top; below returns one with lines in a policy.
 func top(lines string) string {
 	return lines + "\npolicies: {api: {limits: [1/s]}, login: {limits: [1/s]}}\n"
 }
@@ -126,7 +126,7 @@ func TestSchemaRejectsUnknownFields(t *testing.T) {
 	}
 }
 
-// An editor underlines a pattern in another syntax, and accepts every one that Parse accepts.
+// The schema rejects patterns in another syntax, and accepts every pattern that Parse accepts.
 func TestSchemaOfMatch(t *testing.T) {
 	schema := compileSchema(t)
 	valid := func(pattern string) bool {
@@ -158,7 +158,7 @@ func TestSchemaOfMatch(t *testing.T) {
 	})
 }
 
-// TestSchemaRejects has other mistakes that an editor should underline.
+// TestSchemaRejects has other mistakes that the schema should reject, so that editors underline them.
 func TestSchemaRejects(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{

@@ -11,14 +11,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Wire is a connection to a server that can be slowed and cut. It is safe for concurrent use. The zero value is not
+// Wire is a proxy in front of a server whose connections can be slowed and cut. It is safe for concurrent use. The zero value is not
 // usable; call New.
 type Wire struct {
 	t     testing.TB
 	proxy *toxiproxy.Proxy
 }
 
-// New returns a wire to addr, which only forwards until it is changed, and ends with the test.
+// New returns a wire to addr, which forwards without faults at first, and ends with the test.
 func New(t testing.TB, addr string) *Wire {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
@@ -67,7 +67,7 @@ func (w *Wire) Reset(after time.Duration) {
 // Heal undoes Slow, Mute and Reset.
 func (w *Wire) Heal() { w.proxy.Toxics.ResetToxics(context.Background()) }
 
-// add adds a fault to what the server sends.
+// add adds a fault to the replies of the server.
 func (w *Wire) add(kind string, attributes map[string]any) {
 	w.t.Helper()
 	text, err := json.Marshal(map[string]any{"type": kind, "stream": "downstream", "attributes": attributes})

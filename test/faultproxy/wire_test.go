@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// echo is a server that sends every line back.
+// echo starts a server that sends every line back.
 func echo(t *testing.T) (addr string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,8 +32,8 @@ func echo(t *testing.T) (addr string) {
 	return listener.Addr().String()
 }
 
-// ask sends a line over its own connection and waits for it to come back.
-func ask(addr string) error {
+// roundTrip sends a line over a new connection and waits for it to come back.
+func roundTrip(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return err
@@ -56,12 +56,12 @@ func TestWire(t *testing.T) {
 	t.Parallel()
 	wire := New(t, echo(t))
 	addr := wire.Addr()
-	if err := ask(addr); err != nil {
+	if err := roundTrip(addr); err != nil {
 		t.Fatal(err)
 	}
 	wire.Slow(60*time.Millisecond, 0)
 	before := time.Now()
-	if err := ask(addr); err != nil || time.Since(before) < 60*time.Millisecond {
+	if err := roundTrip(addr); err != nil || time.Since(before) < 60*time.Millisecond {
 		t.Errorf("slowed by 60ms: took %v: %v", time.Since(before), err)
 	}
 	wire.Heal()
@@ -71,14 +71,14 @@ func TestWire(t *testing.T) {
 		"reset": func() { wire.Reset(time.Millisecond) },
 	} {
 		hurt()
-		if err := ask(addr); err == nil {
+		if err := roundTrip(addr); err == nil {
 			t.Errorf("%s: got a reply", name)
 		}
 		if name == "cut" {
 			wire.Mend()
 		}
 		wire.Heal()
-		if err := ask(addr); err != nil || wire.Addr() != addr {
+		if err := roundTrip(addr); err != nil || wire.Addr() != addr {
 			t.Errorf("%s: not healed: %v, at %s", name, err, wire.Addr())
 		}
 	}

@@ -18,8 +18,8 @@ type address struct{ limit, key int }
 var ErrUndecided = errors.New("not enough time to decide")
 
 const (
-	mostTime = time.Minute // for the history of one key
-	mostLost = 8           // requests for one key that were not answered: the number of orders to search grows fast with them
+	maxCheckTime = time.Minute // for the history of one key
+	maxLost      = 8           // unanswered requests for one key: the number of orders to search grows fast with them
 )
 
 // Check returns what is wrong with a history of the events of all processes together.
@@ -30,7 +30,7 @@ func Check(events []Event) error {
 	}
 	var undecided error
 	for at, history := range operations(events) {
-		switch porcupine.CheckOperationsTimeout(model(limits[at.limit].Rule()), history, mostTime) {
+		switch porcupine.CheckOperationsTimeout(model(limits[at.limit].Rule()), history, maxCheckTime) {
 		case porcupine.Illegal:
 			return fmt.Errorf("the rule explains no order of the %d requests for key %d under %s", len(history), at.key, Limits[at.limit].Name)
 		case porcupine.Unknown:
@@ -43,16 +43,16 @@ func Check(events []Event) error {
 	return undecided
 }
 
-// untilLost returns the beginning of one key's events in which few enough requests were lost to search: up to a time,
-// from which on unanswered requests count as not answered. The beginning of a correct history is correct.
-func untilLost(events []Event) []Event {
+// beforeTooManyLost returns the beginning of one key's events, up to a time before which at most maxLost requests were lost.
+// Requests that were answered after that time count as unanswered. The beginning of a correct history is correct.
+func beforeTooManyLost(events []Event) []Event {
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.Call, b.Call) })
 	lost := 0
 	for i := range events {
 		if events[i].Known || events[i].Forget {
 			continue
 		}
-		if lost++; lost <= mostLost {
+		if lost++; lost <= maxLost {
 			continue
 		}
 		kept, end := events[:i], events[i].Call
@@ -81,7 +81,7 @@ func operations(events []Event) map[address][]porcupine.Operation {
 				some = append(some, e)
 			}
 		}
-		histories[at] = operationsOf(untilLost(some))
+		histories[at] = operationsOf(beforeTooManyLost(some))
 	}
 	return histories
 }
@@ -115,8 +115,8 @@ type life struct {
 	forgotten int // how often before
 }
 
-// lifeOf returns to which life of its key an answer belongs. That is uncertain if it came while everything was
-// forgotten.
+// lifeOf returns the life of its key that an answer belongs to. It is uncertain if the answer came while everything was
+// being forgotten.
 func lifeOf(e *Event, events []Event) (of life, certain bool) {
 	of.address = address{e.Limit, e.Key}
 	for i := range events {
@@ -161,8 +161,8 @@ func checkLogs(events []Event) error {
 	return nil
 }
 
-// planted are changes of an answer that Check has to detect. Each returns false where it changes nothing.
-var planted = map[string]func(e *Event) bool{
+// plantedChanges are changes of an answer that Check must detect. Each returns false if it changes nothing.
+var plantedChanges = map[string]func(e *Event) bool{
 	"an admission instead of a refusal": func(e *Event) bool {
 		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) {
 			return false
@@ -207,14 +207,14 @@ var planted = map[string]func(e *Event) bool{
 	},
 }
 
-// mostPlanted is in how many places a change is tried until it is detected.
-const mostPlanted = 5
+// maxPlaces is the number of requests at which a change is tried until it is detected.
+const maxPlaces = 5
 
-// CheckPlanted changes the answer to one request, in several ways, and returns which of the changes Check does not
-// detect in any of a few places. (In a single place a concurrent request may happen to explain it.) A history in which
-// nothing can be changed is an error too: it proves too little.
+// CheckPlanted changes the answer to one request, in several ways, and returns the changes that Check does not
+// detect at any of a few requests. (A concurrent request may happen to explain a single change.) A history in which
+// nothing can be changed is also an error: it proves too little.
 func CheckPlanted(events []Event) (errs []error) {
-	for name, change := range planted {
+	for name, change := range plantedChanges {
 		if err := checkPlanted(events, change); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
@@ -222,10 +222,10 @@ func CheckPlanted(events []Event) (errs []error) {
 	return errs
 }
 
-// AllowsPlanting reports whether a history has a place for each of the changes that CheckPlanted tries.
+// AllowsPlanting reports whether a history has a request for each of the changes that CheckPlanted tries.
 func AllowsPlanting(events []Event) bool {
-	for _, change := range planted {
-		if !slices.ContainsFunc(events, func(e Event) bool { return e.Known && lookedAt(events, e) && change(&e) }) {
+	for _, change := range plantedChanges {
+		if !slices.ContainsFunc(events, func(e Event) bool { return e.Known && detectable(events, e) && change(&e) }) {
 			return false
 		}
 	}
@@ -236,7 +236,7 @@ func checkPlanted(events []Event, change func(*Event) bool) error {
 	err := errors.New("the history has nothing to change")
 	tried := 0
 	for i, e := range events {
-		if !e.Known || !lookedAt(events, e) || !change(&e) {
+		if !e.Known || !detectable(events, e) || !change(&e) {
 			continue
 		}
 		changed := slices.Clone(events)
@@ -249,24 +249,24 @@ func checkPlanted(events []Event, change func(*Event) bool) error {
 		default:
 			return nil
 		}
-		if tried++; tried == mostPlanted {
+		if tried++; tried == maxPlaces {
 			break
 		}
 	}
 	return err
 }
 
-// lookedAt reports whether the check can detect a change of an answer: not if it came while everything was forgotten,
-// and not if earlier requests for its key were lost, which might explain it.
-func lookedAt(events []Event, e Event) bool {
+// detectable reports whether the check can detect a change of an answer. It cannot if the answer came while everything was
+// being forgotten, or if earlier requests for its key were lost, which might explain the change.
+func detectable(events []Event, e Event) bool {
 	if _, certain := lifeOf(&e, events); !certain {
 		return false
 	}
 	return !slices.ContainsFunc(beginning(events, e), func(other Event) bool { return !other.Known && !other.Forget })
 }
 
-// beginning returns the requests for the key of one request until that was answered. Proving that no order explains a
-// longer history can take the checker very long.
+// beginning returns the requests for the key of last until last was answered. The checker may take very long to prove that
+// no order explains a longer history.
 func beginning(events []Event, last Event) (kept []Event) {
 	for _, e := range events {
 		if e.Call <= last.Return && (e.Forget || e.Key == last.Key && e.Limit == last.Limit) {
@@ -279,7 +279,7 @@ func beginning(events []Event, last Event) (kept []Event) {
 // Summary counts the events of a history.
 type Summary struct{ Requests, Answered, Admitted, Forgotten int }
 
-// Summarize counts.
+// Summarize counts the events of a history.
 func Summarize(events []Event) (s Summary) {
 	for i := range events {
 		switch e := &events[i]; {

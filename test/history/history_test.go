@@ -21,7 +21,7 @@ const (
 
 func at(after rule.Micros) int64 { return int64(base+after) * 1_000 }
 
-// answerTo returns the rule's answer with that much taken at base.
+// answerTo returns the rule's answer if taken units were taken at base.
 func answerTo(t *testing.T, taken int64, after rule.Micros, cost int64) rule.Answer {
 	t.Helper()
 	l := windowRule(t)
@@ -43,7 +43,7 @@ func windowRule(t *testing.T) *rule.Limit {
 }
 
 // Only a request that was not answered may explain what was seen afterwards.
-func TestUnanswered(t *testing.T) {
+func TestUnansweredRequestMayExplainLaterAnswers(t *testing.T) {
 	lost := Event{Op: rule.Take, Cost: 5, Call: at(0), Return: at(1_000)}
 	take := Event{Op: rule.Take, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestUnanswered(t *testing.T) {
 }
 
 // A lost request can be carried out after others that were made later, in the same part of the window or another.
-func TestUnansweredUntilLater(t *testing.T) {
+func TestUnansweredRequestMayBeCarriedOutLater(t *testing.T) {
 	l := windowRule(t)
 	lost := Event{Op: rule.Take, Cost: 5, Call: at(0), Return: at(1_000)}
 	take := Event{Op: rule.Take, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 0, 3_000, 3)}
@@ -83,8 +83,8 @@ func TestUnansweredUntilLater(t *testing.T) {
 	}
 }
 
-// What was answered is remembered until a crash that forgets, and forgotten after it.
-func TestForget(t *testing.T) {
+// Counts are remembered until a crash that forgets them, and forgotten after it.
+func TestCountsAreForgottenOnlyByCrashes(t *testing.T) {
 	first := Event{Op: rule.Take, Cost: 5, Call: at(-1_000), Return: at(1_000), Known: true, Answer: answerTo(t, 0, 0, 5)}
 	forget := Event{Forget: true, Call: at(1_500), Return: at(1_800)}
 	take := Event{Op: rule.Take, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
@@ -106,8 +106,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// If a key lost very many requests only the beginning is checked, and what is wrong there is detected.
-func TestManyLost(t *testing.T) {
+// If very many requests for a key were lost, only the beginning is checked, and errors there are detected.
+func TestOnlyTheBeginningIsCheckedIfManyAreLost(t *testing.T) {
 	wrong := Event{Op: rule.Take, Cost: 3, Call: at(-2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 5, 3_000, 3)}
 	var lost []Event
 	for i := range 40 {
@@ -120,17 +120,17 @@ func TestManyLost(t *testing.T) {
 	if err := Check(append(lost, wrong)); err != nil {
 		t.Errorf("after they were lost: %v", err)
 	}
-	if kept := untilLost(append(slices.Clone(lost), wrong)); len(kept) != mostLost {
-		t.Errorf("got %d events kept, want %d", len(kept), mostLost)
+	if kept := beforeTooManyLost(append(slices.Clone(lost), wrong)); len(kept) != maxLost {
+		t.Errorf("got %d events kept, want %d", len(kept), maxLost)
 	}
 	meanwhile := Event{Op: rule.Take, Cost: 1, Call: at(0), Return: at(9_000), Known: true}
-	if kept := untilLost(append(slices.Clone(lost), meanwhile)); kept[0].Known || kept[0].Return != at(5_000+mostLost) {
-		t.Errorf("a request that was answered later is kept as %+v", kept[0])
+	if kept := beforeTooManyLost(append(slices.Clone(lost), meanwhile)); kept[0].Known || kept[0].Return != at(5_000+maxLost) {
+		t.Errorf("a request that was answered later: got %+v, want it unanswered", kept[0])
 	}
 }
 
 // A log admits its quota in a window, and once more after a crash that forgets.
-func TestLogs(t *testing.T) {
+func TestLogAdmitsItsQuotaPerWindow(t *testing.T) {
 	const log = 2
 	if !isLog(log) {
 		t.Fatal("the log is no longer at this index")
@@ -157,24 +157,24 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Nothing is planted where the check cannot detect it: in an answer that came while everything was forgotten, or that
+// No change is planted that the check cannot detect: in an answer that came while everything was being forgotten, or that
 // another request may explain.
-func TestPlantedWhereItIsLookedAt(t *testing.T) {
+func TestPlantsOnlyDetectableChanges(t *testing.T) {
 	e := Event{Limit: 2, Call: at(0), Return: at(1_000), Known: true, Answer: rule.Answer{At: base + 500, Allowed: true, Granted: 1}}
-	if !lookedAt([]Event{e}, e) {
+	if !detectable([]Event{e}, e) {
 		t.Error("an ordinary answer is not checked")
 	}
-	if forget := (Event{Forget: true, Call: at(400), Return: at(900)}); lookedAt([]Event{e, forget}, e) {
+	if forget := (Event{Forget: true, Call: at(400), Return: at(900)}); detectable([]Event{e, forget}, e) {
 		t.Error("an answer during a crash is checked")
 	}
-	if lost := (Event{Limit: 2, Call: at(-500), Return: at(-400)}); lookedAt([]Event{lost, e}, e) {
+	if lost := (Event{Limit: 2, Call: at(-500), Return: at(-400)}); detectable([]Event{lost, e}, e) {
 		t.Error("an answer that a lost request may explain is checked")
 	}
 }
 
-// A history of a store that runs the rule is correct, and nothing planted in it stays undetected. In another one,
-// answers are lost: it is correct as well.
-func TestRecord(t *testing.T) {
+// A history of a store that runs the rule is correct, and every planted change is detected. A history in which answers are lost
+// is also correct.
+func TestRecordedHistoryOfTheRuleIsCorrect(t *testing.T) {
 	t.Parallel()
 	events := record(t, 1, 0)
 	for _, err := range CheckPlanted(events) {
@@ -190,7 +190,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// record records a history of a store that loses one answer in that many, and checks it.
+// record records a history of a store that loses one answer in lost, and checks it.
 func record(t *testing.T, seed uint64, lost int) []Event {
 	t.Helper()
 	slow := &slowStore{clock: storetest.NewClock(0), lost: lost, random: rand.New(rand.NewPCG(seed, 7))}
@@ -206,8 +206,8 @@ func record(t *testing.T, seed uint64, lost int) []Event {
 	return events
 }
 
-// slowStore takes the time of a round trip, so that a history does not become too long to check. A request is lost on
-// the way there or on the way back.
+// slowStore takes the time of a round trip, so that a history does not become too long to check. It loses either the request
+// or the answer.
 type slowStore struct {
 	store.Store
 	reference *storetest.Reference

@@ -10,7 +10,7 @@ import (
 // The model that histories are checked against: the rule, by the server's time, which every answer carries.
 
 // state is the state of one key in the model, and when it was last changed. The server's clock is assumed not to be set
-// back during a history, so nothing that sees a change was decided before it.
+// back during a history, so a request that sees a change was not decided before it.
 type state struct {
 	last   rule.Micros
 	start  rule.Micros
@@ -77,10 +77,10 @@ func (s state) decide(l *rule.Limit, in *input, now rule.Micros) (state, rule.An
 	return next, answers[0]
 }
 
-// unanswered returns the states that an unanswered request can have led to, if it was carried out after what made s.
-// (That it never was, or was denied, is the same as being carried out when everything else is over.) Within a part of
-// the window it makes no difference when it was carried out, except that it is most likely to be admitted at the end:
-// so there is one state for each part.
+// unanswered returns the states that an unanswered request can have led to, if it was carried out after s was reached.
+// (If it never was, or was denied, that is the same as being carried out after everything else.) Within a part of the
+// window it makes no difference when it was carried out, except that it is most likely to be admitted at the end, so
+// there is one state for each part.
 func (s state) unanswered(l *rule.Limit, in *input) (next []any) {
 	part := l.Window / rule.Micros(l.Segments)
 	for from := max(s.last, in.called); from <= in.end; from = from - from%part + part {

@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Orders returns the orders for some processes, so that all send requests until the end of an interval of a history of
-// some length. Each interval has its own keys: once a request for a key was lost, little can be checked about the key.
+// Orders returns one order per process to send requests until end, for one interval of a history of the given length. Each
+// interval has its own keys: once a request for a key was lost, little can be checked about the key.
 func Orders(processes, stretch int, seed uint64, length time.Duration, end time.Time) []Order {
 	keys := max(8, int(4*length.Seconds())) // so that few requests for one key are left unanswered
 	orders := make([]Order, processes)
@@ -22,7 +22,7 @@ func Orders(processes, stretch int, seed uint64, length time.Duration, end time.
 	return orders
 }
 
-// Job returns the function of a process that carries out an Order in JSON: it records.
+// Job returns a function for a process that carries out an Order in JSON, and returns the recorded events.
 func Job(store store.Store, alive func(context.Context) error) func(order []byte) (any, error) {
 	return func(text []byte) (any, error) {
 		var order Order
@@ -33,7 +33,7 @@ func Job(store store.Store, alive func(context.Context) error) func(order []byte
 	}
 }
 
-// Join combines what some processes recorded.
+// Join combines the events that several processes recorded.
 func Join(recorded [][]Event) (all []Event) {
 	for i, events := range recorded {
 		for _, e := range events {
@@ -44,12 +44,12 @@ func Join(recorded [][]Event) (all []Event) {
 	return all
 }
 
-// Verify fails a test whose history is wrong, or whose check would not detect it if it were.
+// Verify fails a test if its history is wrong, or if the check would not detect planted changes.
 func Verify(t *testing.T, seed uint64, events []Event) {
 	t.Helper()
 	for _, err := range append(CheckPlanted(events), Check(events)) {
 		switch {
-		case errors.Is(err, ErrUndecided): // on a machine that has no time for it
+		case errors.Is(err, ErrUndecided): // on a busy machine
 			t.Logf("UNDECIDED: %v", err)
 		case err != nil:
 			t.Errorf("seed %d: %v", seed, err)
@@ -57,7 +57,7 @@ func Verify(t *testing.T, seed uint64, events []Event) {
 	}
 }
 
-// Used returns how many units of all limits and keys of an order a store counts.
+// Used returns how many units a store counts for all limits and keys of an order.
 func Used(st store.Store, order Order) (units int64, err error) {
 	limits, err := bound()
 	if err != nil {

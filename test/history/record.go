@@ -39,11 +39,11 @@ func bound() (all []*store.Limit, err error) {
 }
 
 const (
-	askers  = 2                      // concurrent, per process
-	patient = 300 * time.Millisecond // how long one of them waits for an answer
+	callersPerProcess = 2                      // concurrent, per process
+	callTimeout       = 300 * time.Millisecond // how long a caller waits for an answer
 )
 
-// Order is what a process has to do. It can be encoded as JSON.
+// Order is the work of one process. It can be encoded as JSON.
 type Order struct {
 	Seed  uint64
 	Until int64 // when to end, in nanoseconds since the epoch
@@ -57,7 +57,7 @@ type Event struct {
 	Limit, Key   int // the index of the limit in Limits
 	Op           rule.Op
 	Cost         int64
-	ID           rule.ID // whose slot it is, for in-flight limits
+	ID           rule.ID // the owner of the slot, for in-flight limits
 	Call, Return int64   // nanoseconds since the epoch
 	Known        bool    // whether it was answered; if not, it may or may not have been carried out
 	Answer       rule.Answer
@@ -76,10 +76,10 @@ func Record(store store.Store, alive func(context.Context) error, order Order) (
 		wait   sync.WaitGroup
 		events []Event
 	)
-	for i := range askers {
-		a := &asker{store, alive, order, rand.New(rand.NewPCG(order.Seed, uint64(i))), limits}
+	for i := range callersPerProcess {
+		a := &recorder{store, alive, order, rand.New(rand.NewPCG(order.Seed, uint64(i))), limits}
 		wait.Go(func() {
-			seen := a.askUntilEnd()
+			seen := a.sendUntilEnd()
 			mu.Lock()
 			defer mu.Unlock()
 			events = append(events, seen...)
@@ -89,7 +89,7 @@ func Record(store store.Store, alive func(context.Context) error, order Order) (
 	return events, nil
 }
 
-type asker struct {
+type recorder struct {
 	store  store.Store
 	alive  func(context.Context) error
 	order  Order
@@ -97,12 +97,12 @@ type asker struct {
 	limits []*store.Limit
 }
 
-func (a *asker) ended() bool { return time.Now().UnixNano() >= a.order.Until }
+func (a *recorder) ended() bool { return time.Now().UnixNano() >= a.order.Until }
 
-func (a *asker) askUntilEnd() (events []Event) {
+func (a *recorder) sendUntilEnd() (events []Event) {
 	for !a.ended() {
 		e := a.draw()
-		a.ask(&e)
+		a.send(&e)
 		events = append(events, e)
 		if !e.Known {
 			a.awaitServer()
@@ -111,15 +111,15 @@ func (a *asker) askUntilEnd() (events []Event) {
 	return events
 }
 
-func (a *asker) draw() Event {
+func (a *recorder) draw() Event {
 	e := Event{Key: a.order.First + a.random.IntN(a.order.Keys), Limit: a.random.IntN(len(Limits)), Cost: 1 + a.random.Int64N(3)}
 	if isSlots(e.Limit) {
-		e.Cost, e.ID = 1, rule.ID(1+a.random.IntN(mostSlots))
+		e.Cost, e.ID = 1, rule.ID(1+a.random.IntN(maxSlots))
 		e.Op = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Renew, rule.GiveBack, rule.GiveBack, rule.Peek}[a.random.IntN(7)]
 		return e
 	}
 	if isLog(e.Limit) {
-		return e // takes only: so that admissions can be counted by their times
+		return e // only takes, so that admissions can be counted by their times
 	}
 	switch a.random.IntN(20) {
 	case 0, 1:
@@ -132,8 +132,8 @@ func (a *asker) draw() Event {
 	return e
 }
 
-func (a *asker) ask(e *Event) {
-	ctx, cancel := context.WithTimeout(context.Background(), patient)
+func (a *recorder) send(e *Event) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	batch := []store.Request{a.request(e)}
 	e.Call = time.Now().UnixNano()
@@ -144,8 +144,8 @@ func (a *asker) ask(e *Event) {
 	}
 }
 
-// request returns what a store is asked for an event.
-func (a *asker) request(e *Event) store.Request {
+// request returns the store request of an event.
+func (a *recorder) request(e *Event) store.Request {
 	charge := store.Charge{Limit: a.limits[e.Limit], Key: keyName(e.Key), Cost: e.Cost, At: rule.Oldest}
 	if isSlots(e.Limit) {
 		charge.At = 1 // the slot of the ID, not the oldest
@@ -156,11 +156,11 @@ func (a *asker) request(e *Event) store.Request {
 // keyName returns the name of a key.
 func keyName(key int) string { return string(rune('a' + key)) }
 
-func (a *asker) awaitServer() {
+func (a *recorder) awaitServer() {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !a.ended() {
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		err := a.alive(ctx)
 		cancel()
 		if err == nil {

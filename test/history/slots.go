@@ -8,22 +8,22 @@ import (
 )
 
 // The model of in-flight limits. An unanswered request may have been carried out at any time from when it was made to
-// the end, so a slot has the earliest and the latest time at which it was renewed. As long as these differ, answers are
-// checked for their verdict and the number of remaining slots, and otherwise to the last microsecond.
+// the end, so a slot has the earliest and the latest time at which it was renewed. As long as these differ, only the decision and the
+// number of remaining slots of an answer are checked; otherwise it must match to the microsecond.
 
-// mostSlots is the maximum number of slots in a state: those of all the IDs that are drawn.
-const mostSlots = 6
+// maxSlots is the maximum number of slots in a state: those of all the IDs that are drawn.
+const maxSlots = 6
 
-// held is a slot that may be held. The zero value means none.
-type held struct {
+// heldSlot is a slot that may be held. The zero value means that it is not.
+type heldSlot struct {
 	id       rule.ID
-	from, to rule.Micros // when it was renewed: not before, and not after
+	from, to rule.Micros // the earliest and the latest time at which it was renewed
 }
 
 // slots is the state of one key, and when it was last seen. The index of a slot follows from its ID.
 type slots struct {
 	last rule.Micros
-	all  [mostSlots + 1]held
+	all  [maxSlots + 1]heldSlot
 }
 
 func slotsModel(l *rule.Limit) porcupine.Model {
@@ -50,7 +50,7 @@ func slotsModel(l *rule.Limit) porcupine.Model {
 	return m.ToModel()
 }
 
-// answered returns the states after an answer: one for each way in which slots may have expired, if the answer fits it.
+// answered returns the possible states after an answer: one for each set of slots that may have expired and that explains the answer.
 // A request that changes nothing leaves no trace, not even its time: a store may answer it concurrently with others.
 func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []any) {
 	read := false
@@ -68,7 +68,7 @@ func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []a
 	return next
 }
 
-// at returns what s can be at a time: a slot that may have expired has, or has not.
+// at returns the states that s may be in at a time: each slot that may have expired is gone in some and held in others.
 func (s slots) at(now, ttl rule.Micros) []slots {
 	all := []slots{s}
 	for i := range s.all {
@@ -78,10 +78,10 @@ func (s slots) at(now, ttl rule.Micros) []slots {
 		}
 		var split []slots
 		for _, one := range all {
-			h.to = min(h.to, now) // what was carried out before now was renewed before now
+			h.to = min(h.to, now) // a request that was carried out before now renewed the slot before now
 			gone, kept := one, one
-			gone.all[i] = held{}
-			kept.all[i] = held{h.id, max(h.from, now-ttl+1), h.to}
+			gone.all[i] = heldSlot{}
+			kept.all[i] = heldSlot{h.id, max(h.from, now-ttl+1), h.to}
 			if h.from <= now-ttl {
 				split = append(split, gone)
 			}
@@ -97,7 +97,7 @@ func (s slots) at(now, ttl rule.Micros) []slots {
 	return all
 }
 
-// explains reports whether the rule gives that answer to a state of which all slots are live.
+// explains reports whether the rule gives this answer for s if all its slots are live.
 func (s slots) explains(l *rule.Limit, in *input, answer *rule.Answer) bool {
 	var state rule.State
 	exact := true
@@ -132,9 +132,9 @@ func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 	}
 	switch {
 	case in.op == rule.GiveBack:
-		*h = held{}
+		*h = heldSlot{}
 	case h.id != 0 && in.op != rule.Peek, in.op == rule.Take && live < l.Quota:
-		*h = held{in.id, now, now}
+		*h = heldSlot{in.id, now, now}
 	}
 	return s
 }
@@ -157,9 +157,9 @@ func (s slots) unanswered(l *rule.Limit, in *input) []any {
 	changed := s
 	switch {
 	case in.op == rule.GiveBack && h.id != 0:
-		changed.all[in.id] = held{}
+		changed.all[in.id] = heldSlot{}
 	case in.op == rule.Renew && h.id != 0, in.op == rule.Take && (h.id != 0 || sure < l.Quota):
-		changed.all[in.id] = held{in.id, from, in.end}
+		changed.all[in.id] = heldSlot{in.id, from, in.end}
 	}
 	if changed != s {
 		changed.last = from

@@ -15,16 +15,16 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// most is how long a Transport of these tests obeys at most.
-const most = 1000 * time.Hour
+// maxHold is the longest time for which a Transport of these tests holds requests back.
+const maxHold = 1000 * time.Hour
 
-// asked is how long a response with these lines of RateLimit asks to be left alone, and for the sake of which limit, as the
-// library reads them: the longest time of an item of which nothing remains. What is not a list may be the dictionary of
-// draft 07.
-func asked(lines []string) (hold time.Duration, limit string) {
+// libraryHold returns for how long a response with these RateLimit lines asks the client to wait, and because of which limit, as
+// the library reads them: the longest time of an item of which nothing remains. Lines that are not a list may be the dictionary
+// of draft 07.
+func libraryHold(lines []string) (hold time.Duration, limit string) {
 	list, err := httpsfv.UnmarshalList(lines)
 	if err != nil {
-		return askedByDraft07(lines), ""
+		return holdOfDraft07(lines), ""
 	}
 	for _, member := range list {
 		item, ok := member.(httpsfv.Item)
@@ -48,7 +48,7 @@ func asked(lines []string) (hold time.Duration, limit string) {
 	return hold, limit
 }
 
-func askedByDraft07(lines []string) time.Duration {
+func holdOfDraft07(lines []string) time.Duration {
 	dictionary, err := httpsfv.UnmarshalDictionary(lines)
 	if err != nil {
 		return 0
@@ -66,21 +66,21 @@ func askedByDraft07(lines []string) time.Duration {
 }
 
 func bounded(seconds int64) time.Duration {
-	return time.Duration(max(0, min(seconds, int64(most/time.Second)))) * time.Second
+	return time.Duration(max(0, min(seconds, int64(maxHold/time.Second)))) * time.Second
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// obeyed is how long, and for the sake of which limit, a Transport leaves a server alone that answered with these lines. It
-// asks in a bubble, where no time passes between the response and the next request.
-func obeyed(t *testing.T, lines []string) (hold time.Duration, limit string) {
+// transportHold returns for how long, and because of which limit, a Transport holds requests back after a response with these
+// lines. It runs in a synctest bubble, where no time passes between the response and the next request.
+func transportHold(t *testing.T, lines []string) (hold time.Duration, limit string) {
 	synctest.Test(t, func(t *testing.T) {
 		next := roundTrip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": lines}, Body: http.NoBody, Request: r}, nil
 		})
-		transport, err := httplimit.NewTransport(next, httplimit.TransportOptions{MaxObey: most})
+		transport, err := httplimit.NewTransport(next, httplimit.TransportOptions{MaxObey: maxHold})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func member(t *rapid.T, keyed bool) string {
 	return b.String()
 }
 
-// line draws something like a field, that is well-formed more often than not.
+// line draws something like a field, which is usually well formed.
 func line(t *rapid.T) string {
 	keyed := rapid.IntRange(0, 3).Draw(t, "keyed") == 0
 	text := rapid.SampledFrom([]string{"", "", "", "", "", " ", "\t"}).Draw(t, "before")
@@ -146,8 +146,8 @@ func line(t *rapid.T) string {
 	return text + rapid.SampledFrom([]string{"", "", "", "", "", " ", "\t ", ","}).Draw(t, "after")
 }
 
-// Whatever a server sends, a Transport reads it as the library does.
-func TestTransportReads(t *testing.T) {
+// A Transport reads every response as the library does.
+func TestTransportReadsLikeTheLibrary(t *testing.T) {
 	held := 0
 	rapid.Check(t, func(r *rapid.T) {
 		for range 10 {
@@ -158,20 +158,20 @@ func TestTransportReads(t *testing.T) {
 			if differ := compare(t, lines); differ != "" {
 				r.Fatal(differ)
 			}
-			if hold, _ := asked(lines); hold > 0 {
+			if hold, _ := libraryHold(lines); hold > 0 {
 				held++
 			}
 		}
 	})
 	if held < 20 {
-		t.Errorf("only %d of the responses asked for anything: they show little", held)
+		t.Errorf("only %d of the responses asked the client to wait, too few to prove anything", held)
 	}
 }
 
-// compare returns how a Transport and the library differ about these lines, or nothing.
+// compare returns how a Transport and the library differ about these lines, or "".
 func compare(t *testing.T, lines []string) string {
-	hold, limit := obeyed(t, lines)
-	if wantHold, wantLimit := asked(lines); hold != wantHold || limit != wantLimit {
+	hold, limit := transportHold(t, lines)
+	if wantHold, wantLimit := libraryHold(lines); hold != wantHold || limit != wantLimit {
 		return fmt.Sprintf("%q: obeyed for %v for the sake of %q, want %v, %q", lines, hold, limit, wantHold, wantLimit)
 	}
 	return ""
@@ -185,7 +185,7 @@ func FuzzTransportReads(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, `%`) || strings.ContainsAny(text, "\r\n") || len(text) > 64 {
-			return // Display Strings are not decoded, net/http lets no line breaks through, and long names are cut
+			return // Display Strings are not decoded, net/http rejects line breaks, and long names are cut
 		}
 		if differ := compare(t, []string{text}); differ != "" {
 			t.Error(differ)

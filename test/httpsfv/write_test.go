@@ -14,11 +14,11 @@ import (
 )
 
 // A name can be written if and only if the library can write it, and in the same way.
-func TestNames(t *testing.T) {
+func TestNamesAreWrittenLikeTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(rapid.StringMatching(`[ -~]{1,30}`), rapid.String(), rapid.SampledFrom([]string{"\\", `"`, "\x1f", "\x7f", "~", " "})).Draw(t, "name")
 		if name == "" {
-			return // such a limit goes by its text
+			return // the limit has its text as its name
 		}
 		quoted, wrong := httpsfv.Marshal(httpsfv.NewItem(name))
 		item, err := httplimit.NewHeaderItem(slidegate.Limit{Name: name, Quota: 5, Window: time.Minute})
@@ -62,8 +62,8 @@ func micros(t *rapid.T, label string) rule.Micros {
 	return rule.Micros(rapid.OneOf(rapid.Just(int64(rule.Never)), rapid.Int64Range(0, 1e8), rapid.Int64Range(0, 1<<53)).Draw(t, label))
 }
 
-// However a decision turns out, the fields are what the library writes of it.
-func TestFields(t *testing.T) {
+// The fields of every decision are as the library writes them.
+func TestFieldsAreWrittenLikeTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, policies := limits(t)
 		var d slidegate.Decision

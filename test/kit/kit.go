@@ -1,5 +1,4 @@
-// Package kit has helpers for tests with real servers: values whose creation cannot fail, and waiting for what takes an
-// unknown time.
+// Package kit has helpers for tests with real servers: values whose creation cannot fail, and waiting for conditions.
 package kit
 
 import (
@@ -15,8 +14,8 @@ const (
 
 var errNotYet = errors.New("not yet")
 
-// Eventually returns once is returns true, which it calls every few milliseconds. It fails the test if that takes more
-// than half a minute. The failure names what was waited for.
+// Eventually calls is every few milliseconds until it returns true. It fails the test if that takes more than half a minute;
+// the failure names what was waited for.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	err := Retry(nil, func() error {
@@ -49,7 +48,7 @@ func Retry(final error, try func() error) error {
 	}
 }
 
-// Must returns a function that returns value, or fails the given test if err is not nil. It is for what cannot fail in
+// Must returns a function that returns value, or fails the given test if err is not nil. It is for calls that cannot fail in
 // a test: kit.Must(memstore.New(opts))(t).
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {

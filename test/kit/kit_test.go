@@ -43,17 +43,17 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// failing is a test that only records its failure.
-type failing struct {
+// recordingTB is a testing.TB that only records its failure.
+type recordingTB struct {
 	testing.TB
 	said string
 }
 
-func (f *failing) Helper()                           {}
-func (f *failing) Fatalf(format string, args ...any) { f.said = fmt.Sprintf(format, args...) }
+func (f *recordingTB) Helper()                           {}
+func (f *recordingTB) Fatalf(format string, args ...any) { f.said = fmt.Sprintf(format, args...) }
 
 func TestMust(t *testing.T) {
-	f := &failing{}
+	f := &recordingTB{}
 	if got := Must(7, nil)(f); got != 7 || f.said != "" {
 		t.Errorf("got %d and the failure %q, want 7 and none", got, f.said)
 	}

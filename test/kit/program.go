@@ -20,8 +20,8 @@ func NoProgram(t testing.TB, name string) {
 	t.Skip("SKIPPED: " + name + " is not installed, so no real one was tested; make test installs it")
 }
 
-// given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
-var given sync.Map
+// usedPorts holds the ports that FreePort has returned, so that it does not return one twice before a server listens on it.
+var usedPorts sync.Map
 
 // FreePort returns an unused port of the loopback interface. Another process can still take it before the server
 // does; then the server ends at once, and its caller tries another port.
@@ -33,7 +33,7 @@ func FreePort() (int, error) {
 		}
 		port := listener.Addr().(*net.TCPAddr).Port
 		listener.Close()
-		if _, taken := given.LoadOrStore(port, true); !taken {
+		if _, taken := usedPorts.LoadOrStore(port, true); !taken {
 			return port, nil
 		}
 	}

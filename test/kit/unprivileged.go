@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Unprivileged returns the user that a server must run as: nil for the test's own, or if that is root, which many servers refuse to
-// run as, the first of the named users that there is. A program that is started as root and changes its user by itself does not
-// die with the test: the system forgets about that.
+// Unprivileged returns the user that a server must run as: nil for the test's own user. If that is root, which many servers refuse
+// to run as, it is the first of the named users that exists. A program that starts as root and then changes its user outlives the
+// test: the system drops the signal that DieWithUs asks for.
 func Unprivileged(names ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -1,4 +1,4 @@
-// Package kvstore_test checks what kvstore makes of the rule, over an engine in this process.
+// Package kvstore_test checks that kvstore decides as the rule does, over an engine in this process.
 package kvstore_test
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// withClock opens stores that have a clock of a test's.
+// withClock opens stores with a test's clock.
 func withClock(opts kvstore.Options) porttest.Open {
 	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper()
@@ -21,8 +21,8 @@ func withClock(opts kvstore.Options) porttest.Open {
 	}
 }
 
-// The store runs the rule itself, but what it reads went through bytes: decisions must be those of the rule all the same.
-func TestEntriesAreTheRule(t *testing.T) {
+// The store runs the rule itself, but on states that were encoded and decoded: its decisions must still equal the rule's.
+func TestEntriesMatchTheRule(t *testing.T) {
 	for name, opts := range map[string]kvstore.Options{"remembered": {}, "read": {Remember: -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,19 +18,19 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// far is a store with round trips that can be away.
-type far struct {
+// remoteStore is a store with round trips that can be unreachable.
+type remoteStore struct {
 	store.Store
 	away atomic.Bool
 }
 
-func (f *far) Traits() store.Traits {
+func (f *remoteStore) Traits() store.Traits {
 	traits := f.Store.Traits()
 	traits.RoundTrips, traits.ServerClock = 1, true
 	return traits
 }
 
-func (f *far) Apply(ctx context.Context, batch []store.Request) error {
+func (f *remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 	if !f.away.Load() {
 		return f.Store.Apply(ctx, batch)
 	}
@@ -41,13 +41,13 @@ func (f *far) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// With leases above Optimistic, an outage admits what was leased plus k units, and the latter are not leased. When the
-// store is back it is charged exactly what was admitted.
+// With leases above Optimistic, an outage admits what was leased plus k units, and the k units are not leased. When the
+// store is reachable again, it is charged exactly what was admitted.
 func TestLeasesOverOptimism(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const k, quota = 5, 10_000
 		begin := time.Now()
-		below := &far{Store: memstore.NewDefault()}
+		below := &remoteStore{Store: memstore.NewDefault()}
 		hopes := kit.Must(failure.New(below, failure.Optimistic(k), failure.Options{}))(t)
 		leases := kit.Must(lease.New(hopes, lease.Options{Now: func() time.Duration { return time.Since(begin) }}))(t)
 		limit := slidegate.Limit{Quota: quota, Window: time.Hour, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Through all layers together, As finds the store below, and each layer on the way.
+// As finds the store below all layers, and each of the layers.
 func TestLayersUnwrap(t *testing.T) {
 	memory := memstore.NewDefault()
 	top := put(t, memory, func(s store.Store) (*coalesce.Store, error) { return coalesce.New(s, coalesce.Options{}) })

@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// timeline is how far the server's clock was ahead of the machine's: steps in order of time. Before the first it was
-// not ahead.
+// timeline records how far the server's clock was ahead of the machine's: steps in order of time. Before the first step
+// the clocks were equal.
 type timeline []step
 
 // step is a time at which the server's clock was set.
@@ -29,7 +29,7 @@ func (tl timeline) epoch(wall int64) (n int) {
 	return n
 }
 
-// ahead returns how far the server's clock was ahead after that many steps.
+// ahead returns how far the server's clock was ahead after epoch steps.
 func (tl timeline) ahead(epoch int) int64 {
 	if epoch == 0 {
 		return 0
@@ -48,8 +48,8 @@ func (tl timeline) setBacks(epoch int) (n int) {
 	return n
 }
 
-// epochOf returns after how many steps something happened. For what a server did while its clock was set, its own time
-// decides.
+// epochOf returns how many steps there were before a record. If the server's clock was set while the server handled the
+// request, the server's own time decides.
 func (tl timeline) epochOf(r record) int {
 	if r.What == spent {
 		return tl.epoch(r.Now)
@@ -71,12 +71,12 @@ type admission struct {
 	units   int64
 }
 
-// admissions returns what was admitted of a limit. A spend has the time that the server's clock showed when the layer
-// read its own clock to check it, and a spend from a lease that was charged since the last step was not before that
+// admissions returns what was admitted of a limit. The time of a spend is what the server's clock showed when the layer
+// read its own clock to check the spend. A spend from a lease that was charged since the last step is not earlier than that
 // charge.
 func (tl timeline) admissions(all []record, limit string) (found []admission) {
 	for _, r := range all {
-		if r.Limit != limit || r.What != spent && r.What != straight && r.What != canceled {
+		if r.Limit != limit || r.What != spent && r.What != direct && r.What != canceled {
 			continue
 		}
 		e := tl.epochOf(r)
@@ -99,8 +99,8 @@ func (tl timeline) admissions(all []record, limit string) (found []admission) {
 	return found
 }
 
-// most returns the maximum number of units that were admitted within any window, wherever it starts.
-func most(sorted []admission, window time.Duration) (units int64) {
+// maxInWindow returns the maximum number of units that were admitted within any window, wherever it starts.
+func maxInWindow(sorted []admission, window time.Duration) (units int64) {
 	sum, oldest := int64(0), 0
 	for i, a := range sorted {
 		sum += a.units
@@ -109,22 +109,21 @@ func most(sorted []admission, window time.Duration) (units int64) {
 			oldest++
 		}
 		if i+1 < len(sorted) && sorted[i+1].stretch == a.stretch && sorted[i+1].time == a.time {
-			continue // an undone spend has the time at which it was spent
+			continue // a canceled spend has the time at which it was spent
 		}
 		units = max(units, sum)
 	}
 	return units
 }
 
-// inParts is most for a window of which both the first and the last part count in full, which is how the rule counts
-// it.
-func inParts(sorted []admission, limit slidegate.Limit) int64 {
+// maxInParts is like maxInWindow for a window whose first and last parts both count in full, as the rule counts them.
+func maxInParts(sorted []admission, limit slidegate.Limit) int64 {
 	part := int64(limit.Window) / int64(limit.Segments)
 	whole := slices.Clone(sorted)
 	for i := range whole {
 		whole[i].time -= whole[i].time % part
 	}
-	return most(whole, limit.Window+time.Duration(part))
+	return maxInWindow(whole, limit.Window+time.Duration(part))
 }
 
 // checkLeases checks that no process has spent or returned more than it was granted, in any part of the window.
@@ -143,7 +142,7 @@ func checkLeases(all []record, limit slidegate.Limit) error {
 		switch r.What {
 		case granted:
 			left[p] += r.Units
-		case spent, back:
+		case spent, returning:
 			left[p] -= r.Units
 		}
 	}
@@ -172,15 +171,15 @@ func (tl timeline) checkEnds(all []record, limit slidegate.Limit) error {
 	return nil
 }
 
-// out returns how many units were leased, or being returned, when the server's clock was set for the n-th time. A spend
+// outstanding returns how many units were leased, or being returned, when the server's clock was set for the n-th time. A spend
 // that may have been later counts as later.
-func (tl timeline) out(all []record, limit string, n int) (units int64) {
+func (tl timeline) outstanding(all []record, limit string, n int) (units int64) {
 	for _, r := range all {
 		switch {
 		case r.Limit != limit:
 		case r.What == granted && tl.epochOf(r) < n:
 			units += r.Units
-		case (r.What == spent || r.What == returned) && tl.epoch(r.Now+int64(doubt)) < n:
+		case (r.What == spent || r.What == returned) && tl.epoch(r.Now+int64(maxClockError)) < n:
 			units -= r.Units
 		}
 	}
@@ -189,7 +188,7 @@ func (tl timeline) out(all []record, limit string, n int) (units int64) {
 
 // The check detects one unit too many in a window, a part that is counted too late, and a lease that was returned
 // twice.
-func TestCheck(t *testing.T) {
+func TestCheckDetectsExcess(t *testing.T) {
 	t.Parallel()
 	limit := slidegate.Limit{Name: "l", Quota: 10, Window: time.Second, Segments: 4}
 	const second, milli = int64(time.Second), int64(time.Millisecond)
@@ -199,7 +198,7 @@ func TestCheck(t *testing.T) {
 		return record{What: spent, Limit: "l", Units: units, At: at(charged), Sent: base + charged - milli, Now: base + after}
 	}
 	take := func(after, units int64) record {
-		return record{What: straight, Limit: "l", Units: units, At: at(after), Sent: base + after - milli, Now: base + after + milli}
+		return record{What: direct, Limit: "l", Units: units, At: at(after), Sent: base + after - milli, Now: base + after + milli}
 	}
 	for _, c := range []struct {
 		name           string
@@ -217,15 +216,15 @@ func TestCheck(t *testing.T) {
 		{"over a step back", timeline{{base + 10, -milli}}, []record{spend(5, 0, 4), spend(15, 0, 6)}, 6, 6},
 		{
 			"answered during a step", timeline{{base + 2*milli, 5 * second}},
-			[]record{take(0, 4), {What: straight, Limit: "l", Units: 5, At: at(5*second + 2*milli), Sent: base + milli, Now: base + 3*milli}}, 5, 5,
+			[]record{take(0, 4), {What: direct, Limit: "l", Units: 5, At: at(5*second + 2*milli), Sent: base + milli, Now: base + 3*milli}}, 5, 5,
 		},
 	} {
 		found := c.steps.admissions(c.all, "l")
-		if window, parted := most(found, limit.Window), inParts(found, limit); window != c.window || parted != c.parted {
+		if window, parted := maxInWindow(found, limit.Window), maxInParts(found, limit); window != c.window || parted != c.parted {
 			t.Errorf("%s: %d in a window and %d in its parts, want %d and %d", c.name, window, parted, c.window, c.parted)
 		}
 	}
-	block := []record{{What: granted, Limit: "l", Units: 5, At: at(0), Sent: base, Now: base + 1}, spend(5, 0, 3), {What: back, Limit: "l", Units: 2, At: at(0)}}
+	block := []record{{What: granted, Limit: "l", Units: 5, At: at(0), Sent: base, Now: base + 1}, spend(5, 0, 3), {What: returning, Limit: "l", Units: 2, At: at(0)}}
 	if err := checkLeases(block, limit); err != nil {
 		t.Error(err)
 	}
@@ -242,7 +241,7 @@ func TestCheck(t *testing.T) {
 	if err := steps.checkEnds([]record{spend(20*milli, 0, 1)}, limit); err != nil {
 		t.Error(err)
 	}
-	if got := steps.out(append(block, spend(20*milli, 0, 1)), "l", 1); got != 2 {
+	if got := steps.outstanding(append(block, spend(20*milli, 0, 1)), "l", 1); got != 2 {
 		t.Errorf("got %d leased, want 2", got)
 	}
 }

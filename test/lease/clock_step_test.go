@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// settled is how long after a step of the clock there may be an excess: leases live for a second at most, and what
-	// was spent from them counts for as long as it is in a window.
+	// settled is how long an excess may last after a step of the clock: leases live for at most a second, and what was
+	// spent from them counts for as long as it is in a window.
 	settled = 3 * time.Second
 	between = settled + 500*time.Millisecond
 )
@@ -19,7 +19,7 @@ const (
 // jumps are how far the server's clock is set. Those of more than a window move the server's state of a key.
 var jumps = []time.Duration{10 * time.Second, -10 * time.Second, 125 * time.Millisecond, -125 * time.Millisecond}
 
-// jumpsFor returns as many of them as there is time for, and at least one ahead and one back.
+// jumpsFor returns as many jumps as fit into length, and at least one ahead and one back.
 func jumpsFor(length time.Duration) (all []time.Duration) {
 	for i := 0; i < 2 || time.Duration(i)*between < length; i++ {
 		all = append(all, jumps[i%len(jumps)])
@@ -27,19 +27,19 @@ func jumpsFor(length time.Duration) (all []time.Duration) {
 	return all
 }
 
-// The server's clock is set while three processes request one key. In any window the excess is at most what was leased
-// at that time, once, and none after that.
-func TestServerClockSet(t *testing.T) {
+// The server's clock is set while three processes request one key. The excess in any window is at most what was leased
+// at that time, once; later there is no excess.
+func TestExcessAfterServerClockStepIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
 		if kind.late {
-			continue // blocks are the least of what is wrong until all have noticed
+			continue // until all processes have noticed the step, more than leases is wrong
 		}
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			clock := serverclock.New(t)
 			jumps := jumpsFor(*leaseLength)
-			f := launch(t, kind.start(t, clock), processes, time.Second+(between+300*time.Millisecond)*time.Duration(len(jumps)))
+			f := startFleet(t, kind.start(t, clock), processes, time.Second+(between+300*time.Millisecond)*time.Duration(len(jumps)))
 			f.wires[0].Slow(40*time.Millisecond, 40*time.Millisecond)
 			var steps timeline
 			wait := time.Second
@@ -50,7 +50,7 @@ func TestServerClockSet(t *testing.T) {
 				steps = append(steps, step{time.Now().UnixNano(), int64(clock.Ahead())})
 				wait = between
 			}
-			all := f.land()
+			all := f.finish()
 			for _, limit := range []slidegate.Limit{narrow, wide} {
 				if err := checkLeases(all, limit); err != nil {
 					t.Errorf("seed %d: %v", f.seed, err)
@@ -73,18 +73,18 @@ func TestServerClockSet(t *testing.T) {
 func verifyStep(t *testing.T, seed uint64, all []record, limit slidegate.Limit, steps timeline, n int) {
 	t.Helper()
 	jump := time.Duration(steps[n].ahead - steps.ahead(n))
-	out := steps.out(all, limit.Name, n+1)
+	outstanding := steps.outstanding(all, limit.Name, n+1)
 	before, after := steps[n].wall-int64(limit.Window), steps[n].wall+int64(settled)
 	next := steps[n].wall + int64(between)
 	if n+1 < len(steps) {
 		next = steps[n+1].wall
 	}
-	over := most(steps.admissions(within(all, before, after), limit.Name), limit.Window) - limit.Quota
-	t.Logf("%s: set by %v with %d leased: an excess of %d over a quota of %d", limit.Name, jump, out, over, limit.Quota)
-	if over > out {
-		t.Errorf("seed %d: %s: after a step by %v got an excess of %d, and %d were leased", seed, limit.Name, jump, over, out)
+	over := maxInWindow(steps.admissions(within(all, before, after), limit.Name), limit.Window) - limit.Quota
+	t.Logf("%s: set by %v with %d leased: an excess of %d over a quota of %d", limit.Name, jump, outstanding, over, limit.Quota)
+	if over > outstanding {
+		t.Errorf("seed %d: %s: after a step by %v got an excess of %d, and %d were leased", seed, limit.Name, jump, over, outstanding)
 	}
-	if most := most(steps.admissions(within(all, after, next), limit.Name), limit.Window); most > limit.Quota {
+	if most := maxInWindow(steps.admissions(within(all, after, next), limit.Name), limit.Window); most > limit.Quota {
 		t.Errorf("seed %d: %s: long after a step by %v got %d of a quota of %d", seed, limit.Name, jump, most, limit.Quota)
 	}
 }

@@ -76,7 +76,7 @@ func TestContractInMemory(t *testing.T) {
 	}, storetest.Options{Short: *leaseLength < time.Minute})
 }
 
-// The same over the stores of the servers, always in short mode: each check is some hundred round trips.
+// The same over the stores of the servers, always in short mode: each check takes some hundred round trips.
 func TestContract(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {

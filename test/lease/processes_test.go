@@ -32,8 +32,8 @@ type fleet struct {
 	current  []int    // the index of each process's current journal
 }
 
-// launch starts processes, which then send requests for some time.
-func launch(t *testing.T, s server, n int, length time.Duration) *fleet {
+// startFleet starts processes, which then send requests for some time.
+func startFleet(t *testing.T, s server, n int, length time.Duration) *fleet {
 	t.Helper()
 	f := &fleet{t: t, server: s, seed: uint64(time.Now().UnixNano()), current: make([]int, n), workers: make([]*workers.Worker, n)}
 	for i := range n {
@@ -42,7 +42,7 @@ func launch(t *testing.T, s server, n int, length time.Duration) *fleet {
 	}
 	f.until = time.Now().Add(length)
 	for i := range n {
-		f.tell(i)
+		f.sendOrder(i)
 	}
 	return f
 }
@@ -59,28 +59,28 @@ func (f *fleet) start(i int) {
 	f.workers[i] = workers.Start(f.t, 1, string(text))[0]
 }
 
-func (f *fleet) tell(i int) {
+func (f *fleet) sendOrder(i int) {
 	f.t.Helper()
 	f.workers[i].Send(f.t, order{Seed: f.seed + uint64(f.current[i]), Until: f.until.UnixNano()})
 }
 
-// land waits until all processes have returned their leases, and returns what all recorded. What callers of the
+// finish waits until all processes have returned their leases, and returns what all recorded. What callers of the
 // processes that lived to the end got must equal what was recorded.
-func (f *fleet) land() (all []record) {
+func (f *fleet) finish() (all []record) {
 	f.t.Helper()
 	outcomes := workers.ReceiveAll[outcome](f.t, f.workers)
-	all = f.noted()
+	all = f.records()
 	for i, done := range outcomes {
-		noted := map[string]int64{}
+		records := map[string]int64{}
 		for _, r := range all {
-			if r.Process == f.current[i] && (r.What == spent || r.What == straight) {
-				noted[r.Limit] += r.Units
+			if r.Process == f.current[i] && (r.What == spent || r.What == direct) {
+				records[r.Limit] += r.Units
 			}
 		}
 		f.t.Logf("process %d: admitted %v, %d not answered; %+v", f.current[i], done.Admitted, done.Failed, done.Stats)
 		for limit, units := range done.Admitted {
-			if noted[limit] != units {
-				f.t.Errorf("process %d: the callers got %d units of %s, and %d were recorded", f.current[i], units, limit, noted[limit])
+			if records[limit] != units {
+				f.t.Errorf("process %d: the callers got %d units of %s, and %d were recorded", f.current[i], units, limit, records[limit])
 			}
 		}
 		if done.Stats.Outstanding != 0 {
@@ -90,8 +90,8 @@ func (f *fleet) land() (all []record) {
 	return all
 }
 
-// noted returns what all processes have recorded so far.
-func (f *fleet) noted() (all []record) {
+// records returns what all processes have recorded so far.
+func (f *fleet) records() (all []record) {
 	f.t.Helper()
 	for i, path := range f.journals {
 		all = append(all, read(f.t, path, i)...)
@@ -102,15 +102,15 @@ func (f *fleet) noted() (all []record) {
 // Three processes of 16 callers request one key. One is stopped across the end of a part, one is killed and started
 // again, and the server's replies are delayed, lost or cut off. By the clock readings that spends were checked against,
 // no window has more than the quota, net of what callers returned. On a busy machine the callers may not come near the
-// quota, and one unit too many would not be detected; then they try again.
-func TestNeverOver(t *testing.T) {
+// quota, so that one unit too many would not be detected; then the test tries again.
+func TestNoWindowExceedsTheQuota(t *testing.T) {
 	const rounds = 5
 	overServers(t, func(t *testing.T, s server) {
 		var idle []string // limits whose quota was not nearly used up
 		for range rounds {
-			f := launch(t, s, processes, *leaseLength)
+			f := startFleet(t, s, processes, *leaseLength)
 			faults := f.disturb()
-			all := f.land()
+			all := f.finish()
 			idle = nil
 			for _, limit := range []slidegate.Limit{narrow, wide, loose} {
 				if !verify(t, f.seed, all, limit) {
@@ -141,9 +141,9 @@ func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) bool
 		}
 	}
 	found := timeline{}.admissions(all, limit.Name)
-	window, parted := most(found, limit.Window), inParts(found, limit)
+	window, parted := maxInWindow(found, limit.Window), maxInParts(found, limit)
 	if limit == loose {
-		window = parted // what was returned is known by its part, and not by its time
+		window = parted // records of returned units have the part, but not the time
 	}
 	t.Logf("%s: at most %d in any window, %d in its parts, of a quota of %d; %s", limit.Name, window, parted, limit.Quota, summary(all, limit))
 	if parted > limit.Quota || window > limit.Quota {
@@ -155,14 +155,14 @@ func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) bool
 // summary describes how much was spent from leases.
 func summary(all []record, limit slidegate.Limit) string {
 	text := ""
-	for _, what := range []happening{granted, spent, back, returned, straight, canceled} {
+	for _, what := range []eventKind{granted, spent, returning, returned, direct, canceled} {
 		text += fmt.Sprintf("%s %d ", what, sum(all, limit.Name, what))
 	}
 	return text
 }
 
-// sum returns how many units something happened to.
-func sum(all []record, limit string, what happening) (units int64) {
+// sum returns the units of all records of one kind.
+func sum(all []record, limit string, what eventKind) (units int64) {
 	for _, r := range all {
 		if r.Limit == limit && r.What == what {
 			units += r.Units
@@ -184,7 +184,7 @@ func (f *fleet) disturb() (faults map[string]int) {
 	for i := 0; pause(50, 150); i++ {
 		name, who := names[i%len(names)], random.IntN(processes)
 		if name == "kill" && i > len(names) && time.Until(f.until) < 2*time.Second {
-			continue // another process would come too late
+			continue // too late to start another process
 		}
 		faults[name]++
 		switch wire := f.wires[who]; name {
@@ -193,7 +193,7 @@ func (f *fleet) disturb() (faults map[string]int) {
 		case "kill":
 			f.workers[who].Kill()
 			f.start(who)
-			f.tell(who)
+			f.sendOrder(who)
 		case "slow":
 			wire.Slow(150*time.Millisecond, 150*time.Millisecond)
 			pause(200, 800)
@@ -222,7 +222,7 @@ func (f *fleet) stop(who int, random *rand.Rand) {
 	f.workers[who].Signal(f.t, syscall.SIGCONT)
 }
 
-// untilPart returns how long it is until a part of the narrow limit begins by a clock that is that far ahead.
+// untilPart returns the time until the next part of the narrow limit begins, by a clock that is ahead by the given duration.
 func untilPart(ahead time.Duration) time.Duration {
 	part := narrow.Window / time.Duration(narrow.Segments)
 	return part - (time.Duration(time.Now().UnixNano())+ahead)%part

@@ -15,22 +15,22 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// happening is what was done with units of a limit.
-type happening string
+// eventKind is the kind of a record: what was done with units of a limit.
+type eventKind string
 
 const (
-	spent    happening = "spent"    // admitted from a lease
-	straight happening = "straight" // admitted by the store
-	canceled happening = "canceled" // a caller is about to return what was admitted
-	granted  happening = "granted"  // a lease was charged
-	back     happening = "back"     // the layer is about to return what was granted
-	returned happening = "returned" // the store has answered to that
+	spent     eventKind = "spent"    // admitted from a lease
+	direct    eventKind = "straight" // admitted by the store
+	canceled  eventKind = "canceled" // a caller is about to return what was admitted
+	granted   eventKind = "granted"  // a lease was charged
+	returning eventKind = "back"     // the layer is about to return what was granted
+	returned  eventKind = "returned" // the store has answered the return
 )
 
 // record is one event that a process recorded. Times are nanoseconds of the machine's wall clock, which all processes
 // share, and which the server's clock is compared with.
 type record struct {
-	What    happening
+	What    eventKind
 	Process int `json:"-"`
 	Limit   string
 	Units   int64
@@ -39,7 +39,7 @@ type record struct {
 	Now     int64       // after it had answered; for spent, the reading that the spend was checked against
 }
 
-// journal is where a process records what it does, before any caller gets it. It outlives a process that is killed.
+// journal is a file in which a process records units before any caller gets them. It survives if the process is killed.
 type journal struct {
 	file *os.File
 	err  atomic.Value
@@ -60,8 +60,8 @@ func (j *journal) note(r record) {
 	}
 }
 
-// read returns what a process recorded. The last line of one that was killed may be cut off: no caller got what it
-// describes.
+// read returns what a process recorded. The last line of a killed process may be incomplete: no caller got the units of
+// that line.
 func read(t testing.TB, path string, process int) (all []record) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -82,19 +82,19 @@ func read(t testing.TB, path string, process int) (all []record) {
 	return all
 }
 
-// watched is a store whose answers are recorded before the layer above gets them.
-type watched struct {
+// recordingStore is a store whose answers are recorded before the layer above gets them.
+type recordingStore struct {
 	store.Store
 	journal *journal
 }
 
-func (w watched) Apply(ctx context.Context, batch []store.Request) error {
+func (w recordingStore) Apply(ctx context.Context, batch []store.Request) error {
 	sent := time.Now().UnixNano()
 	for i := range batch {
 		if batch[i].Op == rule.GiveBack {
 			for k, c := range batch[i].Charges {
-				what := back
-				if batch[i].ID != 0 { // the layer's own have none
+				what := returning
+				if batch[i].ID != 0 { // requests of the layer itself have no ID
 					what = canceled
 				}
 				w.note(what, &batch[i], k, c.Cost, c.At, sent)
@@ -111,8 +111,8 @@ func (w watched) Apply(ctx context.Context, batch []store.Request) error {
 			switch {
 			case r.Op == rule.TakeUpTo && a.Granted > 0:
 				w.note(granted, r, k, a.Granted, a.At, sent)
-			case r.Op == rule.Take && a.Granted > 0: // a charge of a denied request may be allowed by itself
-				w.note(straight, r, k, a.Granted, a.At, sent)
+			case r.Op == rule.Take && a.Granted > 0: // one charge of a denied request may be allowed
+				w.note(direct, r, k, a.Granted, a.At, sent)
 			case r.Op == rule.GiveBack && r.ID == 0:
 				w.note(returned, r, k, r.Charges[k].Cost, r.Charges[k].At, sent)
 			}
@@ -121,15 +121,15 @@ func (w watched) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-func (w watched) note(what happening, r *store.Request, k int, units int64, at rule.Micros, sent int64) {
+func (w recordingStore) note(what eventKind, r *store.Request, k int, units int64, at rule.Micros, sent int64) {
 	w.journal.note(record{What: what, Limit: r.Charges[k].Limit.Name(), Units: units, At: at, Sent: sent, Now: time.Now().UnixNano()})
 }
 
-// watch returns a store with leases over another, whose spends are recorded too.
+// openLeases returns a store with leases over inner, and records its spends.
 //
-// The layer's clock is its own, as for users, and begins at 0 while it is created. Its readings are counted from just
-// before that: spends are recorded as earlier than they were, by less than doubt.
-func (j *journal) watch(inner store.Store) (s *lease.Store, err error) {
+// The layer has its own clock, as in programs, which starts at 0 while the layer is created. Recorded times count from just
+// before that, so they are earlier than the spends, by less than maxClockError.
+func (j *journal) openLeases(inner store.Store) (s *lease.Store, err error) {
 	var begun int64
 	note := func(s lease.Spend) {
 		end := begun + int64(s.End)
@@ -140,18 +140,18 @@ func (j *journal) watch(inner store.Store) (s *lease.Store, err error) {
 	}
 	for range 1_000 { // a busy machine may run other programs while it is created
 		begun = time.Now().UnixNano()
-		s, err = lease.New(watched{inner, j}, lease.Options{MaxKeys: 64, Spent: note})
-		if err != nil || time.Now().UnixNano()-begun < int64(doubt) {
+		s, err = lease.New(recordingStore{inner, j}, lease.Options{MaxKeys: 64, Spent: note})
+		if err != nil || time.Now().UnixNano()-begun < int64(maxClockError) {
 			return s, err
 		}
 	}
 	return nil, errors.New("creating a layer always takes too long")
 }
 
-// doubt is how much later than recorded a spend can have been.
-const doubt = 500 * time.Microsecond
+// maxClockError is how much later than recorded a spend can have been.
+const maxClockError = 500 * time.Microsecond
 
-// lifeOf returns how long a lease that was charged at a time is spent, at most, counted from before it was requested.
+// lifeOf returns the longest time for which a lease that was charged at a time can be spent, counted from before it was requested.
 func lifeOf(r *rule.Limit, at rule.Micros) int64 {
 	_, end := r.Part(at)
 	return int64(min(end-at, 1_000_000)-1) * 999

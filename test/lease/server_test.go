@@ -25,8 +25,8 @@ import (
 	"github.com/slidegate/slidegate/test/serverclock"
 )
 
-// soon is how long anything may take that should not take long.
-const soon = 30 * time.Second
+// patience bounds the time of operations that should be quick.
+const patience = 30 * time.Second
 
 // server is a real server that leases are taken from.
 type server struct {
@@ -39,7 +39,7 @@ type server struct {
 type kind struct {
 	name  string
 	start func(t *testing.T, clock *serverclock.Clock) server
-	late  bool // its clock is read only every few seconds, so a change of it is noticed late, and not by all processes at the same time
+	late  bool // its clock is read only every few seconds, so processes notice a step late, and at different times
 }
 
 // servers are the kinds whose clock a test can set.
@@ -52,7 +52,7 @@ var servers = []kind{
 	}},
 	{name: "PostgreSQL", start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := pgtest.StartWithEnv(t, envOf(clock), "fsync = off", "synchronous_commit = off", "max_connections = 100")
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := pgstore.Migrate(ctx, node.Pool(t), pgstore.Options{}); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func leased(t testing.TB, inner store.Store) *lease.Store {
 
 // apply sends one request with one charge.
 func apply(s store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var answers [1]rule.Answer
 	err := s.Apply(ctx, []store.Request{{Op: op, Charges: []store.Charge{charge}, Answers: answers[:]}})

@@ -27,32 +27,32 @@ var (
 )
 
 const (
-	callers = 16                     // per process
-	both    = 4                      // of them request two limits
-	fickle  = 3                      // of them return units
-	patient = 400 * time.Millisecond // how long one waits for an answer
+	callers          = 16                     // per process
+	pairCallers      = 4                      // callers that request two limits
+	cancelingCallers = 3                      // callers that return units
+	callTimeout      = 400 * time.Millisecond // how long a caller waits for an answer
 )
 
-// job is what a process is started for.
+// job is the configuration of a process.
 type job struct {
 	Place   string // of the server; see openStore
 	Journal string // the file for its records
 }
 
-// order is what the process then has to do.
+// order is the work of a process.
 type order struct {
 	Seed  uint64
 	Until int64 // when to end, in nanoseconds since the epoch
 }
 
-// outcome is what a process did.
+// outcome is the result of a process.
 type outcome struct {
 	Admitted map[string]int64 // units per limit, as the callers got them
 	Failed   int64            // requests without an answer
 	Stats    lease.Stats      // after everything was returned
 }
 
-// TestWorker is what the other processes run.
+// TestWorker is the main function of the other processes.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(text string) (func([]byte) (any, error), error) {
 		var j job
@@ -81,19 +81,19 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// crowd is the callers of a process.
-type crowd struct {
+// callerGroup holds the callers of a process.
+type callerGroup struct {
 	store               *lease.Store
 	narrow, wide, loose *store.Limit
 	until               time.Time
-	calm                atomic.Bool // they send requests less often
+	slow                atomic.Bool // they send requests less often
 
 	admittedNarrow, admittedWide, admittedLoose, failed atomic.Int64
 }
 
 // call sends requests from many callers until the order's end, and then returns units.
 func call(inner store.Store, j *journal, o order) (done outcome, err error) {
-	c := &crowd{until: time.Unix(0, o.Until)}
+	c := &callerGroup{until: time.Unix(0, o.Until)}
 	if c.narrow, err = bind(narrow); err != nil {
 		return done, err
 	}
@@ -103,16 +103,16 @@ func call(inner store.Store, j *journal, o order) (done outcome, err error) {
 	if c.loose, err = bind(loose); err != nil {
 		return done, err
 	}
-	if c.store, err = j.watch(inner); err != nil {
+	if c.store, err = j.openLeases(inner); err != nil {
 		return done, err
 	}
 	var wait sync.WaitGroup
-	wait.Go(func() { c.changePace(rand.New(rand.NewPCG(o.Seed, callers))) })
+	wait.Go(func() { c.alternatePace(rand.New(rand.NewPCG(o.Seed, callers))) })
 	for i := range callers {
-		wait.Go(func() { c.askUntilEnd(rand.New(rand.NewPCG(o.Seed, uint64(i))), i) })
+		wait.Go(func() { c.sendUntilEnd(rand.New(rand.NewPCG(o.Seed, uint64(i))), i) })
 	}
 	wait.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err = c.store.Close(ctx)
 	return outcome{
@@ -123,38 +123,38 @@ func call(inner store.Store, j *journal, o order) (done outcome, err error) {
 	}, err
 }
 
-// changePace makes the callers calm and busy in turn. When they are calm, leases are left over at the end of a part;
-// when they are busy, they request more than there is.
-func (c *crowd) changePace(random *rand.Rand) {
+// alternatePace makes the callers slow and fast in turn. When they are slow, leases are left over at the end of a part;
+// when they are fast, they request more than the quota.
+func (c *callerGroup) alternatePace(random *rand.Rand) {
 	for time.Now().Before(c.until) {
 		<-time.After(time.Duration(50+random.IntN(300)) * time.Millisecond)
-		c.calm.Store(!c.calm.Load())
+		c.slow.Store(!c.slow.Load())
 	}
 }
 
-func (c *crowd) askUntilEnd(random *rand.Rand, caller int) {
+func (c *callerGroup) sendUntilEnd(random *rand.Rand, caller int) {
 	for time.Now().Before(c.until) {
 		pause := 12
-		if c.calm.Load() {
+		if c.slow.Load() {
 			pause = 120
 		}
 		<-time.After(time.Duration(random.IntN(pause*1_000)) * time.Microsecond)
 		cost := 1 + random.Int64N(3)
-		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		switch {
-		case caller < both:
-			c.askBoth(ctx, cost)
-		case caller < both+fickle:
-			c.askAndCancel(ctx, cost, random)
+		case caller < pairCallers:
+			c.takeBoth(ctx, cost)
+		case caller < pairCallers+cancelingCallers:
+			c.takeAndCancel(ctx, cost, random)
 		default:
-			c.ask(ctx, c.narrow, cost, &c.admittedNarrow)
+			c.take(ctx, c.narrow, cost, &c.admittedNarrow)
 		}
 		cancel()
 	}
 }
 
-// ask takes units of one limit, and returns when they were charged, or false if it got none.
-func (c *crowd) ask(ctx context.Context, limit *store.Limit, cost int64, admitted *atomic.Int64) (at rule.Micros, ok bool) {
+// take takes units of one limit, and returns when they were charged, or false if it got none.
+func (c *callerGroup) take(ctx context.Context, limit *store.Limit, cost int64, admitted *atomic.Int64) (at rule.Micros, ok bool) {
 	allowed, _, _, _, _, at, err := c.store.TakeSingle(ctx, limit, key, cost)
 	switch {
 	case err != nil:
@@ -165,9 +165,9 @@ func (c *crowd) ask(ctx context.Context, limit *store.Limit, cost int64, admitte
 	return at, err == nil && allowed
 }
 
-// askAndCancel takes units and returns one out of three a little later, where they were charged.
-func (c *crowd) askAndCancel(ctx context.Context, cost int64, random *rand.Rand) {
-	at, ok := c.ask(ctx, c.loose, cost, &c.admittedLoose)
+// takeAndCancel takes units, and a little later returns them in one of three cases, to the part in which they were charged.
+func (c *callerGroup) takeAndCancel(ctx context.Context, cost int64, random *rand.Rand) {
+	at, ok := c.take(ctx, c.loose, cost, &c.admittedLoose)
 	if !ok || random.IntN(3) > 0 {
 		return
 	}
@@ -179,7 +179,7 @@ func (c *crowd) askAndCancel(ctx context.Context, cost int64, random *rand.Rand)
 	}
 }
 
-func (c *crowd) askBoth(ctx context.Context, cost int64) {
+func (c *callerGroup) takeBoth(ctx context.Context, cost int64) {
 	answers := make([]rule.Answer, 2)
 	charges := []store.Charge{{Limit: c.narrow, Key: key, Cost: cost}, {Limit: c.wide, Key: key, Cost: 1}}
 	err := c.store.Apply(ctx, []store.Request{{Op: rule.Take, Charges: charges, Answers: answers}})

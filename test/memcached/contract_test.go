@@ -24,19 +24,19 @@ func open(t testing.TB, client *memcache.Client, clockServer string) *memcached.
 	return engine
 }
 
-// machineClock returns an engine that decides by the clock of this machine.
-func machineClock(t testing.TB, client *memcache.Client) *memcached.Engine {
+// openOnMachineClock returns an engine that decides by the clock of this machine.
+func openOnMachineClock(t testing.TB, client *memcache.Client) *memcached.Engine {
 	t.Helper()
 	return kit.Must(memcached.Open(t.Context(), client, memcached.Options{MachineClock: true}))(t)
 }
 
-// onServer returns an engine over one server.
-func onServer(t testing.TB, s *memcachedtest.Server) *memcached.Engine {
+// openOnServer returns an engine over one server.
+func openOnServer(t testing.TB, s *memcachedtest.Server) *memcached.Engine {
 	t.Helper()
 	return open(t, s.Client(t), s.Addr())
 }
 
-// newStore returns a store that is patient, unless the options say otherwise: the machine may be busy.
+// newStore returns a store with a long timeout, unless the options set another one: the machine may be busy.
 func newStore(t testing.TB, engine kvstore.Engine, opts kvstore.Options) *kvstore.Store {
 	t.Helper()
 	if opts.Timeout == 0 {
@@ -45,7 +45,7 @@ func newStore(t testing.TB, engine kvstore.Engine, opts kvstore.Options) *kvstor
 	return kit.Must(kvstore.New(engine, opts))(t)
 }
 
-// take asks for some units.
+// take requests units.
 func take(ctx context.Context, s store.Store, limit *store.Limit, key string, cost int64) (rule.Answer, error) {
 	var answers [1]rule.Answer
 	charges := []store.Charge{{Limit: limit, Key: key, Cost: cost}}
@@ -53,16 +53,16 @@ func take(ctx context.Context, s store.Store, limit *store.Limit, key string, co
 	return answers[0], err
 }
 
-// In short, unless it is run with longer histories: each check is some hundred round trips.
+// In short mode, unless long histories are selected: each check takes some hundred round trips.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	engine := onServer(t, memcachedtest.Start(t))
+	engine := openOnServer(t, memcachedtest.Start(t))
 	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return newStore(t, engine, kvstore.Options{Now: clock.Now})
 	}, storetest.Options{Short: *historyLength < time.Minute})
 }
 
-// Over several servers every name has its server.
+// With several servers, each name is on one of them.
 func TestContractOverSeveralServers(t *testing.T) {
 	t.Parallel()
 	first, second := memcachedtest.Start(t), memcachedtest.Start(t)

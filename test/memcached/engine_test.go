@@ -27,13 +27,13 @@ func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 
 func TestEngine(t *testing.T) {
 	t.Parallel()
-	kvtest.Run(t, onServer(t, memcachedtest.Start(t)))
+	kvtest.Run(t, openOnServer(t, memcachedtest.Start(t)))
 }
 
-// A value that is too large is an error, and leaves the one before.
-func TestTooLargeValue(t *testing.T) {
+// A value that is too large is an error, and the previous value stays.
+func TestTooLargeValueIsAnError(t *testing.T) {
 	t.Parallel()
-	engine := onServer(t, memcachedtest.Start(t))
+	engine := openOnServer(t, memcachedtest.Start(t))
 	if _, err := engine.Swap(t.Context(), "name", []byte("small"), 0, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -45,16 +45,16 @@ func TestTooLargeValue(t *testing.T) {
 		t.Errorf("a value that is too large: %v, want an error that says what to do", err)
 	}
 	if value, _, err := engine.Get(t.Context(), "name"); string(value) != "small" || err != nil {
-		t.Errorf("after that there is %q, %v", value, err)
+		t.Errorf("after that: got %q, %v, want %q", value, err, "small")
 	}
 }
 
-// memcached keeps an entry for as long as the engine asks for, and a few seconds longer; its clock has whole seconds and is late.
-func TestKeeps(t *testing.T) {
+// memcached keeps an entry for the requested time and a few seconds more: its clock counts whole seconds and is late.
+func TestEntriesAreKeptLongEnough(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t)
-	engine := onServer(t, s)
-	const most = 5 * time.Second // in excess of what was asked for
+	engine := openOnServer(t, s)
+	const most = 5 * time.Second // more than the requested time
 	for _, keep := range []time.Duration{
 		time.Second, 29 * 24 * time.Hour, 30*24*time.Hour - time.Second, 30 * 24 * time.Hour, 31 * 24 * time.Hour, 400 * 24 * time.Hour,
 	} {
@@ -63,15 +63,15 @@ func TestKeeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := s.TimeToLive(name); left < keep || left > keep+most {
-			t.Errorf("an entry to keep for %v is kept for %v", keep, left)
+			t.Errorf("got an entry kept for %v, want %v to %v", left, keep, keep+most)
 		}
 	}
 }
 
-// Whenever in the second of the server's clock an entry is written, it is kept long enough, and forgotten in the end.
-func TestKeepsNoShorter(t *testing.T) {
+// An entry is kept long enough, and forgotten in the end, at whichever point of a second of the server's clock it is written.
+func TestEntriesAreNotForgottenEarly(t *testing.T) {
 	t.Parallel()
-	engine := onServer(t, memcachedtest.Start(t))
+	engine := openOnServer(t, memcachedtest.Start(t))
 	const entries, keep = 40, time.Second
 	there := func(name string) bool {
 		value, _, err := engine.Get(t.Context(), name)
@@ -81,7 +81,7 @@ func TestKeepsNoShorter(t *testing.T) {
 		return value != nil
 	}
 	var written []time.Time
-	looked := 0 // at so many entries, shortly before they may be forgotten
+	looked := 0 // number of entries read shortly before they may be forgotten
 	kit.Eventually(t, "all entries to be written and looked at", func() bool {
 		if n := len(written); n < entries && (n == 0 || time.Since(written[n-1]) > keep/entries) {
 			written = append(written, time.Now())
@@ -99,11 +99,11 @@ func TestKeepsNoShorter(t *testing.T) {
 	kit.Eventually(t, "the entries to be forgotten", func() bool { return !there(keyOf(0)) && !there(keyOf(entries-1)) })
 }
 
-// A server that may not evict refuses new keys by an error that says why. The keys that it knows stay limited.
+// A full server that does not evict rejects new keys with an error that says why. Existing keys stay limited.
 func TestFullServerIsAnError(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t, "-M", "-m", "1", "-I", "512k", "-o", "no_slab_reassign")
-	st := newStore(t, onServer(t, s), kvstore.Options{})
+	st := newStore(t, openOnServer(t, s), kvstore.Options{})
 	limit := bind(t, slidegate.Limit{Name: "once", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingLog})
 	known, err := fill(t, st, limit, 100_000)
 	if err == nil || !strings.Contains(err.Error(), "the server is full; start it with more memory (-m)") {
@@ -115,7 +115,7 @@ func TestFullServerIsAnError(t *testing.T) {
 		}
 	}
 	if n := s.Count("evictions"); n != 0 {
-		t.Errorf("the server has evicted %d entries", n)
+		t.Errorf("got %d evictions, want none", n)
 	}
 	t.Logf("a server of 1 MB with -M took %d keys", known)
 }
@@ -141,36 +141,36 @@ func TestOptionErrors(t *testing.T) {
 		engine, err := memcached.Open(t.Context(), test.client, test.opts)
 		if err == nil {
 			engine.Close()
-			t.Errorf("%s: no error", test.name)
+			t.Errorf("%s: got no error, want one", test.name)
 		} else if !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %q, want %q in it", test.name, err, test.want)
 		}
 	}
-	engine := machineClock(t, unwatched.Client(t))
+	engine := openOnMachineClock(t, unwatched.Client(t))
 	if traits := engine.Traits(); traits.ServerClock {
-		t.Errorf("by the machine's clock the traits are %+v", traits)
+		t.Errorf("by the machine's clock: got traits %+v, want no ServerClock", traits)
 	}
 	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 5, Window: time.Hour})
 	st := newStore(t, engine, kvstore.Options{})
 	if a, err := take(t.Context(), st, limit, "key", 1); err != nil || !a.Allowed {
 		t.Errorf("by the machine's clock: got %+v and the error %v", a, err)
 	}
-	st = newStore(t, onServer(t, unnumbered), kvstore.Options{})
+	st = newStore(t, openOnServer(t, unnumbered), kvstore.Options{})
 	_, _ = take(t.Context(), st, limit, "key", 1)
 	if _, err := take(t.Context(), st, limit, "key", 1); err == nil || !strings.Contains(err.Error(), "start it without -C") {
 		t.Errorf("over a server without numbers the error is %v, want one that says so", err)
 	}
 }
 
-// After a restart the client has connections that are dead. No decision fails for that.
+// After a restart the client still has dead connections. No decision fails because of them.
 func TestRestartFailsNoLaterDecision(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t)
-	st := newStore(t, onServer(t, s), kvstore.Options{})
+	st := newStore(t, openOnServer(t, s), kvstore.Options{})
 	limit := bind(t, slidegate.Limit{Name: "limit", Quota: 1000, Window: time.Hour})
 	for round := range 5 {
 		var wait sync.WaitGroup
-		for i := range 32 { // at once, so that there are many connections
+		for i := range 32 { // concurrently, so that there are many connections
 			wait.Go(func() {
 				if _, err := take(t.Context(), st, limit, keyOf(i), 1); err != nil {
 					t.Errorf("round %d: %v", round, err)
@@ -182,8 +182,8 @@ func TestRestartFailsNoLaterDecision(t *testing.T) {
 	}
 }
 
-// A server that does not answer makes a decision fail by the store's timeout, though the client's is longer.
-func TestStoppedServerTakesNoLonger(t *testing.T) {
+// If the server does not answer, a decision fails after the store's timeout, even if the client's is longer.
+func TestStoppedServerFailsWithinTimeout(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t)
 	client := s.Client(t)
@@ -200,6 +200,6 @@ func TestStoppedServerTakesNoLonger(t *testing.T) {
 		t.Errorf("the error is %v, want that of a deadline", err)
 	}
 	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("the error came after %v", took)
+		t.Errorf("got the error after %v, want at most 20s", took)
 	}
 }

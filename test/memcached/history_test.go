@@ -17,9 +17,9 @@ import (
 
 var historyLength = flag.Duration("history", 4*time.Second, "how long the history is that is checked for one unit too many")
 
-// Four processes ask one server, over connections that are slowed, stalled, cut and reset, while the server is killed and started
-// again, which makes it forget everything. Between restarts, whatever was answered is what the rule answers to the same requests in
-// some order, with those that were not answered carried out or not: never is one unit too many admitted.
+// Four processes call one server over connections that are slowed, stalled, cut and reset, while the server is killed and started
+// again, which makes it forget everything. Between restarts, all answers are the rule's answers to the same requests in some order,
+// in which unanswered requests are carried out or not: not one unit too many is ever admitted.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := memcachedtest.Start(t)
@@ -28,10 +28,10 @@ func TestHistory(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	faults := map[string]int{}
-	direct := newStore(t, machineClock(t, server.Client(t)), kvstore.Options{})
+	direct := newStore(t, openOnMachineClock(t, server.Client(t)), kvstore.Options{})
 	var all, restarts []history.Event
 	var orders []history.Order
-	var entries, units int64 // that restarts forgot
+	var entries, units int64 // lost in restarts
 	restart := func() {
 		entries += server.Count("curr_items")
 		units += kit.Must(history.Used(direct, orders[0]))(t)
@@ -40,7 +40,7 @@ func TestHistory(t *testing.T) {
 		e.Return = time.Now().UnixNano()
 		restarts = append(restarts, e)
 	}
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
+	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		end := time.Now().Add(*historyLength)
 		orders = history.Orders(len(processes), stretch, seed, *historyLength, end)
 		for i, order := range orders {
@@ -54,7 +54,7 @@ func TestHistory(t *testing.T) {
 			break
 		}
 		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, faults)
+			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, faults)
 		}
 	}
 	t.Logf("%d restarts forgot %d entries, in which %d units were counted", len(restarts), entries, units)

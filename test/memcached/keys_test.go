@@ -11,8 +11,8 @@ import (
 
 func keyOf(i int) string { return "key-" + strconv.Itoa(i) }
 
-// fill takes a unit of each of some keys, in order and several at once, until there is an error. It returns how many keys have
-// been taken without one before the first error, and the error.
+// fill takes a unit of each key, in order and several concurrently, until the first error. It returns the number of keys before the
+// first one that failed, and the error.
 func fill(t testing.TB, st store.Store, limit *store.Limit, keys int) (int, error) {
 	t.Helper()
 	const together = 64

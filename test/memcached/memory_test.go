@@ -15,12 +15,12 @@ import (
 
 var memoryKeys = flag.Int("memory-keys", 1_000, "how many keys the memory of entries is measured with")
 
-// A server that is full and may evict forgets keys, which have their whole quota again. How many it forgets is printed; that it
-// forgets as many as it says it evicted, and no others, is checked.
-func TestEvictionForgets(t *testing.T) {
+// A full server that evicts forgets keys, which then have their whole quota again. The test prints how many keys it forgot, and checks
+// that they are exactly as many as the server reports as evicted.
+func TestEvictedKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t, "-m", "1", "-I", "512k")
-	st := newStore(t, onServer(t, s), kvstore.Options{})
+	st := newStore(t, openOnServer(t, s), kvstore.Options{})
 	limit := bind(t, slidegate.Limit{Name: "once", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingLog})
 	const keys = 7_000
 	if n, err := fill(t, st, limit, keys); err != nil {
@@ -41,7 +41,7 @@ func TestEvictionForgets(t *testing.T) {
 	}
 }
 
-// What an entry costs in the server's memory, by limit, is printed.
+// The test prints how much of the server's memory an entry of each limit takes.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []slidegate.Limit{
@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 		{Name: "log", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 	} {
 		s := memcachedtest.Start(t, "-M", "-m", "1024")
-		st := newStore(t, onServer(t, s), kvstore.Options{})
+		st := newStore(t, openOnServer(t, s), kvstore.Options{})
 		before := s.Count("total_malloced", "slabs")
 		if n, err := fill(t, st, bind(t, limit), *memoryKeys); err != nil {
 			t.Fatalf("after %d keys: %v", n, err)
@@ -60,7 +60,7 @@ func TestMemory(t *testing.T) {
 		t.Logf("%-8s: %d entries of %d bytes on average; the server has taken %d bytes for each", limit.Name, items,
 			s.Count("bytes")/items, (s.Count("total_malloced", "slabs")-before)/items)
 		if items != int64(*memoryKeys) {
-			t.Errorf("%s: %d keys have %d entries", limit.Name, *memoryKeys, items)
+			t.Errorf("%s: got %d entries, want %d, one per key", limit.Name, items, *memoryKeys)
 		}
 	}
 }

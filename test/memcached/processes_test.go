@@ -25,7 +25,7 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// TestWorker is what the other processes run.
+// TestWorker is the main function of the other processes.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
 		kind, addr, _ := strings.Cut(job, " ")
@@ -37,7 +37,7 @@ func TestWorker(t *testing.T) {
 		}
 		engine := open(t, client, addr)
 		if kind == "weak" {
-			st := newStore(t, kvstore.WithLostUpdates(plain{engine, client}), kvstore.Options{})
+			st := newStore(t, kvstore.WithLostUpdates(getPutEngine{engine, client}), kvstore.Options{})
 			return func(order []byte) (any, error) { return race(st, order) }, nil
 		}
 		st := newStore(t, engine, kvstore.Options{})
@@ -48,7 +48,7 @@ func TestWorker(t *testing.T) {
 const (
 	raceQuota     = 50
 	raceProcesses = 4
-	raceRequests  = 200 // of all processes at once
+	raceRequests  = 200 // concurrent, of all processes
 )
 
 var raceLimits = []slidegate.Limit{
@@ -58,15 +58,15 @@ var raceLimits = []slidegate.Limit{
 	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 }
 
-// raceOrder is the instruction to a process for one round.
+// raceOrder is the work of a process in one round.
 type raceOrder struct {
-	Limit    int // its place in raceLimits
+	Limit    int // the index in raceLimits
 	Key      string
 	Requests int
 	Start    time.Time // of all processes
 }
 
-// runRace has all processes ask at once, and returns how many requests passed in each round.
+// runRace makes all processes send requests at the same time, and returns how many were admitted in each round.
 func runRace(t *testing.T, processes []*workers.Worker, rounds int) (admitted []int) {
 	t.Helper()
 	for round := range rounds {
@@ -83,7 +83,7 @@ func runRace(t *testing.T, processes []*workers.Worker, rounds int) (admitted []
 	return admitted
 }
 
-// race asks many times at once for one key, and returns how many passed.
+// race sends many concurrent requests for one key, and returns how many were admitted.
 func race(st *kvstore.Store, text []byte) (admitted int64, err error) {
 	var (
 		order raceOrder
@@ -118,24 +118,24 @@ func race(st *kvstore.Store, text []byte) (admitted int64, err error) {
 	return count.Load(), nil
 }
 
-// Two hundred requests of four processes come at once, and exactly fifty pass, every time.
-func TestProcessesNeverOver(t *testing.T) {
+// Of two hundred concurrent requests of four processes exactly fifty are admitted, every time.
+func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t)
 	for round, n := range runRace(t, workers.Start(t, raceProcesses, "race "+s.Addr()), 20) {
 		if n != raceQuota {
-			t.Errorf("round %d: %d of %d were admitted, of a quota of %d", round, n, raceRequests, raceQuota)
+			t.Errorf("round %d: got %d of %d requests admitted, want %d", round, n, raceRequests, raceQuota)
 		}
 	}
 }
 
-// plain is memcached as an engine that can only read and write.
-type plain struct {
+// getPutEngine is memcached as an engine without compare-and-swap.
+type getPutEngine struct {
 	*memcached.Engine
 	client *memcache.Client
 }
 
-func (p plain) Get(_ context.Context, name string) ([]byte, error) {
+func (p getPutEngine) Get(_ context.Context, name string) ([]byte, error) {
 	item, err := p.client.Get(name)
 	if errors.Is(err, memcache.ErrCacheMiss) {
 		return nil, nil
@@ -146,18 +146,18 @@ func (p plain) Get(_ context.Context, name string) ([]byte, error) {
 	return item.Value, nil
 }
 
-func (p plain) Put(_ context.Context, name string, value []byte, keep time.Duration) error {
+func (p getPutEngine) Put(_ context.Context, name string, value []byte, keep time.Duration) error {
 	return p.client.Set(&memcache.Item{Key: name, Value: value, Expiration: int32(keep / time.Second)})
 }
 
-// Without compare-and-swap, one process is exact, and several admit what the test prints. That they never admit more than the quota
-// is promised nowhere; that they did not even once would mean that the test shows nothing.
+// Without compare-and-swap, one process is exact, and several admit what the test prints. Nothing promises that they stay within the
+// quota; if they never exceeded it, the test would prove nothing.
 func TestLostUpdates(t *testing.T) {
 	t.Parallel()
 	s := memcachedtest.Start(t)
 	for round, n := range runRace(t, workers.Start(t, 1, "weak "+s.Addr()), 8) {
 		if n != raceQuota {
-			t.Errorf("round %d: %d of %d requests of one process were admitted, of a quota of %d", round, n, raceRequests, raceQuota)
+			t.Errorf("round %d: got %d of %d requests of one process admitted, want %d", round, n, raceRequests, raceQuota)
 		}
 	}
 	other := memcachedtest.Start(t)

@@ -1,5 +1,5 @@
-// Package memcachedtest starts real memcached servers for tests. Every server is the test's own, on a free port of the loopback
-// interface, and ends with the test. Where memcached is not installed, tests are skipped unless TEST_REQUIRE asks for it.
+// Package memcachedtest starts real memcached servers for tests. Every server belongs to its test, on a free port of the loopback
+// interface, and ends with the test. Where memcached is not installed, tests are skipped unless TEST_REQUIRE names it.
 package memcachedtest
 
 import (
@@ -29,10 +29,10 @@ type Server struct {
 	port    int
 
 	process *exec.Cmd
-	ended   chan struct{} // closed when the process is gone
+	ended   chan struct{} // closed when the process has ended
 }
 
-// Start starts a server. The arguments are more of memcached's own, such as "-M".
+// Start starts a server with additional arguments of memcached, such as "-M".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return StartWithEnv(t, nil, args...)
@@ -60,7 +60,7 @@ func StartWithEnv(t testing.TB, env []string, args ...string) *Server {
 	return nil
 }
 
-// start starts the process and waits until it answers.
+// start starts the process and waits until it is ready.
 func (s *Server) start() error {
 	args := []string{"-U", "0", "-l", "127.0.0.1", "-p", strconv.Itoa(s.port)}
 	cmd := exec.Command(s.program, append(args, s.args...)...)
@@ -89,7 +89,7 @@ func (s *Server) start() error {
 
 var errEnded = errors.New("the server ended")
 
-// ready returns nil once our process, and not another one on the same port, answers.
+// ready returns nil if our process answers, and not another one on the same port.
 func (s *Server) ready() error {
 	select {
 	case <-s.ended:
@@ -103,7 +103,7 @@ func (s *Server) ready() error {
 	return err
 }
 
-// Stats returns what the server says about itself, or about a part such as "slabs".
+// Stats returns the server's statistics, or those of a part such as "slabs".
 func (s *Server) Stats(of ...string) map[string]string {
 	s.t.Helper()
 	stats, err := s.stats(of...)
@@ -115,7 +115,7 @@ func (s *Server) Stats(of ...string) map[string]string {
 
 func (s *Server) stats(of ...string) (map[string]string, error) {
 	all := map[string]string{}
-	err := s.ask(strings.Join(append([]string{"stats"}, of...), " "), func(line string) (more bool) {
+	err := s.send(strings.Join(append([]string{"stats"}, of...), " "), func(line string) (more bool) {
 		if fields := strings.SplitN(line, " ", 3); len(fields) == 3 {
 			all[fields[1]] = fields[2]
 		}
@@ -124,8 +124,8 @@ func (s *Server) stats(of ...string) (map[string]string, error) {
 	return all, err
 }
 
-// ask sends a command over a connection of its own, and hands out the lines of the answer until there are no more.
-func (s *Server) ask(command string, answer func(line string) (more bool)) error {
+// send sends a command over a new connection, and calls line with each line of the reply until it returns false.
+func (s *Server) send(command string, line func(text string) (more bool)) error {
 	conn, err := net.DialTimeout("tcp", s.Addr(), time.Second)
 	if err != nil {
 		return err
@@ -138,16 +138,16 @@ func (s *Server) ask(command string, answer func(line string) (more bool)) error
 		return err
 	}
 	lines := bufio.NewScanner(conn)
-	for lines.Scan() && answer(lines.Text()) {
+	for lines.Scan() && line(lines.Text()) {
 	}
 	return lines.Err()
 }
 
-// TimeToLive returns for how many seconds the server will still keep an item. It must be there, and not be kept for ever.
+// TimeToLive returns for how long the server will still keep an item, in whole seconds. The item must exist and must expire.
 func (s *Server) TimeToLive(name string) time.Duration {
 	s.t.Helper()
 	var answer string
-	err := s.ask("mg "+name+" t", func(line string) bool { answer = line; return false })
+	err := s.send("mg "+name+" t", func(line string) bool { answer = line; return false })
 	seconds, isNumber := strings.CutPrefix(answer, "HD t")
 	n, notNumber := strconv.Atoi(seconds)
 	if err != nil || !isNumber || notNumber != nil || n < 0 {
@@ -161,18 +161,18 @@ func (s *Server) Count(name string, of ...string) int64 {
 	s.t.Helper()
 	n, err := strconv.ParseInt(s.Stats(of...)[name], 10, 64)
 	if err != nil {
-		s.t.Fatalf("memcachedtest: the server's %s is no number: %v", name, err)
+		s.t.Fatalf("memcachedtest: the server's %s is not a number: %v", name, err)
 	}
 	return n
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the server.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Client returns a client of the server, which is closed with the test.
 func (s *Server) Client(t testing.TB) *memcache.Client { return Client(t, s.Addr()) }
 
-// Client returns a client of some servers, which is closed with the test. It is patient: the machine may be busy.
+// Client returns a client of some servers, which is closed with the test. Its timeout is long, since the machine may be busy.
 func Client(t testing.TB, addrs ...string) *memcache.Client {
 	client := memcache.New(addrs...)
 	client.MaxIdleConns, client.Timeout = 64, 10*time.Second
@@ -180,10 +180,10 @@ func Client(t testing.TB, addrs ...string) *memcache.Client {
 	return client
 }
 
-// Kill ends the server at once. It is over, and all that it kept is forgotten, when Kill returns.
+// Kill ends the server immediately. It has ended, and everything that it kept is lost, when Kill returns.
 func (s *Server) Kill() { s.end() }
 
-// Restart starts the server again at the same address, after Kill or while it runs. It answers, and is empty, when Restart
+// Restart starts the server again at the same address, after Kill or while it runs. It is ready, and empty, when Restart
 // returns.
 func (s *Server) Restart() {
 	s.t.Helper()
@@ -201,7 +201,7 @@ func (s *Server) Signal(signal os.Signal) {
 	}
 }
 
-// end kills the process that we started, if it is still there.
+// end kills the process that we started, if it still runs.
 func (s *Server) end() {
 	if s.process == nil {
 		return

@@ -29,11 +29,11 @@ func TestRestartForgets(t *testing.T) {
 	}
 	s.Restart()
 	if _, err := s.Client(t).Get("key"); !errors.Is(err, memcache.ErrCacheMiss) || s.Addr() != addr {
-		t.Errorf("after Restart at %s, which was %s, the key is there: %v", s.Addr(), addr, err)
+		t.Errorf("after Restart: got the address %s and error %v, want %s and a missing key", s.Addr(), err, addr)
 	}
 }
 
-func TestServersDoNotMeet(t *testing.T) {
+func TestServersAreSeparate(t *testing.T) {
 	t.Parallel()
 	a, b := Start(t), Start(t)
 	if err := a.Client(t).Set(&memcache.Item{Key: "key", Value: []byte("x")}); err != nil {
@@ -67,8 +67,8 @@ func TestServerEndsWithTheTest(t *testing.T) {
 	}
 }
 
-// A server also ends with a process that has no time to end it.
-func TestServerDiesWithTheProcess(t *testing.T) {
+// A server also ends if the test's process ends without stopping it.
+func TestServerEndsWithTheProcess(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: only Linux ends a program with the process that started it")
@@ -86,7 +86,7 @@ func TestServerDiesWithTheProcess(t *testing.T) {
 	})
 }
 
-// TestWorker is what the other process runs.
+// TestWorker is the main function of the other process.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(string) (func([]byte) (any, error), error) {
 		return func([]byte) (any, error) { return Start(t).Addr(), nil }, nil

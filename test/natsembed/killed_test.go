@@ -1,4 +1,4 @@
-// Package natsembed_test kills processes that have a NATS server inside.
+// Package natsembed_test kills processes that embed a NATS server.
 package natsembed_test
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// entry is an entry that a process has to swap in.
+// entry is an entry for a process to swap in.
 type entry struct {
 	Name     string
-	Revision uint64 // that it has
+	Revision uint64 // of the current entry
 }
 
-// TestWorker is what the other processes run: a server in the folder that the job names, and swaps.
+// TestWorker is the main function of the other processes: it runs a server in the folder that the job names, and swaps entries.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(dir string) (func([]byte) (any, error), error) {
 		server := startAfter(t, dir)
@@ -45,8 +45,8 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// A process that is killed right after a swap was acknowledged has lost nothing, and another one can use its folder at once.
-func TestKilled(t *testing.T) {
+// A process that is killed right after a swap was acknowledged has lost nothing, and another one can use its folder immediately.
+func TestKilledProcessLosesNoSwap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const entries, rounds = 20, 3
@@ -72,7 +72,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// startAfter starts a server in a folder, of which the last user may not be gone yet.
+// startAfter starts a server in a folder whose previous user may not have ended yet.
 func startAfter(t *testing.T, dir string) (server *natsembed.Server) {
 	t.Helper()
 	if err := kit.Retry(nil, func() (err error) { server, err = natsembed.Start(natsembed.Options{Dir: dir}); return err }); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
-// open opens a bucket over a connection of its own, which ends with the test.
+// open opens a bucket over a new connection, which is closed with the test.
 func open(t testing.TB, url string, opts natskv.Options) *natskv.Engine {
 	t.Helper()
 	conn := natstest.Connect(t, url)
@@ -29,14 +29,14 @@ func open(t testing.TB, url string, opts natskv.Options) *natskv.Engine {
 	return engine
 }
 
-// newStore returns a store over an engine. It decides by the engine's clock unless now is another.
+// newStore returns a store over an engine. It decides by now, or by the engine's clock if now is nil.
 func newStore(t testing.TB, engine kvstore.Engine, now func() rule.Micros) *kvstore.Store {
 	t.Helper()
-	return kit.Must(kvstore.New(engine, kvstore.Options{Now: now, Timeout: soon}))(t)
+	return kit.Must(kvstore.New(engine, kvstore.Options{Now: now, Timeout: patience}))(t)
 }
 
-// soon is how long anything may take that is not meant to take long.
-const soon = 30 * time.Second
+// patience bounds the time of operations that should be quick.
+const patience = 30 * time.Second
 
 func testContract(t *testing.T, engine *natskv.Engine, short bool) {
 	t.Helper()
@@ -50,7 +50,8 @@ func TestContract(t *testing.T) {
 	testContract(t, open(t, natstest.Start(t), natskv.Options{Memory: true}), *historyLength < time.Minute)
 }
 
-// A cluster of three keeps the contract, and never admits one too many to processes that are connected to different servers.
+// A cluster of three servers keeps the contract, and never admits one request too many of processes that are connected to different
+// servers.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := natstest.StartCluster(t, 3)

@@ -20,7 +20,7 @@ import (
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
-// Counters are not used; docs/decisions/0031-no-counters-in-jetstream.md says why. These tests are of what it says.
+// Counters are not used; docs/decisions/0031-no-counters-in-jetstream.md says why. These tests check its claims.
 
 // counters is a stream of counters.
 type counters struct{ conn *nats.Conn }
@@ -32,11 +32,11 @@ func newCounters(t testing.TB, url string) counters {
 	return counters{natstest.Connect(t, url)}
 }
 
-// add adds to a counter, and returns what it shows then.
+// add adds to a counter, and returns its new value.
 func (c counters) add(name string, n int64) (int64, error) {
 	msg := nats.NewMsg("counters." + name)
 	msg.Header.Set("Nats-Incr", fmt.Sprintf("%+d", n))
-	answer, err := c.conn.RequestMsg(msg, soon)
+	answer, err := c.conn.RequestMsg(msg, patience)
 	if err != nil {
 		return 0, err
 	}
@@ -53,8 +53,8 @@ func (c counters) add(name string, n int64) (int64, error) {
 	return strconv.ParseInt(ack.Val, 10, 64)
 }
 
-// take adds a cost, and takes it back if that was more than the quota, as a limiter over counters does. It calls between in the moment
-// after it has learned that.
+// take adds a cost, and subtracts it again if the sum exceeds the quota, as a limiter over counters does. It calls between before it
+// subtracts.
 func (c counters) take(name string, cost, quota int64, between func()) (bool, error) {
 	shown, err := c.add(name, cost)
 	if err != nil || shown <= quota {
@@ -67,8 +67,8 @@ func (c counters) take(name string, cost, quota int64, between func()) (bool, er
 	return false, err
 }
 
-// Of two requests at once that do not fit together, a limiter over counters can refuse both, which no order of the two explains: 5 of
-// 10 are used, and the second of 6 and 5 fits whether the first has come before it or not.
+// Of two concurrent requests that do not fit together, a limiter over counters can refuse both, which no order of the two explains:
+// if 5 of 10 are used, and the requests cost 6 and 5, the second one fits in either order.
 func TestCountersRefuseBoth(t *testing.T) {
 	t.Parallel()
 	c := newCounters(t, natstest.Start(t))
@@ -83,7 +83,7 @@ func TestCountersRefuseBoth(t *testing.T) {
 	}
 }
 
-// Counters cannot expire one by one, and a stream of them cannot refuse what is too much.
+// Counters cannot expire one by one, and a stream of them cannot reject a value above a maximum.
 func TestCountersCannotExpire(t *testing.T) {
 	t.Parallel()
 	js := jetStream(t, natstest.Start(t))
@@ -95,7 +95,7 @@ func TestCountersCannotExpire(t *testing.T) {
 		change(&config)
 		var refused *jetstream.APIError
 		if _, err := js.CreateStream(t.Context(), config); !errors.As(err, &refused) {
-			t.Errorf("%s: the error is %v: counters have become better than the decision says", name, err)
+			t.Errorf("%s: got error %v: counters can now do what the decision page says they cannot", name, err)
 		}
 	}
 }
@@ -109,16 +109,16 @@ func BenchmarkCounters(b *testing.B) {
 	limit := kit.Must(slidegate.Bind("bench", slidegate.Limit{Name: "l", Quota: 1 << 40, Window: time.Hour}))(b)
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("counter/%d", callers), func(b *testing.B) {
-			together(b, callers, func() error { _, err := c.take("key", 1, 1<<40, nil); return err })
+			runCallers(b, callers, func() error { _, err := c.take("key", 1, 1<<40, nil); return err })
 		})
 		b.Run(fmt.Sprintf("swap/%d", callers), func(b *testing.B) {
-			together(b, callers, func() error { _, err := take(st, limit, "key", 1); return err })
+			runCallers(b, callers, func() error { _, err := take(st, limit, "key", 1); return err })
 		})
 	}
 }
 
-// together lets callers decide b.N times in all.
-func together(b *testing.B, callers int, decide func() error) {
+// runCallers runs callers that decide b.N times in all.
+func runCallers(b *testing.B, callers int, decide func() error) {
 	b.Helper()
 	var (
 		wait sync.WaitGroup

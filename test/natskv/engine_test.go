@@ -50,15 +50,14 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// The server forgets an entry when its time is over, counted from the last swap, and leaves nothing in its place. Then it can be
-// created again.
+// The server forgets an entry when its time is over, counted from the last swap, and leaves no marker. Then it can be created again.
 func TestEntriesExpire(t *testing.T) {
 	t.Parallel()
 	url := natstest.Start(t)
 	engine := open(t, url, natskv.Options{})
 	stream := kit.Must(jetStream(t, url).Stream(t.Context(), bucketStream))(t)
 	begun := time.Now()
-	created := mustSwap(t, engine, "renewed", "one", 0, 0) // a second, which is the least
+	created := mustSwap(t, engine, "renewed", "one", 0, 0) // kept for a second, the minimum
 	mustSwap(t, engine, "short", "one", 0, time.Millisecond)
 	renewed := mustSwap(t, engine, "renewed", "two", created, time.Hour)
 	mustSwap(t, engine, "year", "one", 0, 400*24*time.Hour)
@@ -70,20 +69,20 @@ func TestEntriesExpire(t *testing.T) {
 		t.Errorf("the short entry lived for %v, want at least a second", lived)
 	}
 	if _, err := stream.GetLastMsgForSubject(t.Context(), "$KV.slidegate.short"); !errors.Is(err, jetstream.ErrMsgNotFound) {
-		t.Errorf("in the place of the entry there is something: %v", err)
+		t.Errorf("an expired entry: got %v, want ErrMsgNotFound", err)
 	}
 	if value, revision, err := engine.Get(t.Context(), "renewed"); string(value) != "two" || revision != renewed || err != nil {
 		t.Errorf("got %q of revision %d, %v; want the renewed entry", value, revision, err)
 	}
 	mustSwap(t, engine, "short", "again", 0, time.Minute)
 	info := kit.Must(stream.Info(t.Context()))(t)
-	if info.State.Msgs != 4 { // and one that the clock was read by
+	if info.State.Msgs != 4 { // and the message by which the clock was read
 		t.Errorf("the stream has %d messages, want 4", info.State.Msgs)
 	}
 }
 
-// A bucket that is full takes no new keys, which is an error and not a limit that is forgotten. Keys that it has are decided as ever.
-func TestFullBucket(t *testing.T) {
+// A full bucket rejects new keys with an error; no limit is forgotten. Requests for existing keys are decided as before.
+func TestFullBucketIsAnError(t *testing.T) {
 	t.Parallel()
 	engine := open(t, natstest.Start(t), natskv.Options{MaxBytes: 16 << 10})
 	st := newStore(t, engine, nil)
@@ -103,8 +102,9 @@ func TestFullBucket(t *testing.T) {
 	}
 }
 
-// A bucket that others have made is used only if it keeps entries as long as they say, and acknowledges what it has kept.
-func TestOpenRefuses(t *testing.T) {
+// A bucket that another program created is used only if it keeps entries for as long as requested, and acknowledges writes after
+// storing them.
+func TestOpenRejectsUnsuitableBuckets(t *testing.T) {
 	t.Parallel()
 	url := natstest.Start(t)
 	js := jetStream(t, url)
@@ -146,7 +146,7 @@ func TestOpenRefuses(t *testing.T) {
 	checkOpen(t, "conn: must not be nil", func() (*natskv.Engine, error) { return natskv.Open(t.Context(), nil, natskv.Options{}) })
 }
 
-// checkOpen fails unless opening a bucket fails as wanted.
+// checkOpen fails the test unless opening a bucket fails with the wanted error.
 func checkOpen(t *testing.T, want string, open func() (*natskv.Engine, error)) {
 	t.Helper()
 	engine, err := open()
@@ -158,9 +158,9 @@ func checkOpen(t *testing.T, want string, open func() (*natskv.Engine, error)) {
 	}
 }
 
-// A server that is killed and started again has all that was swapped in, and the engine goes on by itself. In between it says at once
-// that there is no connection.
-func TestServerKilled(t *testing.T) {
+// A server that is killed and started again has everything that was swapped in, and the engine reconnects. In the meantime, calls fail
+// immediately with an error about the connection.
+func TestKilledServerKeepsSwaps(t *testing.T) {
 	t.Parallel()
 	node := natstest.StartNode(t)
 	engine := open(t, node.URL(), natskv.Options{})
@@ -170,7 +170,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	node.Kill()
 	kit.Eventually(t, "an error without waiting", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // one that was on its way when the server died has no answer
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a request that was in flight when the server died gets no answer
 		defer cancel()
 		_, _, err := engine.Get(ctx, "name-0")
 		return err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "not connected")
@@ -185,7 +185,7 @@ func TestServerKilled(t *testing.T) {
 }
 
 // A bucket that is deleted is created again, empty.
-func TestBucketDeleted(t *testing.T) {
+func TestDeletedBucketIsRecreated(t *testing.T) {
 	t.Parallel()
 	url := natstest.Start(t)
 	engine := open(t, url, natskv.Options{})

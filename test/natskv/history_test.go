@@ -19,9 +19,9 @@ import (
 
 var historyLength = flag.Duration("history", 9*time.Second, "how long the history is that is checked for one unit too many")
 
-// Four processes ask a cluster of three servers, each by another server at first, while servers are killed and started again with what
-// they had written, cut off from the others and stopped, also the one that leads. Whatever was answered is what the rule answers to
-// the same requests in some order, with those that were not answered carried out or not: never is one unit too many admitted.
+// Four processes call a cluster of three servers, each through a different server at first, while servers, including the leader, are
+// killed and started again with what they had written, isolated from the others, and stopped. All answers are the rule's answers to
+// the same requests in some order, in which unanswered requests are carried out or not: not one unit too many is ever admitted.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	f := &faults{t: t, cluster: natstest.StartCluster(t, 3), done: map[string]int{}}
@@ -29,7 +29,7 @@ func TestHistory(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	f.random = rand.New(rand.NewPCG(seed, 0))
 	var all []history.Event
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
+	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		f.end = time.Now().Add(*historyLength)
 		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, f.end) {
 			processes[i].Send(t, order)
@@ -42,13 +42,13 @@ func TestHistory(t *testing.T) {
 			break
 		}
 		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, f.done)
+			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, f.done)
 		}
 	}
 	history.Verify(t, seed, all)
 }
 
-// faults are done to a cluster, one at a time: it survives the loss of one server.
+// faults causes faults in a cluster, one at a time: it survives the loss of one server.
 type faults struct {
 	t       *testing.T
 	cluster *natstest.Cluster
@@ -57,7 +57,7 @@ type faults struct {
 	done    map[string]int
 }
 
-// disturb does something bad, waits until the servers agree again, and goes on so until the end.
+// disturb causes a fault, waits until the servers agree again, and repeats this until the end.
 func (f *faults) disturb() {
 	f.t.Helper()
 	all := []string{"kill another", "isolate the leader", "kill the leader", "stop the leader", "isolate another", "shut down the leader"}
@@ -108,7 +108,7 @@ func (f *faults) isolate(i int) {
 	f.cluster.Rejoin(i)
 }
 
-// pause lets the processes work for some milliseconds, and reports whether there is time for more.
+// pause lets the processes work for some milliseconds, and reports whether time is left.
 func (f *faults) pause(least, most int) bool {
 	left := time.Until(f.end)
 	<-time.After(min(left, time.Duration(least+f.random.IntN(most-least))*time.Millisecond))
@@ -118,8 +118,8 @@ func (f *faults) pause(least, most int) bool {
 // catchUpWithin is how long a server may be behind before it is killed and started again, which makes it catch up.
 const catchUpWithin = 10 * time.Second
 
-// leader waits until all replicas are nearly up to date, so that the next fault leaves two of them, and returns which server leads.
-// It returns false if that takes until the end.
+// leader waits until all replicas are nearly up to date, so that the next fault leaves two of them, and returns the index of the
+// leader. It returns false if that takes until the end.
 func (f *faults) leader() (leader int, agreed bool) {
 	f.t.Helper()
 	conn := natstest.Connect(f.t, f.cluster.URL(0))
@@ -141,8 +141,8 @@ func (f *faults) leader() (leader int, agreed bool) {
 	}
 }
 
-// state returns which server leads, and which of the others has missed much; -1 if none. There is always a little, since processes go
-// on writing.
+// state returns the index of the leader, and of a server that is far behind, or -1. Every server is a little behind, since processes
+// keep writing.
 func (f *faults) state(js jetstream.JetStream) (leader, behind int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

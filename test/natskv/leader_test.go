@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
-// testHandover: when the leader hands over to another server, requests wait for that and do not fail, except on a machine so busy that
-// it takes long.
+// testHandover checks that requests wait while the leader hands over to another server. They fail only on a machine so busy that the
+// handover takes long.
 func testHandover(t *testing.T, cluster *natstest.Cluster) {
 	t.Helper()
 	engine := open(t, cluster.URL(0), natskv.Options{Replicas: 3})
@@ -47,9 +47,9 @@ func testHandover(t *testing.T, cluster *natstest.Cluster) {
 	}
 }
 
-// A leader that is cut off does not know that the others have elected another one, and answers reads as before. The engine of a
-// process that is connected to it returns nothing older than what was acknowledged to another process.
-func TestIsolatedLeader(t *testing.T) {
+// A leader that is isolated does not know that the others have elected a new one, and still answers reads. The engine of a process that
+// is connected to it returns nothing older than what was acknowledged to another process.
+func TestIsolatedLeaderReturnsNothingStale(t *testing.T) {
 	t.Parallel()
 	cluster := natstest.StartCluster(t, 3)
 	js := jetStream(t, cluster.URL(0))

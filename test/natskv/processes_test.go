@@ -22,14 +22,14 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// job is what a process is started for.
+// job is the configuration of a process.
 type job struct {
 	Kind     string // "history" or "race"
 	URL      string
 	Replicas int
 }
 
-// startWorkers starts processes, of which each connects to where url says for it first.
+// startWorkers starts processes; the i-th connects to url(i) first.
 func startWorkers(t *testing.T, n int, kind string, url func(first int) string, replicas int) (all []*workers.Worker) {
 	t.Helper()
 	for i := range n {
@@ -39,7 +39,7 @@ func startWorkers(t *testing.T, n int, kind string, url func(first int) string, 
 	return all
 }
 
-// TestWorker is what the other processes run.
+// TestWorker is the main function of the other processes.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(text string) (func([]byte) (any, error), error) {
 		var j job
@@ -56,7 +56,7 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// alive reports why the engine cannot write.
+// alive returns an error if the engine cannot write.
 func alive(ctx context.Context, engine *natskv.Engine) error {
 	name := fmt.Sprintf("alive-%d", os.Getpid())
 	_, revision, err := engine.Get(ctx, name)
@@ -69,10 +69,10 @@ func alive(ctx context.Context, engine *natskv.Engine) error {
 const (
 	raceQuota     = 50
 	raceProcesses = 4
-	raceEach      = 50 // requests of one process at once
+	raceEach      = 50 // concurrent requests per process
 )
 
-// raceLimits are limits for which the same number passes whatever the time is.
+// raceLimits are limits that admit the same number at any time.
 var raceLimits = []slidegate.Limit{
 	{Name: "window", Quota: raceQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
 	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
@@ -82,19 +82,19 @@ var raceLimits = []slidegate.Limit{
 	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
 }
 
-// raceOrder is the instruction to a process for one round.
+// raceOrder is the work of a process in one round.
 type raceOrder struct {
-	Limit int // its place in raceLimits
+	Limit int // the index in raceLimits
 	Key   string
 }
 
-func TestProcessesNeverOver(t *testing.T) {
+func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 	t.Parallel()
 	url := natstest.StartNode(t).URL()
 	testRace(t, func(int) string { return url }, 1)
 }
 
-// testRace lets two hundred requests of four processes come at once, of which exactly fifty pass, every time.
+// testRace sends two hundred concurrent requests from four processes, of which exactly fifty are admitted, every time.
 func testRace(t *testing.T, url func(first int) string, replicas int) {
 	t.Helper()
 	processes := startWorkers(t, raceProcesses, "race", url, replicas)
@@ -109,13 +109,13 @@ func testRace(t *testing.T, url func(first int) string, replicas int) {
 			total += admitted
 		}
 		if total != raceQuota {
-			t.Errorf("round %d, %s: %d of %d were admitted, of a quota of %d", round, raceLimits[limit].Name, total, raceProcesses*raceEach, raceQuota)
+			t.Errorf("round %d, %s: got %d of %d requests admitted, want %d", round, raceLimits[limit].Name, total, raceProcesses*raceEach, raceQuota)
 		}
 	}
 	t.Logf("%d rounds of %d requests at once: %d passed in each", rounds, raceProcesses*raceEach, raceQuota)
 }
 
-// race asks many times at once for one key, and returns how many passed.
+// race sends many concurrent requests for one key, and returns how many were admitted.
 func race(st store.Store, text []byte) (admitted int64, err error) {
 	var (
 		order raceOrder
@@ -151,7 +151,7 @@ func race(st store.Store, text []byte) (admitted int64, err error) {
 
 // take requests units, and a slot that no other process holds.
 func take(st store.Store, limit *store.Limit, key string, cost int64) (rule.Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	answers := make([]rule.Answer, 1)
 	charges := []store.Charge{{Limit: limit, Key: key, Cost: cost}}

@@ -15,12 +15,12 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// Cluster is servers in processes of their own that can be cut off from one another. It is not safe for concurrent use, except for
-// URL. The zero value is not usable; StartCluster makes it.
+// Cluster is a set of servers in separate processes that can be isolated from one another. It is not safe for concurrent use, except
+// for URL. The zero value is not usable; call StartCluster.
 type Cluster struct {
 	Nodes []*Node
 	t     testing.TB
-	wires [][]*faultproxy.Wire // from one node to another; nil from one to itself
+	wires [][]*faultproxy.Wire // from one node to another; nil from a node to itself
 }
 
 // StartCluster starts a cluster that ends with the test, and waits until JetStream works.
@@ -73,7 +73,7 @@ func (c *Cluster) start(size int) (err error) {
 	return c.awaitJetStream()
 }
 
-// awaitJetStream waits until the servers agree.
+// awaitJetStream waits until the servers have a leader.
 func (c *Cluster) awaitJetStream() error {
 	conn, err := nats.Connect(c.URL(0))
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Cluster) end() {
 	}
 }
 
-// URL is where clients connect to: to the servers in turn, beginning with one of them.
+// URL returns the addresses for a client, which tries the servers in turn, beginning with first.
 func (c *Cluster) URL(first int) string {
 	urls := make([]string, len(c.Nodes))
 	for i := range urls {
@@ -109,7 +109,7 @@ func (c *Cluster) URL(first int) string {
 	return strings.Join(urls, ",")
 }
 
-// Isolate cuts a server off from the others. Clients can still reach it.
+// Isolate cuts the connections of a server to the others. Clients can still reach it.
 func (c *Cluster) Isolate(i int) {
 	for j := range c.Nodes {
 		if j != i {
@@ -130,7 +130,7 @@ func (c *Cluster) Rejoin(i int) {
 	}
 }
 
-// Leader returns which server leads a stream, as the server that js is connected to knows it.
+// Leader returns the index of the server that leads a stream, according to the server that js is connected to.
 func (c *Cluster) Leader(js jetstream.JetStream, stream string) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -144,7 +144,7 @@ func (c *Cluster) Leader(js jetstream.JetStream, stream string) (int, error) {
 	return 0, fmt.Errorf("stream %s has no leader", stream)
 }
 
-// Find returns which server has a name, or -1.
+// Find returns the index of the server with a name, or -1.
 func (c *Cluster) Find(name string) int {
 	return slices.IndexFunc(c.Nodes, func(n *Node) bool { return n.Name() == name })
 }

@@ -1,6 +1,6 @@
-// Package natstest starts private NATS servers with JetStream, on free ports of loopback and in temporary folders: one inside of the
-// test (Start), one in a process of its own that can be killed (StartNode), or a cluster of those that can be cut off from one
-// another (StartCluster).
+// Package natstest starts private NATS servers with JetStream, on free ports of loopback and in temporary folders: one inside the
+// test (Start), one in a separate process that can be killed (StartNode), or a cluster of such processes that can be isolated from
+// one another (StartCluster).
 package natstest
 
 import (
@@ -31,8 +31,8 @@ func Start(t testing.TB) string {
 	return s.ClientURL()
 }
 
-// Connect returns a connection to a server, or to the first of several that is there, which ends with the test. It never gives up
-// to connect again.
+// Connect returns a connection to a server, or to the first of several that is reachable, which is closed with the test. It never
+// stops trying to reconnect.
 func Connect(t testing.TB, url string) *nats.Conn {
 	t.Helper()
 	conn, err := nats.Connect(url, nats.DontRandomize(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))

@@ -16,19 +16,19 @@ import (
 	"github.com/slidegate/slidegate/test/kit"
 )
 
-// settings are those of a server in a process of its own.
+// settings configures a server in a separate process.
 type settings struct {
 	Name   string
 	Dir    string
 	Port   int
-	Route  int      // the port for the other servers; 0 without any
+	Route  int      // the port for the other servers; 0 for a single server
 	Routes []string // addresses of all servers of the cluster
 }
 
-// settingsVariable makes a process a server.
+// settingsVariable is the environment variable that makes a process a server; its value is the settings.
 const settingsVariable = "TEST_NATS_SERVER"
 
-// A server in a process of its own is the test's program, started again. It does not get as far as running tests.
+// A server in a separate process is the test's program, started again. It runs no tests.
 func init() {
 	if text := os.Getenv(settingsVariable); text != "" {
 		if err := serve(text); err != nil {
@@ -63,7 +63,7 @@ func (s *settings) options() *server.Options {
 	if s.Route == 0 {
 		return opts
 	}
-	// What servers tell one another of their addresses leads nowhere: the ways in Routes are the only ones.
+	// Servers advertise an address that leads nowhere, so that they connect only by Routes.
 	opts.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: s.Route, Advertise: "127.0.0.1:1", NoAdvertise: true}
 	for _, address := range s.Routes {
 		opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats-route", Host: address})
@@ -71,17 +71,17 @@ func (s *settings) options() *server.Options {
 	return opts
 }
 
-// Node is a server in a process of its own. It is not safe for concurrent use, except for URL. The zero value is not usable; StartNode
-// and StartCluster make it.
+// Node is a server in a separate process. It is not safe for concurrent use, except for URL. The zero value is not usable; call
+// StartNode or StartCluster.
 type Node struct {
 	t        testing.TB
 	settings settings
 	process  *exec.Cmd
 	in       io.Closer
-	ended    chan struct{} // closed when the process is gone
+	ended    chan struct{} // closed when the process has ended
 }
 
-// StartNode starts a single server in a process of its own, which ends with the test.
+// StartNode starts a single server in a separate process, which ends with the test.
 func StartNode(t testing.TB) *Node {
 	t.Helper()
 	n := &Node{t: t, settings: settings{Name: "alone", Dir: t.TempDir()}}
@@ -100,19 +100,19 @@ func StartNode(t testing.TB) *Node {
 	return nil
 }
 
-// URL is where clients connect to.
+// URL returns the address for clients.
 func (n *Node) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", n.settings.Port) }
 
-// Name is the server's name.
+// Name returns the server's name.
 func (n *Node) Name() string { return n.settings.Name }
 
-// Kill ends the server in the middle of what it does, as kill -9 does.
+// Kill ends the server immediately, as kill -9 does.
 func (n *Node) Kill() {
 	_ = n.process.Process.Kill()
 	<-n.ended
 }
 
-// Restart starts a server again that was killed, with what it had written, and waits until it takes connections.
+// Restart starts a killed server again, with what it had written, and waits until it accepts connections.
 func (n *Node) Restart() {
 	n.t.Helper()
 	if err := n.start(); err != nil {
@@ -120,7 +120,7 @@ func (n *Node) Restart() {
 	}
 }
 
-// Shutdown ends the server as it ends by itself: it hands over what it leads.
+// Shutdown ends the server cleanly: it hands over the streams that it leads.
 func (n *Node) Shutdown() {
 	n.in.Close()
 	<-n.ended
@@ -167,7 +167,7 @@ func (n *Node) start() error {
 
 var errEnded = errors.New("the server ended")
 
-// awaitReady returns once our process, and not another one on the same port, takes connections.
+// awaitReady waits until our process, and not another one on the same port, accepts connections.
 func (n *Node) awaitReady() error {
 	return kit.Retry(errEnded, func() error {
 		select {

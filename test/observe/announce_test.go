@@ -52,7 +52,7 @@ func TestAnnounce(t *testing.T) {
 	)
 }
 
-// Fallbacks returns the number of decisions that a failure policy made, and of no others.
+// Fallbacks returns the number of decisions that a failure policy made, and counts no others.
 func TestFallbacks(t *testing.T) {
 	var answer rule.Answer
 	inner := scripted{decide: func(r *store.Request) error { r.Answers[0] = answer; return nil }}
@@ -64,7 +64,7 @@ func TestFallbacks(t *testing.T) {
 		for _, allowed := range []bool{true, false} {
 			answer = rule.Answer{Allowed: allowed, Flags: flags}
 			_, _ = limiter.Allow(t.Context(), "k")
-			_, _ = limiter.Peek(t.Context(), "k") // which decides nothing
+			_, _ = limiter.Peek(t.Context(), "k") // a peek is not a decision
 		}
 	}
 	if got := st.Fallbacks(); got != 4*2 {

@@ -20,8 +20,8 @@ func sdkProvider() metric.MeterProvider {
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 }
 
-// What the layer adds to a decision in memory: with sampled durations, with the duration of every call, without an SDK,
-// with OnDecision.
+// BenchmarkAllow measures what the layer adds to a decision in memory: with sampled durations, with the duration of every call,
+// without an SDK, and with OnDecision.
 func BenchmarkAllow(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -51,7 +51,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// What the same would take if each decision were passed on immediately.
+// BenchmarkSynchronousAdd measures the cost if each decision were added to the meter immediately.
 func BenchmarkSynchronousAdd(b *testing.B) {
 	counter, err := sdkProvider().Meter("bench").Int64Counter("decisions")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Whatever the number of limits, only that many have their own name, and no count is lost.
+// Only MaxLimits limits have their own series, however many there are, and no count is lost.
 func TestMaxLimits(t *testing.T) {
 	m := newMeter(t)
 	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 2}))
@@ -46,7 +46,7 @@ func TestMaxLimits(t *testing.T) {
 }
 
 // A limit that is really named "other" is counted with those beyond MaxLimits.
-func TestLimitCalledOther(t *testing.T) {
+func TestLimitNamedOther(t *testing.T) {
 	m := newMeter(t)
 	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 1}))
 	for _, name := range []string{"other", "a"} {
@@ -58,7 +58,7 @@ func TestLimitCalledOther(t *testing.T) {
 
 // Limits of the same name are one series, whatever their quota. Limits beyond those that are remembered by their ID are
 // all found again.
-func TestLimitsAreTheirNames(t *testing.T) {
+func TestLimitsOfOneNameAreOneSeries(t *testing.T) {
 	m := newMeter(t)
 	st := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
 	const limits = 3000
@@ -87,19 +87,19 @@ func TestDefaultFitsTheSDK(t *testing.T) {
 	var failure error
 	inner := scripted{decide: func(r *store.Request) error { r.Answers[0] = answer; return failure }}
 	limiter := newPerCall(t, open(t, inner, observe.Options{MeterProvider: m.provider}))
-	ask := func(a rule.Answer, err error) {
+	apply := func(a rule.Answer, err error) {
 		answer, failure = a, err
 		for i := range 300 {
 			limit := slidegate.Limit{Name: fmt.Sprint("limit ", i), Quota: 2, Window: time.Hour}
 			_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())
 		}
 	}
-	ask(rule.Answer{}, errors.New("down"))
+	apply(rule.Answer{}, errors.New("down"))
 	for _, flags := range []rule.Flags{0, rule.FallbackOpen, rule.FallbackLocal} {
-		ask(rule.Answer{Allowed: true, Granted: 1, Flags: flags | rule.Inherited | rule.ClockMoved}, nil)
+		apply(rule.Answer{Allowed: true, Granted: 1, Flags: flags | rule.Inherited | rule.ClockMoved}, nil)
 	}
 	for _, flags := range []rule.Flags{0, rule.Cached, rule.FallbackClosed, rule.FallbackLocal} {
-		ask(rule.Answer{Flags: flags}, nil)
+		apply(rule.Answer{Flags: flags}, nil)
 	}
 	lines := m.counters()
 	if want := 201 * (8 + 3); len(lines) != want+1 {
@@ -116,7 +116,7 @@ func TestDefaultFitsTheSDK(t *testing.T) {
 }
 
 // A name may be any bytes; an exporter would send nothing at all if it got invalid ones.
-func TestNamesThatAreNoText(t *testing.T) {
+func TestNamesWithInvalidUTF8(t *testing.T) {
 	m := newMeter(t)
 	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider}),
 		slidegate.Limit{Name: "a\xff\xfeb", Quota: 2, Window: time.Hour})
@@ -126,7 +126,7 @@ func TestNamesThatAreNoText(t *testing.T) {
 
 // No key and no group is in anything that is exported, nor in a printed event, whatever the store does: random requests
 // over a store that also fails, with the key in its error.
-func TestNothingLeaks(t *testing.T) {
+func TestNoKeyIsExported(t *testing.T) {
 	limits := []slidegate.Limit{user, tenant, slidegate.PerSecond(2)}
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMeter(t)
@@ -153,16 +153,16 @@ func TestNothingLeaks(t *testing.T) {
 				key += "fails"
 			}
 			claim := slidegate.Claim{Limit: rapid.SampledFrom(limits).Draw(rt, "limit"), Key: key, Cost: rapid.Int64Range(0, 4).Draw(rt, "cost")}
-			ask := limiter.For(claim).InGroup(group)
+			apply := limiter.For(claim).InGroup(group)
 			switch rapid.IntRange(0, 3).Draw(rt, "verb") {
 			case 0:
-				_, _ = ask.Allow(context.Background())
+				_, _ = apply.Allow(context.Background())
 			case 1:
 				_, _ = limiter.Allow(context.Background(), key)
 			case 2:
-				_, _ = ask.Refund(context.Background())
+				_, _ = apply.Refund(context.Background())
 			case 3:
-				_, _ = ask.Peek(context.Background())
+				_, _ = apply.Peek(context.Background())
 			}
 		}
 		collected := m.collect()
@@ -252,7 +252,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 // Two stores on one provider: with different names they are distinguished, with the same name they add up.
-func TestTwoStores(t *testing.T) {
+func TestStoresAreDistinguishedByName(t *testing.T) {
 	m := newMeter(t)
 	for _, name := range []string{"near", "far", "near", ""} {
 		limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, Name: name}), user)
@@ -266,7 +266,7 @@ func TestTwoStores(t *testing.T) {
 }
 
 // After Close nothing is reported, and everything still works.
-func TestClose(t *testing.T) {
+func TestNothingIsReportedAfterClose(t *testing.T) {
 	m := newMeter(t)
 	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
 	limiter := newLimiter(t, store, user)
@@ -279,6 +279,6 @@ func TestClose(t *testing.T) {
 	}
 	m.want()
 	if d, err := limiter.Allow(t.Context(), "k"); err != nil || d.Remaining != 1 {
-		t.Errorf("after Close: %+v, %v", d, err)
+		t.Errorf("after Close: got %+v, %v, want Remaining 1", d, err)
 	}
 }

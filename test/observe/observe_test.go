@@ -61,7 +61,7 @@ func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 // batchOnly hides that a store is a SingleTaker.
 type batchOnly struct{ store.Store }
 
-// scripted is a store whose answers come from decide.
+// scripted is a store that answers by calling decide.
 type scripted struct {
 	decide func(*store.Request) error
 	traits store.Traits
@@ -250,14 +250,14 @@ func TestDurationEvery(t *testing.T) {
 }
 
 // A view can drop the durations, and then the clock is not read; the counts are still there.
-func TestDurationsDropped(t *testing.T) {
+func TestDroppedDurationsReadNoClock(t *testing.T) {
 	m := newMeter(t, sdkmetric.WithView(sdkmetric.NewView(
 		sdkmetric.Instrument{Name: "slidegate.decision.duration"}, sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}})))
 	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, DurationEvery: 1}),
 		slidegate.Limit{Name: "user", Quota: 3, Window: time.Minute})
 	_, _ = limiter.Allow(t.Context(), "k")
 	if points := m.durations(); points != nil {
-		t.Errorf("durations: %+v", points)
+		t.Errorf("got durations %+v, want none", points)
 	}
 	m.want("decisions limit=user,source=store,store=memory,verdict=allowed 1", "units.granted limit=user,store=memory 1")
 }

@@ -28,7 +28,7 @@ var (
 	tenant = slidegate.Limit{Name: "tenant", Quota: 5, Window: time.Minute}
 )
 
-// Every method, over a store in which time stands still.
+// Every method is counted, over a store whose clock stands still.
 func TestCounts(t *testing.T) {
 	still := func() rule.Micros { return noon }
 	for name, c := range map[string]struct {
@@ -241,7 +241,7 @@ func TestBatch(t *testing.T) {
 		})
 	}
 	if err := st.Apply(t.Context(), batch); err != store.ErrUnsupported {
-		t.Errorf("Apply returned %v", err)
+		t.Errorf("got %v, want ErrUnsupported", err)
 	}
 	if err := st.Apply(t.Context(), batch[:1]); err != nil {
 		t.Errorf("Apply returned %v", err)
@@ -284,11 +284,11 @@ func TestDurations(t *testing.T) {
 			want := map[int]uint64{0: 1, 2: 1, 10: 1, 16: 1, 21: 1} // up to 1 us, 5 us, 2.5 ms, 250 ms, and beyond 5 s
 			for i, n := range p.BucketCounts {
 				if n != want[i] {
-					t.Errorf("bucket %d of %v has %d", i, p.Bounds, n)
+					t.Errorf("bucket %d of %v: got %d, want %d", i, p.Bounds, n, want[i])
 				}
 			}
 			if p.Count != 5 || p.Sum < 7.252003 || p.Sum > 7.252005 {
-				t.Errorf("%d took %v", p.Count, p.Sum)
+				t.Errorf("got %d durations with a sum of %v, want 5 and 7.252004", p.Count, p.Sum)
 			}
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// settling is a tokens limit and a slots limit, and an observed store in memory.
-func settling(t *testing.T, m *meter) (ask func(op rule.Op, id rule.ID, used int64, charges ...store.Charge), both []store.Charge) {
+// settling returns a function that sends requests to an observed store in memory, and charges of a tokens and a slots limit.
+func settling(t *testing.T, m *meter) (apply func(op rule.Op, id rule.ID, used int64, charges ...store.Charge), both []store.Charge) {
 	t.Helper()
 	st := open(t, newMemory(t, func() rule.Micros { return noon }), observe.Options{MeterProvider: m.provider})
 	for name, limit := range map[string]rule.Limit{
@@ -26,7 +26,7 @@ func settling(t *testing.T, m *meter) (ask func(op rule.Op, id rule.ID, used int
 		both[0], both[1] = both[1], both[0]
 	}
 	both[0].Cost = 3
-	ask = func(op rule.Op, id rule.ID, used int64, charges ...store.Charge) {
+	apply = func(op rule.Op, id rule.ID, used int64, charges ...store.Charge) {
 		t.Helper()
 		for i := range charges {
 			charges[i].Used = used
@@ -36,25 +36,25 @@ func settling(t *testing.T, m *meter) (ask func(op rule.Op, id rule.ID, used int
 			t.Fatal(err)
 		}
 	}
-	return ask, both
+	return apply, both
 }
 
 // A settlement counts what it returned or charged, and only the first time; slots count as units, and renewals
 // separately.
 func TestSettlementsAndSlots(t *testing.T) {
 	m := newMeter(t)
-	ask, both := settling(t, m)
-	ask(rule.Take, 1, 0, both...)   // 3 tokens and a slot
-	ask(rule.Take, 2, 0, both...)   // 3 tokens and a slot
-	ask(rule.Renew, 1, 0, both...)  // 1 renewed; tokens have nothing to renew
-	ask(rule.Settle, 1, 1, both...) // 2 tokens and a slot returned
-	ask(rule.Settle, 1, 1, both...) // again
-	ask(rule.Renew, 1, 0, both...)  // 1 lost
-	ask(rule.Settle, 2, 5, both...) // 2 tokens charged, a slot returned
+	apply, both := settling(t, m)
+	apply(rule.Take, 1, 0, both...)   // 3 tokens and a slot
+	apply(rule.Take, 2, 0, both...)   // 3 tokens and a slot
+	apply(rule.Renew, 1, 0, both...)  // 1 renewed; tokens have nothing to renew
+	apply(rule.Settle, 1, 1, both...) // 2 tokens and a slot returned
+	apply(rule.Settle, 1, 1, both...) // repeated: counts nothing
+	apply(rule.Renew, 1, 0, both...)  // 1 lost
+	apply(rule.Settle, 2, 5, both...) // 2 tokens charged, a slot returned
 	for id := range rule.ID(998) {
-		ask(rule.Settle, 3+id, 1, store.Charge{Limit: both[0].Limit, Key: "k", Cost: 1, At: noon}) // nothing to do
+		apply(rule.Settle, 3+id, 1, store.Charge{Limit: both[0].Limit, Key: "k", Cost: 1, At: noon}) // nothing to do
 	}
-	ask(rule.Settle, 2000, 0, both[0]) // one too many
+	apply(rule.Settle, 2000, 0, both[0]) // one too many
 	m.want(
 		"decisions limit=slots,source=store,store=memory,verdict=allowed 2",
 		"settlements.repeated limit=tokens,store=memory 1",

@@ -32,7 +32,7 @@ func TestClientsGiveUp(t *testing.T) {
 	figure := func(group int) time.Duration {
 		return time.Duration(kit.Must(strconv.Atoi(page[group]))(t)) * time.Second
 	}
-	goRedis := func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: silent(t)}) }
+	goRedis := func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: silentServer(t)}) }
 	const deadline = 200 * time.Millisecond
 	for name, c := range map[string]struct {
 		open        func(t *testing.T) store.Store

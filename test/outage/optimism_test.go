@@ -18,9 +18,9 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// herd is a set of layers with the policy Optimistic over one Redis, each with its own client as if it were its own
-// process, and what they have admitted of one key.
-type herd struct {
+// layerGroup is a set of layers with the policy Optimistic over one Redis, each with its own client, as in separate
+// processes, and the number of units that they have admitted for one key.
+type layerGroup struct {
 	t      *testing.T
 	layers []*failure.Store
 	limit  *store.Limit
@@ -34,14 +34,14 @@ const (
 	herdQuota = 60
 )
 
-func newHerd(t *testing.T, addr string) *herd {
+func newLayerGroup(t *testing.T, addr string) *layerGroup {
 	limit, err := slidegate.Bind("", slidegate.Limit{
 		Name: "herd", Algorithm: slidegate.SlidingWindow, Quota: herdQuota, Window: time.Hour, Segments: 60, Overlap: slidegate.OverlapWhole,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &herd{t: t, limit: limit}
+	h := &layerGroup{t: t, limit: limit}
 	for range herdSize {
 		st, err := failure.New(overRueidis(t, addr), failure.Optimistic(herdK), failure.Options{Timeout: 50 * time.Millisecond, ProbeEvery: 100 * time.Millisecond})
 		if err != nil {
@@ -52,8 +52,8 @@ func newHerd(t *testing.T, addr string) *herd {
 	return h
 }
 
-// take makes callers of all layers take units, each that many times, and counts what is admitted.
-func (h *herd) take(callers, times int) {
+// take makes each caller of all layers take a unit the given number of times, and counts what is admitted.
+func (h *layerGroup) take(callers, times int) {
 	var all sync.WaitGroup
 	for _, st := range h.layers {
 		for range callers {
@@ -76,7 +76,7 @@ func (h *herd) take(callers, times int) {
 }
 
 // settle waits until the store answers all layers and they owe it nothing.
-func (h *herd) settle() {
+func (h *layerGroup) settle() {
 	h.t.Helper()
 	for _, st := range h.layers {
 		kit.Eventually(h.t, "what is owed to be charged", func() bool {
@@ -88,21 +88,21 @@ func (h *herd) settle() {
 }
 
 // used returns how many units are used in Redis.
-func (h *herd) used() int64 {
+func (h *layerGroup) used() int64 {
 	h.t.Helper()
 	r := store.Request{Op: rule.Peek, Charges: []store.Charge{{Limit: h.limit, Key: "key"}}, Answers: make([]rule.Answer, 1)}
 	if err := h.layers[0].Apply(context.Background(), []store.Request{r}); err != nil || r.Answers[0].Flags != 0 {
-		h.t.Fatalf("a peek: %+v, %v", r.Answers, err)
+		h.t.Fatalf("a peek: got %+v, %v, want no flags", r.Answers, err)
 	}
 	return herdQuota - r.Answers[0].Remaining
 }
 
-// Redis is stopped and continued: in between each process admits k units and no more, Redis is charged for them, and
-// all together stay within the quota plus k per process. Once Redis was exhausted, nothing is admitted the next time
-// that it is stopped.
-func TestOptimismOverARedisThatIsStopped(t *testing.T) {
+// While Redis is stopped, each process admits k units and no more; later Redis is charged for them. All processes together
+// stay within the quota plus k per process. If the quota was used up before, nothing is admitted the next time that Redis
+// is stopped.
+func TestOptimismWithStoppedRedis(t *testing.T) {
 	node := redistest.Server(t, "appendonly no")
-	h := newHerd(t, node.Addr())
+	h := newLayerGroup(t, node.Addr())
 	h.take(2, 3)
 	if got := h.used(); got != h.byStore.Load() || h.byFallback.Load() != 0 {
 		t.Fatalf("got %d used in Redis, %d were admitted by it and %d without it", got, h.byStore.Load(), h.byFallback.Load())
@@ -141,10 +141,10 @@ func TestOptimismOverARedisThatIsStopped(t *testing.T) {
 	}
 }
 
-// If Redis dies in the outage, what is owed is lost, and Close returns an error.
-func TestOptimismOverARedisThatIsKilled(t *testing.T) {
+// If Redis is killed during the outage, the owed units are lost, and Close returns an error.
+func TestOptimismWithKilledRedis(t *testing.T) {
 	node := redistest.Server(t, "appendonly no")
-	h := newHerd(t, node.Addr())
+	h := newLayerGroup(t, node.Addr())
 	node.Kill()
 	h.take(4, 5)
 	if got := h.byFallback.Load(); got != herdSize*herdK {

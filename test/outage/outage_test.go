@@ -67,8 +67,8 @@ func overMemcached(t testing.TB, server *memcachedtest.Server) store.Store {
 	return st
 }
 
-// silent returns an address that accepts connections and sends nothing.
-func silent(t testing.TB) string {
+// silentServer returns the address of a server that accepts connections and sends nothing.
+func silentServer(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +77,8 @@ func silent(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// closed returns an address that refuses connections.
-func closed(t testing.TB) string {
+// closedAddress returns an address that refuses connections.
+func closedAddress(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +87,8 @@ func closed(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// surfaces returns middlewares over a store, as functions that decide one request and return the flags of the decision.
-func surfaces(t testing.TB, st store.Store) map[string]func(ctx context.Context) rule.Flags {
+// middlewares returns middlewares over a store, as functions that decide one request and return the flags of the decision.
+func middlewares(t testing.TB, st store.Store) map[string]func(ctx context.Context) rule.Flags {
 	limiter, err := slidegate.New(st, slidegate.PerHour(1_000_000))
 	if err != nil {
 		t.Fatal(err)
@@ -119,15 +119,15 @@ func surfaces(t testing.TB, st store.Store) map[string]func(ctx context.Context)
 	}
 }
 
-// A server that does not answer delays a request until its deadline at most, whatever the client, and the requests after
-// it not at all.
-func TestServerDoesNotAnswer(t *testing.T) {
+// With every client, a server that does not answer delays one request, until its deadline at most; later requests are not
+// delayed.
+func TestSilentServerDelaysOneRequest(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Store{
-		"hung, go-redis": func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: silent(t)}) },
+		"hung, go-redis": func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: silentServer(t)}) },
 		"hung, go-redis that has timeouts": func(t *testing.T) store.Store {
-			return overGoRedis(t, &redis.Options{Addr: silent(t), ContextTimeoutEnabled: true})
+			return overGoRedis(t, &redis.Options{Addr: silentServer(t), ContextTimeoutEnabled: true})
 		},
-		"refused, go-redis": func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: closed(t)}) },
+		"refused, go-redis": func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: closedAddress(t)}) },
 		"hung, rueidis": func(t *testing.T) store.Store {
 			node := redistest.Server(t, "appendonly no")
 			st := overRueidis(t, node.Addr())
@@ -156,7 +156,7 @@ func TestServerDoesNotAnswer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for surface, decide := range surfaces(t, open(t)) {
+			for surface, decide := range middlewares(t, open(t)) {
 				ctx, cancel := context.WithCancel(t.Context()) // as for requests
 				defer cancel()
 				for i := range 10 {

@@ -28,12 +28,12 @@ const (
 	stopped = 300 * time.Millisecond
 )
 
-// load is what the process under test did.
+// load is the result of the process under test.
 type load struct {
 	Requests, Fallbacks int64
 }
 
-// TestWorker is what the process that is stopped runs.
+// TestWorker is the main function of the process that is stopped.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
 		words := strings.Fields(job) // the client and the address
@@ -43,7 +43,7 @@ func TestWorker(t *testing.T) {
 		} else {
 			st = overGoRedis(t, &redis.Options{Addr: words[1], ContextTimeoutEnabled: words[0] == "go-redis-timeouts"})
 		}
-		decide := surfaces(t, st)["httplimit"]
+		decide := middlewares(t, st)["httplimit"]
 		decide(t.Context()) // connects
 		return func(order []byte) (any, error) {
 			var callers int
@@ -58,8 +58,8 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// decideWhileStopped makes callers send one request after the other until this process has been stopped as often as it
-// should.
+// decideWhileStopped makes callers send requests, each one at a time, until this process has been stopped as often as
+// planned.
 func decideWhileStopped(decide func(context.Context) rule.Flags, callers int) (done load, err error) {
 	var requests, fallbacks atomic.Int64
 	ctx, cancel := context.WithCancel(context.Background())
@@ -94,9 +94,9 @@ func decideWhileStopped(decide func(context.Context) rule.Flags, callers int) (d
 	return load{requests.Load(), fallbacks.Load()}, err
 }
 
-// A process that is stopped with requests in flight to a healthy Redis gets its answers when it continues: no fallback
-// decides, however the client waits for them.
-func TestTheProcessIsStopped(t *testing.T) {
+// A process that is stopped with requests in flight to a healthy Redis gets the answers when it continues: with either
+// client, no fallback decides.
+func TestStoppedProcessUsesNoFallback(t *testing.T) {
 	node := redistest.Server(t, "appendonly no")
 	for _, c := range []struct {
 		client  string
@@ -127,7 +127,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 	}
 }
 
-// pause is how long another process is left running, or stopped.
+// pause waits while another process runs, or is stopped.
 func pause(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):

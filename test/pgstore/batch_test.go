@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// A request with too many charges or none is rejected by itself; the others of its batch are decided.
+// Only a request with too many charges or none is rejected; the others of its batch are decided.
 func TestChargesPerRequest(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, database(t, pgstore.Options{}), pgstore.Options{})
@@ -41,8 +41,8 @@ func TestChargesPerRequest(t *testing.T) {
 	}
 }
 
-// Many concurrent batches over the same keys, of every algorithm that has a fast path, meet rows that others change in
-// between. No unit is granted twice, and none is lost: what remains is different in every admission.
+// Many concurrent batches over the same keys, of every algorithm that has a fast path, meet rows that others change
+// meanwhile. No unit is granted twice, and none is lost: every admission leaves a different number of units.
 func TestContendedBatches(t *testing.T) {
 	t.Parallel()
 	const quota, now = 120, rule.Micros(1_767_000_000e6)
@@ -106,7 +106,7 @@ func TestLargeBatch(t *testing.T) {
 	}
 	for i := range batch {
 		if a := batch[i].Answers[0]; a.Allowed != (i < 2_000) || a.Remaining != max(0, 2_000-int64(i)-1) {
-			t.Fatalf("request %d: %+v", i, a)
+			t.Fatalf("request %d: got %+v, want allowed %t, Remaining %d", i, a, i < 2_000, max(0, 2_000-i-1))
 		}
 	}
 }

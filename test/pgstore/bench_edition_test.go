@@ -22,19 +22,19 @@ func bindRule(t testing.TB, namespace, name string, l rule.Limit) *store.Limit {
 	return store.Bind(namespace, name, name, kit.Must(l.Normalize())(t))
 }
 
-// counted is a connection that counts the bytes that go over it.
-type counted struct {
+// countingNetConn is a connection that counts its bytes.
+type countingNetConn struct {
 	net.Conn
 	sent, received *atomic.Int64
 }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c countingNetConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.received.Add(int64(n))
 	return n, err
 }
 
-func (c counted) Write(p []byte) (int, error) {
+func (c countingNetConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.sent.Add(int64(n))
 	return n, err
@@ -48,7 +48,7 @@ func countedPool(t testing.TB, url string) (pool *pgxpool.Pool, sent, received *
 	config.MaxConns = 1
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return counted{conn, sent, received}, err
+		return countingNetConn{conn, sent, received}, err
 	}
 	pool = kit.Must(pgxpool.NewWithConfig(context.Background(), config))(t)
 	t.Cleanup(pool.Close)

@@ -98,14 +98,14 @@ func takes(b *testing.B, st store.Store, limit *store.Limit, callers, keys int) 
 	})
 }
 
-// share divides the rounds of a benchmark among callers.
+// share divides the iterations of a benchmark among callers.
 func share(b *testing.B, callers, keys int, ask func(key string) error) {
-	var asked atomic.Int64
+	var requests atomic.Int64
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
 			for {
-				i := asked.Add(1)
+				i := requests.Add(1)
 				if i > int64(b.N) {
 					return
 				}

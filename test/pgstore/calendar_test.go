@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// countingConn counts its calls. If now is not 0 it is the server's clock, which the store does not know.
+// countingConn counts its calls. If now is not 0, the server's clock shows it, unknown to the store.
 type countingConn struct {
 	pool  *pgxpool.Pool
 	calls int
@@ -32,9 +32,9 @@ func (c *countingConn) Row(ctx context.Context, statement string, args []any, in
 	return c.pool.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
-// The server's clock decides in which calendar period a request lies, however wrong the clock of this machine is: that
-// costs a second call, if it is off by more than a period, and no wrong answer.
-func TestCalendarByTheServersClock(t *testing.T) {
+// The server's clock decides in which calendar period a request lies. If the clock of this machine is off by more than a
+// period, that costs a second call, but no answer is wrong.
+func TestServerClockDecidesCalendarPeriod(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	here := rule.Micros(time.Now().UnixMicro())
@@ -59,11 +59,11 @@ func TestCalendarByTheServersClock(t *testing.T) {
 			var want [1]rule.Answer
 			for round := range 2 {
 				rule.Decide(rule.Take, []rule.Item{{Limit: limit.Rule(), State: &state, Cost: 2}}, c.now, want[:])
-				if got := ask(t, st, rule.Take, charge); got != want[0] || conn.calls != (round+1)*c.calls {
+				if got := apply(t, st, rule.Take, charge); got != want[0] || conn.calls != (round+1)*c.calls {
 					t.Errorf("%v, server's clock %d: got %+v in %d calls, want %+v in %d", period, c.now, got, conn.calls, want[0], (round+1)*c.calls)
 				}
 			}
-			ends := number(t, pool, "SELECT expires FROM slidegate_state WHERE address LIKE 'calendar:%:' || $1", charge.Key)
+			ends := queryNumber(t, pool, "SELECT expires FROM slidegate_state WHERE address LIKE 'calendar:%:' || $1", charge.Key)
 			if want := limit.Rule().Expires(&state); rule.Micros(ends) != want {
 				t.Errorf("%v, server's clock %d: the row ends at %d, want %d", period, c.now, ends, want)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// A row has the exact end of its state, after every operation, and Expire deletes it after the grace and not before.
+// After every operation a row has the exact end of its state, and Expire deletes it after the grace period and not before.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -34,10 +34,10 @@ func TestExpiry(t *testing.T) {
 			{rule.GiveBack, 2},
 		} {
 			now += 123_457
-			ask(t, s, step.op, store.Charge{Limit: bound, Key: "key", Cost: step.cost})
+			apply(t, s, step.op, store.Charge{Limit: bound, Key: "key", Cost: step.cost})
 			rule.Decide(step.op, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}, now, make([]rule.Answer, 1))
 			end := bound.Rule().Expires(&state)
-			if until := number(t, pool, "SELECT expires FROM slidegate_state"); rule.Micros(until) != end {
+			if until := queryNumber(t, pool, "SELECT expires FROM slidegate_state"); rule.Micros(until) != end {
 				t.Errorf("%s, after %+v: the state matters until %d, the row until %d", limit.Name, step, end, until)
 			}
 		}
@@ -48,23 +48,23 @@ func TestExpiry(t *testing.T) {
 		}{{before, 0}, {bound.Rule().Expires(&state) + 7, 0}, {bound.Rule().Expires(&state) + 8, 1}} {
 			now = c.now
 			if deleted, err := s.Expire(t.Context()); deleted != c.deleted || err != nil {
-				t.Errorf("%s: at %d, %d rows were deleted, %v", limit.Name, now, deleted, err)
+				t.Errorf("%s: at %d: got %d rows deleted, %v, want %d", limit.Name, now, deleted, err, c.deleted)
 			}
 		}
 	}
 }
 
-// A reset leaves a row that can be deleted immediately, and the key is as new.
+// A reset leaves a row that can be deleted immediately, and the key has its whole quota.
 func TestResetExpires(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	s := newStore(t, pool, pgstore.Options{})
 	for _, limit := range porttest.Kinds() {
 		charge := store.Charge{Limit: bind(t, "reset", limit), Key: "key", Cost: 2}
-		ask(t, s, rule.Take, charge)
-		ask(t, s, rule.Reset, charge)
+		apply(t, s, rule.Take, charge)
+		apply(t, s, rule.Reset, charge)
 		if deleted, err := s.Expire(t.Context()); deleted != 1 || err != nil {
-			t.Errorf("%s: %d rows were deleted after a reset, %v", limit.Name, deleted, err)
+			t.Errorf("%s: got %d rows deleted after a reset, %v, want 1", limit.Name, deleted, err)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestExpireMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if left := number(t, pool, "SELECT count(*) FROM slidegate_state"); total != 10_000-2 || left != 2_500+2 {
+	if left := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state"); total != 10_000-2 || left != 2_500+2 {
 		t.Errorf("got %d rows deleted, %d left", total, left)
 	}
 	if err := held.Rollback(t.Context()); err != nil {
@@ -114,7 +114,7 @@ func TestExpireMany(t *testing.T) {
 	}
 }
 
-// Sweep goes on until its context ends, also after errors, and deletes everything in the end.
+// Sweep runs until its context ends, even after errors, and deletes everything in the end.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -141,19 +141,19 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kit.Eventually(t, "all to be swept", func() bool { return number(t, pool, "SELECT count(*) FROM slidegate_state") == 5_000 })
+	kit.Eventually(t, "all to be swept", func() bool { return queryNumber(t, pool, "SELECT count(*) FROM slidegate_state") == 5_000 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Sweep returned %v", err)
+		t.Errorf("Sweep: got %v, want context.Canceled", err)
 	}
 }
 
 // A key whose row is deleted while it is being charged keeps every unit.
-func TestExpireMeanwhile(t *testing.T) {
+func TestExpireLosesNoConcurrentCharge(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	s := newStore(t, pool, pgstore.Options{Grace: time.Microsecond})
-	limit := bind(t, "", slidegate.Limit{Quota: 1 << 40, Window: time.Millisecond, Anchor: slidegate.AnchorFirst}) // dead most of the time
+	limit := bind(t, "", slidegate.Limit{Quota: 1 << 40, Window: time.Millisecond, Anchor: slidegate.AnchorFirst}) // expired most of the time
 	ctx, cancel := context.WithCancel(t.Context())
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() {
@@ -163,9 +163,9 @@ func TestExpireMeanwhile(t *testing.T) {
 			}
 		}
 	})
-	var asking sync.WaitGroup
+	var takers sync.WaitGroup
 	for caller := range 4 {
-		asking.Go(func() {
+		takers.Go(func() {
 			for i := range 100 {
 				batch := make([]store.Request, 1+i%3)
 				for j := range batch {
@@ -184,7 +184,7 @@ func TestExpireMeanwhile(t *testing.T) {
 			}
 		})
 	}
-	asking.Wait()
+	takers.Wait()
 	cancel()
 	sweeping.Wait()
 }

@@ -35,15 +35,15 @@ func open(t *testing.T, url string) *pgstore.Store {
 	return store
 }
 
-// Each fault is an error that says what is wrong and what to do, without a key in it, by either path; and the failure
-// policy in front of the store applies.
+// Each fault is an error that says what is wrong and what to do, and contains no key, by either path. The failure policy in
+// front of the store applies.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name string
-		make func(t *testing.T) *pgstore.Store // a store in front of a server with the fault
-		code string                            // of the server's own error, which is wrapped; one of these if there are several
-		says string
+		name     string
+		make     func(t *testing.T) *pgstore.Store // a store in front of a server with the fault
+		code     string                            // SQLSTATE of the wrapped error; several alternatives are separated by spaces
+		wantText string
 	}{
 		{"no schema", notMigrated, "42883", "run Migrate"},
 		{"no table", tableDropped, "42P01 42883", "run Migrate"},
@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			st := c.make(t)
 			for _, charges := range [][]store.Charge{oneCharge(t), twoCharges(t)} {
-				checkFault(t, st, charges, c.code, c.says)
+				checkFault(t, st, charges, c.code, c.wantText)
 			}
 			checkPolicies(t, st)
 		})
@@ -76,7 +76,7 @@ func twoCharges(t *testing.T) []store.Charge {
 }
 
 // checkFault checks the error of a request.
-func checkFault(t *testing.T, store store.Store, charges []store.Charge, code, says string) {
+func checkFault(t *testing.T, store store.Store, charges []store.Charge, code, wantText string) {
 	t.Helper()
 	granted, err := take(store, charges...)
 	if err == nil {
@@ -86,7 +86,7 @@ func checkFault(t *testing.T, store store.Store, charges []store.Charge, code, s
 	if errors.As(err, &refused) != (code != "") || refused != nil && !strings.Contains(code, refused.Code) {
 		t.Errorf("%d charges: want the server's error %s, got %v", len(charges), code, err)
 	}
-	if text := err.Error(); !strings.HasPrefix(text, "pgstore: ") || !strings.Contains(text, says) || strings.Contains(text, "4711") {
+	if text := err.Error(); !strings.HasPrefix(text, "pgstore: ") || !strings.Contains(text, wantText) || strings.Contains(text, "4711") {
 		t.Errorf("%d charges: got error %q", len(charges), text)
 	}
 }
@@ -107,7 +107,7 @@ func checkPolicies(t *testing.T, store store.Store) {
 		{failure.Closed(), rule.FallbackClosed, []bool{false, false, false, false}},
 		{failure.Local(local), rule.FallbackLocal, []bool{true, true, true, false}},
 	} {
-		guarded, err := failure.New(store, c.policy, failure.Options{Timeout: soon, ProbeEvery: time.Hour})
+		guarded, err := failure.New(store, c.policy, failure.Options{Timeout: patience, ProbeEvery: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func checkPolicies(t *testing.T, store store.Store) {
 		for i, allowed := range c.allowed {
 			d, err := limiter.Allow(context.Background(), secretKey)
 			if err != nil || d.Allowed != allowed || d.Flags&c.flag == 0 {
-				t.Errorf("policy %v, request %d: %+v, %v", c.policy, i, d, err)
+				t.Errorf("policy %v, request %d: got %+v, %v, want allowed %t with the flag %v", c.policy, i, d, err, allowed, c.flag)
 			}
 		}
 	}
@@ -167,14 +167,14 @@ func lockTimeout(t *testing.T) *pgstore.Store {
 // lockUntilEnd locks the table until the test ends.
 func lockUntilEnd(t *testing.T, s *pgtest.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		conn.Close(ctx)
 	})
@@ -190,17 +190,17 @@ func serverGone(t *testing.T) *pgstore.Store {
 }
 
 // The privileges in the documentation are enough to decide, and not enough to change the schema.
-func TestRightsThatAreEnough(t *testing.T) {
+func TestDocumentedPrivilegesAreEnough(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
 	url := s.Role(t, "decider", "USAGE ON SCHEMA public", "SELECT, INSERT, UPDATE, DELETE ON TABLE slidegate_state")
 	st := open(t, url)
 	for _, charges := range [][]store.Charge{oneCharge(t), twoCharges(t)} {
 		if granted, err := take(st, charges...); granted != 1 || err != nil {
-			t.Errorf("%d charges: %d, %v", len(charges), granted, err)
+			t.Errorf("%d charges: got %d granted, %v, want 1", len(charges), granted, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := st.Apply(ctx, []store.Request{settlement(1, twoCharges(t)...)}); err != nil {
 		t.Errorf("settling: %v", err)
@@ -211,7 +211,7 @@ func TestRightsThatAreEnough(t *testing.T) {
 }
 
 // A replica still answers requests that need not write: peeks, and denials of an exhausted key.
-func TestReplicaAnswersWhatWritesNothing(t *testing.T) {
+func TestReplicaDecidesWhatWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, pgtest.Start(t, "fsync = off"), pgstore.Options{})
 	charge := oneCharge(t)[0]
@@ -229,8 +229,8 @@ func TestReplicaAnswersWhatWritesNothing(t *testing.T) {
 	}
 }
 
-// A full disk is an error for requests that have to be written, and none for those that are denied. Once there is space
-// again, requests are answered again, and nothing that was admitted has been forgotten.
+// With a full disk, requests that must be written fail, and denied requests do not. Once there is space again, all requests
+// are decided again, and nothing that was admitted has been forgotten.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t, "fsync = off")
@@ -255,7 +255,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Logf("%d new keys went into what the table had", admitted-1)
 	if err == nil || !strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "4711") {
-		t.Fatalf("on a full disk: %v", err)
+		t.Fatalf("on a full disk: got %v, want an error that says so, without a key", err)
 	}
 	last := oneCharge(t)
 	last[0].Key = fmt.Sprintf("%s-%d", secretKey, admitted-1)
@@ -263,7 +263,7 @@ func TestFullDisk(t *testing.T) {
 	checkPolicies(t, withKey{store, last[0].Key})
 	used.Cost = 1
 	if granted, err := take(store, used); granted != 0 || err != nil {
-		t.Errorf("a denial on a full disk: %d, %v", granted, err)
+		t.Errorf("a denial on a full disk: got %d granted, %v, want 0", granted, err)
 	}
 	s.Exec("DROP TABLE ballast", "CHECKPOINT") // files are removed at a checkpoint
 	for want := faultLimit.Quota; want >= 0; want -= faultLimit.Quota {
@@ -273,7 +273,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	if granted, err := take(store, used); granted != 0 || err != nil {
-		t.Errorf("the key that was exhausted before: %d, %v", granted, err)
+		t.Errorf("the key that was exhausted before: got %d granted, %v, want 0", granted, err)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestFullDisk(t *testing.T) {
 func fillDisk(t *testing.T, s *pgtest.Server) {
 	t.Helper()
 	pool := s.Pool(t)
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for rows := 1_000; rows > 0; {
 		_, err := pool.Exec(ctx, "INSERT INTO ballast SELECT repeat('x', 4000) FROM generate_series(1, $1)", rows)

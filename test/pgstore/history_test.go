@@ -19,22 +19,22 @@ import (
 var historyLength = flag.Duration("history", 3*time.Second, "length of the histories that are checked for one unit too many")
 
 // Four processes call one server over connections that are slowed, cut and reset, their statements time out, and the
-// server is killed and started again. All answers are what the rule answers to the same requests in some order, in
-// which unanswered requests are carried out or not: never is one unit too many admitted.
+// server is killed and started again. All answers are the rule's answers to the same requests in some order, in
+// which unanswered requests are carried out or not: not one unit too many is ever admitted.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	recordHistory(t, pgstore.Logged)
 }
 
-// The same for a table that is not logged: a crash empties it, as PostgreSQL documents, and nothing else makes it
-// forget.
+// The same for a table that is not logged: only a crash empties it, as PostgreSQL
+// documents.
 func TestHistoryUnlogged(t *testing.T) {
 	t.Parallel()
 	recordHistory(t, pgstore.Unlogged)
 }
 
-// recordHistory records a history and checks it. A process that is killed has written its answers to the system, if not
-// to the disk, so fsync makes no difference here except for a slow disk.
+// recordHistory records a history and checks it. A server that is killed has handed its writes to the operating system,
+// if not to the disk, so fsync changes nothing here except the speed.
 func recordHistory(t *testing.T, durability pgstore.Durability) {
 	t.Helper()
 	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Durability: durability})
@@ -54,7 +54,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && history.AllowsPlanting(append(slices.Clip(all), d.crashes...)) {
 			t.Logf("%+v; %v", s, d.faults)
 			break
-		} else if time.Since(start) > *historyLength+soon {
+		} else if time.Since(start) > *historyLength+patience {
 			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, d.faults)
 		}
 	}
@@ -76,22 +76,22 @@ type disturber struct {
 	crashes []history.Event
 }
 
-// pause lets the processes work. It reports whether there is time for more.
+// pause lets the processes work, and reports whether time is left.
 func (d *disturber) pause() bool {
 	<-time.After(min(time.Until(d.end), time.Duration(100+d.random.IntN(300))*time.Millisecond))
 	return time.Now().Before(d.end)
 }
 
-// badThings are the faults, all of which occur before any is repeated.
-var badThings = []string{"kill", "lock", "cut", "restart", "mute", "reset", "slow"}
+// faultNames lists the faults, all of which occur before any is repeated.
+var faultNames = []string{"kill", "lock", "cut", "restart", "mute", "reset", "slow"}
 
 // disturb causes a fault about three times a second until the end, and then heals all.
 func (d *disturber) disturb() {
 	d.t.Helper()
 	for ; d.pause(); d.done++ {
-		name := badThings[d.random.IntN(len(badThings))]
-		if d.done < len(badThings) {
-			name = badThings[d.done]
+		name := faultNames[d.random.IntN(len(faultNames))]
+		if d.done < len(faultNames) {
+			name = faultNames[d.done]
 		}
 		d.faults[name]++
 		d.do(name)
@@ -134,7 +134,7 @@ func (d *disturber) do(name string) {
 // lock locks the table for longer than a statement may take.
 func (d *disturber) lock() {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, d.server.URL())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // Ten processes that start concurrently migrate once, whatever their isolation level.
-func TestMigrateTogether(t *testing.T) {
+func TestConcurrentMigrateRunsOnce(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "serializable"} {
 		server := pgtest.Shared(t)
@@ -36,16 +36,16 @@ func TestMigrateTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		applied := number(t, pool, "SELECT count(*) FROM limits.slidegate_migrations")
+		applied := queryNumber(t, pool, "SELECT count(*) FROM limits.slidegate_migrations")
 		if applied != int64(len(steps)) || steps[len(steps)-1].Version != len(steps) {
 			t.Errorf("%s: got %d of %d steps applied", level, applied, len(steps))
 		}
-		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", porttest.Kinds()[0]), Cost: 1})
+		apply(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", porttest.Kinds()[0]), Cost: 1})
 	}
 }
 
 // A role that may not create anything may call Migrate once there is nothing to do.
-func TestMigrateAgainWithoutRights(t *testing.T) {
+func TestMigrateAgainNeedsNoPrivileges(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	owner := server.Pool(t)
@@ -98,21 +98,21 @@ func TestMigrationsByHand(t *testing.T) {
 // persistence returns p for a logged table, u for an unlogged one.
 func persistence(t *testing.T, pool *pgxpool.Pool, table string) string {
 	t.Helper()
-	return text(t, pool, "SELECT relpersistence::text FROM pg_class WHERE relname = $1", table)
+	return queryText(t, pool, "SELECT relpersistence::text FROM pg_class WHERE relname = $1", table)
 }
 
 // An interrupted migration leaves nothing behind.
-func TestMigrateAllOrNothing(t *testing.T) {
+func TestInterruptedMigrateLeavesNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Shared(t).Pool(t)
-	if _, err := pool.Exec(t.Context(), "CREATE TYPE slidegate_item AS (a int)"); err != nil { // in the way of a later step
+	if _, err := pool.Exec(t.Context(), "CREATE TYPE slidegate_item AS (a int)"); err != nil { // makes a later step fail
 		t.Fatal(err)
 	}
 	err := pgstore.Migrate(t.Context(), pool, pgstore.Options{})
 	if err == nil || !strings.HasPrefix(err.Error(), "pgstore: migrate: step 3, rule: ") {
 		t.Errorf("got error %v", err)
 	}
-	if n := number(t, pool, "SELECT count(*) FROM pg_class WHERE relname LIKE 'slidegate%' AND relkind = 'r'"); n != 0 {
+	if n := queryNumber(t, pool, "SELECT count(*) FROM pg_class WHERE relname LIKE 'slidegate%' AND relkind = 'r'"); n != 0 {
 		t.Errorf("got %d tables left", n)
 	}
 }

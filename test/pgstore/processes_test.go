@@ -22,10 +22,10 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// soon is how long anything may take that should not take long.
-const soon = 30 * time.Second
+// patience bounds the time of operations that should be quick.
+const patience = 30 * time.Second
 
-// TestWorker is what the other processes run.
+// TestWorker is the main function of the other processes.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
 		kind, url, _ := strings.Cut(job, " ")
@@ -46,7 +46,7 @@ func TestWorker(t *testing.T) {
 
 // connectAll opens all connections of a pool, so that racing requests do not wait for them.
 func connectAll(pool *pgxpool.Pool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for range pool.Config().MaxConns {
 		conn, err := pool.Acquire(ctx)
@@ -61,7 +61,7 @@ func connectAll(pool *pgxpool.Pool) error {
 // migrated returns a server with the schema of a store.
 func migrated(t *testing.T, s *pgtest.Server, opts pgstore.Options) *pgtest.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := pgstore.Migrate(ctx, s.Pool(t), opts); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ var raceLimits = []slidegate.Limit{
 	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 }
 
-// raceOrder is what a process has to do in a round.
+// raceOrder is the work of a process in one round.
 type raceOrder struct {
 	Limit    int // the index in raceLimits
 	Keys     []string
@@ -94,7 +94,7 @@ type raceOrder struct {
 
 // Of two hundred concurrent requests of four processes for a new key exactly fifty are admitted, every time, at
 // PostgreSQL's default isolation level. In half of the rounds there are four keys, and requests are combined.
-func TestProcessesNeverOver(t *testing.T) {
+func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
 	processes := workers.Start(t, raceProcesses, "race "+server.URL("pool_max_conns=16"))
@@ -133,12 +133,12 @@ func race(st store.Store, text []byte) (map[string]int64, error) {
 		return nil, err
 	}
 	if order.Together {
-		if st, err = coalesce.New(st, coalesce.Options{InFlight: 2, Timeout: soon}); err != nil {
+		if st, err = coalesce.New(st, coalesce.Options{InFlight: 2, Timeout: patience}); err != nil {
 			return nil, err
 		}
 	}
 	counts := make([]atomic.Int64, len(order.Keys))
-	_, err = together(raceEach*len(order.Keys), func(i int) (int64, error) {
+	_, err = runConcurrently(raceEach*len(order.Keys), func(i int) (int64, error) {
 		key := i % len(order.Keys)
 		granted, err := take(st, store.Charge{Limit: limit, Key: order.Keys[key], Cost: 1})
 		counts[key].Add(granted)
@@ -151,8 +151,8 @@ func race(st store.Store, text []byte) (map[string]int64, error) {
 	return admitted, err
 }
 
-// together calls a function many times concurrently, and adds up the results.
-func together(n int, do func(i int) (int64, error)) (int64, error) {
+// runConcurrently calls a function many times concurrently, and adds up the results.
+func runConcurrently(n int, do func(i int) (int64, error)) (int64, error) {
 	var (
 		sum   atomic.Int64
 		wait  sync.WaitGroup
@@ -177,18 +177,17 @@ func together(n int, do func(i int) (int64, error)) (int64, error) {
 	return sum.Load(), nil
 }
 
-// take sends charges in one request, and for a slot that no other request holds, and returns what the first was
-// granted.
+// take sends charges in one request, with a new ID for a slot, and returns what the first charge was granted.
 func take(st store.Store, charges ...store.Charge) (int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	answers := make([]rule.Answer, len(charges))
 	err := st.Apply(ctx, []store.Request{{Op: rule.Take, ID: rule.ID(rand.Uint64()), Charges: charges, Answers: answers}})
 	return answers[0].Granted, err
 }
 
-// Many callers of four users request two limits together for keys that do not exist yet, that of their user and that of
-// their common tenant, half of them with the limits in the reverse order. Each user's limit admits exactly its quota,
+// Many callers of four users request two limits together, their user's and their common tenant's, for keys that do not
+// exist yet; half of them send the limits in the reverse order. Each user's limit admits exactly its quota,
 // and the tenant's is charged exactly the sum: all or nothing, whichever keys were changed concurrently, without
 // deadlocks.
 func TestTwoNewKeysAtOnce(t *testing.T) {
@@ -211,7 +210,7 @@ func TestTwoNewKeysAtOnce(t *testing.T) {
 		wide := boundFor(t, limit)
 		for round := range 3 {
 			tenant := store.Charge{Limit: wide, Key: fmt.Sprintf("tenant-%d", round), Cost: 1}
-			admitted, err := together(callers, func(i int) (int64, error) {
+			admitted, err := runConcurrently(callers, func(i int) (int64, error) {
 				user := store.Charge{Limit: narrow, Key: fmt.Sprintf("%s-%d-user-%d", name, round, i%users), Cost: 1}
 				if i/users%2 == 0 {
 					return take(st, user, tenant)
@@ -233,7 +232,7 @@ func TestTwoNewKeysAtOnce(t *testing.T) {
 // remaining peeks at what is left of one limit.
 func remaining(t *testing.T, st store.Store, charge store.Charge) int64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	answers := make([]rule.Answer, 1)
 	if err := st.Apply(ctx, []store.Request{{Op: rule.Peek, Charges: []store.Charge{charge}, Answers: answers}}); err != nil {

@@ -70,7 +70,7 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 		w.Apply(rule.Take, "", store.Charge{Limit: limits[0], Key: "y", Cost: 1})
 		compare()
 	}
-	if _, err := st.Expire(t.Context()); err != nil { // what was refunded completely no longer exists
+	if _, err := st.Expire(t.Context()); err != nil { // completely refunded keys no longer exist
 		t.Fatal(err)
 	}
 	for _, limit := range limits {
@@ -157,7 +157,7 @@ func TestBouncer(t *testing.T) {
 	}
 }
 
-// The options about writing reach the functions, and last no longer than the call.
+// The options about commits reach the functions, and apply only during the call.
 func TestSynchronousCommit(t *testing.T) {
 	t.Parallel()
 	for _, opts := range []pgstore.Options{
@@ -180,8 +180,8 @@ func TestSynchronousCommit(t *testing.T) {
 	}
 }
 
-// checkCommit inspects the transactions of calls just before they are committed. The server has one synchronous_commit,
-// and the calls should have another.
+// checkCommit inspects the transactions of calls just before they are committed. The server's synchronous_commit is other,
+// and that of the calls should be want.
 func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, want string) {
 	t.Helper()
 	for n := 1; n <= 3; n++ { // one key, several, and limits without a fast path
@@ -238,8 +238,8 @@ func (c txConn) Row(ctx context.Context, statement string, args []any, into ...a
 	return c.tx.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
-// text returns the result of a statement, as text.
-func text(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) string {
+// queryText returns the result of a statement as text.
+func queryText(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) string {
 	t.Helper()
 	var value string
 	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {
@@ -248,7 +248,7 @@ func text(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) strin
 	return value
 }
 
-func number(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) int64 {
+func queryNumber(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) int64 {
 	t.Helper()
 	var value int64
 	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {

@@ -21,14 +21,14 @@ func withClock(pool *pgxpool.Pool) porttest.Open {
 }
 
 // The functions decide as the rule in Go does.
-func TestFunctionsAreTheRule(t *testing.T) {
+func TestFunctionsMatchTheRule(t *testing.T) {
 	t.Parallel()
 	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{})
 }
 
-// The fast paths for the most common requests decide as the rule does too, for one key and for several, where equal
-// requests are combined. In between other operations leave states that takes alone do not lead to.
-func TestShortWaysAreTheRule(t *testing.T) {
+// The fast paths for the most common requests also decide as the rule does, for one key and for several, where equal
+// requests are combined. Other operations in between leave states that takes alone do not reach.
+func TestFastPathsMatchTheRule(t *testing.T) {
 	for name, opts := range map[string]porttest.Options{
 		"pairs": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take2, take_many2
 		"any":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket}, InParts: true}, // take3, takes3
@@ -49,7 +49,7 @@ func runsMostly(g *porttest.Game) {
 	}
 }
 
-// runs requests some keys, each one or more times the same.
+// runs sends requests for some keys, for each key one or more equal ones.
 func runs(g *porttest.Game) {
 	about := rapid.IntRange(0, len(g.Subjects)-1).Draw(g.T, "about")
 	g.Move(g.Subjects[about])

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// ask sends one request with one charge.
-func ask(t testing.TB, s *pgstore.Store, op rule.Op, charge store.Charge) rule.Answer {
+// apply sends one request with one charge.
+func apply(t testing.TB, s *pgstore.Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -37,12 +37,12 @@ func codeOf(err error) string {
 // serverTime returns the server's time in microseconds, exactly.
 func serverTime(t testing.TB, pool *pgxpool.Pool) rule.Micros {
 	t.Helper()
-	return rule.Micros(number(t, pool, "SELECT (extract(epoch FROM date_trunc('second', c))::bigint * 1000000 + extract(microsecond FROM c)::bigint % 1000000)"+
+	return rule.Micros(queryNumber(t, pool, "SELECT (extract(epoch FROM date_trunc('second', c))::bigint * 1000000 + extract(microsecond FROM c)::bigint % 1000000)"+
 		" FROM (SELECT clock_timestamp() AS c) c"))
 }
 
 // nextXID returns a number that grows with every transaction that wrote something.
 func nextXID(t testing.TB, pool *pgxpool.Pool) string {
 	t.Helper()
-	return text(t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+	return queryText(t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
 }

@@ -49,7 +49,7 @@ func settleLimits(t testing.TB) (all []*store.Limit) {
 	return all
 }
 
-// settleJob is a reservation to be settled, for Used of what was taken.
+// settleJob is a reservation to be settled; Used of its units were used.
 type settleJob struct {
 	ID   rule.ID
 	Key  string
@@ -86,7 +86,7 @@ func settleAll(t testing.TB, pool *pgxpool.Pool, order []byte) (any, error) {
 		all.Go(func() {
 			for i := part; i < len(jobs); i += 4 {
 				for range 1 + rand.IntN(3) {
-					ctx, cancel := context.WithTimeout(context.Background(), soon)
+					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					st.Apply(ctx, []store.Request{jobs[i].request(rule.Settle, limits)}) //nolint:errcheck // unknown outcomes are the point
 					cancel()
 				}
@@ -97,8 +97,8 @@ func settleAll(t testing.TB, pool *pgxpool.Pool, order []byte) (any, error) {
 	return "done", nil
 }
 
-// Every reservation is settled by several processes, by each one to three times, while the processes are killed and the
-// server ends their connections and calls. In the end everything counts as if each had been settled once.
+// Several processes settle every reservation one to three times each, while the processes are killed and the server ends
+// their connections and calls. In the end, every reservation counts as if it had been settled once.
 func TestSettleUnderFaults(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
@@ -117,10 +117,10 @@ func TestSettleUnderFaults(t *testing.T) {
 	}
 	ended := settleWithFaults(t, server, jobs)
 	kit.Eventually(t, "the calls of killed processes to end", func() bool {
-		return number(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'settler'") == 0
+		return queryNumber(t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'settler'") == 0
 	})
 	before := 0
-	for i := range jobs { // as a caller does that has not received the answer
+	for i := range jobs { // as a caller does that got no answer
 		r := jobs[i].request(rule.Settle, limits)
 		noError(t, st.Apply(t.Context(), []store.Request{r}))
 		if r.Answers[0].Flags.Repeated() {

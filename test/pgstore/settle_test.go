@@ -20,9 +20,9 @@ func settlement(id rule.ID, charges ...store.Charge) store.Request {
 }
 
 // One reservation is settled many times concurrently, some for less and some for more than others. Exactly one
-// settlement takes effect, at every isolation level, and all get the same answer; also if it returns nothing, so that
+// settlement takes effect, at every isolation level, and all get the same answer, even if it returns nothing, so that
 // no state changes.
-func TestSettleTogether(t *testing.T) {
+func TestConcurrentSettlementsTakeEffectOnce(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		pool := database(t, pgstore.Options{}, "default_transaction_isolation="+level, "pool_max_conns=8")
@@ -56,15 +56,15 @@ func TestSettleTogether(t *testing.T) {
 	}
 }
 
-// A settlement that cannot see another one, because its snapshot is older, fails instead of being repeated: also if the
-// other one changed no count and was of the previous generation.
+// A settlement that cannot see another one, because its snapshot is older, fails instead of taking effect again, even
+// if the other one changed no count and was in the previous generation.
 func TestSettleWithOldSnapshot(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	now := rule.Micros(1_767_000_000e6 + 59e6)
 	opts := pgstore.Options{Now: func() rule.Micros { return now }}
 	charge := store.Charge{Limit: bindRule(t, "", "window", rule.Limit{Algorithm: rule.FixedWindow, Quota: 5, Window: 60e6}), Cost: 3}
-	charge.At = ask(t, newStore(t, pool, opts), rule.Take, charge).At
+	charge.At = apply(t, newStore(t, pool, opts), rule.Take, charge).At
 	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	noError(t, err)
 	defer tx.Rollback(context.Background()) //nolint:errcheck // it has failed
@@ -82,12 +82,12 @@ func TestSettleWithOldSnapshot(t *testing.T) {
 	}
 }
 
-// settleAtOnce settles a reservation many times concurrently and returns how many took effect, and the answer of each.
-// In every third round nothing is returned. Those that conflicted too often try again, if allowed.
+// settleAtOnce settles a reservation many times concurrently, and returns how many settlements took effect, and the answer of
+// each. In every third round nothing is refunded. If again is true, settlements that conflicted too often are retried.
 func settleAtOnce(t *testing.T, st store.Store, id rule.ID, charges []store.Charge, round int, again bool) (firsts int, backs []int64) {
 	t.Helper()
 	var mu sync.Mutex
-	_, err := together(8, func(i int) (int64, error) {
+	_, err := runConcurrently(8, func(i int) (int64, error) {
 		own := slices.Clone(charges)
 		for j := range own {
 			own[j].Used = int64(i)
@@ -130,11 +130,11 @@ func TestSettlementsAreBounded(t *testing.T) {
 	}
 	noError(t, st.Apply(t.Context(), batch))
 	counted, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = $1 WHERE address LIKE '\\%settled:%::%' AND current = $2", most, made)
-	if err != nil || counted.RowsAffected() != 1 { // as if all the others were there too
+	if err != nil || counted.RowsAffected() != 1 { // as if the table held the others too
 		t.Fatalf("got %d rows with %d settlements, %v", counted.RowsAffected(), made, err)
 	}
 	last := rule.ID(most + 1)
-	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
+	apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
 	noError(t, st.Apply(t.Context(), []store.Request{{ID: last, Charges: []store.Charge{slot}, Answers: make([]rule.Answer, 1)}}))
 	check := func(what string, r store.Request, flags rule.Flags, granted int64) {
 		t.Helper()
@@ -148,18 +148,18 @@ func TestSettlementsAreBounded(t *testing.T) {
 	if a := full.Answers[1]; a.Granted != 1 || a.Flags != 0 || a.Remaining != 2 {
 		t.Errorf("the slot of one too many: got %+v, want it released", a)
 	}
-	ask(t, st, rule.Reset, store.Charge{Limit: limit, Key: "key"})
-	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
+	apply(t, st, rule.Reset, store.Charge{Limit: limit, Key: "key"})
+	apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
 	check("one of those remembered, after a reset", settlement(7, charge), rule.Repeated, 0)
 	other := charge
 	other.Key = "other"
 	check("another key", settlement(last, other), 0, 0)
 	now += 60e6
-	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
+	apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
 	charge.At = now
 	check("the next generation", settlement(last, charge), 0, 3)
 	check("one of the generation before", settlement(7, charge), rule.Repeated, 0)
-	rows := number(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '\\%settled:60000000:%'")
+	rows := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '\\%settled:60000000:%'")
 	if want := int64(made + 1 + 2 + 2); rows != want { // and the counters of two keys, and of the next generation
 		t.Errorf("got %d rows, want %d", rows, want)
 	}
@@ -167,12 +167,12 @@ func TestSettlementsAreBounded(t *testing.T) {
 	if _, err := st.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if rows := number(t, pool, "SELECT count(*) FROM slidegate_state"); rows != 0 {
+	if rows := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state"); rows != 0 {
 		t.Errorf("got %d rows left after two more generations", rows)
 	}
 }
 
-// A settlement is one call, also the first of a key, and a repeated one writes nothing.
+// Every settlement is one call, even the first of a key, and a repeated one writes nothing.
 func TestSettleRoundTrips(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -180,15 +180,15 @@ func TestSettleRoundTrips(t *testing.T) {
 	st, err := pgstore.NewWithConn(conn, pgstore.Options{})
 	noError(t, err)
 	charge := store.Charge{Limit: bindRule(t, "", "log", rule.Limit{Quota: 5, Window: 60e6}), Key: "key", Cost: 3, Used: 1}
-	charge.At = ask(t, st, rule.Take, charge).At
+	charge.At = apply(t, st, rule.Take, charge).At
 	for i := range 3 {
-		calls, version := conn.calls, text(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state")
+		calls, version := conn.calls, queryText(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state")
 		r := settlement(1, charge)
 		noError(t, st.Apply(t.Context(), []store.Request{r}))
 		if conn.calls != calls+1 || r.Answers[0].Granted != 2 || r.Answers[0].Flags.Repeated() != (i > 0) {
 			t.Errorf("settled %d times: took %d calls and got %+v", i+1, conn.calls-calls, r.Answers[0])
 		}
-		if after := text(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state"); (after != version) != (i == 0) {
+		if after := queryText(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state"); (after != version) != (i == 0) {
 			t.Errorf("the versions of the rows were %s and are %s after %d settlements", version, after, i+1)
 		}
 	}

@@ -24,7 +24,7 @@ var soakLength = flag.Duration("soak", 3*time.Second, "how long to update the ta
 const (
 	soakKeys    = 500
 	soakCallers = 32
-	soakLeast   = 8 * soakKeys // requests, however long they take: fewer would prove nothing
+	soakLeast   = 8 * soakKeys // minimum number of requests: fewer would prove nothing
 	soakReports = 10           // how many intervals are reported
 )
 
@@ -50,20 +50,20 @@ func TestSoak(t *testing.T) {
 	defer cancel()
 	var wait sync.WaitGroup
 	for i := range soakCallers {
-		wait.Go(func() { l.ask(ctx, rand.New(rand.NewPCG(1, uint64(i)))) })
+		wait.Go(func() { l.apply(ctx, rand.New(rand.NewPCG(1, uint64(i)))) })
 	}
 	t.Logf("%8s %10s %9s %9s %7s %8s %8s %9s", "after", "updates", "table kB", "index kB", "HOT", "dead", "p99", "requests")
 	start := time.Now()
 	tick := time.NewTicker(*soakLength / soakReports)
 	defer tick.Stop()
 	var largest bloat
-	for total := int64(0); time.Since(start) < *soakLength || total < soakLeast && time.Since(start) < *soakLength+soon; {
+	for total := int64(0); time.Since(start) < *soakLength || total < soakLeast && time.Since(start) < *soakLength+patience; {
 		<-tick.C
 		now := bloatOf(t, pool)
-		p99, asked := l.interval()
-		total += asked
+		p99, requests := l.interval()
+		total += requests
 		t.Logf("%8s %10d %9d %9d %6.1f%% %8d %8s %9d", time.Since(start).Round(100*time.Millisecond), now.updates, now.table>>10, now.index>>10,
-			100*now.hotShare(), now.dead, p99.Round(10*time.Microsecond), asked)
+			100*now.hotShare(), now.dead, p99.Round(10*time.Microsecond), requests)
 		largest.table, largest.index = max(largest.table, now.table), max(largest.index, now.index)
 	}
 	cancel()
@@ -102,7 +102,7 @@ func (b bloat) hotShare() float64 { return float64(b.hot) / float64(max(b.update
 
 func bloatOf(t *testing.T, pool *pgxpool.Pool) (b bloat) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := pool.QueryRow(ctx, `SELECT pg_table_size(relid), pg_indexes_size(relid), n_tup_upd, n_tup_hot_upd, n_dead_tup
 		FROM pg_stat_user_tables WHERE relname = 'slidegate_state'`).Scan(&b.table, &b.index, &b.updates, &b.hot, &b.dead)
@@ -118,7 +118,7 @@ type soakLoad struct {
 	failed   atomic.Pointer[error]
 	mu       sync.Mutex
 	waits    []time.Duration // of this interval: a sample if there are very many
-	asked    int64
+	requests int64
 }
 
 func soakLimiters(t *testing.T, pool *pgxpool.Pool) (all []*slidegate.Limiter) {
@@ -145,7 +145,7 @@ func soakKey(i int) string { return fmt.Sprintf("key-%d", i) }
 
 // touchAll creates a row for every key of every limit.
 func (l *soakLoad) touchAll() error {
-	_, err := together(soakCallers, func(i int) (int64, error) {
+	_, err := runConcurrently(soakCallers, func(i int) (int64, error) {
 		for key := i; key < soakKeys; key += soakCallers {
 			for _, limiter := range l.limiters {
 				if _, err := limiter.Allow(context.Background(), soakKey(key)); err != nil {
@@ -158,7 +158,7 @@ func (l *soakLoad) touchAll() error {
 	return err
 }
 
-func (l *soakLoad) ask(ctx context.Context, random *rand.Rand) {
+func (l *soakLoad) apply(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		before := time.Now()
 		_, err := l.limiters[random.IntN(len(l.limiters))].Allow(context.Background(), soakKey(random.IntN(soakKeys)))
@@ -174,22 +174,22 @@ func (l *soakLoad) note(wait time.Duration) {
 	const most = 1 << 18
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asked++; len(l.waits) < most {
+	if l.requests++; len(l.waits) < most {
 		l.waits = append(l.waits, wait)
-	} else if at := rand.Int64N(l.asked); at < most {
+	} else if at := rand.Int64N(l.requests); at < most {
 		l.waits[at] = wait
 	}
 }
 
 // interval ends an interval and returns the 99th percentile of the latency in it, and the number of requests.
-func (l *soakLoad) interval() (p99 time.Duration, asked int64) {
+func (l *soakLoad) interval() (p99 time.Duration, requests int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waits) > 0 {
 		slices.Sort(l.waits)
 		p99 = l.waits[len(l.waits)*99/100]
 	}
-	asked = l.asked
-	l.waits, l.asked = l.waits[:0], 0
-	return p99, asked
+	requests = l.requests
+	l.waits, l.requests = l.waits[:0], 0
+	return p99, requests
 }

@@ -36,5 +36,5 @@ func TestStore(t *testing.T) {
 	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		t.Helper()
 		return newStore(t, pool, pgstore.Options{Now: clock.Now})
-	}, storetest.Options{Short: true}) // TestFunctionsAreTheRule and TestShortWaysAreTheRule compare more
+	}, storetest.Options{Short: true}) // TestFunctionsMatchTheRule and TestFastPathsMatchTheRule compare more
 }

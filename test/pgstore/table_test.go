@@ -27,7 +27,7 @@ func TestServerClockDecides(t *testing.T) {
 			for i := range 5 {
 				charge := store.Charge{Limit: bind(t, "clock", limit), Key: fmt.Sprint("key-", op, i), Cost: 1}
 				before := serverTime(t, pool)
-				a := ask(t, s, op, charge)
+				a := apply(t, s, op, charge)
 				if after := serverTime(t, pool); a.At < before || a.At > after {
 					t.Errorf("%s: decided at %d, requested between %d and %d", limit.Name, a.At, before, after)
 				}
@@ -39,7 +39,7 @@ func TestServerClockDecides(t *testing.T) {
 // Requests that charge nothing write nothing at all, not even a transaction id, which would have to be flushed.
 func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t, "autovacuum = off") // its own: transactions are counted
+	server := pgtest.Start(t, "autovacuum = off") // a separate server, since the test counts transactions
 	pool := server.Pool(t)
 	if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
 		t.Fatal(err)
@@ -49,18 +49,18 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		bound := bind(t, "refusals", limit)
 		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
 		full.Cost = bound.Rule().Capacity()
-		ask(t, s, rule.Take, full)
+		apply(t, s, rule.Take, full)
 		before := nextXID(t, pool)
 		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
 			full.Cost, fresh.Cost = cost, cost
 			for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek} {
-				if a := ask(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
+				if a := apply(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
 					t.Fatalf("%s: a full key admits %d: %+v", limit.Name, cost, a)
 				}
 			}
-			ask(t, s, rule.Peek, fresh)
-			ask(t, s, rule.GiveBack, fresh)
-			ask(t, s, rule.Reset, fresh)
+			apply(t, s, rule.Peek, fresh)
+			apply(t, s, rule.GiveBack, fresh)
+			apply(t, s, rule.Reset, fresh)
 		}
 		full.Cost, fresh.Cost = 1, bound.Rule().Capacity()+1
 		request := func(charges ...store.Charge) store.Request {
@@ -74,13 +74,13 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		if after := nextXID(t, pool); after != before {
 			t.Errorf("%s: requests that charge nothing began transactions %s to %s", limit.Name, before, after)
 		}
-		if n := number(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '%:fresh'"); n != 0 {
+		if n := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '%:fresh'"); n != 0 {
 			t.Errorf("%s: a denial left a row behind", limit.Name)
 		}
 	}
 }
 
-// A row of the most common limit is small, its address is readable, and updates of it touch no index.
+// A row of the most common limit is small, its address is readable, and its updates touch no index.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -88,32 +88,32 @@ func TestLayout(t *testing.T) {
 	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1 << 40, Window: time.Minute, Algorithm: slidegate.SlidingWindow})
 	charge := store.Charge{Limit: limit, Key: "user 42", Cost: 3}
 	for range 200 {
-		ask(t, s, rule.Take, charge)
+		apply(t, s, rule.Take, charge)
 	}
-	if a := text(t, pool, "SELECT address FROM slidegate_state"); a != "api:login:sliding-window-60000000-1-clock::user%2042" {
+	if a := queryText(t, pool, "SELECT address FROM slidegate_state"); a != "api:login:sliding-window-60000000-1-clock::user%2042" {
 		t.Errorf("got row address %s", a)
 	}
 	// 24 bytes of header, 5 numbers, and the address of 52 bytes with its length in 1.
-	if n := number(t, pool, "SELECT pg_column_size(s.*) FROM slidegate_state s"); n != 24+5*8+1+52 {
+	if n := queryNumber(t, pool, "SELECT pg_column_size(s.*) FROM slidegate_state s"); n != 24+5*8+1+52 {
 		t.Errorf("got %d bytes per row", n)
 	}
 	hot, all := int64(0), int64(0)
 	kit.Eventually(t, "the server to have counted 199 updates", func() bool {
 		pool.Reset()                // a connection reports its statistics when it ends
-		counted := bloatOf(t, pool) // both together: they may be counted in between
+		counted := bloatOf(t, pool) // in one query: the counts may change meanwhile
 		hot, all = counted.hot, counted.updates
 		return all >= 199
 	})
 	if all != 199 || hot < 190 { // a snapshot of the server's own processes can keep old rows for a moment
-		t.Errorf("of %d updates %d touched no index", all, hot)
+		t.Errorf("got %d updates, of which %d touched no index, want 199 and at least 190", all, hot)
 	}
-	if n := number(t, pool, "SELECT pg_relation_size('slidegate_state')"); n > 4*8192 {
-		t.Errorf("one row, charged 200 times, takes %d bytes", n)
+	if n := queryNumber(t, pool, "SELECT pg_relation_size('slidegate_state')"); n > 4*8192 {
+		t.Errorf("one row, charged 200 times: got %d bytes, want at most 4 pages", n)
 	}
 }
 
-// Rows that fill their pages still find space beside them when they change.
-func TestPagesHaveRoom(t *testing.T) {
+// A row on a full page still finds space there when it changes.
+func TestFullPagesHaveSpaceForUpdates(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	s := newStore(t, pool, pgstore.Options{})
@@ -130,11 +130,11 @@ func TestPagesHaveRoom(t *testing.T) {
 	}
 	kit.Eventually(t, "the server to have counted 400 updates", func() bool {
 		pool.Reset() // a connection reports its statistics when it ends
-		return number(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'") >= 400
+		return queryNumber(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'") >= 400
 	})
-	hot := number(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
+	hot := queryNumber(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
 	if hot < 390 {
-		t.Errorf("of 400 updates %d touched no index", hot)
+		t.Errorf("got %d of 400 updates that touched no index, want at least 390", hot)
 	}
 }
 
@@ -145,14 +145,14 @@ func TestLogIsBounded(t *testing.T) {
 	s := newStore(t, pool, pgstore.Options{})
 	limit := bind(t, "", slidegate.Limit{Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true})
 	for i := range int64(12) {
-		ask(t, s, rule.Take, store.Charge{Limit: limit, Cost: 1})
-		if n := number(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != min(i+1, 5) {
-			t.Errorf("after %d requests the log holds %d units", i+1, n)
+		apply(t, s, rule.Take, store.Charge{Limit: limit, Cost: 1})
+		if n := queryNumber(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != min(i+1, 5) {
+			t.Errorf("after %d requests: got %d units in the log, want %d", i+1, n, min(i+1, 5))
 		}
 	}
-	ask(t, s, rule.Charge, store.Charge{Limit: limit, Cost: 100})
-	if n := number(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != 5 {
-		t.Errorf("after a charge of more than the quota the log holds %d units", n)
+	apply(t, s, rule.Charge, store.Charge{Limit: limit, Cost: 100})
+	if n := queryNumber(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != 5 {
+		t.Errorf("after a charge of more than the quota: got %d units in the log, want 5", n)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestIsolationLevels(t *testing.T) {
 
 // Callers that request several keys together, in all orders, never deadlock, and every unit is counted once, by each of
 // the paths.
-func TestManyKeysTogether(t *testing.T) {
+func TestManyKeysNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{}, "deadlock_timeout=200ms")
 	s := newStore(t, pool, pgstore.Options{})
@@ -251,14 +251,14 @@ func TestManyKeysTogether(t *testing.T) {
 	used := int64(0)
 	for i := range keys {
 		for _, limit := range limits {
-			used += 1<<40 - ask(t, s, rule.Peek, store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1}).Remaining
+			used += 1<<40 - apply(t, s, rule.Peek, store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1}).Remaining
 		}
 	}
 	kit.Eventually(t, "the server to have counted its transactions", func() bool {
 		pool.Reset() // a connection reports its statistics when it ends
-		return number(t, pool, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()") >= 2*callers*rounds
+		return queryNumber(t, pool, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()") >= 2*callers*rounds
 	})
-	if n := number(t, pool, "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
+	if n := queryNumber(t, pool, "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
 		t.Errorf("got %d deadlocks, or changes of rows that should have been locked", n)
 	}
 	// A third of the rounds charge one limit, a third the other and a third both.

@@ -103,7 +103,7 @@ func psql(t *testing.T, url string, opts pgstore.Options, file string) {
 	}
 }
 
-// oddOptions are names that a tool could stumble over, and the usual ones.
+// oddOptions have names that a tool could get wrong, and the default ones.
 var oddOptions = []pgstore.Options{
 	{},
 	{Schema: "rl", Prefix: "sg_"},
@@ -124,63 +124,63 @@ func TestToolsFromEmpty(t *testing.T) {
 				t.Parallel()
 				server := pgtest.Shared(t)
 				pool := server.Pool(t)
-				first := int64(i) * 20260101000000 // also numbers like those of a directory that contains others
+				first := int64(i) * 20260101000000 // also with version numbers like those of a directory with other migrations
 				tool.up(t, server.URL(), opts, first)
-				decides(t, pool, opts)
-				nothingToMigrate(t, server, opts)
+				checkDecides(t, pool, opts)
+				checkNothingToMigrate(t, server, opts)
 				tool.down(t, server.URL(), opts, first)
-				nothingLeft(t, pool, opts)
+				checkNothingLeft(t, pool, opts)
 				tool.up(t, server.URL(), opts, first)
-				nothingToMigrate(t, server, opts)
-				decides(t, server.Pool(t), opts)
+				checkNothingToMigrate(t, server, opts)
+				checkDecides(t, server.Pool(t), opts)
 			})
 		}
 	}
 }
 
-// decides checks that a store decides, by each of its functions, and expires.
-func decides(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
+// checkDecides checks that a store decides, by each of its functions, and expires.
+func checkDecides(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
 	t.Helper()
 	st := newStore(t, pool, opts)
 	for _, limit := range porttest.Kinds() {
 		charge := store.Charge{Limit: bind(t, "", limit), Cost: 1}
-		if got := ask(t, st, rule.Take, charge); !got.Allowed {
+		if got := apply(t, st, rule.Take, charge); !got.Allowed {
 			t.Errorf("%v: the first unit was denied", limit)
 		}
-		ask(t, st, rule.Reset, charge)
+		apply(t, st, rule.Reset, charge)
 	}
 	if _, err := st.Expire(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// nothingToMigrate checks that a role that may only read what was applied can call Migrate.
-func nothingToMigrate(t *testing.T, server *pgtest.Server, opts pgstore.Options) {
+// checkNothingToMigrate checks that a role that may only read what was applied can call Migrate.
+func checkNothingToMigrate(t *testing.T, server *pgtest.Server, opts pgstore.Options) {
 	t.Helper()
-	schema, prefix := named(opts)
+	schema, prefix := schemaAndPrefix(opts)
 	reader := pgtest.Pool(t, server.Role(t, "reader", "USAGE ON SCHEMA "+schema, "SELECT ON "+schema+"."+prefix+"migrations"))
 	if err := pgstore.Migrate(t.Context(), reader, opts); err != nil {
 		t.Errorf("Migrate after a tool: %v", err)
 	}
 }
 
-// nothingLeft checks that nothing of ours is left in a schema, nor the schema if a migration created it.
-func nothingLeft(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
+// checkNothingLeft checks that nothing of ours is left in a schema, nor the schema if a migration created it.
+func checkNothingLeft(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
 	t.Helper()
-	_, prefix := named(opts)
+	_, prefix := schemaAndPrefix(opts)
 	for _, kind := range []struct{ catalog, name string }{{"class", "rel"}, {"proc", "pro"}, {"type", "typ"}} {
-		if n := number(t, pool, fmt.Sprintf("SELECT count(*) FROM pg_%s WHERE starts_with(%sname, $1) AND %[2]snamespace = to_regnamespace($2)",
+		if n := queryNumber(t, pool, fmt.Sprintf("SELECT count(*) FROM pg_%s WHERE starts_with(%sname, $1) AND %[2]snamespace = to_regnamespace($2)",
 			kind.catalog, kind.name), prefix, `"`+opts.Schema+`"`); n != 0 {
 			t.Errorf("got %d of pg_%s left", n, kind.catalog)
 		}
 	}
-	if n := number(t, pool, "SELECT count(*) FROM pg_namespace WHERE nspname = $1", opts.Schema); n != 0 {
+	if n := queryNumber(t, pool, "SELECT count(*) FROM pg_namespace WHERE nspname = $1", opts.Schema); n != 0 {
 		t.Errorf("the schema %s is left", opts.Schema)
 	}
 }
 
-// named returns the schema, quoted for a statement, and the prefix.
-func named(opts pgstore.Options) (schema, prefix string) {
+// schemaAndPrefix returns the schema, quoted for a statement, and the prefix.
+func schemaAndPrefix(opts pgstore.Options) (schema, prefix string) {
 	schema, prefix = `"`+opts.Schema+`"`, opts.Prefix
 	if opts.Schema == "" {
 		schema = "public"
@@ -191,7 +191,7 @@ func named(opts pgstore.Options) (schema, prefix string) {
 	return schema, prefix
 }
 
-// Each tool also takes over what Migrate created.
+// Each tool continues from the schema that Migrate created.
 func TestToolsAfterMigrate(t *testing.T) {
 	t.Parallel()
 	for _, tool := range appliers {
@@ -200,18 +200,18 @@ func TestToolsAfterMigrate(t *testing.T) {
 		opts := pgstore.Options{Schema: "rl"}
 		noError(t, pgstore.Migrate(t.Context(), pool, opts))
 		charge := store.Charge{Limit: bind(t, "", porttest.Kinds()[0]), Cost: 1}
-		before := ask(t, newStore(t, pool, opts), rule.Take, charge)
+		before := apply(t, newStore(t, pool, opts), rule.Take, charge)
 		tool.up(t, server.URL(), opts, 0)
-		if after := ask(t, newStore(t, pool, opts), rule.Peek, charge); after.Remaining != before.Remaining {
+		if after := apply(t, newStore(t, pool, opts), rule.Peek, charge); after.Remaining != before.Remaining {
 			t.Errorf("%s: got %d units remaining, want the %d from before", tool.name, after.Remaining, before.Remaining)
 		}
 		tool.down(t, server.URL(), opts, 0)
-		nothingLeft(t, pool, opts)
+		checkNothingLeft(t, pool, opts)
 	}
 }
 
 // Migrate continues where a tool stopped, however many processes call it, and the tool continues after that.
-func TestMigratePartly(t *testing.T) {
+func TestMigrateContinuesAfterATool(t *testing.T) {
 	t.Parallel()
 	opts := pgstore.Options{Schema: "rl", Prefix: "sg_"}
 	steps := kit.Must(pgstore.Migrations(opts))(t)
@@ -239,16 +239,16 @@ func TestMigratePartly(t *testing.T) {
 				})
 			}
 			all.Wait()
-			decides(t, pool, opts)
+			checkDecides(t, pool, opts)
 			_, err := tool.Up(t.Context())
 			noError(t, err)
-			decides(t, server.Pool(t), opts)
+			checkDecides(t, server.Pool(t), opts)
 		}
 	}
 }
 
 // Other objects of a schema stay when the steps are undone, and so does a schema that existed before.
-func TestDownLeavesOthers(t *testing.T) {
+func TestDownKeepsOtherObjects(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	pool := server.Pool(t)
@@ -256,13 +256,13 @@ func TestDownLeavesOthers(t *testing.T) {
 	appliers[2].up(t, server.URL(), one, 0)
 	appliers[2].up(t, server.URL(), two, 0)
 	appliers[2].down(t, server.URL(), one, 0)
-	decides(t, pool, two)
+	checkDecides(t, pool, two)
 	appliers[2].down(t, server.URL(), two, 0)
-	nothingLeft(t, pool, two)
+	checkNothingLeft(t, pool, two)
 	server.Exec("CREATE SCHEMA rl")
 	appliers[2].up(t, server.URL(), one, 0)
 	appliers[2].down(t, server.URL(), one, 0)
-	if n := number(t, pool, "SELECT count(*) FROM pg_namespace WHERE nspname = 'rl'"); n != 1 {
+	if n := queryNumber(t, pool, "SELECT count(*) FROM pg_namespace WHERE nspname = 'rl'"); n != 1 {
 		t.Error("a schema that existed before the migrations is gone")
 	}
 }

@@ -35,7 +35,7 @@ func oldSchema(t *testing.T, pool *pgxpool.Pool) {
 // oldProgram calls the functions as the previous version does.
 type oldProgram struct{ pool *pgxpool.Pool }
 
-// decide requests one charge, and returns whether it was allowed, and what was granted.
+// decide sends one charge, and returns whether it was allowed and how many units were granted.
 func (p oldProgram) decide(op rule.Op, limit *store.Limit, address string, cost int64, now rule.Micros) (allowed bool, granted int64, err error) {
 	l := limit.Rule()
 	bit := map[bool]int64{true: 1}
@@ -52,7 +52,7 @@ func (p oldProgram) decide(op rule.Op, limit *store.Limit, address string, cost 
 	return reply[1]&1 != 0, reply[2], nil
 }
 
-// take requests by the fast path.
+// take sends one charge by the fast path.
 func (p oldProgram) take(limit *store.Limit, address string, cost int64, now rule.Micros) (allowed bool, err error) {
 	l := limit.Rule()
 	bit := map[bool]int64{true: 1}
@@ -75,7 +75,7 @@ var oldLimits = []rule.Limit{
 
 // Programs of the previous version and of this one decide about the same keys, first the old ones alone in their
 // schema, then both during an upgrade. Both give the rule's answer, so no key gets its quota twice.
-func TestOldAndNewPrograms(t *testing.T) {
+func TestOldAndNewProgramsShareCounts(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Shared(t).Pool(t)
 	oldSchema(t, pool)
@@ -102,7 +102,7 @@ func TestOldAndNewPrograms(t *testing.T) {
 			var want [1]rule.Answer
 			rule.Decide(op, []rule.Item{{Limit: l, State: &states[i], Cost: cost}}, now, want[:])
 			if round >= rounds/3 && random.IntN(2) == 0 {
-				if got := ask(t, st, op, store.Charge{Limit: limit, Key: "key", Cost: cost}); got != want[0] {
+				if got := apply(t, st, op, store.Charge{Limit: limit, Key: "key", Cost: cost}); got != want[0] {
 					t.Fatalf("round %d, %+v, %v of %d: the new program got\n     %+v,\nwant %+v", round, *l, op, cost, got, want[0])
 				}
 				continue
@@ -120,12 +120,12 @@ func TestOldAndNewPrograms(t *testing.T) {
 			}
 		}
 	}
-	if n := number(t, pool, "SELECT count(*) FROM slidegate_state"); n != int64(len(oldLimits)) {
+	if n := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state"); n != int64(len(oldLimits)) {
 		t.Errorf("got %d rows, want one per limit", n)
 	}
 }
 
-// Exhausted units stay exhausted for a bucket whose quota a new program changes, also if an old one wrote the state.
+// If a new program changes the quota of a bucket, used units stay used, even if an old program wrote the state.
 func TestOldBucketKeepsWhatWasUsed(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
@@ -133,24 +133,24 @@ func TestOldBucketKeepsWhatWasUsed(t *testing.T) {
 	st := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }})
 	small := bindRule(t, "shop", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 10, Window: 3600e6})
 	large := bindRule(t, "shop", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 1000, Burst: 10, Window: 3600e6})
-	ask(t, st, rule.Take, store.Charge{Limit: small, Key: "key", Cost: 10})
-	a := ask(t, st, rule.Take, store.Charge{Limit: large, Key: "key", Cost: 1})
+	apply(t, st, rule.Take, store.Charge{Limit: small, Key: "key", Cost: 10})
+	a := apply(t, st, rule.Take, store.Charge{Limit: large, Key: "key", Cost: 1})
 	if a.Allowed || a.RetryAfter != 3_600_000 || a.Flags != 0 {
 		t.Errorf("a bucket that was drained at 10/1h: got %+v at 1000/1h, want the next unit in 3.6 s", a)
 	}
 	address := "shop:bucket:token-bucket-3600000000::key"
 	if _, granted, err := (oldProgram{pool}).decide(rule.Charge, small, address, 1, now); granted != 1 || err != nil {
-		t.Fatalf("granted %d, %v", granted, err)
+		t.Fatalf("got %d granted, %v, want 1", granted, err)
 	}
 	now += 360e6
-	if a := ask(t, st, rule.Peek, store.Charge{Limit: small, Key: "key", Cost: 1}); a.Allowed || a.RetryAfter != 360e6 {
+	if a := apply(t, st, rule.Peek, store.Charge{Limit: small, Key: "key", Cost: 1}); a.Allowed || a.RetryAfter != 360e6 {
 		t.Errorf("after the old program charged one unit more: %+v, want to wait for one more unit", a)
 	}
 }
 
-// Ten processes migrate concurrently while programs of the previous version go on deciding: none of them gets an error,
+// Ten processes migrate concurrently while programs of the previous version keep deciding: none of them gets an error,
 // and every unit counts.
-func TestUpgradeMeanwhile(t *testing.T) {
+func TestUpgradeWhileOldProgramsDecide(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	pool := server.Pool(t, "pool_max_conns=16")
@@ -194,13 +194,13 @@ func TestUpgradeMeanwhile(t *testing.T) {
 	st := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }})
 	for range 50 {
 		for _, limit := range []*store.Limit{window, bucket} {
-			ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 1})
+			apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 1})
 		}
 	}
 	cancel()
 	old.Wait()
 	for _, limit := range []*store.Limit{window, bucket} {
-		a := ask(t, st, rule.Peek, store.Charge{Limit: limit, Key: "key", Cost: 1})
+		a := apply(t, st, rule.Peek, store.Charge{Limit: limit, Key: "key", Cost: 1})
 		if used := 1<<40 - a.Remaining; used != charged.Load()+50 {
 			t.Errorf("%s: got %d units used, want %d", limit.Name(), used, charged.Load()+50)
 		}
@@ -215,12 +215,12 @@ func TestNewerFormat(t *testing.T) {
 	var limits []*store.Limit
 	for i, l := range append(oldLimits, rule.Limit{Algorithm: rule.InFlight, Quota: 2, Window: 60e6}, rule.Limit{Calendar: rule.Day, Quota: 2}) {
 		limits = append(limits, bindRule(t, "shop", fmt.Sprint(i), l))
-		ask(t, st, rule.Take, store.Charge{Limit: limits[i], Key: "key", Cost: 1})
+		apply(t, st, rule.Take, store.Charge{Limit: limits[i], Key: "key", Cost: 1})
 	}
 	if _, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET previous = -3"); err != nil {
 		t.Fatal(err)
 	}
-	before := text(t, pool, "SELECT string_agg(s::text, ' ' ORDER BY s.address) FROM slidegate_state s")
+	before := queryText(t, pool, "SELECT string_agg(s::text, ' ' ORDER BY s.address) FROM slidegate_state s")
 	one := func(limit *store.Limit) store.Request {
 		return store.Request{Charges: []store.Charge{{Limit: limit, Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1)}
 	}
@@ -234,7 +234,7 @@ func TestNewerFormat(t *testing.T) {
 			t.Errorf("batch %d: got error %v, want one that says to upgrade", i, err)
 		}
 	}
-	if after := text(t, pool, "SELECT string_agg(s::text, ' ' ORDER BY s.address) FROM slidegate_state s"); after != before {
+	if after := queryText(t, pool, "SELECT string_agg(s::text, ' ' ORDER BY s.address) FROM slidegate_state s"); after != before {
 		t.Errorf("the rows were\n%s\nand are\n%s", before, after)
 	}
 }
@@ -249,7 +249,7 @@ func TestDownToOldProgram(t *testing.T) {
 	var limits []*store.Limit
 	for i, l := range oldLimits {
 		limits = append(limits, bindRule(t, "shop", fmt.Sprint(i), l))
-		ask(t, st, rule.Take, store.Charge{Limit: limits[i], Key: "key", Cost: l.Capacity() / 2})
+		apply(t, st, rule.Take, store.Charge{Limit: limits[i], Key: "key", Cost: l.Capacity() / 2})
 	}
 	steps := kit.Must(pgstore.Migrations(pgstore.Options{}))(t)
 	for i := len(steps) - 1; i >= firstEdition; i-- {
@@ -274,7 +274,7 @@ func TestDownToOldProgram(t *testing.T) {
 	}
 	noError(t, pgstore.Migrate(t.Context(), pool, pgstore.Options{}))
 	for _, limit := range limits {
-		if a := ask(t, st, rule.Peek, store.Charge{Limit: limit, Key: "key", Cost: 1}); a.Remaining != 0 {
+		if a := apply(t, st, rule.Peek, store.Charge{Limit: limit, Key: "key", Cost: 1}); a.Remaining != 0 {
 			t.Errorf("%+v: got %d remaining in the end, want none", *limit.Rule(), a.Remaining)
 		}
 	}

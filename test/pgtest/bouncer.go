@@ -56,7 +56,7 @@ func startBouncer(t testing.TB, program, folder string, s *Server) (string, erro
 	if err := os.WriteFile(file, []byte(bouncerConfig(s, port)), 0o600); err != nil {
 		return "", err
 	}
-	if err := give(file); err != nil {
+	if err := giveToServerUser(file); err != nil {
 		return "", err
 	}
 	p, err := launch(folder, nil, program, file)
@@ -66,7 +66,7 @@ func startBouncer(t testing.TB, program, folder string, s *Server) (string, erro
 	u := *s.url
 	u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	u.RawQuery = "sslmode=disable"
-	if err := kit.Retry(errEnded, func() error { return pinged(p, u.String()) }); err != nil {
+	if err := kit.Retry(errEnded, func() error { return pingError(p, u.String()) }); err != nil {
 		p.kill()
 		return "", err
 	}
@@ -100,8 +100,8 @@ func password(u *url.URL) string {
 	return " password='" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// pinged returns why a server does not answer yet.
-func pinged(p *process, at string) error {
+// pingError returns an error that says why a server does not answer yet, or nil.
+func pingError(p *process, at string) error {
 	if p.over() {
 		return errEnded
 	}

@@ -23,7 +23,7 @@ for f in "$0"/*/pid; do [ -f "$f" ] && kill -9 "$(cat "$f")"; done
 for d in "$0"/*/disk*; do [ -d "$d" ] && umount -l "$d"; done
 for i in 1 2 3 4 5; do rm -rf "$0" && break; sleep 1; done`
 
-// kept holds the near end of the sweeper's input, which would be closed if it were collected.
+// kept holds the write end of the sweeper's input, which would be closed if it were garbage collected.
 var kept []io.Closer
 
 func makeHome() (folder string, err error) {
@@ -38,7 +38,7 @@ func makeHome() (folder string, err error) {
 		err = cmd.Start()
 	}
 	if err == nil {
-		err = give(folder)
+		err = giveToServerUser(folder)
 	}
 	if err != nil {
 		os.RemoveAll(folder)
@@ -56,11 +56,11 @@ func newFolder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return folder, give(folder)
+	return folder, giveToServerUser(folder)
 }
 
-// give makes the server's user the owner of a path.
-func give(path string) error {
+// giveToServerUser makes the server's user the owner of a path.
+func giveToServerUser(path string) error {
 	who, err := unprivileged()
 	if err != nil || who == nil {
 		return err

@@ -26,8 +26,8 @@ type node struct {
 	process  *process
 }
 
-// usual are the settings of every server. Later settings take precedence. fsync stays on, as by default.
-var usual = []string{
+// defaultSettings are the settings of every server. Later settings take precedence. fsync stays on, PostgreSQL's default.
+var defaultSettings = []string{
 	"listen_addresses = '127.0.0.1'", "max_connections = 200", "shared_buffers = 32MB", "logging_collector = off",
 	"autovacuum_naptime = 1s",
 }
@@ -86,13 +86,13 @@ func (n *node) data() string { return filepath.Join(n.folder, "data") }
 
 // configure writes the settings to the configuration file of the data directory.
 func (n *node) configure() error {
-	lines := append([]string{fmt.Sprintf("port = %d", n.port), fmt.Sprintf("unix_socket_directories = '%s'", n.folder)}, usual...)
+	lines := append([]string{fmt.Sprintf("port = %d", n.port), fmt.Sprintf("unix_socket_directories = '%s'", n.folder)}, defaultSettings...)
 	text := strings.Join(append(lines, n.settings...), "\n") + "\n"
 	path := filepath.Join(n.data(), "postgresql.conf")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}
-	return give(path)
+	return giveToServerUser(path)
 }
 
 // start starts the process and waits until it answers.
@@ -103,7 +103,7 @@ func (n *node) start() (err error) {
 	return kit.Retry(errEnded, n.ready)
 }
 
-// ready returns why our server, and not another one on the same port, does not answer yet.
+// ready returns an error until our server, and not another one on the same port, answers.
 func (n *node) ready() error {
 	if n.process.over() {
 		return errEnded

@@ -36,16 +36,16 @@ func query(t testing.TB, url, statement string) (value string, err error) {
 	return value, err
 }
 
-// want checks the result of a query.
-func want(t testing.TB, url, statement, value string) {
+// checkQuery checks that a query returns a value.
+func checkQuery(t testing.TB, url, statement, value string) {
 	t.Helper()
 	if got, err := query(t, url, statement); err != nil || got != value {
 		t.Errorf("%s: got %q, %v, want %q", statement, got, err, value)
 	}
 }
 
-// code returns the SQLSTATE of an error.
-func code(err error) string {
+// sqlState returns the SQLSTATE of an error.
+func sqlState(err error) string {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		return refused.Code
@@ -56,7 +56,7 @@ func code(err error) string {
 func TestKillAndRestart(t *testing.T) {
 	t.Parallel()
 	s := Start(t, "fsync = on")
-	want(t, s.URL(), "SHOW fsync", "on")
+	checkQuery(t, s.URL(), "SHOW fsync", "on")
 	s.Exec("CREATE TABLE kept (n int)", "CREATE UNLOGGED TABLE lost (n int)", "INSERT INTO kept VALUES (1)", "INSERT INTO lost VALUES (1)")
 	addr, ids := s.Addr(), append(children(s.node.process.cmd.Process.Pid), s.node.process.cmd.Process.Pid)
 	if len(ids) < 4 { // at least the checkpointer, the background writer and the WAL writer
@@ -73,11 +73,11 @@ func TestKillAndRestart(t *testing.T) {
 		t.Error("a server answers after Kill")
 	}
 	s.Restart()
-	want(t, s.URL(), "SELECT count(*)::text FROM kept", "1")
-	want(t, s.URL(), "SELECT count(*)::text FROM lost", "0") // as documented for unlogged tables after a crash
+	checkQuery(t, s.URL(), "SELECT count(*)::text FROM kept", "1")
+	checkQuery(t, s.URL(), "SELECT count(*)::text FROM lost", "0") // as documented for unlogged tables after a crash
 	s.Exec("INSERT INTO lost VALUES (1)")
 	s.Restart()
-	want(t, s.URL(), "SELECT count(*)::text FROM lost", "1") // which survive a clean shutdown
+	checkQuery(t, s.URL(), "SELECT count(*)::text FROM lost", "1") // which survive a clean shutdown
 	if s.Addr() != addr {
 		t.Errorf("after Restart got address %s, want %s", s.Addr(), addr)
 	}
@@ -88,7 +88,7 @@ func TestKillAndRestart(t *testing.T) {
 }
 
 // A backend in the middle of a statement must not finish it after Kill.
-func TestKillEndsWhatRuns(t *testing.T) {
+func TestKillEndsRunningStatements(t *testing.T) {
 	t.Parallel()
 	s := Start(t, "fsync = on")
 	pool := s.Pool(t)
@@ -145,7 +145,7 @@ func TestServerEndsWithTheTest(t *testing.T) {
 	}
 }
 
-func TestSharedDatabasesDoNotMeet(t *testing.T) {
+func TestSharedDatabasesAreSeparate(t *testing.T) {
 	t.Parallel()
 	var a *Server
 	t.Run("inner", func(t *testing.T) {
@@ -155,14 +155,14 @@ func TestSharedDatabasesDoNotMeet(t *testing.T) {
 			t.Errorf("the servers are at %s and %s", a.Addr(), b.Addr())
 		}
 		a.Exec("CREATE TABLE t (n int)")
-		if _, err := query(t, b.URL(), "SELECT count(*)::text FROM t"); code(err) != "42P01" { // undefined table
+		if _, err := query(t, b.URL(), "SELECT count(*)::text FROM t"); sqlState(err) != "42P01" { // undefined table
 			t.Errorf("the other database has the table: %v", err)
 		}
 	})
 	if a == nil {
 		t.Skip("SKIPPED: there was no server")
 	}
-	if _, err := query(t, a.URL(), "SELECT 'x'"); code(err) != "3D000" { // no such database
+	if _, err := query(t, a.URL(), "SELECT 'x'"); sqlState(err) != "3D000" { // no such database
 		t.Errorf("the database outlived its test: %v", err)
 	}
 	s := Shared(t)
@@ -172,10 +172,10 @@ func TestSharedDatabasesDoNotMeet(t *testing.T) {
 		defer func() { _ = recover() }()
 		s.Kill()
 	}()
-	if !strings.HasPrefix(o.said, "fatal: ") {
-		t.Errorf("killing the shared server: got %q", o.said)
+	if !strings.HasPrefix(o.got, "fatal: ") {
+		t.Errorf("killing the shared server: got %q", o.got)
 	}
-	want(t, s.URL(), "SELECT 'x'", "x")
+	checkQuery(t, s.URL(), "SELECT 'x'", "x")
 }
 
 func TestDatabaseURLIsUsed(t *testing.T) {
@@ -194,7 +194,7 @@ func TestDatabaseURLIsUsed(t *testing.T) {
 			t.Error("a server that is not ours was stopped")
 		})
 	}
-	want(t, s.URL(), "SELECT count(*)::text FROM pg_database WHERE datname LIKE 'slidegate%'", "0")
+	checkQuery(t, s.URL(), "SELECT count(*)::text FROM pg_database WHERE datname LIKE 'slidegate%'", "0")
 }
 
 func TestURL(t *testing.T) {
@@ -218,9 +218,9 @@ func TestRole(t *testing.T) {
 	s := Shared(t)
 	s.Exec("CREATE TABLE t (n int)", "INSERT INTO t VALUES (7)")
 	reader, nobody := s.Role(t, "reader", "SELECT ON TABLE t"), s.Role(t, "nobody")
-	want(t, reader, "SELECT n::text FROM t", "7")
+	checkQuery(t, reader, "SELECT n::text FROM t", "7")
 	for url, statement := range map[string]string{reader: "DELETE FROM t RETURNING n::text", nobody: "SELECT n::text FROM t"} {
-		if _, err := query(t, url, statement); code(err) != "42501" { // insufficient privilege
+		if _, err := query(t, url, statement); sqlState(err) != "42501" { // insufficient privilege
 			t.Errorf("%s: got error %v, want 42501, insufficient privilege", statement, err)
 		}
 	}
@@ -231,9 +231,9 @@ func TestReplica(t *testing.T) {
 	s := Start(t, "fsync = off")
 	s.Exec("CREATE TABLE t (n int)", "INSERT INTO t VALUES (7)")
 	replica := s.Replica(t)
-	want(t, replica.URL(), "SELECT n::text FROM t", "7")
-	if _, err := query(t, replica.URL(), "INSERT INTO t VALUES (8) RETURNING n::text"); code(err) != "25006" { // read-only transaction
-		t.Errorf("a write to the replica: %v", err)
+	checkQuery(t, replica.URL(), "SELECT n::text FROM t", "7")
+	if _, err := query(t, replica.URL(), "INSERT INTO t VALUES (8) RETURNING n::text"); sqlState(err) != "25006" { // read-only transaction
+		t.Errorf("a write to the replica: got %v, want SQLSTATE 25006", err)
 	}
 	s.Exec("UPDATE t SET n = 9")
 	if err := kit.Retry(errEnded, func() error {
@@ -256,8 +256,8 @@ func TestSmallDisk(t *testing.T) {
 	if _, err := query(t, s.URL(), fmt.Sprintf(fill, 1_000)); err != nil { // about 1 MB
 		t.Errorf("what fits is rejected: %v", err)
 	}
-	if _, err := query(t, s.URL(), fmt.Sprintf(fill, 5_000)); code(err) != "53100" { // disk full
-		t.Errorf("5 MB more on a disk of 4 MB: %v", err)
+	if _, err := query(t, s.URL(), fmt.Sprintf(fill, 5_000)); sqlState(err) != "53100" { // disk full
+		t.Errorf("5 MB more on a disk of 4 MB: got %v, want SQLSTATE 53100", err)
 	}
 }
 
@@ -269,8 +269,8 @@ func TestBouncer(t *testing.T) {
 	if strings.Contains(at, s.Addr()) {
 		t.Fatalf("%s does not go through PgBouncer", at)
 	}
-	want(t, at, "SELECT n::text FROM t", "7")
-	want(t, at, "SELECT current_database()::text", strings.TrimPrefix(s.url.Path, "/"))
+	checkQuery(t, at, "SELECT n::text FROM t", "7")
+	checkQuery(t, at, "SELECT current_database()::text", strings.TrimPrefix(s.url.Path, "/"))
 }
 
 func TestOpen(t *testing.T) {
@@ -282,7 +282,7 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, url, "SHOW fsync", "off")
+	checkQuery(t, url, "SHOW fsync", "off")
 	end()
 	if _, err := query(t, url, "SELECT 'x'"); err == nil {
 		t.Error("a server answers after the end")
@@ -291,10 +291,10 @@ func TestOpen(t *testing.T) {
 
 const leaveEnv = "PGTEST_LEAVE"
 
-// TestLeave is the other process of TestNothingIsLeft: it starts servers and ends without cleaning up.
-func TestLeave(t *testing.T) {
+// TestLeaveServersBehind is the other process of TestNothingIsLeftBehind: it starts servers and ends without cleaning up.
+func TestLeaveServersBehind(t *testing.T) {
 	if os.Getenv(leaveEnv) == "" {
-		t.Skip("run by TestNothingIsLeft")
+		t.Skip("run by TestNothingIsLeftBehind")
 	}
 	s, other := Shared(t), Start(t, "fsync = off")
 	folder, _ := home()
@@ -302,10 +302,10 @@ func TestLeave(t *testing.T) {
 	os.Exit(3)
 }
 
-func TestNothingIsLeft(t *testing.T) {
+func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	Shared(t) // skips without a server
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestLeave$")
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestLeaveServersBehind$")
 	cmd.Env = append(os.Environ(), leaveEnv+"=1")
 	printed, _ := cmd.Output() // it ends with status 3
 	var fields []string
@@ -315,7 +315,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	if len(fields) != 3 {
-		t.Fatalf("the other process printed %q", printed)
+		t.Fatalf("got %q from the other process, want three fields", printed)
 	}
 	if err := kit.Retry(errEnded, func() error {
 		if _, err := os.Stat(fields[0]); !os.IsNotExist(err) {
@@ -335,32 +335,32 @@ func TestNothingIsLeft(t *testing.T) {
 // outcome is a test that records how it ended.
 type outcome struct {
 	testing.TB
-	said string
+	got string
 }
 
 func (o *outcome) Helper()           {}
-func (o *outcome) Skip(args ...any)  { o.said = "skip: " + args[0].(string); panic(o) }
-func (o *outcome) Fatal(args ...any) { o.said = "fatal: " + args[0].(string); panic(o) }
+func (o *outcome) Skip(args ...any)  { o.got = "skip: " + args[0].(string); panic(o) }
+func (o *outcome) Fatal(args ...any) { o.got = "fatal: " + args[0].(string); panic(o) }
 
 func TestWithoutProgram(t *testing.T) {
 	t.Setenv("TEST_POSTGRES_BIN", "")
 	t.Setenv("PATH", t.TempDir())
 	defer func(was []string) { folders = was }(folders)
 	folders = []string{filepath.Join(t.TempDir(), "*")}
-	ask := func() (said string) {
+	outcomeOf := func() (got string) {
 		o := &outcome{TB: t}
-		defer func() { said = o.said; _ = recover() }()
+		defer func() { got = o.got; _ = recover() }()
 		_, err := programs()
 		noServer(o, err)
 		return ""
 	}
 	t.Setenv("TEST_REQUIRE", "chromium,pgbouncer")
-	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
-		t.Errorf("without postgres: got %q", said)
+	if got := outcomeOf(); !strings.HasPrefix(got, "skip: SKIPPED: ") || !strings.Contains(got, "make test installs it") {
+		t.Errorf("without postgres: got %q", got)
 	}
 	t.Setenv("TEST_REQUIRE", "pgbouncer,postgres")
-	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
-		t.Errorf("without a required postgres: got %q", said)
+	if got := outcomeOf(); !strings.HasPrefix(got, "fatal: ") {
+		t.Errorf("without a required postgres: got %q", got)
 	}
 }
 

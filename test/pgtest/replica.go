@@ -55,7 +55,7 @@ func (n *node) copyRunning(folder, data string) error {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return err
 		}
-		if err := give(path); err != nil {
+		if err := giveToServerUser(path); err != nil {
 			return err
 		}
 	}

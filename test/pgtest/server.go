@@ -41,7 +41,7 @@ func StartWithEnv(t testing.TB, env []string, settings ...string) *Server {
 	return own(t, settings, env, copyTemplate)
 }
 
-// own starts a server that ends with the test.
+// own starts a server for one test, which ends with it.
 func own(t testing.TB, settings, env []string, fill func(bin, folder, data string) error) *Server {
 	t.Helper()
 	n, err := newNode(settings, env, fill)
@@ -52,7 +52,7 @@ func own(t testing.TB, settings, env []string, fill func(bin, folder, data strin
 	return &Server{t: t, url: n.url("postgres"), node: n}
 }
 
-// noServer ends a test for which there is no server.
+// noServer skips or fails a test because of an error in starting a server.
 func noServer(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoServer) {
@@ -67,8 +67,8 @@ var shared = sync.OnceValues(func() (*node, error) {
 	return newNode([]string{"fsync = off", "full_page_writes = off", "max_connections = 500"}, nil, copyTemplate)
 })
 
-// Shared returns a new database on a server that all tests of the process share. It is quick, and right for every test
-// that neither ends the server nor changes its settings. With DATABASE_URL set the database is there.
+// Shared returns a new database on a server that all tests of the process share. It is quick, and suits every test
+// that neither ends the server nor changes its settings. If DATABASE_URL is set, the database is on that server.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	if outside := os.Getenv("DATABASE_URL"); outside != "" {
@@ -104,7 +104,7 @@ func newDatabase(t testing.TB, at string) *Server {
 // URL returns the address of the database for clients, with more parameters such as "pool_max_conns=4" if given.
 func (s *Server) URL(params ...string) string { return withParams(s.url, params) }
 
-// Via is URL for clients that reach the server by another address, such as the near end of a wire.
+// Via is URL for clients that reach the server by another address, such as that of a faultproxy.Wire.
 func (s *Server) Via(addr string, params ...string) string {
 	u := *s.url
 	u.Host = addr

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// zones have little in common: whole hours, halves and quarters, daylight saving time in the north, in the south and by
-// half an hour, missing midnights, and none of it.
+// zones differ as much as possible: offsets of whole hours, halves and quarters, daylight saving time in the north, in the
+// south and by half an hour, missing midnights, and no daylight saving time.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo",
 	"Asia/Beirut", "Pacific/Kiritimati"}
 
@@ -36,7 +36,7 @@ func drawShape(t *rapid.T, window rule.Micros, segments int, opts Options) rule.
 	return l
 }
 
-// drawQuota gives a shape a quota that the store accepts, and everything that may differ within a shape.
+// drawQuota draws a quota that the store accepts, and everything else that may differ between limits of one shape.
 func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.Limit {
 	most := int64(rule.MaxQuota)
 	l.CountDenied = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count denied")
@@ -141,7 +141,7 @@ func draw[N ~int64](t *rapid.T, label string, least, most N) N {
 	}
 }
 
-// spread returns a number from least to most, spread over that range: rapid's own are mostly small.
+// spread returns a number from least to most, spread over that range: rapid's own numbers are mostly small.
 func spread[N ~int64](t *rapid.T, label string, least, most N) N {
 	n := N(rapid.Uint64().Draw(t, label) * 0x9E3779B97F4A7C15 >> 1)
 	return least + n%(most-least+1)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Game is one run of random requests for a few keys, with windows of similar length, so that a time of interest to one
-// often is to others.
+// Game is one run of random requests for a few keys, with windows of similar length, so that times at which one state
+// changes often matter to others too.
 type Game struct {
 	T        *rapid.T
 	Subjects []*Subject
@@ -116,7 +116,7 @@ func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all of its bits count
 		g.ids = append(g.ids, id)
 	}
-	if op == rule.Settle && g.done[id] { // each is settled once; what is sent again is the same
+	if op == rule.Settle && g.done[id] { // each ID is settled once; repeated settlements are equal
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
 		g.ids = append(g.ids, id)
 	}
@@ -165,7 +165,7 @@ func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Su
 		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew,
 	}).Draw(g.T, "op")
 	if op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
-		op = rule.Take // otherwise most states would be young
+		op = rule.Take // otherwise most states would be nearly empty
 	}
 	subjects = rapid.Permutation(g.Subjects).Draw(g.T, "subjects")
 	if rapid.IntRange(0, 2).Draw(g.T, "several") > 0 {
@@ -230,7 +230,7 @@ func (g *Game) drawMoment(s *Subject) rule.Micros {
 	case 7:
 		now += spread(g.T, "within a window", -l.Window, l.Window)
 	case 8:
-		now = own - l.Window + beside // where the state begins to be a window ahead
+		now = own - l.Window + beside // from where on the state is a window ahead
 	default:
 		now += spread(g.T, "jump", -4*l.Window, 4*l.Window)
 	}

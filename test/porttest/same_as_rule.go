@@ -11,8 +11,8 @@ import (
 
 // Options configures the requests to a store. The zero value is valid, and covers everything.
 type Options struct {
-	// OneKey is for a store that keeps a state where its key determines: without a group it gets requests for one key
-	// at a time, under several limits.
+	// OneKey is for a store whose keys may be on different servers: without a group, each request is for one key, under
+	// several limits.
 	OneKey bool
 	// Algorithms are those of the limits, whose windows then have one part. Empty means all, in any number of parts.
 	Algorithms []rule.Algorithm

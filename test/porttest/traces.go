@@ -87,8 +87,8 @@ func replayTrace(t *testing.T, open Open, name string) {
 		after := w.Apply(rule.Take, "", charge)[0]
 		// The twin's answers are the rule's; Compare checks the store's against them, and these are checked against the
 		// recording.
-		if complaint := line.differs(r.System, limit.Rule().Quota, before, after); complaint != "" {
-			t.Fatalf("line %d: %s: %+v", i+1, complaint, line)
+		if difference := line.differs(r.System, limit.Rule().Quota, before, after); difference != "" {
+			t.Fatalf("line %d: %s: %+v", i+1, difference, line)
 		}
 		if i+1 == len(lines) || lines[i+1].T != line.T {
 			if err := w.Compare(); err != nil {

@@ -48,8 +48,8 @@ func (w *Twin) Apply(op rule.Op, group string, charges ...store.Charge) []rule.A
 	return w.ApplyAs(0, op, group, charges...)
 }
 
-// ApplyAs is Ask for a reservation. Its settlement is remembered forever: a store must do so for as long as memoryOf
-// returns.
+// ApplyAs is Apply for a reservation. The twin remembers its settlement forever; a store must do so for as long as
+// memoryOf returns.
 func (w *Twin) ApplyAs(id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	items := make([]rule.Item, len(charges))
 	for i, c := range charges {

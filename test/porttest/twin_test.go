@@ -13,14 +13,14 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// wrong is a store that changes the last answer of each batch, or fails.
-type wrong struct {
+// wrongStore is a store that changes the last answer of each batch, or fails.
+type wrongStore struct {
 	store.Store
 	change func(*rule.Answer)
 	fault  error
 }
 
-func (s wrong) Apply(ctx context.Context, batch []store.Request) error {
+func (s wrongStore) Apply(ctx context.Context, batch []store.Request) error {
 	if err := errors.Join(s.Store.Apply(ctx, batch), s.fault); err != nil {
 		return err
 	}
@@ -38,22 +38,22 @@ func openMemory(t testing.TB, now func() rule.Micros) store.Store {
 	return store
 }
 
-// keeper is a store that runs the rule itself. A forgetful one forgets everything that is over as soon as it may.
-type keeper struct {
+// ruleStore is a store that runs the rule itself. A forgetful one drops expired states as soon as possible.
+type ruleStore struct {
 	store.Store
 	now       func() rule.Micros
 	forgetful bool
 	states    map[string]*rule.State
-	memos     map[string]remembered
+	memos     map[string]knownSettlement
 }
 
-// remembered is a settlement and until when it is known.
-type remembered struct {
+// knownSettlement is a settlement, and the time until which it is known.
+type knownSettlement struct {
 	back  []int64
 	until rule.Micros
 }
 
-func (k keeper) Apply(_ context.Context, batch []store.Request) error {
+func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
 	for _, r := range batch {
 		var items []rule.Item
 		for _, c := range r.Charges {
@@ -74,22 +74,22 @@ func (k keeper) Apply(_ context.Context, batch []store.Request) error {
 	return nil
 }
 
-func (k keeper) settle(r *store.Request, items []rule.Item) {
+func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
 	known, ok := k.memos[name]
 	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
 	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = remembered{memo.Returned, k.now() + memoryOf(r.Charges)}
+		k.memos[name] = knownSettlement{memo.Returned, k.now() + memoryOf(r.Charges)}
 	}
 }
 
 // A store that runs the rule itself equals the rule, whether it forgets what is over or not.
-func TestRuleItself(t *testing.T) {
+func TestStoreThatRunsTheRuleMatches(t *testing.T) {
 	t.Parallel()
 	for _, forgetful := range []bool{false, true} {
 		open := func(t testing.TB, now func() rule.Micros) store.Store {
 			t.Helper() // any store can answer the other requests
-			return keeper{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]remembered{}}
+			return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
 		}
 		SameAsRule(t, open, Options{})
 		SameAsRule(t, open, Options{OneKey: true, Algorithms: []rule.Algorithm{rule.SlidingLog}})
@@ -97,7 +97,7 @@ func TestRuleItself(t *testing.T) {
 }
 
 // The twin detects any difference in an answer, however small, and a missing answer.
-func TestTwinFinds(t *testing.T) {
+func TestTwinDetectsDifferences(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("no answer")
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestTwinFinds(t *testing.T) {
 	} {
 		w := NewTwin(t, func(t testing.TB, now func() rule.Micros) store.Store {
 			t.Helper()
-			return wrong{openMemory(t, now), c.change, c.fault}
+			return wrongStore{openMemory(t, now), c.change, c.fault}
 		})
 		w.Now = 1_767_000_000e6
 		limit := Bind(t, "twin", slidegate.Limit{Name: "window", Algorithm: slidegate.SlidingWindow, Quota: 10, Window: time.Hour})

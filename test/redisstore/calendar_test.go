@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// otherClock is a connection to a server whose clock is not this process's: the script receives the time instead of
+// otherClock is a connection to a server whose clock differs from this process's: the script receives the time instead of
 // reading it.
 type otherClock struct {
 	client rueidis.Client
@@ -36,9 +36,9 @@ func (c *otherClock) Run(ctx context.Context, script *redisstore.Script, calls [
 	}
 }
 
-// Where the server's clock is in another period than this process's, or even far away, the server's decides. The first
-// request outside of the periods that were sent costs one more round trip, those after it none.
-func TestCalendarByTheServersClock(t *testing.T) {
+// If the server's clock is in another period than this process's, or even far away, the server's clock decides. The first
+// request outside the periods that were sent costs one more round trip; later requests do not.
+func TestServerClockDecidesCalendarPeriod(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	for name, c := range map[string]struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// A key lives until its state no longer matters, and for the grace after that, not longer. Where the end moves with
-// every charge, it lives until the next eighth of a window.
+// A key lives until its state no longer matters, plus the grace period, and not longer. If the end moves with every charge,
+// it is rounded up to the next eighth of a window.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -37,7 +37,7 @@ func TestExpiry(t *testing.T) {
 				{rule.GiveBack, 2},
 			} {
 				charge := store.Charge{Limit: bound, Key: "key", Cost: step.cost}
-				a := ask(t, s, step.op, charge)
+				a := apply(t, s, step.op, charge)
 				items := []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}
 				rule.Decide(step.op, items, a.At, make([]rule.Answer, 1))
 				end := bound.Rule().Expires(&state)
@@ -64,7 +64,7 @@ func keptUntil(l *rule.Limit, end rule.Micros) rule.Micros {
 	return end - end%eighth + eighth
 }
 
-// The key's end moves with that of its state, also where only a part of the value is written.
+// The expiry of a key moves with the end of its state, even if only a part of the value is written.
 func TestExpiryMovesOn(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -75,7 +75,7 @@ func TestExpiryMovesOn(t *testing.T) {
 		var state rule.State
 		var begun, slowest rule.Micros // the server counts from when the script wrote, not from when it began
 		for begun == 0 || serverTime(t, client) < begun+3*bound.Rule().Window/2 {
-			a := ask(t, s, rule.Take, store.Charge{Limit: bound, Key: "key", Cost: 1})
+			a := apply(t, s, rule.Take, store.Charge{Limit: bound, Key: "key", Cost: 1})
 			until := rule.Micros(1_000 * number(t, client, "PEXPIRETIME", nameOf(bound, "key")))
 			if begun == 0 {
 				begun = a.At
@@ -104,7 +104,7 @@ func TestExpiryOfSlotsAndCalendars(t *testing.T) {
 		for i, op := range []rule.Op{rule.Take, rule.Take, rule.Renew, rule.GiveBack, rule.Take, rule.Settle} {
 			r := request(op, bound, "key", rule.ID(i/2+1), 1)
 			r.Charges[0].At = 1
-			a := answerTo(t, s, r)
+			a := applyRequest(t, s, r)
 			items := []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 1, At: 1, ID: r.ID}}
 			rule.Decide(op, items, a.At, make([]rule.Answer, 1))
 			end := bound.Rule().Expires(&state)
@@ -128,7 +128,7 @@ func TestServerClockDecides(t *testing.T) {
 		charge := store.Charge{Limit: bind(t, "clock", limit), Key: "key", Cost: 1}
 		for range 10 {
 			before := serverTime(t, client)
-			a := ask(t, s, rule.Peek, charge)
+			a := apply(t, s, rule.Peek, charge)
 			if after := serverTime(t, client); a.At < before || a.At > after {
 				t.Errorf("%s: decided at %d, requested between %d and %d", limit.Name, a.At, before, after)
 			}
@@ -136,8 +136,8 @@ func TestServerClockDecides(t *testing.T) {
 	}
 }
 
-// The server forgets a key by itself, and not before its end.
-func TestKeysGoByThemselves(t *testing.T) {
+// The server forgets a key at its end, and not before.
+func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{Grace: time.Millisecond})
@@ -145,7 +145,7 @@ func TestKeysGoByThemselves(t *testing.T) {
 		limit.Window = 60 * time.Millisecond
 		bound := bind(t, "going", limit)
 		charge := store.Charge{Limit: bound, Key: "key", Cost: 5}
-		a := ask(t, s, rule.Take, charge)
+		a := apply(t, s, rule.Take, charge)
 		var state rule.State
 		rule.Decide(rule.Take, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 5}}, a.At, make([]rule.Answer, 1))
 		kit.Eventually(t, limit.Name+" to go", func() bool {
@@ -154,8 +154,8 @@ func TestKeysGoByThemselves(t *testing.T) {
 		if now, end := serverTime(t, client), bound.Rule().Expires(&state); now < end {
 			t.Errorf("%s: gone at %d, and it mattered until %d", limit.Name, now, end)
 		}
-		if a := ask(t, s, rule.Take, charge); !a.Allowed || a.Remaining != bound.Rule().Capacity()-5 {
-			t.Errorf("%s: afterwards %+v", limit.Name, a)
+		if a := apply(t, s, rule.Take, charge); !a.Allowed || a.Remaining != bound.Rule().Capacity()-5 {
+			t.Errorf("%s: afterwards: got %+v, want allowed, Remaining %d", limit.Name, a, bound.Rule().Capacity()-5)
 		}
 	}
 }
@@ -164,31 +164,31 @@ func TestKeysGoByThemselves(t *testing.T) {
 // units that do not exist.
 func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
-	client := redistest.Server(t, "appendonly no").Client(t) // its own: changes are counted
+	client := redistest.Server(t, "appendonly no").Client(t) // a separate server, since the test counts changes
 	s := newStore(t, client, redisstore.Options{})
 	for _, limit := range porttest.Kinds() {
 		bound := bind(t, "refusals", limit)
 		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
 		full.Cost = bound.Rule().Capacity()
-		ask(t, s, rule.Take, full)
+		apply(t, s, rule.Take, full)
 		name := nameOf(bound, "full")
 		value, end, before := text(t, client, "DUMP", name), number(t, client, "PEXPIRETIME", name), changes(t, client)
 		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
 			full.Cost, fresh.Cost = cost, cost
 			for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek} {
-				if a := ask(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
+				if a := apply(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
 					t.Fatalf("%s: a full key admits %d: %+v", limit.Name, cost, a)
 				}
 			}
-			ask(t, s, rule.Peek, fresh)
-			ask(t, s, rule.GiveBack, fresh)
+			apply(t, s, rule.Peek, fresh)
+			apply(t, s, rule.GiveBack, fresh)
 		}
 		fresh.Cost = bound.Rule().Capacity() + 1
-		ask(t, s, rule.Take, fresh)
+		apply(t, s, rule.Take, fresh)
 		fresh.Cost = 0
-		ask(t, s, rule.Charge, fresh)
+		apply(t, s, rule.Charge, fresh)
 		full.Cost, full.At = 1, serverTime(t, client)-2*bound.Rule().Window*rule.Micros(bound.Rule().Capacity())
-		ask(t, s, rule.GiveBack, full) // of a time that has left the window
+		apply(t, s, rule.GiveBack, full) // of a time that has left the window
 		if after := changes(t, client); after != before {
 			t.Errorf("%s: got %d changes by requests that charge nothing", limit.Name, after-before)
 		}

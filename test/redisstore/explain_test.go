@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// Everything that the store writes can be explained, and what version 1 wrote too.
+// Everything that the store writes can be explained, and so can what version 1 wrote.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -28,7 +28,7 @@ func TestExplain(t *testing.T) {
 	}
 	for name, l := range allKinds() {
 		limit := bindRule(t, "explain", name, l)
-		answerTo(t, s, request(rule.Charge, limit, "key", 1, 3))
+		applyRequest(t, s, request(rule.Charge, limit, "key", 1, 3))
 		key := nameOf(limit, "key")
 		checkExplained(t, key, text(t, client, "GET", key), `key "key", limit "`+name+`", namespace "explain", `+want[name])
 		if _, err := redisstore.Explain(key, newer(limit, text(t, client, "GET", key))); err == nil {
@@ -37,11 +37,11 @@ func TestExplain(t *testing.T) {
 		if l.Algorithm == rule.InFlight {
 			continue
 		}
-		answerTo(t, s, settleOf(limit, "key", 1, 1, 0, 1))
+		applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, 1))
 		found := do(t, client, "KEYS", key[:len(key)-1]+"*settled*")
 		names, err := found.AsStrSlice()
 		if err != nil || len(names) != 1 {
-			t.Fatalf("%s: hashes %q, %v", name, names, err)
+			t.Fatalf("%s: got hashes %q, %v, want one", name, names, err)
 		}
 		explained, err := redisstore.Explain(names[0], "")
 		if !regexp.MustCompile(`^key "key", .*: reservations settled in (even|odd) generations of `).MatchString(explained) || err != nil {
@@ -51,7 +51,7 @@ func TestExplain(t *testing.T) {
 	legacy := nameOf(bindRule(t, "explain", "old", oldKinds()["bucket"]), "key")
 	checkExplained(t, legacy, string(numbers(nil, 1_767_000_030e6, 0)),
 		`key "key", limit "old", namespace "explain", token-bucket over 1m0s: full again at 2025-12-29T09:20:30.000000Z`)
-	// A key may look like the end of such a name.
+	// A key may look like the end of a settlement's name.
 	checkExplained(t, "slidegate::n:sliding-log-60000000:{group}:%25settled-5-0", string(numbers(nil, 4, 0, 2)),
 		`key "%settled-5-0" of group "group", limit "n", sliding-log over 1m0s: 2 units`)
 }

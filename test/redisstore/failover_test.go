@@ -16,7 +16,7 @@ import (
 )
 
 // A replica that takes over may not have what the master admitted last: Redis does not wait for replicas. The excess is
-// then what was lost, and not a unit more.
+// exactly what was lost.
 func TestFailoverOvershoot(t *testing.T) {
 	t.Parallel()
 	const quota, before, lost = 100, 40, 25
@@ -29,7 +29,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	admitted := 0
 	take := func(n int) {
 		for range n {
-			if a := ask(t, s, rule.Take, charge); a.Allowed {
+			if a := apply(t, s, rule.Take, charge); a.Allowed {
 				admitted++
 			}
 		}
@@ -45,7 +45,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	watched.Master.Kill()
 	watched.AwaitFailover()
 	kit.Eventually(t, "the store to work again", func() bool {
-		_, err := try(context.Background(), s, rule.Peek, charge)
+		_, err := tryApply(context.Background(), s, rule.Peek, charge)
 		return err == nil
 	})
 	take(quota)

@@ -15,8 +15,8 @@ import (
 var historyLength = flag.Duration("history", 4*time.Second, "length of the history that is checked for one unit too many")
 
 // Four processes call one server, over connections that are slowed, stalled, cut and reset, while the server is killed
-// and started again with what it had written. All answers are what the rule answers to the same requests in some order,
-// in which unanswered requests are carried out or not: never is one unit too many admitted.
+// and started again with what it had written. All answers are the rule's answers to the same requests in some order,
+// in which unanswered requests are carried out or not: not one unit too many is ever admitted.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")

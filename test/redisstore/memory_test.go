@@ -27,7 +27,7 @@ func TestMemoryOfWindow(t *testing.T) {
 	s := newStore(t, client, redisstore.Options{})
 	bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingWindow})
 	for range 3 {
-		ask(t, s, rule.Take, store.Charge{Limit: bound, Key: "user:12345", Cost: 1})
+		apply(t, s, rule.Take, store.Charge{Limit: bound, Key: "user:12345", Cost: 1})
 	}
 	name := nameOf(bound, "user:12345")
 	used := memory(t, client, name)
@@ -87,7 +87,7 @@ func TestMemoryOfLog(t *testing.T) {
 
 var lastUnique int64
 
-// unique returns a text as long as the random ones that make members unique: the first half of a UUID.
+// unique returns a random text as long as those that make members unique: the first half of a UUID.
 func unique() string {
 	lastUnique++
 	return fmt.Sprintf("%08x-%04x-4%03x", lastUnique*2_654_435_761%(1<<32), lastUnique%(1<<16), lastUnique%(1<<12))

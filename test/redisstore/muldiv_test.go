@@ -20,7 +20,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// The script's products are exact. Its functions for them are called from a script of this test.
+// tryProducts is a script that calls the functions of the store's script for products, which must be exact.
 const tryProducts = `
 local replies = {}
 for i = 1, #ARGV do

@@ -21,13 +21,13 @@ import (
 // marker is in every key of these tests, and in no error.
 const marker = "marker-7f3a"
 
-// keysWithMarker are keys that a server could show in part.
+// keysWithMarker are keys of which a server could show a part.
 var keysWithMarker = []string{
 	marker, marker + "@example.com", "it's-" + marker + "', with args", strings.Repeat("long-", 100) + marker, marker + strings.Repeat("-long", 100),
 	"with space and ä " + marker,
 }
 
-// brokenServer is a server that rejects decisions in its own way.
+// brokenServer is a server that rejects decisions in some way.
 type brokenServer struct {
 	config  []string
 	prepare func(t *testing.T, client rueidis.Client)
@@ -64,7 +64,7 @@ func brokenServers() map[string]brokenServer {
 	}
 }
 
-// clients are the two clients of the server.
+// clientsOf returns stores over both kinds of clients of a server.
 func clientsOf(t *testing.T, server *redistest.Node, user string) map[string]*redisstore.Store {
 	t.Helper()
 	options := rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true}
@@ -81,7 +81,7 @@ func clientsOf(t *testing.T, server *redistest.Node, user string) map[string]*re
 	}
 }
 
-// Whatever a server answers, no key is in the error, nor in one that it wraps.
+// No error contains a key, whatever the server replies, nor does any error that it wraps.
 func TestNoKeyInErrors(t *testing.T) {
 	t.Parallel()
 	for name, broken := range brokenServers() {
@@ -120,7 +120,7 @@ func checkNoKey(t *testing.T, by string, s *redisstore.Store, key, want string) 
 	}
 }
 
-// A node that redirects clients names the slot, and not the key.
+// The error of a node that redirects clients names the slot, not the key.
 func TestNoKeyWhenMoved(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Cluster(t)
@@ -128,7 +128,7 @@ func TestNoKeyWhenMoved(t *testing.T) {
 		moved := 0
 		for i := range 20 {
 			key := fmt.Sprint(marker, i)
-			_, err := try(context.Background(), s, rule.Take, store.Charge{Limit: bind(t, "no-keys", hourly), Key: key, Cost: 1})
+			_, err := tryApply(context.Background(), s, rule.Take, store.Charge{Limit: bind(t, "no-keys", hourly), Key: key, Cost: 1})
 			if err == nil {
 				continue
 			}
@@ -143,13 +143,13 @@ func TestNoKeyWhenMoved(t *testing.T) {
 	}
 }
 
-// A server that is busy with another script reports that.
+// The error of a server that is busy with another script contains no key.
 func TestNoKeyWhenBusy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no", "busy-reply-threshold 1")
 	stores, other, killer := clientsOf(t, server, ""), server.Client(t), server.Client(t)
-	for _, s := range stores { // connected before nothing else is answered
-		if _, err := try(context.Background(), s, rule.Peek, store.Charge{Limit: bind(t, "no-keys", hourly), Key: marker, Cost: 1}); err != nil {
+	for _, s := range stores { // connect before the server stops answering
+		if _, err := tryApply(context.Background(), s, rule.Peek, store.Charge{Limit: bind(t, "no-keys", hourly), Key: marker, Cost: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestNoKeyWhenBusy(t *testing.T) {
 		kit.Eventually(t, "the server to be busy", func() bool {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			_, err = try(ctx, s, rule.Take, store.Charge{Limit: bind(t, "no-keys", hourly), Key: marker, Cost: 1})
+			_, err = tryApply(ctx, s, rule.Take, store.Charge{Limit: bind(t, "no-keys", hourly), Key: marker, Cost: 1})
 			return err != nil && strings.Contains(err.Error(), "BUSY")
 		})
 		if strings.Contains(err.Error(), marker) {

@@ -102,9 +102,9 @@ func rewrites(l rule.Limit) bool {
 	return l.Algorithm == rule.SlidingLog || l.Segments > 1
 }
 
-// Together, the old and the new program admit what the rule admits of all requests: neither sees a fresh quota where
-// the other has charged, and neither denies what is free. Where the new one writes another format, this holds until it
-// has written; from then on the old one gets an error, and changes nothing.
+// Together, the old and the new program admit what the rule admits of all requests: neither ignores what the
+// other has charged, and neither denies units that are free. If the new program writes another format, this holds until it
+// has written; from then on the old program gets an error, and changes nothing.
 func TestOldAndNewProgramsShareCounts(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -137,7 +137,7 @@ func TestOldAndNewProgramsShareCounts(t *testing.T) {
 						t.Fatalf("%s, step %d: the old program cannot read: %v", name, step, err)
 					}
 				} else {
-					a := ask(t, s, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: cost})
+					a := apply(t, s, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: cost})
 					if got = a.Allowed; a != want {
 						t.Fatalf("%s, step %d: the new program got %+v, want %+v", name, step, a, want)
 					}
@@ -146,7 +146,7 @@ func TestOldAndNewProgramsShareCounts(t *testing.T) {
 					t.Fatalf("%s, step %d: the %s program got %v for %d, want %v", name, step, by, got, cost, want.Allowed)
 				}
 				if rewrites(l) && !old && got {
-					refusesToRead(t, client, limit, now)
+					checkRejected(t, client, limit, now)
 				}
 				denied += int(bit(!got))
 			}
@@ -157,8 +157,8 @@ func TestOldAndNewProgramsShareCounts(t *testing.T) {
 	}
 }
 
-// refusesToRead checks that version 1 rejects what this version wrote.
-func refusesToRead(t *testing.T, client rueidis.Client, limit *store.Limit, now rule.Micros) {
+// checkRejected checks that version 1 rejects a value that this version wrote.
+func checkRejected(t *testing.T, client rueidis.Client, limit *store.Limit, now rule.Micros) {
 	t.Helper()
 	before := text(t, client, "DUMP", nameOf(limit, "key"))
 	if allowed, err := (oldProgram{client}).take(limit, "key", now, 1, false); err == nil {
@@ -182,7 +182,7 @@ func TestValuesOfVersion2(t *testing.T) {
 			key := fmt.Sprint(op)
 			var state rule.State
 			if limit.Rule().TakeOne(&state, now, 3); l.Algorithm == rule.TokenBucket {
-				answerTo(t, s, request(rule.Take, limit, key, 0, 3))
+				applyRequest(t, s, request(rule.Take, limit, key, 0, 3))
 				value := text(t, client, "GET", nameOf(limit, key))
 				do(t, client, "SET", nameOf(limit, key), value[:40]+"\x02")
 			} else if _, err := (oldProgram{client}).take(limit, key, now, 3, false); err != nil {
@@ -193,13 +193,13 @@ func TestValuesOfVersion2(t *testing.T) {
 			for step := range 3 {
 				items, want := []rule.Item{{Limit: limit.Rule(), State: &state, Cost: 2}}, make([]rule.Answer, 1)
 				rule.Decide(op, items, now, want)
-				if got := answerTo(t, s, request(op, limit, key, 0, 2)); got != want[0] {
+				if got := applyRequest(t, s, request(op, limit, key, 0, 2)); got != want[0] {
 					t.Errorf("%s, %v %d: %+v, want %+v", name, op, step, got, want[0])
 				}
 			}
 			length := len(text(t, client, "GET", nameOf(limit, key)))
 			if l.Algorithm == rule.TokenBucket && length != 42 || rewrites(l) && length >= 8+8*limit.Rule().Parts()+8*int(l.Quota) {
-				t.Errorf("%s: after a charge the value has %d bytes", name, length)
+				t.Errorf("%s: after a charge: got a value of %d bytes, want the format of this version", name, length)
 			}
 		}
 	}

@@ -31,8 +31,8 @@ func manyRequests(limit *store.Limit) []store.Request {
 	return batch
 }
 
-// meanwhile calls a function repeatedly in the background until the test ends.
-func meanwhile(t *testing.T, do func(ctx context.Context)) {
+// inBackground calls a function repeatedly until the test ends.
+func inBackground(t *testing.T, do func(ctx context.Context)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -47,8 +47,8 @@ func meanwhile(t *testing.T, do func(ctx context.Context)) {
 	})
 }
 
-// staysInOrder decides large batches, and fails if one is not decided in order. Errors of calls are ignored.
-func staysInOrder(t *testing.T, s *redisstore.Store, rounds int) {
+// checkOrder sends large batches, and fails the test if one is not decided in order. Errors of calls are ignored.
+func checkOrder(t *testing.T, s *redisstore.Store, rounds int) {
 	t.Helper()
 	answered := 0
 	for round := range rounds {
@@ -86,12 +86,12 @@ func TestOrderWhenScriptsAreFlushed(t *testing.T) {
 			t.Parallel()
 			server := redistest.Server(t, "appendonly no")
 			flushing, loading := server.Client(t), newStore(t, server.Client(t), redisstore.Options{})
-			meanwhile(t, func(ctx context.Context) {
+			inBackground(t, func(ctx context.Context) {
 				_ = flushing.Do(ctx, flushing.B().Arbitrary("SCRIPT", "FLUSH").Build()).Error() // it ends with the test
 			})
 			other := store.Charge{Limit: bind(t, "order", hourly), Key: "another", Cost: 1}
-			meanwhile(t, func(ctx context.Context) { _, _ = try(ctx, loading, rule.Take, other) }) // which loads the script again
-			staysInOrder(t, open(t, server), rounds)
+			inBackground(t, func(ctx context.Context) { _, _ = tryApply(ctx, loading, rule.Take, other) }) // which loads the script again
+			checkOrder(t, open(t, server), rounds)
 		})
 	}
 }

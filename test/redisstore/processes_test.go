@@ -21,7 +21,7 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// TestWorker is what the other processes run.
+// TestWorker is the main function of the other processes.
 func TestWorker(t *testing.T) {
 	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
 		kind, addr, _ := strings.Cut(job, " ")
@@ -57,14 +57,14 @@ var raceLimits = []slidegate.Limit{
 	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
 }
 
-// raceOrder is what a process has to do in a round.
+// raceOrder is the work of a process in one round.
 type raceOrder struct {
 	Limit int // the index in raceLimits
 	Key   string
 }
 
 // Of two hundred concurrent requests of four processes exactly fifty are admitted, every time.
-func TestProcessesNeverOver(t *testing.T) {
+func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
 	processes := workers.Start(t, raceProcesses, "race "+server.Addr())

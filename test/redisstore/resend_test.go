@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// What is sent to the server again, and what is not: a request may be charged once, never twice.
+// These tests check which requests are sent again: a request may be charged once, never twice.
 
 var hourly = slidegate.Limit{Name: "hourly", Quota: 100, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 
@@ -31,7 +31,7 @@ func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
 		do(t, client, "SCRIPT", "FLUSH")
 		do(t, client, "CONFIG", "RESETSTAT")
 		for i := range int64(3) {
-			if a := ask(t, s, rule.Take, charge); a.Remaining != 100-3*round-i-1 {
+			if a := apply(t, s, rule.Take, charge); a.Remaining != 100-3*round-i-1 {
 				t.Errorf("round %d, request %d: %+v", round, i, a)
 			}
 		}
@@ -41,7 +41,7 @@ func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
 	}
 }
 
-// A batch of several calls is decided as a whole when the script is unknown, each request once.
+// If the server does not know the script, a batch of several calls is still decided, each request once.
 func TestLargeBatchWithoutScript(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -70,17 +70,17 @@ func TestLargeBatchWithoutScript(t *testing.T) {
 }
 
 // An error of the script is returned, without the key, and not tried again.
-func TestErrorOfTheScript(t *testing.T) {
+func TestScriptErrorIsNotRetried(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	for _, limit := range porttest.Kinds() {
 		bound := bind(t, "resend", limit)
 		charge := store.Charge{Limit: bound, Key: "secret-key", Cost: 1}
-		ask(t, s, rule.Peek, charge) // so that the script is known
+		apply(t, s, rule.Peek, charge) // so that the script is known
 		do(t, client, "RPUSH", nameOf(bound, charge.Key), "somebody else's")
 		do(t, client, "CONFIG", "RESETSTAT")
-		_, err := try(context.Background(), s, rule.Take, charge)
+		_, err := tryApply(context.Background(), s, rule.Take, charge)
 		if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: with a list in its place got error %v", limit.Name, err)
 		}
@@ -91,30 +91,30 @@ func TestErrorOfTheScript(t *testing.T) {
 }
 
 // A request whose context ends while the server works on it is not sent again; the server may still carry it out.
-func TestTimeout(t *testing.T) {
+func TestTimedOutRequestIsNotResent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
 	client, other := server.Client(t), server.Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
-	ask(t, s, rule.Take, charge)
+	apply(t, s, rule.Take, charge)
 	do(t, other, "CONFIG", "RESETSTAT")
 	do(t, other, "CLIENT", "PAUSE", "60000", "WRITE") // scripts may write, so they wait
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := try(ctx, s, rule.Take, charge); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := tryApply(ctx, s, rule.Take, charge); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the server did not answer in time: got error %v", err)
 	}
 	do(t, other, "CLIENT", "UNPAUSE")
-	left := ask(t, s, rule.Peek, charge).Remaining
-	sha := calls(t, other, "evalsha") // a client may have closed its connection to give up, and the server dropped the request
+	left := apply(t, s, rule.Peek, charge).Remaining
+	sha := calls(t, other, "evalsha") // a client may give up by closing its connection, and the server then drops the request
 	if sha < 1 || sha > 2 || left < 98 || left > 99 {
 		t.Errorf("the server ran the script %d times, and %d remain, want at most 2 and at least 98: the abandoned request was sent again", sha, left)
 	}
 }
 
-// A request whose answer is lost on the way is not sent again.
-func TestLostAnswer(t *testing.T) {
+// A request whose reply is lost is not sent again.
+func TestRequestWithLostReplyIsNotResent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
 	wire := faultproxy.New(t, server.Addr())
@@ -129,7 +129,7 @@ func TestLostAnswer(t *testing.T) {
 	} {
 		carriedOut := int64(0)
 		for range 20 { // until one was carried out: now and then the connection breaks before the request is sent
-			if carriedOut = loseAnswer(t, s, direct, wire, lose, name == "mute"); carriedOut > 0 {
+			if carriedOut = loseReply(t, s, direct, wire, lose, name == "mute"); carriedOut > 0 {
 				break
 			}
 		}
@@ -139,20 +139,21 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// loseAnswer sends a request whose answer is lost, and returns how often the server carried it out. The wire is healed
-// when that is done, so that nothing prevents sending it again; or only when the store has given up.
-func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
+// loseReply sends a request whose reply is lost, and returns how often the server carried it out. With healSoon, the wire is
+// healed as soon as the server has carried it out, so that nothing prevents sending it again; otherwise when the store has
+// given up.
+func loseReply(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
 	t.Helper()
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	kit.Eventually(t, "the client to be connected", func() bool {
-		_, err := try(context.Background(), s, rule.Reset, charge)
+		_, err := tryApply(context.Background(), s, rule.Reset, charge)
 		return err == nil
 	})
 	do(t, direct, "CONFIG", "RESETSTAT")
 	lose()
 	given := make(chan error, 1)
 	go func() {
-		_, err := try(context.Background(), s, rule.Take, charge)
+		_, err := tryApply(context.Background(), s, rule.Take, charge)
 		given <- err
 	}()
 	kit.Eventually(t, "the request to be carried out or given up", func() bool {
@@ -163,29 +164,29 @@ func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *
 		t.Errorf("the answer was lost: got error %v", err)
 	}
 	ran := calls(t, direct, "evalsha")
-	if a := ask(t, newStore(t, direct, redisstore.Options{}), rule.Peek, charge); a.Remaining != 100-ran {
+	if a := apply(t, newStore(t, direct, redisstore.Options{}), rule.Peek, charge); a.Remaining != 100-ran {
 		t.Errorf("the script ran %d times, and %d of 100 remain", ran, a.Remaining)
 	}
 	return ran
 }
 
-// A server that is gone causes an error soon, and the store works again when the server does.
-func TestServerGone(t *testing.T) {
+// If the server is gone, requests fail soon, and the store works again when the server does.
+func TestStoreRecoversWithTheServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")
 	s := newStore(t, server.Client(t), redisstore.Options{})
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
-	ask(t, s, rule.Take, charge)
+	apply(t, s, rule.Take, charge)
 	server.Kill()
 	before := time.Now()
-	if _, err := try(context.Background(), s, rule.Take, charge); err == nil || time.Since(before) > 8*time.Second {
+	if _, err := tryApply(context.Background(), s, rule.Take, charge); err == nil || time.Since(before) > 8*time.Second {
 		t.Errorf("no server: got after %v the error %v", time.Since(before), err)
 	}
 	server.Restart()
 	var a rule.Answer
 	kit.Eventually(t, "the store to work again", func() (ok bool) {
 		var err error
-		a, err = try(context.Background(), s, rule.Peek, charge)
+		a, err = tryApply(context.Background(), s, rule.Peek, charge)
 		return err == nil
 	})
 	if a.Remaining != 99 {

@@ -21,14 +21,14 @@ func withClock(client rueidis.Client) porttest.Open {
 }
 
 // The script decides as the rule in Go does.
-func TestScriptIsTheRule(t *testing.T) {
+func TestScriptMatchesTheRule(t *testing.T) {
 	t.Parallel()
 	porttest.SameAsRule(t, withClock(redistest.Server(t).Client(t)), porttest.Options{OneKey: true})
 }
 
-// So do its fast paths, which decide requests of one charge. In between other operations leave states that those alone
-// do not lead to.
-func TestShortWaysAreTheRule(t *testing.T) {
+// Its fast paths, which decide requests of one charge, also decide as the rule does. Other operations in between leave
+// states that the fast paths alone do not reach.
+func TestFastPathsMatchTheRule(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t).Client(t)
 	for name, opts := range map[string]porttest.Options{
@@ -52,10 +52,10 @@ func TestShortWaysAreTheRule(t *testing.T) {
 	}
 }
 
-// short are the operations that have a fast path.
-var short = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.GiveBack}
+// fastOps are the operations that have a fast path.
+var fastOps = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.GiveBack}
 
-// takes moves the clock, mostly forward, and requests a few keys: each the same once, or all in random order.
+// takes moves the clock, mostly forward, and sends requests for a few keys: each once and equal, or all in random order.
 func takes(g *porttest.Game) {
 	about := rapid.SampledFrom(g.Subjects).Draw(g.T, "about")
 	if rapid.Bool().Draw(g.T, "jump") {
@@ -71,7 +71,7 @@ func takes(g *porttest.Game) {
 		for range rapid.IntRange(1, 12).Draw(g.T, "takes") {
 			s := rapid.SampledFrom(g.Subjects).Draw(g.T, "of")
 			limit := s.Limits[max(0, rapid.IntRange(-4, len(s.Limits)-1).Draw(g.T, "other limit"))]
-			op := rapid.SampledFrom(short).Draw(g.T, "op")
+			op := rapid.SampledFrom(fastOps).Draw(g.T, "op")
 			g.Apply(op, s, limit, g.DrawCost(limit, g.Room(s, limit)))
 		}
 	}

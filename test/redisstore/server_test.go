@@ -15,9 +15,9 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Helpers of tests with one server: they inspect it through its own commands.
+// Helpers for tests with one server, which inspect it with Redis commands.
 
-// do sends a command that does not fail.
+// do sends a command that must succeed.
 func do(t testing.TB, client rueidis.Client, command ...string) rueidis.RedisResult {
 	t.Helper()
 	result := client.Do(context.Background(), client.B().Arbitrary(command...).Build())
@@ -87,18 +87,18 @@ func serverTime(t testing.TB, client rueidis.Client) rule.Micros {
 	return rule.Micros(seconds)*1_000_000 + rule.Micros(micros)
 }
 
-// ask sends one request with one charge.
-func ask(t testing.TB, s *redisstore.Store, op rule.Op, charge store.Charge) rule.Answer {
+// apply sends one request with one charge.
+func apply(t testing.TB, s *redisstore.Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
-	answer, err := try(context.Background(), s, op, charge)
+	answer, err := tryApply(context.Background(), s, op, charge)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return answer
 }
 
-// try is ask where an error is possible. It waits for ten seconds at most, far longer than anything here takes.
-func try(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
+// tryApply is apply for requests that may fail. It waits for ten seconds at most, far longer than anything here takes.
+func tryApply(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var answers [1]rule.Answer

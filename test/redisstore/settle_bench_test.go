@@ -31,7 +31,7 @@ func BenchmarkSettle(b *testing.B) {
 			{"repeated", func(int) store.Request { return settleOf(limit, "key", 1, 2, 1, 1) }},
 		} {
 			b.Run(l.Algorithm.String()+"/"+c.name, func(b *testing.B) {
-				answerTo(b, s, request(rule.Charge, limit, "key", 1, 900_000))
+				applyRequest(b, s, request(rule.Charge, limit, "key", 1, 900_000))
 				before := traffic(b, client)
 				for i := 0; b.Loop(); i++ {
 					if err := s.Apply(context.Background(), []store.Request{c.make(i)}); err != nil {

@@ -35,7 +35,7 @@ func faultyLimits(t *testing.T) []*store.Limit {
 	}
 }
 
-// reservation is what is reserved of each limit, and what will have been used.
+// reservation holds the units reserved of each limit, and the units used in the end.
 type reservation struct {
 	ID         rule.ID
 	Key        string
@@ -58,7 +58,7 @@ func (r *reservation) request(op rule.Op, limits []*store.Limit) store.Request {
 	return made
 }
 
-// settleOrder is what a process settles, and in which time.
+// settleOrder is the work of a process: reservations to settle, and in which time.
 type settleOrder struct {
 	Reservations []reservation
 	Within       time.Duration
@@ -111,7 +111,7 @@ func (d *settled) settle(s *redisstore.Store, r store.Request) error {
 		return err
 	}
 	var back []int64
-	for i := range r.Answers[:len(r.Answers)-1] { // without the slot, which is released or no longer held
+	for i := range r.Answers[:len(r.Answers)-1] { // except the slot, which is released or no longer held
 		back = append(back, r.Answers[i].Granted)
 	}
 	if d.Back != nil && !slices.Equal(back, d.Back) {
@@ -142,7 +142,7 @@ func reserve(t *testing.T, s *redisstore.Store, limits []*store.Limit, random *r
 	for i := range batch {
 		for _, a := range batch[i].Answers {
 			if !a.Allowed {
-				t.Fatalf("a reservation was denied: %+v", batch[i])
+				t.Fatalf("a reservation was denied: got %+v, want allowed", batch[i])
 			}
 			all[i].At = append(all[i].At, a.At)
 		}
@@ -173,8 +173,8 @@ func TestSettlementsUnderFaults(t *testing.T) {
 		t.Fatal("no process was killed while it was settling")
 	}
 	did := workers.ReceiveAll[[]settled](t, processes[:faultyProcesses-1])
-	// How far the killed process got is unknown: another settles all of its reservations, and the others each other's
-	// once more.
+	// It is unknown how far the killed process got: another one settles all of its reservations, and the others settle each
+	// other's once more.
 	for i, p := range processes[:faultyProcesses-1] {
 		p.Send(t, settleOrder{shares[(i+faultyProcesses-1)%faultyProcesses], 0, random.Uint64()})
 	}
@@ -183,7 +183,7 @@ func TestSettlementsUnderFaults(t *testing.T) {
 	checkCounts(t, direct, limits, slices.Concat(shares...))
 }
 
-// checkBacks fails if two processes got different answers.
+// checkBacks fails the test if two processes got different answers.
 func checkBacks(t *testing.T, did [][]settled, faults map[string]int) {
 	t.Helper()
 	known, sent, failed := map[rule.ID][]int64{}, 0, 0
@@ -200,7 +200,7 @@ func checkBacks(t *testing.T, did [][]settled, faults map[string]int) {
 	}
 }
 
-// checkCounts fails if what is left is not as if each reservation was settled once.
+// checkCounts fails the test unless each limit has as many units left as if each reservation had been settled once.
 func checkCounts(t *testing.T, direct *redisstore.Store, limits []*store.Limit, all []reservation) {
 	t.Helper()
 	for i := range faultyKeys {
@@ -215,14 +215,14 @@ func checkCounts(t *testing.T, direct *redisstore.Store, limits []*store.Limit, 
 			want, within := limit.Rule().Capacity()-used, int64(0)
 			switch limit.Rule().Algorithm {
 			case rule.TokenBucket:
-				within = 1 // of what refilled in the meantime
+				within = 1 // unit that may have been refilled meanwhile
 			case rule.InFlight:
 				want = limit.Rule().Quota
 			}
 			var a rule.Answer
 			kit.Eventually(t, "the server to answer", func() bool {
 				var err error
-				a, err = try(context.Background(), direct, rule.Peek, store.Charge{Limit: limit, Key: key})
+				a, err = tryApply(context.Background(), direct, rule.Peek, store.Charge{Limit: limit, Key: key})
 				return !errors.Is(err, context.DeadlineExceeded) && err == nil
 			})
 			if a.Remaining > want || a.Remaining < want-within {

@@ -38,17 +38,17 @@ func TestSettledOnce(t *testing.T) {
 			continue // it may have refilled a unit before it is settled
 		}
 		limit := bindRule(t, "once", name, l)
-		a := answerTo(t, s, request(rule.Take, limit, "key", 7, 1))
-		first := answerTo(t, s, settleOf(limit, "key", 7, 1, 0, a.At))
+		a := applyRequest(t, s, request(rule.Take, limit, "key", 7, 1))
+		first := applyRequest(t, s, settleOf(limit, "key", 7, 1, 0, a.At))
 		if first.Granted != 1 || first.Flags.Repeated() {
 			t.Errorf("%s: first settlement got %+v", name, first)
 		}
-		left := answerTo(t, s, request(rule.Peek, limit, "key", 0, 0)).Remaining
-		for _, used := range []int64{0, 0, 1, 5} { // whatever it says now
-			again := answerTo(t, s, settleOf(limit, "key", 7, 1, used, a.At))
+		left := applyRequest(t, s, request(rule.Peek, limit, "key", 0, 0)).Remaining
+		for _, used := range []int64{0, 0, 1, 5} { // a repeated settlement may report any use
+			again := applyRequest(t, s, settleOf(limit, "key", 7, 1, used, a.At))
 			slot := l.Algorithm == rule.InFlight
 			if again.Flags.Repeated() == slot || !slot && again.Granted != 1 || again.Remaining != left {
-				t.Errorf("%s: settled again, %d used: %+v", name, used, again)
+				t.Errorf("%s: settled again, %d used: got %+v, want the first answer, and Remaining %d", name, used, again, left)
 			}
 		}
 		if n := number(t, client, "EXISTS", settledName(limit, "key", 0), settledName(limit, "key", 1)); (n == 0) != (l.Algorithm == rule.InFlight) {
@@ -57,7 +57,7 @@ func TestSettledOnce(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded, is kept for at least the required time, and expires by itself.
+// The number of remembered settlements is bounded. They are kept for at least the required time, and expire.
 func TestSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -65,29 +65,29 @@ func TestSettlementsAreBounded(t *testing.T) {
 	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
 	limit := bindRule(t, "bounded", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: minute})
 	most := limit.Rule().Settlements()
-	at := answerTo(t, s, request(rule.Take, limit, "key", 1, 50)).At
+	at := applyRequest(t, s, request(rule.Take, limit, "key", 1, 50)).At
 	for id := range rule.ID(most) {
-		if a := answerTo(t, s, settleOf(limit, "key", id+1, 1, 1, at)); a.Flags != 0 {
-			t.Fatalf("settlement %d: %+v", id, a)
+		if a := applyRequest(t, s, settleOf(limit, "key", id+1, 1, 1, at)); a.Flags != 0 {
+			t.Fatalf("settlement %d: got %+v, want no flags", id, a)
 		}
 	}
-	if a := answerTo(t, s, settleOf(limit, "key", 9999, 5, 0, at)); !a.Flags.Unsettled() || a.Granted != 0 || a.Remaining != 50 {
-		t.Errorf("one settlement too many: %+v", a)
+	if a := applyRequest(t, s, settleOf(limit, "key", 9999, 5, 0, at)); !a.Flags.Unsettled() || a.Granted != 0 || a.Remaining != 50 {
+		t.Errorf("one settlement too many: got %+v, want Unsettled, Granted 0, Remaining 50", a)
 	}
 	hash := settledName(limit, "key", int(now/minute%2))
 	if n := number(t, client, "HLEN", hash); n != most+1 {
 		t.Errorf("got %d fields, want %d", n, most+1)
 	}
 	now += minute // the next generation has space, and knows those of this one
-	if a := answerTo(t, s, settleOf(limit, "key", 9999, 5, 0, at)); a.Flags != 0 {
-		t.Errorf("in the next generation: %+v", a)
+	if a := applyRequest(t, s, settleOf(limit, "key", 9999, 5, 0, at)); a.Flags != 0 {
+		t.Errorf("in the next generation: got %+v, want no flags", a)
 	}
-	if a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, at)); !a.Flags.Repeated() || a.Granted != 0 {
-		t.Errorf("settled a generation ago: %+v", a)
+	if a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, at)); !a.Flags.Repeated() || a.Granted != 0 {
+		t.Errorf("settled a generation ago: got %+v, want Repeated, Granted 0", a)
 	}
 	now += minute // the first generation is dropped as a whole
-	if a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, at)); a.Flags != 0 {
-		t.Errorf("two generations later: %+v", a)
+	if a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, at)); a.Flags != 0 {
+		t.Errorf("two generations later: got %+v, want no flags", a)
 	}
 	if n := number(t, client, "HLEN", hash); n != 2 {
 		t.Errorf("got %d fields of the generation that began, want 2", n)
@@ -100,7 +100,7 @@ func TestSettlementsExpire(t *testing.T) {
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{Grace: 5 * time.Second})
 	limit := bindRule(t, "expire", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 100, Window: hour})
-	a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, serverTime(t, client)))
+	a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, serverTime(t, client)))
 	memory := limit.Rule().Memory()
 	generation := a.At / memory
 	want := ((generation+2)*memory)/1_000 + 5_000
@@ -135,7 +135,7 @@ func TestSettleInACluster(t *testing.T) {
 		for j, a := range batch[i].Answers {
 			slot := batch[i].Charges[j].Limit.Rule().Algorithm == rule.InFlight
 			if !slot && (a.Granted != -3 || a.Flags.Repeated() != (i%2 == 1)) {
-				t.Errorf("request %d, charge %d: %+v", i, j, a)
+				t.Errorf("request %d, charge %d: got %+v, want Granted -3, Repeated %t", i, j, a, i%2 == 1)
 			}
 		}
 	}
@@ -153,14 +153,14 @@ func TestSettleWithoutRights(t *testing.T) {
 			continue
 		}
 		limit := bindRule(t, "rights", name, l)
-		a := answerTo(t, s, request(rule.Take, limit, "key", 1, 3))
+		a := applyRequest(t, s, request(rule.Take, limit, "key", 1, 3))
 		for _, used := range []int64{0, 5} {
 			err := s.Apply(context.Background(), []store.Request{settleOf(limit, "key", 1, 3, used, a.At)})
 			if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") {
 				t.Errorf("%s: settled without permission to remember it: %v", name, err)
 			}
 		}
-		if after := answerTo(t, s, request(rule.Peek, limit, "key", 1, 0)); after.Remaining != a.Remaining {
+		if after := applyRequest(t, s, request(rule.Peek, limit, "key", 1, 0)); after.Remaining != a.Remaining {
 			t.Errorf("%s: got %d remaining, want %d", name, after.Remaining, a.Remaining)
 		}
 	}
@@ -172,12 +172,12 @@ func TestSettleIsOneRoundTrip(t *testing.T) {
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	limit := bindRule(t, "trips", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: hour})
-	a := answerTo(t, s, request(rule.Take, limit, "key", 1, 50))
+	a := applyRequest(t, s, request(rule.Take, limit, "key", 1, 50))
 	do(t, client, "CONFIG", "RESETSTAT")
 	for i := range 30 {
-		answerTo(t, s, settleOf(limit, "key", rule.ID(i/3+1), 5, 4, a.At))
+		applyRequest(t, s, settleOf(limit, "key", rule.ID(i/3+1), 5, 4, a.At))
 	}
 	if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 30 || text != 0 {
-		t.Errorf("30 settlements took %d EVALSHA and %d EVAL", sha, text)
+		t.Errorf("30 settlements: got %d EVALSHA and %d EVAL, want 30 and 0", sha, text)
 	}
 }

@@ -20,7 +20,7 @@ func newStore(t testing.TB, client rueidis.Client, opts redisstore.Options) *red
 
 var bind = porttest.Bind
 
-// contract runs the contract of all stores through a client.
+// contract runs the store contract through a client.
 func contract(t *testing.T, client rueidis.Client) {
 	t.Helper()
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {

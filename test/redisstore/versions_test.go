@@ -28,8 +28,8 @@ func request(op rule.Op, limit *store.Limit, key string, id rule.ID, cost int64)
 	}
 }
 
-// answerTo sends one request that does not fail, and returns its first answer.
-func answerTo(t testing.TB, s *redisstore.Store, r store.Request) rule.Answer {
+// applyRequest sends one request that must succeed, and returns its first answer.
+func applyRequest(t testing.TB, s *redisstore.Store, r store.Request) rule.Answer {
 	t.Helper()
 	if err := s.Apply(context.Background(), []store.Request{r}); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestValuesHaveVersions(t *testing.T) {
 			want = 3
 		}
 		for i, op := range []rule.Op{rule.Take, rule.Take, rule.Charge, rule.Take, rule.Take} {
-			answerTo(t, s, request(op, limit, "key", rule.ID(i+1), 1))
+			applyRequest(t, s, request(op, limit, "key", rule.ID(i+1), 1))
 			if value := text(t, client, "GET", nameOf(limit, "key")); versionOf(limit, value) != want {
 				t.Errorf("%s, request %d: a value of %d bytes has version %d, want %d", name, i, len(value), versionOf(limit, value), want)
 			}
@@ -97,14 +97,14 @@ func makeNewer(t *testing.T, client rueidis.Client, limit *store.Limit, key stri
 
 // A value written by a newer program causes an error that says what to do, for every operation, and is not changed.
 // Requests that share a call with it are answered.
-func TestNewerValuesAreRefused(t *testing.T) {
+func TestNewerValuesAreRejected(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset, rule.Settle, rule.Renew}
 	for name, l := range allKinds() {
 		limit := bindRule(t, "newer", name, l)
-		answerTo(t, s, request(rule.Charge, limit, "key", 1, 1))
+		applyRequest(t, s, request(rule.Charge, limit, "key", 1, 1))
 		dump := makeNewer(t, client, limit, "key")
 		for i, op := range ops {
 			batch := []store.Request{
@@ -136,9 +136,9 @@ func TestNewerLongLog(t *testing.T) {
 	s := newStore(t, client, redisstore.Options{})
 	limit := bindRule(t, "newer", "long", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1_000, Window: hour})
 	for _, units := range []int64{127, 128, 129, 200, 600} {
-		answerTo(t, s, request(rule.Reset, limit, "key", 0, 0))
-		answerTo(t, s, request(rule.Take, limit, "key", 0, units))
-		if a := answerTo(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 1_000-units {
+		applyRequest(t, s, request(rule.Reset, limit, "key", 0, 0))
+		applyRequest(t, s, request(rule.Take, limit, "key", 0, units))
+		if a := applyRequest(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 1_000-units {
 			t.Errorf("of %d units got %d remaining", units, a.Remaining)
 		}
 		makeNewer(t, client, limit, "key")
@@ -157,12 +157,12 @@ func TestLegacyBucket(t *testing.T) {
 	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
 	limit := bindRule(t, "legacy", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 60, Burst: 100, Window: minute})
 	do(t, client, "SET", nameOf(limit, "key"), string(numbers(nil, int64(now+30e6), 0))) // 30 units are missing
-	if a := answerTo(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 70 || a.ResetAfter != 30e6 {
-		t.Errorf("a bucket that is full in 30 s: %+v", a)
+	if a := applyRequest(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 70 || a.ResetAfter != 30e6 {
+		t.Errorf("a bucket that is full in 30 s: got %+v, want Remaining 70, ResetAfter 30e6", a)
 	}
 	now += 10e6
-	if a := answerTo(t, s, request(rule.Take, limit, "key", 0, 5)); !a.Allowed || a.Remaining != 75 {
-		t.Errorf("ten seconds later: %+v", a)
+	if a := applyRequest(t, s, request(rule.Take, limit, "key", 0, 5)); !a.Allowed || a.Remaining != 75 {
+		t.Errorf("ten seconds later: got %+v, want allowed, Remaining 75", a)
 	}
 	if got := versionOf(limit, text(t, client, "GET", nameOf(limit, "key"))); got != 2 {
 		t.Errorf("after a charge it has version %d", got)

@@ -62,7 +62,7 @@ func TestWarningsAreNotAllowed(t *testing.T) {
 	}
 }
 
-// The reason for the warning: a server that evicts admits a denied key again, one that does not evict never does.
+// The warning has a reason: a server that evicts keys admits a denied key again, and one that does not evict never does.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"volatile-lru", "noeviction"} {
@@ -71,7 +71,7 @@ func TestEviction(t *testing.T) {
 		s := newStore(t, client, redisstore.Options{})
 		limit := bind(t, "eviction", slidegate.Limit{Quota: 1, Window: time.Hour})
 		victim := store.Charge{Limit: limit, Key: "victim", Cost: 1}
-		ask(t, s, rule.Take, victim)
+		apply(t, s, rule.Take, victim)
 		full, again := false, false
 		for i := 0; i < 400 && !full && !again; i++ {
 			batch := make([]store.Request, 500)

@@ -29,21 +29,21 @@ func Cluster(t testing.TB) Nodes {
 			"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000", "repl-diskless-sync-delay 0")))
 	}
 	for i, node := range nodes {
-		node.mustAsk("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		node.mustCommand("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		if i < masters {
-			node.mustAsk("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(slots*i/masters), strconv.Itoa(slots*(i+1)/masters-1))
+			node.mustCommand("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(slots*i/masters), strconv.Itoa(slots*(i+1)/masters-1))
 		}
 		if i > 0 {
-			node.mustAsk("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(nodes[0].port))
+			node.mustCommand("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(nodes[0].port))
 		}
 	}
 	nodes.await("every node to know all others", func(info map[string]string) bool {
 		return info["cluster_known_nodes"] == strconv.Itoa(len(nodes))
 	})
 	for i, node := range nodes[masters:] {
-		id := nodes[i].mustAsk("CLUSTER", "MYID")
-		node.must("its master to be known", func() error { // the handshake of the others may not be over
-			_, err := node.ask("CLUSTER", "REPLICATE", id)
+		id := nodes[i].mustCommand("CLUSTER", "MYID")
+		node.must("its master to be known", func() error { // the other nodes may not have met it yet
+			_, err := node.command("CLUSTER", "REPLICATE", id)
 			return err
 		})
 	}
@@ -63,7 +63,7 @@ func (ns Nodes) await(what string, good func(info map[string]string) bool) {
 	for _, node := range ns {
 		node.t.Helper()
 		node.must(what, func() error {
-			info, err := node.ask("CLUSTER", "INFO")
+			info, err := node.command("CLUSTER", "INFO")
 			if err == nil && !good(fields(info)) {
 				err = fmt.Errorf("CLUSTER INFO: %s", info)
 			}
@@ -72,12 +72,12 @@ func (ns Nodes) await(what string, good func(info map[string]string) bool) {
 	}
 }
 
-// awaitReplicasKnown waits until every node knows which ones are replicas, so that no client gets other information.
+// awaitReplicasKnown waits until every node knows which nodes are replicas, so that clients get the same answer from all of them.
 func (ns Nodes) awaitReplicasKnown() {
 	for _, node := range ns {
 		node.t.Helper()
 		node.must("the replicas to be known", func() error {
-			text, err := node.ask("CLUSTER", "NODES")
+			text, err := node.command("CLUSTER", "NODES")
 			if err == nil && (strings.Count(text, "slave") != masters || strings.Contains(text, "handshake")) {
 				err = fmt.Errorf("CLUSTER NODES: %s", text)
 			}
@@ -113,7 +113,7 @@ func (n *Node) must(what string, try func() error) {
 func (n *Node) awaitLink() {
 	n.t.Helper()
 	n.must("the replica to follow its master", func() error {
-		info, err := n.ask("INFO", "replication")
+		info, err := n.command("INFO", "replication")
 		if err == nil && fields(info)["master_link_status"] != "up" {
 			err = fmt.Errorf("INFO replication: %s", info)
 		}

@@ -22,14 +22,14 @@ const patience = 20 * time.Second // how long anything may take
 
 // Node is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; call Server.
 type Node struct {
-	t       testing.TB
-	program string
-	args    []string // after the configuration file
-	env     []string // in addition to that of the test
-	dir     string
-	config  []string
-	port    int
-	outside *rueidis.ClientOption // of a server that we did not start
+	t        testing.TB
+	program  string
+	args     []string // after the configuration file
+	env      []string // in addition to that of the test
+	dir      string
+	config   []string
+	port     int
+	external *rueidis.ClientOption // of a server that this package did not start
 
 	process *exec.Cmd
 	ended   chan struct{} // closed when the process has ended
@@ -44,7 +44,7 @@ func Server(t testing.TB, config ...string) *Node {
 		if err != nil {
 			t.Fatalf("redistest: REDIS_URL: %v", err)
 		}
-		return &Node{t: t, outside: &opts}
+		return &Node{t: t, external: &opts}
 	}
 	return newNode(t, false, nil, append(slices.Clone(inMemory), config...))
 }
@@ -96,7 +96,7 @@ func (n *Node) configure() {
 
 func (n *Node) configFile() string { return filepath.Join(n.dir, "redis.conf") }
 
-// start starts the process and waits until it answers.
+// start starts the process and waits until it is ready.
 func (n *Node) start() error {
 	cmd := exec.Command(n.program, append([]string{n.configFile()}, n.args...)...)
 	cmd.Env = append(os.Environ(), n.env...)
@@ -107,7 +107,7 @@ func (n *Node) start() error {
 	ended := make(chan struct{})
 	n.process, n.ended = cmd, ended
 	go func() {
-		cmd.Wait() //nolint:errcheck // it is killed in the end, and how it ended before that is in its log
+		cmd.Wait() //nolint:errcheck // it is killed in the end; the log says if it ended before
 		close(ended)
 	}()
 	return n.untilReady()
@@ -122,10 +122,10 @@ func (n *Node) untilReady() error {
 			return errEnded
 		default:
 		}
-		if _, err := n.ask("PING"); err != nil {
+		if _, err := n.command("PING"); err != nil {
 			return err
 		}
-		info, err := n.ask("INFO", "server")
+		info, err := n.command("INFO", "server")
 		if err == nil && !strings.Contains(info, own) {
 			err = errors.New("another server answers on the port")
 		}
@@ -135,8 +135,8 @@ func (n *Node) untilReady() error {
 
 var errEnded = errors.New("the server ended")
 
-// ask sends one command over its own connection.
-func (n *Node) ask(command ...string) (string, error) {
+// command sends one command over its own connection.
+func (n *Node) command(args ...string) (string, error) {
 	opts := n.Options()
 	opts.ForceSingleClient, opts.DisableRetry, opts.AlwaysRESP2 = true, true, true // RESP3 marks texts as such
 	opts.Dialer.Timeout = time.Second
@@ -147,23 +147,23 @@ func (n *Node) ask(command ...string) (string, error) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return client.Do(ctx, client.B().Arbitrary(command...).Build()).ToString()
+	return client.Do(ctx, client.B().Arbitrary(args...).Build()).ToString()
 }
 
-// mustAsk is ask for commands that do not fail.
-func (n *Node) mustAsk(command ...string) string {
+// mustCommand is command for commands that must succeed.
+func (n *Node) mustCommand(args ...string) string {
 	n.t.Helper()
-	reply, err := n.ask(command...)
+	reply, err := n.command(args...)
 	if err != nil {
-		n.t.Fatalf("redistest: %v: %v", command, err)
+		n.t.Fatalf("redistest: %v: %v", args, err)
 	}
 	return reply
 }
 
 // Addr returns the address of the server.
 func (n *Node) Addr() string {
-	if n.outside != nil {
-		return n.outside.InitAddress[0]
+	if n.external != nil {
+		return n.external.InitAddress[0]
 	}
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port))
 }
@@ -171,8 +171,8 @@ func (n *Node) Addr() string {
 // Options returns the options of a client of the server.
 func (n *Node) Options() rueidis.ClientOption {
 	opts := rueidis.ClientOption{InitAddress: []string{n.Addr()}}
-	if n.outside != nil {
-		opts = *n.outside
+	if n.external != nil {
+		opts = *n.external
 	}
 	opts.DisableCache = true
 	return opts
@@ -202,7 +202,7 @@ func (n *Node) Kill() {
 	n.end()
 }
 
-// Restart starts the server again, at the same address and with what it had kept on disk. It answers when Restart
+// Restart starts the server again, at the same address and with what it had kept on disk. It is ready when Restart
 // returns.
 func (n *Node) Restart() {
 	n.t.Helper()
@@ -213,10 +213,10 @@ func (n *Node) Restart() {
 	}
 }
 
-// ownOnly skips a test that would end a server that is not ours.
+// ownOnly skips a test that would end a server that this package did not start.
 func (n *Node) ownOnly() {
 	n.t.Helper()
-	if n.outside != nil {
+	if n.external != nil {
 		n.t.Skip("SKIPPED: the server at REDIS_URL is not ours to end")
 	}
 }

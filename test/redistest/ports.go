@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// busOffset is the distance from a cluster node's port to the port on which it talks to the others.
+// busOffset is the distance from a cluster node's port to its port for the other nodes.
 const busOffset = 10_000
 
-// given are the ports that this process has used, so that it does not use one twice before it is taken.
-var given = struct {
+// usedPorts holds the ports that freePort has returned, so that it does not return one twice before a server listens on it.
+var usedPorts = struct {
 	sync.Mutex
 	ports map[int]bool
 }{ports: map[int]bool{}}
@@ -37,9 +37,9 @@ func tryPort(t testing.TB, bus bool) (port int, ok bool) {
 	}
 	defer listener.Close()
 	port = listener.Addr().(*net.TCPAddr).Port
-	given.Lock()
-	defer given.Unlock()
-	if given.ports[port] || given.ports[port+busOffset] {
+	usedPorts.Lock()
+	defer usedPorts.Unlock()
+	if usedPorts.ports[port] || usedPorts.ports[port+busOffset] {
 		return 0, false
 	}
 	if bus {
@@ -51,8 +51,8 @@ func tryPort(t testing.TB, bus bool) (port int, ok bool) {
 			return 0, false
 		}
 		above.Close()
-		given.ports[port+busOffset] = true
+		usedPorts.ports[port+busOffset] = true
 	}
-	given.ports[port] = true
+	usedPorts.ports[port] = true
 	return port, true
 }

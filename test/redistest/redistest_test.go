@@ -17,7 +17,7 @@ func get(client rueidis.Client, key string) (string, error) {
 	return client.Do(context.Background(), client.B().Get().Key(key).Build()).ToString()
 }
 
-func TestServersDoNotMeet(t *testing.T) {
+func TestServersAreSeparate(t *testing.T) {
 	t.Parallel()
 	a, b := Server(t, "appendonly no"), Server(t, "appendonly no")
 	if a.Addr() == b.Addr() {
@@ -96,32 +96,32 @@ func TestURLIsUsed(t *testing.T) {
 // outcome is a test that records how it ended.
 type outcome struct {
 	testing.TB
-	said string
+	got string
 }
 
 func (o *outcome) Helper()          {}
-func (o *outcome) Skip(args ...any) { o.said = "skip: " + args[0].(string); panic(o) }
+func (o *outcome) Skip(args ...any) { o.got = "skip: " + args[0].(string); panic(o) }
 func (o *outcome) Fatal(args ...any) {
-	o.said = "fatal: " + args[0].(string)
+	o.got = "fatal: " + args[0].(string)
 	panic(o)
 }
 
 func TestWithoutProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("TEST_REDIS_SERVER", "") // make test-valkey sets it
-	ask := func() (said string) {
+	outcomeOf := func() (got string) {
 		o := &outcome{TB: t}
-		defer func() { said = o.said; _ = recover() }()
+		defer func() { got = o.got; _ = recover() }()
 		program(o)
 		return ""
 	}
 	t.Setenv("TEST_REQUIRE", "chromium,curl")
-	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
-		t.Errorf("without redis-server: got %q", said)
+	if got := outcomeOf(); !strings.HasPrefix(got, "skip: SKIPPED: ") || !strings.Contains(got, "make test installs it") {
+		t.Errorf("without redis-server: got %q", got)
 	}
 	t.Setenv("TEST_REQUIRE", "curl,redis-server")
-	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
-		t.Errorf("without a required redis-server: got %q", said)
+	if got := outcomeOf(); !strings.HasPrefix(got, "fatal: ") {
+		t.Errorf("without a required redis-server: got %q", got)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Replica.must("the write to arrive", func() error {
-		_, err := w.Replica.ask("GET", "key")
+		_, err := w.Replica.command("GET", "key")
 		return err
 	})
 	w.Master.Kill()

@@ -14,7 +14,7 @@ const MasterSet = "gate"
 
 // Watched is a master and its replica, watched by three sentinels.
 type Watched struct {
-	Master, Replica *Node // as they were in the beginning
+	Master, Replica *Node // as they were at the start
 	Sentinels       []*Node
 }
 
@@ -36,7 +36,7 @@ func Sentinel(t testing.TB) *Watched {
 	}
 	for _, sentinel := range w.Sentinels {
 		sentinel.must("the sentinels to find one another", func() error {
-			info, err := sentinel.ask("INFO", "sentinel")
+			info, err := sentinel.command("INFO", "sentinel")
 			if err == nil && !(strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=1,sentinels=3")) {
 				err = fmt.Errorf("INFO sentinel: %s", info)
 			}
@@ -66,12 +66,12 @@ func (w *Watched) AwaitFailover() {
 	w.Replica.t.Helper()
 	for _, sentinel := range w.Sentinels {
 		sentinel.must("a sentinel to be quick", func() error {
-			_, err := sentinel.ask("SENTINEL", "SET", MasterSet, "down-after-milliseconds", "300")
+			_, err := sentinel.command("SENTINEL", "SET", MasterSet, "down-after-milliseconds", "300")
 			return err
 		})
 	}
 	w.Replica.must("the replica to take over", func() error {
-		info, err := w.Replica.ask("INFO", "replication")
+		info, err := w.Replica.command("INFO", "replication")
 		if err == nil && fields(info)["role"] != "master" {
 			err = fmt.Errorf("INFO replication: %s", info)
 		}

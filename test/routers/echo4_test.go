@@ -79,10 +79,10 @@ func newEcho4() *echo.Echo {
 // checks if the response is committed; and outer middleware sees the error.
 func TestEcho4ErrorHandlers(t *testing.T) {
 	for _, test := range []struct {
-		name        string
-		looks       bool // checks, and returns, if the response is committed
-		after       bool
-		wantAnswers int
+		name            string
+		checksCommitted bool // checks, and returns, if the response is committed
+		after           bool
+		wantAnswers     int
 	}{
 		{"that looks, with CostAfter", true, true, 1},
 		{"that looks, without After", true, false, 1},
@@ -94,13 +94,13 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 			var outerErr error
 			e := newEcho4()
 			e.HTTPErrorHandler = func(err error, c echo.Context) {
-				if test.looks && committedEcho4(c) {
+				if test.checksCommitted && committedEcho4(c) {
 					return
 				}
 				answers++
 				_ = c.String(http.StatusTeapot, err.Error())
 			}
-			limits, seen := watched(t)
+			limits, seen := responseWatcher(t)
 			if !test.after {
 				limits = newLimits(t, httplimit.Policy{Limits: perMinute(1000)})
 			}
@@ -114,7 +114,7 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 				}
 			}, echo4limit.New(limits))
 			e.GET("/", func(echo.Context) error { return errTeapot })
-			got := ask(t, "GET", "http://"+serve(t, e))
+			got := do(t, "GET", "http://"+serve(t, e))
 			if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() {
 				t.Errorf("client: got %d %q", got.StatusCode, got.body)
 			}
@@ -122,8 +122,8 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 				t.Errorf("got %d responses of the handler, want %d; outer middleware saw %v", answers, test.wantAnswers, outerErr)
 			}
 			if test.after {
-				if response := <-seen; response.Status != http.StatusTeapot || int(response.Bytes) != len(got.body) {
-					t.Errorf("policy: got %+v", response)
+				if answer := <-seen; answer.Status != http.StatusTeapot || int(answer.Bytes) != len(got.body) {
+					t.Errorf("policy: got %+v", answer)
 				}
 			}
 		})
@@ -132,15 +132,15 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 
 // Outer middleware finds the final status and size in the response.
 func TestEcho4OuterMiddlewareSeesTheResponse(t *testing.T) {
-	limits, _ := watched(t)
+	limits, _ := responseWatcher(t)
 	var status int
 	var size int64
 	e := newEcho4()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			err := next(c)
-			response := responseEcho4(c)
-			status, size = response.Status, response.Size
+			answer := responseEcho4(c)
+			status, size = answer.Status, answer.Size
 			return err
 		}
 	}, echo4limit.New(limits))
@@ -148,7 +148,7 @@ func TestEcho4OuterMiddlewareSeesTheResponse(t *testing.T) {
 	e.GET("/answer", func(c echo.Context) error { return c.String(http.StatusCreated, "created") })
 	address := serve(t, e)
 	for _, path := range []string{"/error", "/answer", "/missing"} {
-		got := ask(t, "GET", "http://"+address+path)
+		got := do(t, "GET", "http://"+address+path)
 		if got.StatusCode != status || int64(len(got.body)) != size {
 			t.Errorf("%s: got %d and %d bytes in outer middleware, want the client's %d %q", path, status, size, got.StatusCode, got.body)
 		}
@@ -157,7 +157,7 @@ func TestEcho4OuterMiddlewareSeesTheResponse(t *testing.T) {
 
 // An error after the response changes nothing.
 func TestEcho4ErrorAfterTheResponse(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	calls := make(chan error, 2)
 	e := newEcho4()
 	e.HTTPErrorHandler = func(err error, _ echo.Context) { calls <- err }
@@ -166,9 +166,9 @@ func TestEcho4ErrorAfterTheResponse(t *testing.T) {
 		_ = c.String(http.StatusCreated, "created")
 		return errTeapot
 	})
-	got := ask(t, "GET", "http://"+serve(t, e))
-	if response := <-seen; response.Status != 201 || response.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
-		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 7 bytes, and 201 created", response, got.StatusCode, got.body)
+	got := do(t, "GET", "http://"+serve(t, e))
+	if answer := <-seen; answer.Status != 201 || answer.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
+		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 7 bytes, and 201 created", answer, got.StatusCode, got.body)
 	}
 	if err := <-calls; err != errTeapot || len(calls) > 0 {
 		t.Errorf("handler: got a call with %v, and %d more", err, len(calls))
@@ -177,7 +177,7 @@ func TestEcho4ErrorAfterTheResponse(t *testing.T) {
 
 // With nested middlewares, all see the same response, and the error is handled once.
 func TestEcho4SeveralMiddlewares(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	answers := 0
 	e := newEcho4()
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -190,10 +190,10 @@ func TestEcho4SeveralMiddlewares(t *testing.T) {
 	e.Pre(echo4limit.New(limits))
 	e.Use(echo4limit.New(limits), wrapped, middleware.Gzip(), echo4limit.New(limits), wrapped, echo4limit.New(limits))
 	e.GET("/", func(echo.Context) error { return errTeapot })
-	got := ask(t, "GET", "http://"+serve(t, e))
+	got := do(t, "GET", "http://"+serve(t, e))
 	for range 4 {
-		if response := <-seen; response.Status != http.StatusTeapot || response.Bytes == 0 {
-			t.Errorf("policy: got %+v", response)
+		if answer := <-seen; answer.Status != http.StatusTeapot || answer.Bytes == 0 {
+			t.Errorf("policy: got %+v", answer)
 		}
 	}
 	if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() || answers != 1 {
@@ -203,7 +203,7 @@ func TestEcho4SeveralMiddlewares(t *testing.T) {
 
 // After a panic outer middleware finds the response unchanged, with its own writer below.
 func TestEcho4PanicRestoresTheWriter(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	e := newEcho4()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -217,25 +217,25 @@ func TestEcho4PanicRestoresTheWriter(t *testing.T) {
 		}
 	}, echo4limit.New(limits))
 	e.GET("/", func(echo.Context) error { panic("a bug") })
-	ask(t, "GET", "http://"+serve(t, e))
-	if response := <-seen; response.Status != http.StatusInternalServerError {
-		t.Errorf("policy: got %+v", response)
+	do(t, "GET", "http://"+serve(t, e))
+	if answer := <-seen; answer.Status != http.StatusInternalServerError {
+		t.Errorf("policy: got %+v", answer)
 	}
 }
 
 // A hook may change the status just before it is sent.
 func TestEcho4Hooks(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	e := newEcho4()
 	e.Use(echo4limit.New(limits))
 	e.GET("/", func(c echo.Context) error {
-		response := responseEcho4(c)
-		response.Before(func() { response.Status = http.StatusTeapot })
+		answer := responseEcho4(c)
+		answer.Before(func() { answer.Status = http.StatusTeapot })
 		return c.NoContent(http.StatusOK)
 	})
-	got := ask(t, "GET", "http://"+serve(t, e))
-	if response := <-seen; response.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
-		t.Errorf("policy: got %+v, client: got %d", response, got.StatusCode)
+	got := do(t, "GET", "http://"+serve(t, e))
+	if answer := <-seen; answer.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
+		t.Errorf("policy: got %+v, client: got %d", answer, got.StatusCode)
 	}
 }
 

@@ -81,10 +81,10 @@ var errTeapot = errors.New("a teapot")
 // checks if the response is committed; and outer middleware sees the error.
 func TestEcho5ErrorHandlers(t *testing.T) {
 	for _, test := range []struct {
-		name        string
-		looks       bool // checks, and returns, if the response is committed
-		after       bool
-		wantAnswers int
+		name            string
+		checksCommitted bool // checks, and returns, if the response is committed
+		after           bool
+		wantAnswers     int
 	}{
 		{"that looks, with CostAfter", true, true, 1},
 		{"that looks, without After", true, false, 1},
@@ -96,13 +96,13 @@ func TestEcho5ErrorHandlers(t *testing.T) {
 			var outerErr error
 			e := newEcho5()
 			e.HTTPErrorHandler = func(c *echo.Context, err error) {
-				if test.looks && committedEcho5(c) {
+				if test.checksCommitted && committedEcho5(c) {
 					return
 				}
 				answers++
 				_ = c.String(http.StatusTeapot, err.Error())
 			}
-			limits, seen := watched(t)
+			limits, seen := responseWatcher(t)
 			if !test.after {
 				limits = newLimits(t, httplimit.Policy{Limits: perMinute(1000)})
 			}
@@ -116,7 +116,7 @@ func TestEcho5ErrorHandlers(t *testing.T) {
 				}
 			}, echo5limit.New(limits))
 			e.GET("/", func(*echo.Context) error { return errTeapot })
-			got := ask(t, "GET", "http://"+serve(t, e))
+			got := do(t, "GET", "http://"+serve(t, e))
 			if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() {
 				t.Errorf("client: got %d %q", got.StatusCode, got.body)
 			}
@@ -124,8 +124,8 @@ func TestEcho5ErrorHandlers(t *testing.T) {
 				t.Errorf("got %d responses of the handler, want %d; outer middleware saw %v", answers, test.wantAnswers, outerErr)
 			}
 			if test.after {
-				if response := <-seen; response.Status != http.StatusTeapot || int(response.Bytes) != len(got.body) {
-					t.Errorf("policy: got %+v", response)
+				if answer := <-seen; answer.Status != http.StatusTeapot || int(answer.Bytes) != len(got.body) {
+					t.Errorf("policy: got %+v", answer)
 				}
 			}
 		})
@@ -134,15 +134,15 @@ func TestEcho5ErrorHandlers(t *testing.T) {
 
 // Outer middleware finds the final status and size in the response.
 func TestEcho5OuterMiddlewareSeesTheResponse(t *testing.T) {
-	limits, _ := watched(t)
+	limits, _ := responseWatcher(t)
 	var status int
 	var size int64
 	e := newEcho5()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
 			err := next(c)
-			response := responseEcho5(c)
-			status, size = response.Status, response.Size
+			answer := responseEcho5(c)
+			status, size = answer.Status, answer.Size
 			return err
 		}
 	}, echo5limit.New(limits))
@@ -150,7 +150,7 @@ func TestEcho5OuterMiddlewareSeesTheResponse(t *testing.T) {
 	e.GET("/answer", func(c *echo.Context) error { return c.String(http.StatusCreated, "created") })
 	address := serve(t, e)
 	for _, path := range []string{"/error", "/answer", "/missing"} {
-		got := ask(t, "GET", "http://"+address+path)
+		got := do(t, "GET", "http://"+address+path)
 		if got.StatusCode != status || int64(len(got.body)) != size {
 			t.Errorf("%s: got %d and %d bytes in outer middleware, want the client's %d %q", path, status, size, got.StatusCode, got.body)
 		}
@@ -159,7 +159,7 @@ func TestEcho5OuterMiddlewareSeesTheResponse(t *testing.T) {
 
 // An error after the response changes nothing.
 func TestEcho5ErrorAfterTheResponse(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	calls := make(chan error, 2)
 	e := newEcho5()
 	e.HTTPErrorHandler = func(_ *echo.Context, err error) { calls <- err }
@@ -168,9 +168,9 @@ func TestEcho5ErrorAfterTheResponse(t *testing.T) {
 		_ = c.String(http.StatusCreated, "created")
 		return errTeapot
 	})
-	got := ask(t, "GET", "http://"+serve(t, e))
-	if response := <-seen; response.Status != 201 || response.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
-		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 7 bytes, and 201 created", response, got.StatusCode, got.body)
+	got := do(t, "GET", "http://"+serve(t, e))
+	if answer := <-seen; answer.Status != 201 || answer.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
+		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 7 bytes, and 201 created", answer, got.StatusCode, got.body)
 	}
 	if err := <-calls; err != errTeapot || len(calls) > 0 {
 		t.Errorf("handler: got a call with %v, and %d more", err, len(calls))
@@ -179,7 +179,7 @@ func TestEcho5ErrorAfterTheResponse(t *testing.T) {
 
 // With nested middlewares, all see the same response, and the error is handled once.
 func TestEcho5SeveralMiddlewares(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	answers := 0
 	e := newEcho5()
 	e.HTTPErrorHandler = func(c *echo.Context, err error) {
@@ -192,10 +192,10 @@ func TestEcho5SeveralMiddlewares(t *testing.T) {
 	e.Pre(echo5limit.New(limits))
 	e.Use(echo5limit.New(limits), wrapped, middleware.Gzip(), echo5limit.New(limits), wrapped, echo5limit.New(limits))
 	e.GET("/", func(*echo.Context) error { return errTeapot })
-	got := ask(t, "GET", "http://"+serve(t, e))
+	got := do(t, "GET", "http://"+serve(t, e))
 	for range 4 {
-		if response := <-seen; response.Status != http.StatusTeapot || response.Bytes == 0 {
-			t.Errorf("policy: got %+v", response)
+		if answer := <-seen; answer.Status != http.StatusTeapot || answer.Bytes == 0 {
+			t.Errorf("policy: got %+v", answer)
 		}
 	}
 	if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() || answers != 1 {
@@ -205,7 +205,7 @@ func TestEcho5SeveralMiddlewares(t *testing.T) {
 
 // After a panic outer middleware finds the response unchanged, with its own writer below.
 func TestEcho5PanicRestoresTheWriter(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	e := newEcho5()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
@@ -219,25 +219,25 @@ func TestEcho5PanicRestoresTheWriter(t *testing.T) {
 		}
 	}, echo5limit.New(limits))
 	e.GET("/", func(*echo.Context) error { panic("a bug") })
-	ask(t, "GET", "http://"+serve(t, e))
-	if response := <-seen; response.Status != http.StatusInternalServerError {
-		t.Errorf("policy: got %+v", response)
+	do(t, "GET", "http://"+serve(t, e))
+	if answer := <-seen; answer.Status != http.StatusInternalServerError {
+		t.Errorf("policy: got %+v", answer)
 	}
 }
 
 // A hook may change the status just before it is sent.
 func TestEcho5Hooks(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	e := newEcho5()
 	e.Use(echo5limit.New(limits))
 	e.GET("/", func(c *echo.Context) error {
-		response := responseEcho5(c)
-		response.Before(func() { response.Status = http.StatusTeapot })
+		answer := responseEcho5(c)
+		answer.Before(func() { answer.Status = http.StatusTeapot })
 		return c.NoContent(http.StatusOK)
 	})
-	got := ask(t, "GET", "http://"+serve(t, e))
-	if response := <-seen; response.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
-		t.Errorf("policy: got %+v, client: got %d", response, got.StatusCode)
+	got := do(t, "GET", "http://"+serve(t, e))
+	if answer := <-seen; answer.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
+		t.Errorf("policy: got %+v, client: got %d", answer, got.StatusCode)
 	}
 }
 
@@ -251,8 +251,8 @@ func TestEcho5Nil(t *testing.T) {
 }
 
 func responseEcho5(c *echo.Context) *echo.Response {
-	response, _ := echo.UnwrapResponse(c.Response())
-	return response
+	answer, _ := echo.UnwrapResponse(c.Response())
+	return answer
 }
 
 func committedEcho5(c *echo.Context) bool { return responseEcho5(c).Committed }

@@ -85,7 +85,7 @@ func TestFiberErrorHandlers(t *testing.T) {
 				}
 				return test.handler(c, err)
 			}})
-			limits, seen := watched(t)
+			limits, seen := responseWatcher(t)
 			if !after {
 				limits = newLimits(t, httplimit.Policy{Limits: perMinute(1000)})
 			}
@@ -95,7 +95,7 @@ func TestFiberErrorHandlers(t *testing.T) {
 				return outer
 			}, fiberlimit.New(limits))
 			app.Get("/", func(fiber.Ctx) error { return errTeapot })
-			got := ask(t, "GET", "http://"+serveFiber(t, app))
+			got := do(t, "GET", "http://"+serveFiber(t, app))
 			if got.StatusCode != test.status || got.body != test.body || calls != 1 {
 				t.Errorf("%s: client: got %d %q, with %d calls of ErrorHandler", test.name, got.StatusCode, got.body, calls)
 			}
@@ -105,8 +105,8 @@ func TestFiberErrorHandlers(t *testing.T) {
 			if !after {
 				continue
 			}
-			if response := <-seen; response.Status != test.status || int(response.Bytes) != len(test.body) {
-				t.Errorf("%s: policy: got %+v", test.name, response)
+			if answer := <-seen; answer.Status != test.status || int(answer.Bytes) != len(test.body) {
+				t.Errorf("%s: policy: got %+v", test.name, answer)
 			}
 		}
 	}
@@ -137,11 +137,11 @@ func TestFiberKeepsHeaders(t *testing.T) {
 	})))
 	app.Get("/", func(c fiber.Ctx) error { return c.SendString("hello") })
 	address := serveFiber(t, app)
-	got := ask(t, "GET", "http://"+address)
+	got := do(t, "GET", "http://"+address)
 	if got.body != "hello" || got.Header.Get("X-Request-Id") != "1" || got.Header.Get("RateLimit") == "" {
 		t.Errorf("got %q %v, want hello with X-Request-Id 1 and RateLimit", got.body, got.Header)
 	}
-	got = ask(t, "GET", "http://"+address)
+	got = do(t, "GET", "http://"+address)
 	if got.body != "slow down\n" || got.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("refusal: got %d %q", got.StatusCode, got.body)
 	}
@@ -152,7 +152,7 @@ func TestFiberKeepsHeaders(t *testing.T) {
 
 // The middleware does not wait for the end of a body that the application reads as a stream.
 func TestFiberStreamsRequests(t *testing.T) {
-	for name, limits := range lookers(t) {
+	for name, limits := range observers(t) {
 		app := fiber.New(fiber.Config{StreamRequestBody: true})
 		app.Use(fiberlimit.New(limits))
 		begun := make(chan string, 1)
@@ -174,7 +174,7 @@ func TestFiberStreamsRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers := make(chan answer, 1)
+		answers := make(chan response, 1)
 		go func() {
 			got, err := exchange(r)
 			if err != nil {
@@ -201,16 +201,16 @@ func TestFiberStreamsRequests(t *testing.T) {
 // Policies see the size of a stream if it is known in advance.
 func TestFiberStreamSizes(t *testing.T) {
 	const size = 3 << 20
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	app := fiber.New()
 	app.Use(fiberlimit.New(limits))
 	app.Get("/known", func(c fiber.Ctx) error { return c.SendStream(io.LimitReader(neverEnding{}, size), size) })
 	app.Get("/unknown", func(c fiber.Ctx) error { return c.SendStream(io.LimitReader(neverEnding{}, size)) })
 	address := serveFiber(t, app)
 	for path, want := range map[string]int64{"/known": size, "/unknown": 0} {
-		got := ask(t, "GET", "http://"+address+path)
-		if response := <-seen; response.Bytes != want || len(got.body) != size {
-			t.Errorf("%s: policy: got %d bytes, want %d; the client got %d", path, response.Bytes, want, len(got.body))
+		got := do(t, "GET", "http://"+address+path)
+		if answer := <-seen; answer.Bytes != want || len(got.body) != size {
+			t.Errorf("%s: policy: got %d bytes, want %d; the client got %d", path, answer.Bytes, want, len(got.body))
 		}
 	}
 }
@@ -233,12 +233,12 @@ func TestFiberBodyCanBeReadAgain(t *testing.T) {
 		Key:    func(r *http.Request) string { return r.PostFormValue("user") },
 	})))
 	app.Post("/", func(c fiber.Ctx) error { return c.SendString(c.FormValue("user")) })
-	response, err := http.PostForm("http://"+serveFiber(t, app), url.Values{"user": {"ann"}})
+	answer, err := http.PostForm("http://"+serveFiber(t, app), url.Values{"user": {"ann"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	if body, err := io.ReadAll(response.Body); string(body) != "ann" || err != nil {
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); string(body) != "ann" || err != nil {
 		t.Errorf("got %q, %v, want ann", body, err)
 	}
 }
@@ -257,14 +257,14 @@ func TestFiberOddRequests(t *testing.T) {
 		var statuses []int
 		for range 2 {
 			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", uri)
-			response, err := http.ReadResponse(answers, nil)
+			answer, err := http.ReadResponse(answers, nil)
 			if err != nil {
 				t.Fatalf("%q: got no response: %v", uri, err)
 			}
-			if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 				t.Fatal(err)
 			}
-			statuses = append(statuses, response.StatusCode)
+			statuses = append(statuses, answer.StatusCode)
 		}
 		conn.Close()
 		if !slices.Equal(statuses, []int{200, 429}) {
@@ -276,7 +276,7 @@ func TestFiberOddRequests(t *testing.T) {
 func TestFiberSetCostWithoutPolicy(t *testing.T) {
 	app := fiber.New()
 	app.Get("/", func(c fiber.Ctx) error { return c.SendString(fmt.Sprint(fiberlimit.SetCost(c, 3))) })
-	if got := ask(t, "GET", "http://"+serveFiber(t, app)); got.body != "false" {
+	if got := do(t, "GET", "http://"+serveFiber(t, app)); got.body != "false" {
 		t.Errorf("SetCost returned %s", got.body)
 	}
 }

@@ -61,8 +61,8 @@ func TestGinChainStops(t *testing.T) {
 		)
 		r.GET("/", func(c *gin.Context) { c.String(http.StatusAccepted, "hello") })
 		address := serve(t, r)
-		ask(t, "GET", "http://"+address)
-		ask(t, "GET", "http://"+address)
+		do(t, "GET", "http://"+address)
+		do(t, "GET", "http://"+address)
 		close(calls)
 		got := strings.Join(slices.Collect(values(calls)), ", ")
 		if want := "inner saw 202 5, outer saw 202 true false, outer saw 429 true true"; got != want {
@@ -84,7 +84,7 @@ func values[T any](from <-chan T) iter.Seq[T] {
 
 // The state of a writer is correct while a handler writes, behind a policy that sees the response.
 func TestGinWriterState(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	states := make(chan string, 1)
 	r := gin.New()
 	r.Use(ginlimit.New(limits))
@@ -102,18 +102,18 @@ func TestGinWriterState(t *testing.T) {
 		tell()
 		states <- b.String()
 	})
-	got := ask(t, "GET", "http://"+serve(t, r))
+	got := do(t, "GET", "http://"+serve(t, r))
 	if states, want := <-states, "200 -1 false 418 -1 false 201 4 true 201 8 true "; states != want {
 		t.Errorf("got %s\nwant %s", states, want)
 	}
-	if response := <-seen; response.Status != 201 || response.Bytes != 8 || got.StatusCode != 201 || got.body != "fourmore" {
-		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 8 bytes, and 201 fourmore", response, got.StatusCode, got.body)
+	if answer := <-seen; answer.Status != 201 || answer.Bytes != 8 || got.StatusCode != 201 || got.body != "fourmore" {
+		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 8 bytes, and 201 fourmore", answer, got.StatusCode, got.body)
 	}
 }
 
 // The status can be set and sent without a body, be replaced by a handler for missing pages, or be sent by AbortWithStatus.
 func TestGinStatusAlone(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	r := gin.New()
 	r.Use(ginlimit.New(limits))
 	r.GET("/status", func(c *gin.Context) { c.Status(http.StatusTeapot) })
@@ -125,17 +125,17 @@ func TestGinStatusAlone(t *testing.T) {
 	r.NoRoute(func(c *gin.Context) { c.String(http.StatusTeapot, "no such page") })
 	address := serve(t, r)
 	for _, path := range []string{"/status", "/now", "/abort", "/missing"} {
-		got := ask(t, "GET", "http://"+address+path)
-		response := <-seen
-		if got.StatusCode != http.StatusTeapot || response.Status != http.StatusTeapot || int(response.Bytes) != len(got.body) {
-			t.Errorf("%s: policy: got %+v, client: got %d %q", path, response, got.StatusCode, got.body)
+		got := do(t, "GET", "http://"+address+path)
+		answer := <-seen
+		if got.StatusCode != http.StatusTeapot || answer.Status != http.StatusTeapot || int(answer.Bytes) != len(got.body) {
+			t.Errorf("%s: policy: got %+v, client: got %d %q", path, answer, got.StatusCode, got.body)
 		}
 	}
 }
 
 // A status that was sent counts, even if the handler panics afterwards; and outer middleware finds its own writer.
 func TestGinPanicAfterTheStatus(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	r := gin.New()
 	r.Use(func(c *gin.Context) {
 		outer := c.Writer
@@ -151,15 +151,15 @@ func TestGinPanicAfterTheStatus(t *testing.T) {
 		c.Writer.WriteHeaderNow()
 		panic("a bug")
 	})
-	got := ask(t, "GET", "http://"+serve(t, r))
-	if response := <-seen; response.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
-		t.Errorf("policy: got %+v, client: got %d", response, got.StatusCode)
+	got := do(t, "GET", "http://"+serve(t, r))
+	if answer := <-seen; answer.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
+		t.Errorf("policy: got %+v, client: got %d", answer, got.StatusCode)
 	}
 }
 
 // Events are sent one by one.
 func TestGinEvents(t *testing.T) {
-	for name, limits := range lookers(t) {
+	for name, limits := range observers(t) {
 		proceed := make(chan struct{})
 		r := gin.New()
 		r.Use(ginlimit.New(limits))
@@ -174,12 +174,12 @@ func TestGinEvents(t *testing.T) {
 				return events < 3
 			})
 		})
-		response, err := http.Get("http://" + serve(t, r))
+		answer, err := http.Get("http://" + serve(t, r))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer response.Body.Close()
-		lines := bufio.NewScanner(response.Body)
+		defer answer.Body.Close()
+		lines := bufio.NewScanner(answer.Body)
 		for i := range 3 {
 			for lines.Scan() && !strings.HasPrefix(lines.Text(), "data:") {
 			}
@@ -193,25 +193,25 @@ func TestGinEvents(t *testing.T) {
 	}
 }
 
-// odd is a writer of a type that is not comparable, as other middleware may use.
-type odd struct {
+// uncomparableWriter is a writer of a type that is not comparable, as other middleware may use.
+type uncomparableWriter struct {
 	gin.ResponseWriter
 	_ []int
 }
 
 func TestGinOverOtherWriters(t *testing.T) {
-	limits, seen := watched(t)
+	limits, seen := responseWatcher(t)
 	r := gin.New()
 	r.Use(
-		func(c *gin.Context) { c.Writer = odd{ResponseWriter: c.Writer} },
+		func(c *gin.Context) { c.Writer = uncomparableWriter{ResponseWriter: c.Writer} },
 		ginlimit.New(newLimits(t, httplimit.Policy{Limits: perMinute(1000)})),
 		ginlimit.New(limits),
 		ginlimit.New(newLimits(t, httplimit.Policy{Limits: perMinute(1000), CostAfter: httplimit.CostFromHandler()})),
 	)
 	r.GET("/", func(c *gin.Context) { c.String(http.StatusCreated, "hello") })
-	got := ask(t, "GET", "http://"+serve(t, r))
-	if response := <-seen; response.Status != 201 || response.Bytes != 5 || got.StatusCode != 201 || got.body != "hello" {
-		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 5 bytes, and 201 hello", response, got.StatusCode, got.body)
+	got := do(t, "GET", "http://"+serve(t, r))
+	if answer := <-seen; answer.Status != 201 || answer.Bytes != 5 || got.StatusCode != 201 || got.body != "hello" {
+		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 5 bytes, and 201 hello", answer, got.StatusCode, got.body)
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/slidegate/slidegate/httplimit/ginlimit"
 )
 
-// looked returns what a policy's Key sees of a request.
-func looked(r *http.Request) string {
+// describeRequest returns the parts of a request that a policy's Key sees.
+func describeRequest(r *http.Request) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.Method, r.RequestURI, r.URL, r.URL.Path, r.Proto, r.ProtoMajor, r.ProtoMinor, r.Host, r.ContentLength, r.TLS != nil)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
@@ -47,7 +47,7 @@ func TestPoliciesSeeTheRequest(t *testing.T) {
 		forAll(t, func(t *testing.T, router router) {
 			seen := make(chan string, 1)
 			address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: func(r *http.Request) string {
-				seen <- looked(r) + r.RemoteAddr
+				seen <- describeRequest(r) + r.RemoteAddr
 				return ""
 			}}), newSite(t))
 			conn, err := net.Dial("tcp", address)
@@ -78,7 +78,7 @@ func TestFragments(t *testing.T) {
 		logins := 0
 		for i := range 10 {
 			for _, target := range []string{"/login#%d", "/login?a=b#%d", "/login#%d?a=b", "http://example.com/login#%d"} {
-				if status := askRaw(t, address, "POST "+fmt.Sprintf(target, i)); status == http.StatusUnauthorized {
+				if status := sendRaw(t, address, "POST "+fmt.Sprintf(target, i)); status == http.StatusUnauthorized {
 					logins++
 				}
 			}
@@ -89,8 +89,8 @@ func TestFragments(t *testing.T) {
 	})
 }
 
-// askRaw sends a request line that net/http would not write, and returns the status of the response.
-func askRaw(t *testing.T, address, line string) int {
+// sendRaw sends a request line that net/http would not write, and returns the status of the response.
+func sendRaw(t *testing.T, address, line string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -98,12 +98,12 @@ func askRaw(t *testing.T, address, line string) int {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", line)
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	return response.StatusCode
+	defer answer.Body.Close()
+	return answer.StatusCode
 }
 
 // Keys outlive their request: kept keys must not change with the next request on the same connection.
@@ -112,7 +112,7 @@ func TestKeysAreKept(t *testing.T) {
 		var kept []string
 		var parts []*http.Request
 		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: func(r *http.Request) string {
-			kept = append(kept, looked(r)) // a copy
+			kept = append(kept, describeRequest(r)) // a copy
 			parts = append(parts, r)
 			return r.Header.Get("X-Key")
 		}}), newSite(t))
@@ -126,7 +126,7 @@ func TestKeysAreKept(t *testing.T) {
 			send(t, r)
 		}
 		for i, r := range parts {
-			if got := looked(r); got != kept[i] {
+			if got := describeRequest(r); got != kept[i] {
 				t.Errorf("request %d: got\n%swant\n%s", i, got, kept[i])
 			}
 		}
@@ -164,7 +164,7 @@ func TestPathValues(t *testing.T) {
 			path string
 			want int
 		}{{"/users/ada", 200}, {"/users/bob", 200}, {"/users/ada", 429}, {"/users/bob", 429}, {"/users/cyd", 200}} {
-			if got := ask(t, "GET", "http://"+address+step.path); got.StatusCode != step.want {
+			if got := do(t, "GET", "http://"+address+step.path); got.StatusCode != step.want {
 				t.Errorf("request %d, %s: got %d, want %d", i, step.path, got.StatusCode, step.want)
 			}
 		}
@@ -183,7 +183,7 @@ func TestPathValuesBeforeAllRoutes(t *testing.T) {
 		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.ByPathValue("name")}), newSite(t))
 		for i, name := range []string{"ada", "bob", "ada"} {
 			want := []int{200, 200, 429}[i]
-			if got := ask(t, "GET", "http://"+address+"/hello/"+name); got.StatusCode != want {
+			if got := do(t, "GET", "http://"+address+"/hello/"+name); got.StatusCode != want {
 				t.Errorf("request %d, %s: got %d, want %d", i, name, got.StatusCode, want)
 			}
 		}

@@ -78,7 +78,7 @@ func TestNestedMiddlewares(t *testing.T) {
 				var outerTwice, innerTwice atomic.Int32
 				address := site(t, onStore(t, store, "all", 100, &outerTwice), onStore(t, store, inside, 5, &innerTwice))
 				for range 2 {
-					got := ask(t, "GET", "http://"+address+"/")
+					got := do(t, "GET", "http://"+address+"/")
 					items := strings.Join(got.Header.Values("RateLimit"), ", ")
 					if got.StatusCode != http.StatusOK || !strings.HasPrefix(items, `"all";r=9`) || !strings.Contains(items, `, "`+inside+`";r=`) {
 						t.Errorf("got %d with RateLimit %s, want 200 with items of both", got.StatusCode, items)

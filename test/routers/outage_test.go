@@ -32,7 +32,7 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 				address := router.serve(t, overRedis(t, l.Addr().String()), newSite(t))
 				for i := range 6 {
 					start := time.Now()
-					got := ask(t, "GET", "http://"+address+"/hello/ada")
+					got := do(t, "GET", "http://"+address+"/hello/ada")
 					took, most := time.Since(start), 100*time.Millisecond
 					if i >= 1 {
 						most = 0

@@ -60,7 +60,7 @@ func TestRequestsAreLimited(t *testing.T) {
 }
 
 // checkRefusal checks that a refusal is exactly that of Wrap in net/http.
-func checkRefusal(t *testing.T, got answer) {
+func checkRefusal(t *testing.T, got response) {
 	t.Helper()
 	if got.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("got status %d, want 429", got.StatusCode)
@@ -99,7 +99,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 			forAll(t, func(t *testing.T, router router) {
 				address := router.serve(t, hello(t), newSite(t))
 				for i := range 4 {
-					got := ask(t, request.method, "http://"+address+request.path)
+					got := do(t, request.method, "http://"+address+request.path)
 					switch {
 					case i == 3:
 						checkRefusal(t, got)
@@ -118,7 +118,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 // A policy with a CostAfter sees the status and the size that the client gets.
 func TestPoliciesSeeTheResponse(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		limits, seen := watched(t)
+		limits, seen := responseWatcher(t)
 		address := router.serve(t, limits, newSite(t))
 		for _, step := range []struct {
 			method, path string
@@ -139,17 +139,17 @@ func TestPoliciesSeeTheResponse(t *testing.T) {
 			{"GET", "/panics", 500, true},
 			{"GET", "/hello/ada", 200, false}, // the panic has no effect on it
 		} {
-			got := ask(t, step.method, "http://"+address+step.path)
-			response := <-seen
-			if got.StatusCode != step.status || response.Status != step.status {
+			got := do(t, step.method, "http://"+address+step.path)
+			answer := <-seen
+			if got.StatusCode != step.status || answer.Status != step.status {
 				t.Errorf("%s %s: client: got %d, policy: got %d, want %d", step.method, step.path, got.StatusCode,
-					response.Status, step.status)
+					answer.Status, step.status)
 			}
-			if !step.anySize && response.Bytes != int64(len(got.body)) {
-				t.Errorf("%s %s: client: got %d bytes, policy: got %d", step.method, step.path, len(got.body), response.Bytes)
+			if !step.anySize && answer.Bytes != int64(len(got.body)) {
+				t.Errorf("%s %s: client: got %d bytes, policy: got %d", step.method, step.path, len(got.body), answer.Bytes)
 			}
-			if want := map[bool]int64{true: 3, false: 1}[step.path == "/cost"]; response.Cost != want {
-				t.Errorf("%s %s: got cost %d, want %d", step.method, step.path, response.Cost, want)
+			if want := map[bool]int64{true: 3, false: 1}[step.path == "/cost"]; answer.Cost != want {
+				t.Errorf("%s %s: got cost %d, want %d", step.method, step.path, answer.Cost, want)
 			}
 		}
 	})
@@ -161,7 +161,7 @@ func TestResponsesAreUnchanged(t *testing.T) {
 	exempt := func(*http.Request) bool { return true }
 	forAll(t, func(t *testing.T, router router) {
 		s := newSite(t)
-		shown, _ := watched(t)
+		shown, _ := responseWatcher(t)
 		plain := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Skip: exempt}), s)
 		limited := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1000)}), s)
 		looked := router.serve(t, shown, s)
@@ -170,9 +170,9 @@ func TestResponsesAreUnchanged(t *testing.T) {
 			"GET /fails", "GET /missing", "POST /json", "GET /panics",
 		} {
 			method, path, _ := strings.Cut(request, " ")
-			want := ask(t, method, "http://"+plain+path)
+			want := do(t, method, "http://"+plain+path)
 			for _, address := range []string{limited, looked} {
-				got := ask(t, method, "http://"+address+path)
+				got := do(t, method, "http://"+address+path)
 				for _, name := range []string{"RateLimit", "RateLimit-Policy", "Date"} {
 					got.Header.Del(name)
 					want.Header.Del(name)
@@ -194,7 +194,7 @@ func TestFailedLogins(t *testing.T) {
 			CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		}), newSite(t))
 		for i := range 10 {
-			if got := ask(t, "POST", "http://"+address+"/login?password=right"); got.StatusCode != http.StatusOK {
+			if got := do(t, "POST", "http://"+address+"/login?password=right"); got.StatusCode != http.StatusOK {
 				t.Fatalf("right password %d: got %d, want 200", i, got.StatusCode)
 			}
 		}
@@ -203,7 +203,7 @@ func TestFailedLogins(t *testing.T) {
 			if i >= 3 {
 				want = http.StatusTooManyRequests
 			}
-			if got := ask(t, "POST", "http://"+address+"/login?password=wrong"); got.StatusCode != want {
+			if got := do(t, "POST", "http://"+address+"/login?password=wrong"); got.StatusCode != want {
 				t.Errorf("wrong password %d: got %d, want %d", i, got.StatusCode, want)
 			}
 		}
@@ -246,19 +246,19 @@ func TestConcurrentFailedLogins(t *testing.T) {
 // A panic that is recovered inside the middleware is a response like any other.
 func TestPanicInside(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		limits, seen := watched(t)
+		limits, seen := responseWatcher(t)
 		s := newSite(t)
 		s.recoverInside = true
-		got := ask(t, "GET", "http://"+router.serve(t, limits, s)+"/panics")
-		if response := <-seen; got.StatusCode != 500 || response.Status != 500 {
-			t.Errorf("client: got %d, policy: got %d, want 500", got.StatusCode, response.Status)
+		got := do(t, "GET", "http://"+router.serve(t, limits, s)+"/panics")
+		if answer := <-seen; got.StatusCode != 500 || answer.Status != 500 {
+			t.Errorf("client: got %d, policy: got %d, want 500", got.StatusCode, answer.Status)
 		}
 	})
 }
 
-// lookers are a middleware that needs no response, and one that sees all of them.
-func lookers(t *testing.T) map[string]*httplimit.Middleware {
-	shown, _ := watched(t)
+// observers returns a middleware that does not look at responses, and one that sees all of them.
+func observers(t *testing.T) map[string]*httplimit.Middleware {
+	shown, _ := responseWatcher(t)
 	return map[string]*httplimit.Middleware{
 		"without CostAfter": newLimits(t, httplimit.Policy{Limits: perMinute(1000)}),
 		"with CostAfter":    shown,
@@ -268,14 +268,14 @@ func lookers(t *testing.T) map[string]*httplimit.Middleware {
 // Data that a handler flushes reaches the client while the handler still runs.
 func TestStreaming(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		for name, limits := range lookers(t) {
+		for name, limits := range observers(t) {
 			s := newSite(t)
-			response, err := http.Get("http://" + router.serve(t, limits, s) + "/stream")
+			answer, err := http.Get("http://" + router.serve(t, limits, s) + "/stream")
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer response.Body.Close()
-			lines := bufio.NewReader(response.Body)
+			defer answer.Body.Close()
+			lines := bufio.NewReader(answer.Body)
 			one, err := lines.ReadString('\n')
 			if one != "one\n" || err != nil {
 				t.Errorf("%s: first line: got %q, %v", name, one, err)
@@ -291,7 +291,7 @@ func TestStreaming(t *testing.T) {
 // A handler can take over the connection, as websocket handlers do.
 func TestHijack(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		for name, limits := range lookers(t) {
+		for name, limits := range observers(t) {
 			conn, err := net.Dial("tcp", router.serve(t, limits, newSite(t)))
 			if err != nil {
 				t.Fatal(err)
@@ -299,9 +299,9 @@ func TestHijack(t *testing.T) {
 			defer conn.Close()
 			fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
 			reader := bufio.NewReader(conn)
-			response, err := http.ReadResponse(reader, nil)
-			if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-				t.Fatalf("%s: got %v, %v, want 101", name, response, err)
+			answer, err := http.ReadResponse(reader, nil)
+			if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("%s: got %v, %v, want 101", name, answer, err)
 			}
 			for _, line := range []string{"ping\n", "pong\n"} {
 				fmt.Fprint(conn, line)
@@ -316,7 +316,7 @@ func TestHijack(t *testing.T) {
 // Policies see a hijacked connection as status 101.
 func TestHijackIsSeen(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		limits, seen := watched(t)
+		limits, seen := responseWatcher(t)
 		conn, err := net.Dial("tcp", router.serve(t, limits, newSite(t)))
 		if err != nil {
 			t.Fatal(err)
@@ -330,8 +330,8 @@ func TestHijackIsSeen(t *testing.T) {
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		if response := <-seen; response.Status != http.StatusSwitchingProtocols {
-			t.Errorf("policy: got %d, want 101", response.Status)
+		if answer := <-seen; answer.Status != http.StatusSwitchingProtocols {
+			t.Errorf("policy: got %d, want 101", answer.Status)
 		}
 	})
 }
@@ -342,8 +342,8 @@ func TestDeadlines(t *testing.T) {
 		if !router.isNetHTTP() {
 			return // fiber's handlers have none
 		}
-		for name, limits := range lookers(t) {
-			if got := ask(t, "GET", "http://"+router.serve(t, limits, newSite(t))+"/deadline"); got.body != "<nil> <nil>" {
+		for name, limits := range observers(t) {
+			if got := do(t, "GET", "http://"+router.serve(t, limits, newSite(t))+"/deadline"); got.body != "<nil> <nil>" {
 				t.Errorf("%s: got %s from setting deadlines, want <nil> <nil>", name, got.body)
 			}
 		}
@@ -372,8 +372,8 @@ func TestOwnRefusals(t *testing.T) {
 			test.opts.Policies = policies
 			s := newSite(t)
 			address := router.serve(t, newLimitsWith(t, test.opts), s)
-			ask(t, "GET", "http://"+address+"/hello/ada")
-			got := ask(t, "GET", "http://"+address+"/hello/ada")
+			do(t, "GET", "http://"+address+"/hello/ada")
+			got := do(t, "GET", "http://"+address+"/hello/ada")
 			if got.StatusCode != test.status || got.body != test.body || (got.Header.Get("X-Own") == "yes") != (test.opts.Refuse != nil) {
 				t.Errorf("%s: got %d %q %v, want %d %q, X-Own only of Refuse", test.name, got.StatusCode, got.body, got.Header, test.status, test.body)
 			}

@@ -27,17 +27,17 @@ func TestMain(m *testing.M) {
 
 // site holds what the handlers of a test's server need. All routers serve the same routes with it:
 //
-//	GET  /hello/{name}  greets, and tells greeted
+//	GET  /hello/{name}  greets, and adds the name to greeted
 //	GET  /json          {"ok":true}
 //	GET  /nothing       204
 //	GET  /moved         a redirect
 //	GET  /file          a file of 100,000 bytes
-//	GET  /cost          says by SetCost that it cost 3
+//	GET  /cost          sets its cost to 3 by SetCost
 //	POST /login         401 unless ?password=right, by an error if the router's handlers return those
-//	GET  /fails         500, by an error that knows no status if the router's handlers return errors
+//	GET  /fails         500, by an error without a status if the router's handlers return errors
 //	GET  /panics        panics
-//	GET  /stream        "one\n", and "two\n" when the test says so
-//	GET  /upgrade       takes over the connection and answers each line with itself
+//	GET  /stream        "one\n", and "two\n" when the test lets it proceed
+//	GET  /upgrade       takes over the connection and echoes each line
 //	GET  /deadline      sets a deadline by http.ResponseController; not in fiber
 type site struct {
 	file    string
@@ -69,7 +69,7 @@ func (s *site) greet(name string) string {
 type router struct {
 	name    string
 	handler func(*httplimit.Middleware, *site) http.Handler
-	app     func(*httplimit.Middleware, *site) *fiber.App // instead of handler
+	app     func(*httplimit.Middleware, *site) *fiber.App // set instead of handler
 }
 
 var routers = []router{
@@ -162,29 +162,29 @@ func newLimitsOver(t *testing.T, on store.Store, opts httplimit.Options) *httpli
 // perMinute returns the Limits of a policy.
 func perMinute(quota int64) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(quota)} }
 
-// watched returns a middleware that admits everything, and a channel that receives the response to each request as seen by a
+// responseWatcher returns a middleware that admits everything, and a channel that receives the response to each request as seen by a
 // policy with a CostAfter.
-func watched(t *testing.T) (*httplimit.Middleware, <-chan httplimit.Response) {
+func responseWatcher(t *testing.T) (*httplimit.Middleware, <-chan httplimit.Response) {
 	t.Helper()
 	seen := make(chan httplimit.Response, 100)
 	return newLimits(t, httplimit.Policy{
 		Name:   "watched",
 		Limits: perMinute(1000),
-		CostAfter: func(_ *http.Request, response httplimit.Response) int64 {
-			seen <- response
+		CostAfter: func(_ *http.Request, answer httplimit.Response) int64 {
+			seen <- answer
 			return 1
 		},
 	}), seen
 }
 
-// answer is a response that has been read.
-type answer struct {
+// response is a response that has been read.
+type response struct {
 	*http.Response
 	body string
 }
 
-// ask sends a request, follows no redirect, and reads the response.
-func ask(t *testing.T, method, url string) answer {
+// do sends a request, follows no redirect, and reads the response.
+func do(t *testing.T, method, url string) response {
 	t.Helper()
 	r, err := http.NewRequest(method, url, nil)
 	if err != nil {
@@ -193,7 +193,7 @@ func ask(t *testing.T, method, url string) answer {
 	return send(t, r)
 }
 
-func send(t *testing.T, r *http.Request) answer {
+func send(t *testing.T, r *http.Request) response {
 	t.Helper()
 	got, err := exchange(r)
 	if err != nil {
@@ -202,13 +202,13 @@ func send(t *testing.T, r *http.Request) answer {
 	return got
 }
 
-// exchange is ask for goroutines, which cannot end the test.
-func exchange(r *http.Request) (answer, error) {
-	response, err := http.DefaultTransport.RoundTrip(r)
+// exchange is send for goroutines, which must not call Fatal.
+func exchange(r *http.Request) (response, error) {
+	got, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return answer{response, string(body)}, err
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	return response{got, string(body)}, err
 }

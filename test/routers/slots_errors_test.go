@@ -46,7 +46,7 @@ func TestErrorsPassInFlightLimits(t *testing.T) {
 	app.Get("/", func(fiber.Ctx) error { return errTeapot })
 	for name, address := range map[string]string{"echo4": serve(t, four), "echo5": serve(t, five), "fiber": serveFiber(t, app)} {
 		outer, calls = nil, 0
-		got := ask(t, "GET", "http://"+address)
+		got := do(t, "GET", "http://"+address)
 		if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() || calls != 1 || !errors.Is(outer, errTeapot) {
 			t.Errorf("%s: got %d %q with %d calls of the error handler, and outer middleware saw %v; want 418, one call and the error",
 				name, got.StatusCode, got.body, calls, outer)

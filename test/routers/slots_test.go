@@ -21,13 +21,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// slotted is a middleware that admits a number of concurrent requests.
-type slotted struct {
+// slotLimit is a middleware that admits a number of concurrent requests.
+type slotLimit struct {
 	*httplimit.Middleware
 	released chan struct{} // holds a value if slots were released since the last receive
 }
 
-func inFlight(t *testing.T, n int64) slotted {
+func inFlight(t *testing.T, n int64) slotLimit {
 	t.Helper()
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -35,16 +35,16 @@ func inFlight(t *testing.T, n int64) slotted {
 	}
 	released := make(chan struct{}, 1)
 	policy := httplimit.Policy{Name: "slots", Limits: []slidegate.Limit{slidegate.Slots(n, time.Minute)}, Key: httplimit.Global()}
-	return slotted{newLimitsOver(t, releasing{memory, released}, httplimit.Options{Policies: []httplimit.Policy{policy}}), released}
+	return slotLimit{newLimitsOver(t, settleReporter{memory, released}, httplimit.Options{Policies: []httplimit.Policy{policy}}), released}
 }
 
-// releasing is a store that reports settlements: a server does not report when it has written a response.
-type releasing struct {
+// settleReporter is a store that reports settlements, since a server does not report when it has written a response.
+type settleReporter struct {
 	store.Store
 	released chan struct{}
 }
 
-func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
+func (r settleReporter) Apply(ctx context.Context, batch []store.Request) error {
 	err := r.Store.Apply(ctx, batch)
 	if slices.ContainsFunc(batch, func(one store.Request) bool { return one.Op == rule.Settle }) {
 		select {
@@ -55,8 +55,8 @@ func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// awaitSlots waits until this many slots are free.
-func (s slotted) awaitSlots(t *testing.T, want int64) {
+// awaitSlots waits until want slots are free.
+func (s slotLimit) awaitSlots(t *testing.T, want int64) {
 	t.Helper()
 	// fasthttp drops a request whose client is gone before its connection was taken over, and does not end it: its slot is
 	// released when it is garbage collected.
@@ -81,21 +81,21 @@ func (s slotted) awaitSlots(t *testing.T, want int64) {
 	}
 }
 
-// A request holds its slot until its response is sent, also if the router sends a stream after the handler has returned.
+// A request holds its slot until its response is sent, even if the router sends a stream after the handler has returned.
 func TestStreamsHoldTheirSlot(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, s := inFlight(t, 1), newSite(t)
 		address := router.serve(t, limits.Middleware, s)
-		response, err := http.Get("http://" + address + "/stream")
+		answer, err := http.Get("http://" + address + "/stream")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer response.Body.Close()
-		lines := bufio.NewReader(response.Body)
+		defer answer.Body.Close()
+		lines := bufio.NewReader(answer.Body)
 		if one, err := lines.ReadString('\n'); one != "one\n" || err != nil {
 			t.Fatalf("first line: got %q, %v", one, err)
 		}
-		if got := ask(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
+		if got := do(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
 			t.Errorf("beside the stream: got %d, want 429", got.StatusCode)
 		}
 		s.proceed <- struct{}{}
@@ -118,16 +118,16 @@ func TestUpgradesHoldTheirSlot(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
 		reader := bufio.NewReader(conn)
-		response, err := http.ReadResponse(reader, nil)
-		if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-			t.Fatalf("got %v, %v, want 101", response, err)
+		answer, err := http.ReadResponse(reader, nil)
+		if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("got %v, %v, want 101", answer, err)
 		}
 		for range 3 {
 			fmt.Fprintln(conn, "ping")
 			if got, err := reader.ReadString('\n'); got != "ping\n" || err != nil {
 				t.Errorf("sent ping: got %q, %v", got, err)
 			}
-			if got := ask(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
+			if got := do(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
 				t.Errorf("beside the connection: got %d, want 429", got.StatusCode)
 			}
 		}
@@ -144,7 +144,7 @@ func TestResponsesAreUnchangedWithSlots(t *testing.T) {
 		limits := inFlight(t, 1)
 		limited := router.serve(t, limits.Middleware, s)
 		for _, path := range []string{"/hello/ada", "/json", "/nothing", "/moved", "/file", "/fails", "/missing", "/panics", "/cost"} {
-			want, got := ask(t, "GET", "http://"+plain+path), ask(t, "GET", "http://"+limited+path)
+			want, got := do(t, "GET", "http://"+plain+path), do(t, "GET", "http://"+limited+path)
 			for _, name := range []string{"RateLimit", "RateLimit-Policy", "Date"} {
 				got.Header.Del(name)
 				want.Header.Del(name)

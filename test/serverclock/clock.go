@@ -1,6 +1,6 @@
 // Package serverclock gives a server that a test starts a wall clock that the test can set while the server runs. The
 // server is the real one: a small library, which is compiled for the test and loaded into the server before the C
-// library, stands between the server and the system's clock. It works on Linux, for programs that use the C library.
+// library, intercepts the server's calls to the system's clock. It works on Linux, for programs that use the C library.
 package serverclock
 
 import (
@@ -27,7 +27,7 @@ type Clock struct {
 	ahead time.Duration
 }
 
-// New returns a clock that is right until it is set. Without a C compiler, or without Linux, the test is skipped,
+// New returns a clock that equals the system's until it is set. Without a C compiler, or without Linux, the test is skipped,
 // unless TEST_REQUIRE names cc.
 func New(t testing.TB) *Clock {
 	t.Helper()

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// jobVariable marks a process as a worker, and has its job.
+// jobVariable is the environment variable that makes a process a worker; its value is the job.
 const jobVariable = "TEST_WORKER_JOB"
 
-// Serve is all that TestWorker of a package does. In a worker, prepare prepares the job, and returns the function that
-// answers each order; in the first process there is nothing to do.
+// Serve is the body of a package's TestWorker. In a worker, prepare sets up the job, and returns the function that
+// carries out each order. In the test's own process it does nothing.
 func Serve(t *testing.T, prepare func(job string) (answer func(order []byte) (any, error), err error)) {
 	t.Helper()
 	job := os.Getenv(jobVariable)
@@ -85,7 +85,7 @@ func start(t *testing.T, job string) *Worker {
 	w := &Worker{cmd: cmd, in: in, out: json.NewDecoder(out)}
 	t.Cleanup(func() {
 		defer time.AfterFunc(patience, w.kill).Stop()
-		in.Close()                                                   // it ends when there is nothing more to do
+		in.Close()                                                   // it ends when it has carried out all orders
 		rest, _ := io.ReadAll(io.MultiReader(w.out.Buffered(), out)) // after its answers it prints the test's result
 		if err := cmd.Wait(); err != nil && !w.killed.Load() {
 			t.Errorf("a worker failed: %v\n%s", err, rest)
@@ -94,7 +94,7 @@ func start(t *testing.T, job string) *Worker {
 	return w
 }
 
-// Kill ends a worker in the middle of its work, as kill -9 does. It gets no orders and gives no answers after that.
+// Kill ends a worker immediately, as kill -9 does. A killed worker accepts no orders and returns no answers.
 func (w *Worker) Kill() {
 	w.killed.Store(true)
 	w.kill()

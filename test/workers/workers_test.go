@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWorker is what the other processes run: they multiply, and report their process.
+// TestWorker is the main function of the other processes: it multiplies, and returns its process ID.
 func TestWorker(t *testing.T) {
 	Serve(t, func(job string) (func([]byte) (any, error), error) {
 		var factor int
@@ -21,7 +21,7 @@ func TestWorker(t *testing.T) {
 	})
 }
 
-// Each worker answers its own orders, in turn, and each is its own process.
+// Each worker is a separate process, and answers its own orders in turn.
 func TestWorkersAnswer(t *testing.T) {
 	t.Parallel()
 	all := Start(t, 3, "times 7")

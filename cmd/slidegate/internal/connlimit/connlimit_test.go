@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// line is a listener that accepts connections given by a test.
-type line struct {
+// fakeListener is a listener that accepts connections given by a test.
+type fakeListener struct {
 	net.Listener
 	conns chan net.Conn
 }
 
-func (l *line) Accept() (net.Conn, error) {
+func (l *fakeListener) Accept() (net.Conn, error) {
 	conn, ok := <-l.conns
 	if !ok {
 		return nil, net.ErrClosed
@@ -21,15 +21,15 @@ func (l *line) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// from is a connection from an address.
-type from struct {
+// fakeConn is a connection from an address.
+type fakeConn struct {
 	net.Conn
 	remote net.Addr
 	closed bool
 }
 
-func (f *from) RemoteAddr() net.Addr { return f.remote }
-func (f *from) Close() error         { f.closed = true; return nil }
+func (f *fakeConn) RemoteAddr() net.Addr { return f.remote }
+func (f *fakeConn) Close() error         { f.closed = true; return nil }
 
 func tcp(addr string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr)) }
 
@@ -37,13 +37,13 @@ func tcp(addr string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseA
 func play(t *testing.T, opts Options, remotes ...net.Addr) (l *Listener, in []net.Conn, got string) {
 	t.Helper()
 	conns := make(chan net.Conn, len(remotes))
-	all := make([]*from, len(remotes))
+	all := make([]*fakeConn, len(remotes))
 	for i, remote := range remotes {
-		all[i] = &from{remote: remote}
+		all[i] = &fakeConn{remote: remote}
 		conns <- all[i]
 	}
 	close(conns)
-	l = New(&line{conns: conns}, opts)
+	l = New(&fakeListener{conns: conns}, opts)
 	for {
 		conn, err := l.Accept()
 		if err != nil {

@@ -39,9 +39,9 @@ func TestSettle(t *testing.T) {
 	}
 	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	testkit.NoError(t, err)
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	testkit.NoError(t, err)
-	answer.Body.Close()
+	response.Body.Close()
 	<-settled
 	if l.Open() != 1 {
 		t.Errorf("got %d open connections, want 1: it is kept alive", l.Open())

@@ -31,13 +31,13 @@ import (
 type outcome string
 
 const (
-	passed  outcome = "passed"  // the handler was called
-	limited outcome = "limited" // over the quota
-	denied  outcome = "denied"  // 403, PERMISSION_DENIED
-	broken  outcome = "broken"  // a server error: 500, INTERNAL
-	away    outcome = "away"    // the limiter could not decide: 503, UNAVAILABLE
-	ended   outcome = "ended"   // the caller's context has ended: 503 without Retry-After, its status
-	invalid outcome = "invalid" // an error from New
+	passed      outcome = "passed"  // the handler was called
+	limited     outcome = "limited" // over the quota
+	denied      outcome = "denied"  // 403, PERMISSION_DENIED
+	broken      outcome = "broken"  // a server error: 500, INTERNAL
+	unavailable outcome = "away"    // the limiter could not decide: 503, UNAVAILABLE
+	ended       outcome = "ended"   // the caller's context has ended: 503 without Retry-After, its status
+	invalid     outcome = "invalid" // an error from New
 )
 
 // scene configures all three: up to two policies, with one key for all.
@@ -53,8 +53,8 @@ type scene struct {
 	ended   bool
 }
 
-// sideOf creates one of the three.
-type sideOf func(t *testing.T, s *scene, on store.Store) (ask func() outcome, counted func() int)
+// newSide creates one of the three: the middleware, the interceptors or the service.
+type newSide func(t *testing.T, s *scene, on store.Store) (send func() outcome, counted func() int)
 
 // limitsOf returns n limits per hour with the given quota and different names.
 func limitsOf(n int, quota int64) (limits []slidegate.Limit) {
@@ -129,7 +129,7 @@ func outcomeOf(t *testing.T, w *httptest.ResponseRecorder, served, wasEnded bool
 	case w.Code == http.StatusServiceUnavailable && wasEnded && retry == "":
 		return ended
 	case w.Code == http.StatusServiceUnavailable:
-		return away
+		return unavailable
 	}
 	t.Fatalf("served is %t, and the status %d with Retry-After %q; want a known outcome: served with 200, or not with 429, 403, 500 or 503", served, w.Code, retry)
 	return ""
@@ -177,7 +177,7 @@ func grpcSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 		case code == codes.Canceled:
 			return ended
 		}
-		return away
+		return unavailable
 	}, func() int { return events }
 }
 
@@ -216,7 +216,7 @@ func gateSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 		case errors.Is(err, store.ErrUnsupported):
 			return broken
 		case err != nil:
-			return away
+			return unavailable
 		case v.Decision.Allowed:
 			return passed
 		}
@@ -242,10 +242,10 @@ func decisions(t *testing.T, reader *metric.ManualReader) (sum int) {
 	return sum
 }
 
-// looking is a store that checks the context of its caller, as stores over a network do.
-type looking struct{ store.Store }
+// contextStore checks the context of its caller, as stores over a network do.
+type contextStore struct{ store.Store }
 
-func (l looking) Apply(ctx context.Context, batch []store.Request) error {
+func (l contextStore) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		for i := range batch {
 			batch[i].Err = err
@@ -255,16 +255,16 @@ func (l looking) Apply(ctx context.Context, batch []store.Request) error {
 	return l.Store.Apply(ctx, batch)
 }
 
-func (l looking) Traits() store.Traits {
+func (l contextStore) Traits() store.Traits {
 	traits := l.Store.Traits()
 	traits.RoundTrips = 1
 	return traits
 }
 
-// scattered is a store of several nodes, which does not support more than one charge per request.
-type scattered struct{ store.Store }
+// scatteredStore is a store of several nodes, which does not support more than one charge per request.
+type scatteredStore struct{ store.Store }
 
-func (s scattered) Apply(ctx context.Context, batch []store.Request) error {
+func (s scatteredStore) Apply(ctx context.Context, batch []store.Request) error {
 	var first error
 	for i := range batch {
 		if batch[i].Err = store.ErrUnsupported; len(batch[i].Charges) == 1 {
@@ -277,8 +277,8 @@ func (s scattered) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// TestOneRule covers what once differed: each row has the outcomes of consecutive requests on all three.
-func TestOneRule(t *testing.T) {
+// TestSidesAgree covers cases that once differed: each row has the outcomes of consecutive requests on all three.
+func TestSidesAgree(t *testing.T) {
 	zero, one := int64(0), int64(1)
 	wrong, none := policy.Limits(slidegate.Limit{Quota: -1}), policy.Limits()
 	unlimited, nothing := policy.Unlimited(), policy.Refused()
@@ -301,25 +301,25 @@ func TestOneRule(t *testing.T) {
 		{"cost 1", scene{limits: limitsOf(1, 1), cost: &one}, []outcome{passed, limited}, "http grpc gate", 2},
 		{"cost 0", scene{limits: limitsOf(1, 1), cost: &zero}, []outcome{passed, passed, passed}, "http grpc gate", 0},
 		// OnDecision is called for every request. The gate counts decisions, and a caller that has gone gets none.
-		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return looking{s} }},
+		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return contextStore{s} }},
 			[]outcome{ended, ended}, "http grpc", 2},
-		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return looking{s} }},
+		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return contextStore{s} }},
 			[]outcome{ended, ended}, "gate", 0},
-		{"an ended context, several policies", scene{limits: limitsOf(1, 1), several: true, ended: true, over: func(s store.Store) store.Store { return looking{s} }},
+		{"an ended context, several policies", scene{limits: limitsOf(1, 1), several: true, ended: true, over: func(s store.Store) store.Store { return contextStore{s} }},
 			[]outcome{ended, ended}, "http grpc", 2},
-		{"an ended context, several policies", scene{limits: limitsOf(1, 1), several: true, ended: true, over: func(s store.Store) store.Store { return looking{s} }},
+		{"an ended context, several policies", scene{limits: limitsOf(1, 1), several: true, ended: true, over: func(s store.Store) store.Store { return contextStore{s} }},
 			[]outcome{ended, ended}, "gate", 0},
 		{"as much as the store decides at once", scene{limits: limitsOf(32, 1), several: true}, []outcome{passed, limited}, "http grpc gate", 2},
 		{"more than the store decides at once", scene{limits: limitsOf(33, 1), several: true}, []outcome{invalid}, "http grpc gate", -1},
 		{"more, on some paths only", scene{limits: limitsOf(33, 1), several: true, match: "GET /items/{id}/"}, []outcome{invalid}, "http gate", -1},
-		{"more than one node can decide", scene{limits: limitsOf(1, 5), several: true, over: func(s store.Store) store.Store { return scattered{s} }},
+		{"more than one node can decide", scene{limits: limitsOf(1, 5), several: true, over: func(s store.Store) store.Store { return scatteredStore{s} }},
 			[]outcome{broken, broken}, "http grpc gate", 2},
 		{"a plan with an invalid limit", scene{limits: limitsOf(1, 1), plan: &wrong}, []outcome{broken, broken}, "http grpc", 2},
 		{"a plan of nothing", scene{limits: limitsOf(1, 1), plan: &none}, []outcome{broken, broken}, "http grpc", 2},
 		{"a plan without limits", scene{limits: limitsOf(1, 1), plan: &unlimited}, []outcome{passed, passed}, "http grpc", 2},
 		{"a plan that admits nothing", scene{limits: limitsOf(1, 1), plan: &nothing}, []outcome{denied, denied}, "http grpc", 2},
 	} {
-		for name, side := range map[string]sideOf{"http": httpSide, "grpc": grpcSide, "gate": gateSide} {
+		for name, side := range map[string]newSide{"http": httpSide, "grpc": grpcSide, "gate": gateSide} {
 			if !strings.Contains(row.sides, name) {
 				continue
 			}
@@ -336,9 +336,9 @@ func TestOneRule(t *testing.T) {
 				if s.path == "" {
 					s.path = "/"
 				}
-				ask, counted := side(t, &s, on)
+				send, counted := side(t, &s, on)
 				for i, want := range row.want {
-					if got := ask(); got != want {
+					if got := send(); got != want {
 						t.Errorf("request %d: got %s, want %s", i+1, got, want)
 					}
 				}

@@ -45,8 +45,8 @@ policies:
     limits: [1/1h]
 `
 
-// TestOneFile compares the decisions of the middleware and of the service with the same file, request by request.
-func TestOneFile(t *testing.T) {
+// TestMiddlewareAndServiceAgree compares the decisions of the middleware and of the service with the same file, request by request.
+func TestMiddlewareAndServiceAgree(t *testing.T) {
 	file, err := config.Parse("one.yaml", []byte(oneFile))
 	if err != nil {
 		t.Fatal(err)

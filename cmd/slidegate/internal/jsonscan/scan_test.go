@@ -109,7 +109,7 @@ func TestMembersAreThoseOfTheStandardLibrary(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got := s.Text(got); string(got) != text {
-						t.Fatalf("%s says %q, want %q", want, got, text)
+						t.Fatalf("%s: got %q, want %q", want, got, text)
 					}
 				}
 			}
@@ -179,7 +179,7 @@ func TestTextOfValues(t *testing.T) {
 	} {
 		var s Scanner
 		if got := s.Text([]byte(raw)); got == nil || string(got) != want {
-			t.Errorf("%s says %q, want %q", raw, got, want)
+			t.Errorf("%s: got %q, want %q", raw, got, want)
 		}
 	}
 	for _, raw := range []string{"", "null", "[]", "[ ]", "[null]", "[[]]"} {

@@ -9,12 +9,13 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestInventedClients: whatever a client claims about itself, it counts as one client, and the claims do not reach the application.
-func TestInventedClients(t *testing.T) {
+// TestForgedAddressesAreOneClient: whatever a client claims about itself, it counts as one client, and the claims do not reach the
+// application.
+func TestForgedAddressesAreOneClient(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "", "3/1h")}})
 	for i := range 5 {
 		invented := fmt.Sprintf("198.51.100.%d", i)
-		got := r.ask("GET", "/", "X-Forwarded-For", invented, "Forwarded", "for="+invented, "X-Real-IP", invented,
+		got := r.send("GET", "/", "X-Forwarded-For", invented, "Forwarded", "for="+invented, "X-Real-IP", invented,
 			"X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https", "Connection", "X-Forwarded-For")
 		if i >= 3 {
 			if got.StatusCode != 429 {
@@ -42,7 +43,7 @@ func TestTrustedPeer(t *testing.T) {
 		{"198.51.100.3, 10.0.0.8", 429},          // the same client through another proxy
 		{"7.7.7.7, 198.51.100.3, 10.9.9.9", 429}, // with more inventions
 	} {
-		got := r.ask("GET", "/", "X-Forwarded-For", c.chain, "X-Forwarded-Proto", "https", "X-Forwarded-Host", "www.example", "X-Real-IP", "9.9.9.9")
+		got := r.send("GET", "/", "X-Forwarded-For", c.chain, "X-Forwarded-Proto", "https", "X-Forwarded-Host", "www.example", "X-Real-IP", "9.9.9.9")
 		if got.StatusCode != c.status {
 			t.Errorf("request %d: %s: got %s, want %d", i, c.chain, got.Status, c.status)
 		}
@@ -51,18 +52,18 @@ func TestTrustedPeer(t *testing.T) {
 			t.Errorf("request %d: the application saw %s, want it to end in %s", i, got.body, want)
 		}
 	}
-	if got := r.ask("GET", "/"); !strings.HasSuffix(got.body, "xff=127.0.0.1 proto=http xfh="+r.at+" real= fwd=") {
+	if got := r.send("GET", "/"); !strings.HasSuffix(got.body, "xff=127.0.0.1 proto=http xfh="+r.at+" real= fwd=") {
 		t.Errorf("with nothing to keep: got %s", got.body)
 	}
 }
 
-// TestTrustChanges: the trusted proxies can be changed while requests arrive.
-func TestTrustChanges(t *testing.T) {
-	s := plenty()
+// TestTrustedProxiesCanChange: the trusted proxies can be changed while requests arrive.
+func TestTrustedProxiesCanChange(t *testing.T) {
+	s := unlimitedSettings()
 	s.trusted = loopback
 	r := newRig(t, application(t, echo), s)
 	for i, want := range []string{"xff=1.2.3.4, 127.0.0.1 ", "xff=127.0.0.1 "} {
-		if got := r.ask("GET", "/", "X-Forwarded-For", "1.2.3.4"); !strings.Contains(got.body, want) {
+		if got := r.send("GET", "/", "X-Forwarded-For", "1.2.3.4"); !strings.Contains(got.body, want) {
 			t.Errorf("request %d: the application saw %s, want %s", i, got.body, want)
 		}
 		r.proxy.Trust([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
@@ -71,10 +72,10 @@ func TestTrustChanges(t *testing.T) {
 
 func TestHostRewritten(t *testing.T) {
 	to := application(t, echo)
-	s := plenty()
+	s := unlimitedSettings()
 	s.opts.RewriteHost = true
 	r := newRig(t, to, s)
-	if got := r.raw("GET / HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n"); !strings.Contains(got.body,
+	if got := r.sendRaw("GET / HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n"); !strings.Contains(got.body,
 		" host="+strings.TrimPrefix(to, "http://")+" ") || !strings.Contains(got.body, "xfh=www.example ") {
 		t.Error(got.body)
 	}

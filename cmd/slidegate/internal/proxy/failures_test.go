@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// bareApplication handles each connection with a function.
-func bareApplication(t *testing.T, serve func(net.Conn)) string {
+// rawApplication handles each connection with a function.
+func rawApplication(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,8 +53,8 @@ func readHead(conn net.Conn) {
 	}
 }
 
-// TestApplicationRefuses: if nothing listens, the response is 502, and the unit is still taken.
-func TestApplicationRefuses(t *testing.T) {
+// TestUnreachableApplicationIs502: if nothing listens, the response is 502, and the unit is still taken.
+func TestUnreachableApplicationIs502(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -62,23 +62,23 @@ func TestApplicationRefuses(t *testing.T) {
 	to := "http://" + listener.Addr().String()
 	listener.Close()
 	r := newRig(t, to, settings{policies: []config.Policy{policy("p", "", "1/1h")}})
-	got := r.ask("GET", "/")
+	got := r.send("GET", "/")
 	if got.StatusCode != 502 || got.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, `"status":502`) ||
 		strings.Contains(got.body, strings.TrimPrefix(to, "http://")) {
 		t.Errorf("got %s %v %s, want 502 as application/problem+json, without the application's address", got.Status, got.Header, got.body)
 	}
-	if got := r.ask("GET", "/"); got.StatusCode != 429 {
+	if got := r.send("GET", "/"); got.StatusCode != 429 {
 		t.Errorf("got %s, want 429: the unit was refunded", got.Status)
 	}
 }
 
 func TestApplicationHangs(t *testing.T) {
-	to := bareApplication(t, func(conn net.Conn) {
+	to := rawApplication(t, func(conn net.Conn) {
 		_, _ = io.Copy(io.Discard, conn) // until the proxy gives up
 	})
-	s := plenty()
+	s := unlimitedSettings()
 	s.opts.Timeout = 50 * time.Millisecond
-	if got := newRig(t, to, s).ask("GET", "/"); got.StatusCode != 504 || !strings.Contains(got.body, `"status":504`) {
+	if got := newRig(t, to, s).send("GET", "/"); got.StatusCode != 504 || !strings.Contains(got.body, `"status":504`) {
 		t.Errorf("got %s %s, want 504", got.Status, got.body)
 	}
 }
@@ -92,11 +92,11 @@ func TestApplicationCuts(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf":                        0, // the client must not take it for complete
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n4\r\nx": 0,
 	} {
-		to := bareApplication(t, func(conn net.Conn) {
+		to := rawApplication(t, func(conn net.Conn) {
 			readHead(conn)
 			_, _ = io.WriteString(conn, answer)
 		})
-		r := newRig(t, to, plenty())
+		r := newRig(t, to, unlimitedSettings())
 		request, _ := http.NewRequest("POST", "http://"+r.at+"/", nil) // POST is not retried
 		got, err := r.http.Do(request)
 		if err == nil {
@@ -112,10 +112,10 @@ func TestApplicationCuts(t *testing.T) {
 	}
 }
 
-// TestTwoLengths: requests whose end two parsers could see in different places are rejected.
-func TestTwoLengths(t *testing.T) {
+// TestAmbiguousLengthsAreRejected: requests whose end two parsers could see in different places are rejected.
+func TestAmbiguousLengthsAreRejected(t *testing.T) {
 	var arrived atomic.Int64
-	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), plenty())
+	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), unlimitedSettings())
 	for _, head := range []string{
 		"Content-Length: 5\r\nContent-Length: 6\r\n",
 		"Content-Length: +5\r\n",
@@ -126,7 +126,7 @@ func TestTwoLengths(t *testing.T) {
 		"X: 1\r\n folded\r\nContent Length: 5\r\n",
 		"Transfer-Encoding : chunked\r\n",
 	} {
-		got := r.raw("POST / HTTP/1.1\r\nHost: h\r\n" + head + "\r\n0\r\n\r\n")
+		got := r.sendRaw("POST / HTTP/1.1\r\nHost: h\r\n" + head + "\r\n0\r\n\r\n")
 		if got.StatusCode != 400 && got.StatusCode != 501 {
 			t.Errorf("%q: got %s, want 400 or 501", head, got.Status)
 		}
@@ -136,9 +136,9 @@ func TestTwoLengths(t *testing.T) {
 	}
 }
 
-// TestBothLengths: given Transfer-Encoding and Content-Length, net/http uses the former, and the application receives only that.
-// What a parser that uses the latter would take for the rest of a body is a separate request, and is charged.
-func TestBothLengths(t *testing.T) {
+// TestTransferEncodingTakesPrecedence: given Transfer-Encoding and Content-Length, net/http uses the former, and the application
+// receives only that. What a parser that uses the latter would take for the rest of a body is a separate request, and is charged.
+func TestTransferEncodingTakesPrecedence(t *testing.T) {
 	arrived := make(chan string, 4)
 	r := newRig(t, application(t, func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
@@ -154,7 +154,7 @@ func TestBothLengths(t *testing.T) {
 	if err != nil || strings.Count(string(everything), "HTTP/1.1 200") != 1 || strings.Count(string(everything), "HTTP/1.1 429") != 1 {
 		t.Errorf("got %v, %s\nwant one response 200 and one 429", err, everything)
 	}
-	if got := within(t, "the first", arrived); got != "POST /first [chunked] [] x" {
+	if got := receive(t, "the first", arrived); got != "POST /first [chunked] [] x" {
 		t.Errorf("got %s at the application", got)
 	}
 	if len(arrived) > 0 {
@@ -162,9 +162,9 @@ func TestBothLengths(t *testing.T) {
 	}
 }
 
-func TestUnfitTargets(t *testing.T) {
+func TestInvalidTargetsAreRejected(t *testing.T) {
 	var arrived atomic.Int64
-	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), plenty())
+	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), unlimitedSettings())
 	for line, status := range map[string]int{
 		"CONNECT h:80":     405,
 		"CONNECT //login":  405, // http.ServeMux does not clean it
@@ -175,7 +175,7 @@ func TestUnfitTargets(t *testing.T) {
 		"GET /%zz":         400,
 		"GET / HTTP/1.1\r": 400,
 	} {
-		if got := r.raw(line + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); got.StatusCode != status ||
+		if got := r.sendRaw(line + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); got.StatusCode != status ||
 			strings.ContainsAny(line, ":*") && got.Header.Get("Content-Type") != "application/problem+json" { // from the proxy, not the application
 			t.Errorf("%s: got %s %v %s, want %d, as application/problem+json if the proxy responds", line, got.Status, got.Header, got.body, status)
 		}
@@ -189,18 +189,18 @@ func TestUnfitTargets(t *testing.T) {
 func TestOptionsOfAll(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "/", "1/1h")}})
 	text := "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
-	if got := r.raw(text); got.StatusCode != 200 || !strings.HasPrefix(got.body, "OPTIONS * host=h ") {
+	if got := r.sendRaw(text); got.StatusCode != 200 || !strings.HasPrefix(got.body, "OPTIONS * host=h ") {
 		t.Errorf("got %s %s, want 200 and OPTIONS * host=h", got.Status, got.body)
 	}
-	if got := r.raw(text); got.StatusCode != 429 {
+	if got := r.sendRaw(text); got.StatusCode != 429 {
 		t.Errorf("got %s, want 429", got.Status)
 	}
 }
 
-// TestHalfBody: an incomplete body is the client's fault, not the application's.
-func TestHalfBody(t *testing.T) {
+// TestIncompleteBodyIsTheClientsFault: an incomplete body is the client's fault, not the application's.
+func TestIncompleteBodyIsTheClientsFault(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	got := newRig(t, to, plenty()).raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nrubbish\r\n")
+	got := newRig(t, to, unlimitedSettings()).sendRaw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nrubbish\r\n")
 	if got.StatusCode != 400 {
 		t.Errorf("got %s %s, want 400", got.Status, got.body)
 	}

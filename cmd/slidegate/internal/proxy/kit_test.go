@@ -49,12 +49,12 @@ type settings struct {
 	policies []config.Policy
 	trusted  []netip.Prefix
 	opts     proxy.Options
-	serve    serving
+	serve    serveSettings
 	store    store.Store // nil means one in memory
 }
 
-// serving configures how a rig is served. The zero value has no TLS, and bounds that no test reaches.
-type serving struct {
+// serveSettings configures how a rig is served. The zero value has no TLS, and bounds that no test reaches.
+type serveSettings struct {
 	secure                  *tls.Config
 	drain                   time.Duration
 	connections, perAddress int
@@ -74,8 +74,8 @@ func policy(name, match string, limits ...string) config.Policy {
 	return p
 }
 
-// plenty returns settings with a policy that never refuses.
-func plenty() settings {
+// unlimitedSettings returns settings with a policy that never refuses.
+func unlimitedSettings() settings {
 	return settings{policies: []config.Policy{policy("plenty", "", "1000000/1h")}}
 }
 
@@ -123,7 +123,7 @@ func newRig(t testing.TB, to string, s settings) *rig {
 	return r
 }
 
-func (r *rig) serve(opts serving, trusted []netip.Prefix) {
+func (r *rig) serve(opts serveSettings, trusted []netip.Prefix) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
@@ -162,8 +162,8 @@ func (r *rig) serve(opts serving, trusted []netip.Prefix) {
 	})
 }
 
-// ask sends a request and returns the response, whose body is read.
-func (r *rig) ask(method, path string, header ...string) *answer {
+// send sends a request and returns the response, whose body is read.
+func (r *rig) send(method, path string, header ...string) *response {
 	r.t.Helper()
 	request, err := http.NewRequest(method, "http://"+r.at+path, nil)
 	if err != nil {
@@ -175,12 +175,12 @@ func (r *rig) ask(method, path string, header ...string) *answer {
 	return r.do(request)
 }
 
-type answer struct {
+type response struct {
 	*http.Response
 	body string
 }
 
-func (r *rig) do(request *http.Request) *answer {
+func (r *rig) do(request *http.Request) *response {
 	r.t.Helper()
 	got, err := r.http.Do(request)
 	if err != nil {
@@ -191,11 +191,11 @@ func (r *rig) do(request *http.Request) *answer {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return &answer{got, string(text)}
+	return &response{got, string(text)}
 }
 
-// raw sends bytes verbatim and returns the response.
-func (r *rig) raw(text string) *answer {
+// sendRaw sends bytes verbatim and returns the response.
+func (r *rig) sendRaw(text string) *response {
 	r.t.Helper()
 	conn := r.dial()
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -208,7 +208,7 @@ func (r *rig) raw(text string) *answer {
 	}
 	defer got.Body.Close()
 	body, _ := io.ReadAll(got.Body)
-	return &answer{got, string(body)}
+	return &response{got, string(body)}
 }
 
 // dial connects to the proxy. The connection is closed at the end of the test.
@@ -229,8 +229,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Real-Ip"), r.Header.Get("Forwarded"))
 }
 
-// within fails the test if nothing is received soon.
-func within[T any](t testing.TB, what string, from <-chan T) (got T) {
+// receive receives a value, and fails the test if none arrives soon.
+func receive[T any](t testing.TB, what string, from <-chan T) (got T) {
 	t.Helper()
 	select {
 	case got = <-from:

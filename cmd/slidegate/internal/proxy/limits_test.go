@@ -36,7 +36,7 @@ func TestLimitsByRoute(t *testing.T) {
 		{"GET", "/login", 200}, // the third of site: the refused request was not charged to it
 		{"GET", "/", 200}, {"GET", "/", 429}, {"POST", "/login", 429},
 	} {
-		if got := r.ask(step.method, step.path); got.StatusCode != step.status {
+		if got := r.send(step.method, step.path); got.StatusCode != step.status {
 			t.Errorf("step %d: %s %s: got %s, want %d", i, step.method, step.path, got.Status, step.status)
 		}
 	}
@@ -45,9 +45,9 @@ func TestLimitsByRoute(t *testing.T) {
 	}
 }
 
-// TestFragments: the gate treats a fragment as part of the path, as net/http does, so the application must receive it escaped: it
-// could cut off a raw #, and serve /login without its limit.
-func TestFragments(t *testing.T) {
+// TestFragmentsAreForwardedEscaped: the gate treats a fragment as part of the path, as net/http does, so the application must
+// receive it escaped: it could cut off a raw #, and serve /login without its limit.
+func TestFragmentsAreForwardedEscaped(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
 	for i, step := range []struct {
 		target, want string
@@ -56,7 +56,7 @@ func TestFragments(t *testing.T) {
 		{"/login#1", "POST /login%231 ", 200}, {"http://app.example/login#1", "POST /login%231 ", 200}, {"/login#1?a=b", "POST /login%231?a=b ", 200},
 		{"/login?a=b#1", "POST /login?a=b#1 ", 200}, {"/login?a=b#2", "", 429},
 	} {
-		got := r.raw("POST " + step.target + " HTTP/1.1\r\nHost: app.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		got := r.sendRaw("POST " + step.target + " HTTP/1.1\r\nHost: app.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		if got.StatusCode != step.status || !strings.HasPrefix(got.body, step.want) {
 			t.Errorf("step %d: %s: got %s and %q, want %d and %q", i, step.target, got.Status, got.body, step.status, step.want)
 		}
@@ -67,7 +67,7 @@ func TestFragments(t *testing.T) {
 func TestRetryAfterIsExact(t *testing.T) {
 	to := application(t, echo)
 	r := newRig(t, to, settings{policies: []config.Policy{policy("p", "", "2/1m sliding-log")}})
-	first := r.ask("GET", "/")
+	first := r.send("GET", "/")
 	if got := first.Header.Get("Ratelimit"); got != `"2/1m sliding-log";r=1;t=60` {
 		t.Errorf("RateLimit of the first: got %s", got)
 	}
@@ -75,8 +75,8 @@ func TestRetryAfterIsExact(t *testing.T) {
 		t.Errorf("RateLimit-Policy: got %s", got)
 	}
 	r.clock.Advance(12_500_000)
-	r.ask("GET", "/")
-	refused := r.ask("GET", "/")
+	r.send("GET", "/")
+	refused := r.send("GET", "/")
 	// The first unit is free 60 s after it was taken, which is in 47.5 s.
 	if refused.StatusCode != 429 || refused.Header.Get("Retry-After") != "48" || refused.Header.Get("Ratelimit") != `"2/1m sliding-log";r=0;t=48` {
 		t.Fatalf("got %s %v, want 429, Retry-After 48, RateLimit \"2/1m sliding-log\";r=0;t=48", refused.Status, refused.Header)
@@ -100,11 +100,11 @@ func TestRetryAfterIsExact(t *testing.T) {
 		t.Errorf("got retry_after %d, detail %q, want 48 in both", problem.RetryAfter, problem.Detail)
 	}
 	r.clock.Advance(47_000_000)
-	if got := r.ask("GET", "/"); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" || !strings.Contains(got.body, "in 1 second.") {
+	if got := r.send("GET", "/"); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" || !strings.Contains(got.body, "in 1 second.") {
 		t.Errorf("a second too early: got %s %v %s, want 429", got.Status, got.Header, got.body)
 	}
 	r.clock.Advance(1_000_000)
-	if got := r.ask("GET", "/"); got.StatusCode != 200 {
+	if got := r.send("GET", "/"); got.StatusCode != 200 {
 		t.Errorf("after Retry-After: got %s, want 200", got.Status)
 	}
 }
@@ -113,7 +113,7 @@ func TestNeverAdmitted(t *testing.T) {
 	p := policy("p", "", "2/1m")
 	p.Cost, _ = config.ParseCost("3")
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
-	got := r.ask("GET", "/")
+	got := r.send("GET", "/")
 	if _, there := got.Header["Retry-After"]; got.StatusCode != 429 || there || !strings.Contains(got.body, "never be admitted") {
 		t.Errorf("got %s %v %s, want 429 without Retry-After that says the request can never be admitted", got.Status, got.Header, got.body)
 	}
@@ -132,7 +132,7 @@ func TestDialects(t *testing.T) {
 		s.opts.Headers = dialect
 		r := newRig(t, to, s)
 		for _, status := range []int{200, 429} {
-			got := r.ask("GET", "/")
+			got := r.send("GET", "/")
 			var fields []string
 			for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
 				"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
@@ -154,7 +154,7 @@ func TestApplicationsOwnHeaders(t *testing.T) {
 		w.Header().Add("Set-Cookie", "a=1")
 		w.Header().Add("Set-Cookie", "b=2")
 	})
-	got := newRig(t, to, plenty()).ask("GET", "/")
+	got := newRig(t, to, unlimitedSettings()).send("GET", "/")
 	if got.Header.Get("RateLimit") != `"own";r=7` || got.Header.Get("RateLimit-Policy") != "" || len(got.Header["Set-Cookie"]) != 2 {
 		t.Errorf("got %v, want the application's RateLimit, no RateLimit-Policy and two cookies", got.Header)
 	}
@@ -169,11 +169,11 @@ func TestNoSpellingBypassesLimits(t *testing.T) {
 	for _, target := range targets {
 		to := application(t, echo)
 		r := newRig(t, to, settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
-		r.ask("POST", "/login") // takes the only unit
-		if got := r.raw("POST " + target + " HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); got.StatusCode != 429 {
+		r.send("POST", "/login") // takes the only unit
+		if got := r.sendRaw("POST " + target + " HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); got.StatusCode != 429 {
 			t.Errorf("%s: got %s, want 429", target, got.Status)
 		}
-		got := r.raw("GET " + target + " HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n")
+		got := r.sendRaw("GET " + target + " HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n")
 		want, host := target, "h.example"
 		if _, after, absolute := strings.Cut(target, "://"); absolute {
 			host, want, _ = strings.Cut(after, "/")
@@ -186,9 +186,9 @@ func TestNoSpellingBypassesLimits(t *testing.T) {
 }
 
 func TestPathsArriveUnchanged(t *testing.T) {
-	r := newRig(t, application(t, echo), plenty())
+	r := newRig(t, application(t, echo), unlimitedSettings())
 	for _, target := range []string{"/", "/a%2Fb", "/a%2fb", "//a//b/", "/a/../b", "/../..", "/a;p=1", "/%e2%82%ac", "/a%20b?q=a+b%20c&q", "/x?a=1;b=2&c=%", "/?"} {
-		got := r.raw("GET " + target + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+		got := r.sendRaw("GET " + target + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(got.body, "GET "+target+" host=h ") {
 			t.Errorf("%s arrived as %s", target, got.body)
 		}
@@ -200,10 +200,10 @@ func TestHostSpellings(t *testing.T) {
 	for _, host := range []string{"api.example", "API.Example", "api.example.", "api.example:8080", "API.example.:80"} {
 		r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("api", "api.example/", "1/1h")}})
 		text := "GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
-		if got := r.raw(text); got.StatusCode != 200 || !strings.Contains(got.body, " host="+host+" ") {
+		if got := r.sendRaw(text); got.StatusCode != 200 || !strings.Contains(got.body, " host="+host+" ") {
 			t.Errorf("host %s: got %s %s", host, got.Status, got.body)
 		}
-		if got := r.raw(text); got.StatusCode != 429 {
+		if got := r.sendRaw(text); got.StatusCode != 429 {
 			t.Errorf("host %s again: got %s, want 429", host, got.Status)
 		}
 	}
@@ -213,25 +213,25 @@ func TestLists(t *testing.T) {
 	p := policy("p", "", "1/1h")
 	p.Deny.Addresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
-	if got := r.ask("GET", "/"); got.StatusCode != 403 || got.Header.Get("Retry-After") != "" || !strings.Contains(got.body, `"status":403`) {
+	if got := r.send("GET", "/"); got.StatusCode != 403 || got.Header.Get("Retry-After") != "" || !strings.Contains(got.body, `"status":403`) {
 		t.Errorf("on the deny list: got %s %s, want 403", got.Status, got.body)
 	}
 	p.Deny, p.Allow = config.List{}, p.Deny
 	r = newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
 	for range 3 {
-		if got := r.ask("GET", "/"); got.StatusCode != 200 || got.Header.Get("Ratelimit") != "" {
+		if got := r.send("GET", "/"); got.StatusCode != 200 || got.Header.Get("Ratelimit") != "" {
 			t.Errorf("on the allow list: got %s %v, want 200 without RateLimit", got.Status, got.Header)
 		}
 	}
 }
 
-// failing is a store that fails, or that decides like failure mode closed.
-type failing struct {
+// failingStore is a store that fails, or that decides like failure mode closed.
+type failingStore struct {
 	store.Store
 	err error
 }
 
-func (f *failing) Apply(_ context.Context, batch []store.Request) error {
+func (f *failingStore) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		batch[i].Err = f.err
 		for j := range batch[i].Answers {
@@ -250,9 +250,9 @@ func TestStoreFails(t *testing.T) {
 		err   error
 		retry string
 	}{{nil, "2"}, {errors.New("the store is broken"), ""}} {
-		s := plenty()
-		s.store = &failing{memory, c.err}
-		got := newRig(t, application(t, echo), s).ask("GET", "/")
+		s := unlimitedSettings()
+		s.store = &failingStore{memory, c.err}
+		got := newRig(t, application(t, echo), s).send("GET", "/")
 		if got.StatusCode != 503 || got.Header.Get("Retry-After") != c.retry || !strings.Contains(got.body, "#temporary-reduced-capacity") ||
 			strings.Contains(got.body, "broken") || got.Header.Get("Ratelimit") != "" {
 			t.Errorf("%v: got %s %v %s\nwant 503, Retry-After %q, type #temporary-reduced-capacity, no RateLimit, and not the cause",
@@ -261,22 +261,22 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// TestStoreCannot: a policy that the store can never decide is a configuration error, not an outage.
-func TestStoreCannot(t *testing.T) {
+// TestUndecidablePolicyIsRejected: a policy that the store can never decide is a configuration error, not an outage.
+func TestUndecidablePolicyIsRejected(t *testing.T) {
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := plenty()
-	s.store = &failing{memory, fmt.Errorf("%w: two nodes", store.ErrUnsupported)}
-	got := newRig(t, application(t, echo), s).ask("GET", "/")
+	s := unlimitedSettings()
+	s.store = &failingStore{memory, fmt.Errorf("%w: two nodes", store.ErrUnsupported)}
+	got := newRig(t, application(t, echo), s).send("GET", "/")
 	if got.StatusCode != 500 || strings.Contains(got.body, "two nodes") {
 		t.Errorf("got %s %s, want 500 without the reason", got.Status, got.body)
 	}
 }
 
 func TestWrongOptions(t *testing.T) {
-	r := newRig(t, application(t, echo), plenty())
+	r := newRig(t, application(t, echo), unlimitedSettings())
 	good := &url.URL{Scheme: "http", Host: "h:1"}
 	for want, opts := range map[string]proxy.Options{
 		"To: is missing":           {},
@@ -299,8 +299,8 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestConcurrent: however many requests are concurrent, exactly the quota reaches the application.
-func TestConcurrent(t *testing.T) {
+// TestConcurrentRequestsGetTheQuota: however many requests are concurrent, exactly the quota reaches the application.
+func TestConcurrentRequestsGetTheQuota(t *testing.T) {
 	var arrived atomic.Int64
 	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }),
 		settings{policies: []config.Policy{policy("p", "", "50/1h")}})
@@ -336,9 +336,9 @@ func TestRefusalInOwnWords(t *testing.T) {
 	own := policy("p", "", "1/1h")
 	own.Refusal = config.Refusal{Type: "urn:example:limited", Title: "Slow", Detail: "Come back in {retry_after} s."}
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{own}})
-	r.ask("GET", "/")
+	r.send("GET", "/")
 	const want = `{"type":"urn:example:limited","title":"Slow","status":429,"detail":"Come back in 3600 s.","violated-policies":["1/1h"],"retry_after":3600}`
-	if got := r.ask("GET", "/"); got.StatusCode != 429 || strings.TrimSpace(got.body) != want {
+	if got := r.send("GET", "/"); got.StatusCode != 429 || strings.TrimSpace(got.body) != want {
 		t.Errorf("got %s %s, want 429 %s", got.Status, got.body, want)
 	}
 }

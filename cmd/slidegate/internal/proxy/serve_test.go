@@ -26,7 +26,7 @@ func TestDrain(t *testing.T) {
 		<-finish
 		fmt.Fprint(w, "whole")
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	got := make(chan string, 1)
 	go func() {
 		answer, err := r.http.Get("http://" + r.at + "/")
@@ -38,7 +38,7 @@ func TestDrain(t *testing.T) {
 		text, _ := io.ReadAll(answer.Body)
 		got <- string(text)
 	}()
-	within(t, "the request arrives", came)
+	receive(t, "the request arrives", came)
 	stopped := make(chan bool)
 	go func() {
 		r.stop()
@@ -52,14 +52,14 @@ func TestDrain(t *testing.T) {
 		return err != nil
 	})
 	close(finish)
-	if text := within(t, "the response", got); text != "whole" {
+	if text := receive(t, "the response", got); text != "whole" {
 		t.Errorf("got response %q, want whole", text)
 	}
-	within(t, "the shutdown", stopped)
+	receive(t, "the shutdown", stopped)
 }
 
-// TestDrainAborts: requests that do not end by themselves are aborted, including event streams and websockets.
-func TestDrainAborts(t *testing.T) {
+// TestDrainAbortsEndlessRequests: requests that do not end by themselves are aborted, including event streams and websockets.
+func TestDrainAbortsEndlessRequests(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/events" {
 			w.(http.Flusher).Flush()
@@ -74,7 +74,7 @@ func TestDrainAborts(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		conn.Close()
 	})
-	s := plenty()
+	s := unlimitedSettings()
 	s.serve.drain = 20 * time.Millisecond
 	r := newRig(t, to, s)
 	conn := r.dial()
@@ -99,9 +99,9 @@ func TestDrainAborts(t *testing.T) {
 	}
 }
 
-// TestSlowHead and the following tests: a client that keeps the proxy waiting is disconnected.
-func TestSlowHead(t *testing.T) {
-	s := plenty()
+// TestSlowHeaderIsDisconnected and the following tests: a client that keeps the proxy waiting is disconnected.
+func TestSlowHeaderIsDisconnected(t *testing.T) {
+	s := unlimitedSettings()
 	s.opts.Idle = 50 * time.Millisecond
 	conn := newRig(t, application(t, echo), s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost:")
@@ -110,8 +110,8 @@ func TestSlowHead(t *testing.T) {
 	}
 }
 
-func TestSlowBody(t *testing.T) {
-	s := plenty()
+func TestSlowBodyIsDisconnected(t *testing.T) {
+	s := unlimitedSettings()
 	s.opts.Idle = 50 * time.Millisecond
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	conn := newRig(t, to, s).dial()
@@ -136,8 +136,8 @@ func TestSlowBodyOfRefused(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that reads nothing is disconnected, and the application notices.
-func TestSlowReader(t *testing.T) {
+// TestSlowReaderIsDisconnected: a client that reads nothing is disconnected, and the application notices.
+func TestSlowReaderIsDisconnected(t *testing.T) {
 	gone := make(chan bool, 1)
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		part := make([]byte, 1<<20)
@@ -148,16 +148,16 @@ func TestSlowReader(t *testing.T) {
 			}
 		}
 	})
-	s := plenty()
+	s := unlimitedSettings()
 	s.opts.Idle = time.Second
 	conn := newRig(t, to, s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-	within(t, "the end of the response", gone)
+	receive(t, "the end of the response", gone)
 }
 
-// TestSlowApplication: an application may be silent for longer than a client may, before, within and before the end of its
+// TestSlowApplicationIsAwaited: an application may be silent for longer than a client may, before, within and before the end of its
 // response, and the connection remains usable for the next request.
-func TestSlowApplication(t *testing.T) {
+func TestSlowApplicationIsAwaited(t *testing.T) {
 	const idle = time.Second
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -183,7 +183,7 @@ func TestSlowApplication(t *testing.T) {
 	for protocol, scheme := range map[int]string{1: "http://", 2: "https://"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			s := plenty()
+			s := unlimitedSettings()
 			s.opts.Idle = idle
 			var believe *tls.Config
 			if protocol == 2 {
@@ -218,7 +218,7 @@ func certificate(t *testing.T) (server, client *tls.Config) {
 }
 
 func TestForwardedProtoOfTLS(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	var believe *tls.Config
 	s.serve.secure, believe = certificate(t)
 	r := newRig(t, application(t, echo), s)
@@ -234,20 +234,20 @@ func TestForwardedProtoOfTLS(t *testing.T) {
 }
 
 func TestLargeHead(t *testing.T) {
-	r := newRig(t, application(t, echo), plenty())
-	if got := r.ask("GET", "/", "X-Large", strings.Repeat("x", 24<<10)); got.StatusCode != 200 {
+	r := newRig(t, application(t, echo), unlimitedSettings())
+	if got := r.send("GET", "/", "X-Large", strings.Repeat("x", 24<<10)); got.StatusCode != 200 {
 		t.Errorf("24 KiB: got %s, want 200", got.Status)
 	}
-	if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\nX-Large: " + strings.Repeat("x", 48<<10)); got.StatusCode != 431 {
+	if got := r.sendRaw("GET / HTTP/1.1\r\nHost: h\r\nX-Large: " + strings.Repeat("x", 48<<10)); got.StatusCode != 431 {
 		t.Errorf("48 KiB: got %s, want 431", got.Status)
 	}
 }
 
-func TestMostConnections(t *testing.T) {
-	s := plenty()
+func TestConnectionsAreBounded(t *testing.T) {
+	s := unlimitedSettings()
 	s.serve.connections = 2
 	r := newRig(t, application(t, echo), s)
-	ask := func(conn net.Conn) error {
+	exchange := func(conn net.Conn) error {
 		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		if err != nil {
 			return err
@@ -261,22 +261,22 @@ func TestMostConnections(t *testing.T) {
 	}
 	first, second, third := r.dial(), r.dial(), r.dial()
 	for i, conn := range []net.Conn{first, second} {
-		if err := ask(conn); err != nil {
+		if err := exchange(conn); err != nil {
 			t.Errorf("connection %d: got %v, want a response", i, err)
 		}
 	}
-	if err := ask(third); err == nil {
+	if err := exchange(third); err == nil {
 		t.Error("a third connection is served")
 	}
 	first.Close()
-	testkit.Eventually(t, "there is room after one has closed", func() bool { return ask(r.dial()) == nil })
-	if err := ask(second); err != nil {
+	testkit.Eventually(t, "there is room after one has closed", func() bool { return exchange(r.dial()) == nil })
+	if err := exchange(second); err != nil {
 		t.Errorf("the second, later: got %v", err)
 	}
 }
 
 func TestClosedListener(t *testing.T) {
-	r := newRig(t, application(t, echo), plenty())
+	r := newRig(t, application(t, echo), unlimitedSettings())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

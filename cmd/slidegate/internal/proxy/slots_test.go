@@ -18,13 +18,13 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// held returns a policy whose slots do not expire during a test: a free slot has been released.
-func held(slots int) settings {
+// heldSettings returns a policy whose slots do not expire during a test: a free slot has been released.
+func heldSettings(slots int) settings {
 	return settings{policies: []config.Policy{policy("held", "", fmt.Sprintf("%d in-flight ttl=1h", slots))}}
 }
 
-// free returns how many slots this machine has left.
-func (r *rig) free() int64 {
+// freeSlots returns how many slots this machine has left.
+func (r *rig) freeSlots() int64 {
 	r.t.Helper()
 	v, err := r.gate.Peek(context.Background(), gate.Request{Policy: "held", Key: "127.0.0.1", Cost: 1})
 	if err != nil {
@@ -33,8 +33,8 @@ func (r *rig) free() int64 {
 	return v.Decision.Remaining
 }
 
-// unruly is an application that ends requests in every way, chosen by their path.
-func unruly(t *testing.T) string {
+// unrulyApplication is an application that ends requests in every way, chosen by their path.
+func unrulyApplication(t *testing.T) string {
 	return application(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/late":
@@ -64,9 +64,9 @@ func unruly(t *testing.T) string {
 // exceed the limit.
 func TestNoSlotIsLost(t *testing.T) {
 	const slots, requests = 16, 1000
-	s := held(slots)
+	s := heldSettings(slots)
 	s.opts.Timeout = 20 * time.Millisecond // /late then gets 504
-	r := newRig(t, unruly(t), s)
+	r := newRig(t, unrulyApplication(t), s)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -85,7 +85,7 @@ func TestNoSlotIsLost(t *testing.T) {
 	for range requests {
 		path, patience := paths[random.IntN(len(paths))], time.Duration(random.IntN(40_000))*time.Microsecond
 		work <- func() {
-			status := r.askBriefly(path, patience)
+			status := r.sendBriefly(path, patience)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[status]++
@@ -99,11 +99,11 @@ func TestNoSlotIsLost(t *testing.T) {
 			t.Errorf("no request ended with %d", status)
 		}
 	}
-	testkit.Eventually(t, "all slots are free", func() bool { return r.free() == slots })
+	testkit.Eventually(t, "all slots are free", func() bool { return r.freeSlots() == slots })
 }
 
-// askBriefly sends a request and disconnects when patience ends. It returns the status, or 0 if there was no response.
-func (r *rig) askBriefly(path string, patience time.Duration) int {
+// sendBriefly sends a request and disconnects when patience ends. It returns the status, or 0 if there was no response.
+func (r *rig) sendBriefly(path string, patience time.Duration) int {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, "GET", "http://"+r.at+path, nil)
@@ -127,42 +127,42 @@ func TestSlotsOfRequestsUnderWay(t *testing.T) {
 		began <- true
 		<-end
 	})
-	r := newRig(t, to, held(2))
+	r := newRig(t, to, heldSettings(2))
 	answers := make(chan string, 2)
 	for range 2 {
-		go func() { answers <- strconv.Itoa(r.askBriefly("/", patience)) }()
-		within(t, "the request runs", began)
+		go func() { answers <- strconv.Itoa(r.sendBriefly("/", patience)) }()
+		receive(t, "the request runs", began)
 	}
-	if got := r.ask("GET", "/"); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") == "" {
+	if got := r.send("GET", "/"); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") == "" {
 		t.Errorf("a third of 2: got %s %v, want 429 and Retry-After", got.Status, got.Header)
 	}
 	close(end)
 	for range 2 {
-		if got := within(t, "the response", answers); got != "200" {
+		if got := receive(t, "the response", answers); got != "200" {
 			t.Errorf("got %s, want 200", got)
 		}
 	}
-	if got := r.ask("GET", "/"); got.StatusCode != http.StatusOK { // immediately: the slot is free when the client has its response
+	if got := r.send("GET", "/"); got.StatusCode != http.StatusOK { // immediately: the slot is free when the client has its response
 		t.Errorf("after the others: got %s, want 200", got.Status)
 	}
 }
 
 // TestWebsocketHoldsItsSlot: a websocket holds its slot until it is closed, by the client or by the shutdown of the proxy.
 func TestWebsocketHoldsItsSlot(t *testing.T) {
-	s := held(2)
+	s := heldSettings(2)
 	s.serve.drain = 50 * time.Millisecond
 	r := newRig(t, application(t, chat(nil)), s)
 	conn, reader := r.socket("127.0.0.1")
 	if _, err := io.WriteString(conn, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := reader.ReadByte(); err != nil || b != 'x' || r.free() != 1 {
-		t.Fatalf("got %q, %v and %d slots, want x and 1", b, err, r.free())
+	if b, err := reader.ReadByte(); err != nil || b != 'x' || r.freeSlots() != 1 {
+		t.Fatalf("got %q, %v and %d slots, want x and 1", b, err, r.freeSlots())
 	}
 	conn.Close()
-	testkit.Eventually(t, "the slot is free", func() bool { return r.free() == 2 })
+	testkit.Eventually(t, "the slot is free", func() bool { return r.freeSlots() == 2 })
 	r.socket("127.0.0.1")
-	if got := r.free(); got != 1 {
+	if got := r.freeSlots(); got != 1 {
 		t.Fatalf("%d slots are free, want 1", got)
 	}
 	memory := r.gate // still usable after the shutdown
@@ -205,5 +205,5 @@ func TestLongRequestsKeepTheirSlot(t *testing.T) {
 	if _, err := io.ReadAll(got.Body); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "the slot is free", func() bool { return r.free() == 1 })
+	testkit.Eventually(t, "the slot is free", func() bool { return r.freeSlots() == 1 })
 }

@@ -38,7 +38,7 @@ func record(t *testing.T) *recorder {
 			if err != nil {
 				return
 			}
-			r.all.Go(func() { r.answer(conn) })
+			r.all.Go(func() { r.response(conn) })
 		}
 	})
 	t.Cleanup(func() {
@@ -48,8 +48,8 @@ func record(t *testing.T) *recorder {
 	return r
 }
 
-// answer responds to the first request on a connection, and records its header.
-func (r *recorder) answer(conn net.Conn) {
+// response responds to the first request on a connection, and records its header.
+func (r *recorder) response(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	in := bufio.NewReader(conn)
@@ -73,8 +73,8 @@ func (r *recorder) answer(conn net.Conn) {
 	}
 }
 
-// ambiguous returns why two servers may disagree about where a request ends; empty if they cannot.
-func ambiguous(head string) string {
+// ambiguity returns why two servers may disagree about where a request ends; empty if they cannot.
+func ambiguity(head string) string {
 	lines := strings.Split(strings.TrimSuffix(head, "\r\n\r\n"), "\r\n")
 	var lengths, encodings []string
 	for _, line := range lines[1:] {
@@ -107,8 +107,8 @@ func ambiguous(head string) string {
 
 const hidden = "POST /login HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
 
-// smuggled returns requests that try to hide another request that only the application sees, and whether they must be rejected.
-func smuggled() map[string]bool {
+// smuggledRequests returns requests that try to hide another request that only the application sees, and whether they must be rejected.
+func smuggledRequests() map[string]bool {
 	refused, either := map[string]bool{}, map[string]bool{}
 	post := func(headers, body string) string { return "POST /x HTTP/1.1\r\nHost: h\r\n" + headers + "\r\n" + body }
 	for _, length := range []string{"+4", "-4", "0x4", "4,5", "4 5", "4;", "4.0", "four", "99999999999999999999", "4\x00"} {
@@ -142,15 +142,15 @@ func smuggled() map[string]bool {
 	return either
 }
 
-// TestSmuggling: however the length of a request is written, the application cannot find more requests in it than were charged.
-func TestSmuggling(t *testing.T) {
+// TestNoRequestIsSmuggled: however the length of a request is written, the application cannot find more requests in it than were charged.
+func TestNoRequestIsSmuggled(t *testing.T) {
 	app := record(t)
 	r := newRig(t, "http://"+app.Addr().String(), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h"), policy("x", "/", "1000/1h")}})
-	if got := r.ask("POST", "/login"); got.StatusCode != 200 {
+	if got := r.send("POST", "/login"); got.StatusCode != 200 {
 		t.Fatalf("the first login: got %s, want 200", got.Status)
 	}
 	i, never := 0, map[string]string{}
-	for text, must := range smuggled() {
+	for text, must := range smuggledRequests() {
 		i++
 		target := fmt.Sprintf("POST /x%d ", i)
 		statuses := r.statuses(strings.Replace(text, "POST /x ", target, 1))
@@ -167,7 +167,7 @@ func TestSmuggling(t *testing.T) {
 	defer app.mu.Unlock()
 	logins := 0
 	for _, head := range app.heads {
-		if why := ambiguous(head); why != "" {
+		if why := ambiguity(head); why != "" {
 			t.Errorf("the application got %q: %s", head, why)
 		}
 		for target, text := range never {

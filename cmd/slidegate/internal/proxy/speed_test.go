@@ -40,7 +40,7 @@ func BenchmarkProxy(b *testing.B) {
 		server.Close()
 		standard.Transport.(*http.Transport).CloseIdleConnections()
 	})
-	r := newRig(b, to, plenty())
+	r := newRig(b, to, unlimitedSettings())
 	r.clock.Set(slidegate.Micros(time.Now().UnixMicro()))
 	for _, c := range []struct{ name, at string }{
 		{"application alone", to}, {"standard library", "http://" + listener.Addr().String()}, {"this", "http://" + r.at},

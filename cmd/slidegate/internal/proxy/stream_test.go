@@ -22,9 +22,9 @@ func TestNoOtherUpgrades(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "upgrade=%q connection=%q settings=%q", r.Header.Get("Upgrade"), r.Header.Get("Connection"), r.Header.Get("Http2-Settings"))
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	for _, protocol := range []string{"h2c", "TLS/1.0, HTTP/1.1", "websocket, h2c"} {
-		got := r.ask("GET", "/", "Upgrade", protocol, "Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABkAAQAAP__")
+		got := r.send("GET", "/", "Upgrade", protocol, "Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABkAAQAAP__")
 		if got.StatusCode != 200 || got.body != `upgrade="" connection="" settings=""` {
 			t.Errorf("%s: got %s %s, want 200 without the three headers", protocol, got.Status, got.body)
 		}
@@ -47,7 +47,7 @@ func TestServerSentEvents(t *testing.T) {
 				}
 			}
 		})
-		r := newRig(t, to, plenty())
+		r := newRig(t, to, unlimitedSettings())
 		got, err := r.http.Get("http://" + r.at + "/events")
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestLargeBodies(t *testing.T) {
 			_, _ = w.Write(chunk)
 		}
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	var most atomic.Uint64
 	measure := func() {
 		var now runtime.MemStats
@@ -143,7 +143,7 @@ func TestTrailers(t *testing.T) {
 		w.Header().Set("X-Sum", r.Trailer.Get("X-Sent"))
 		w.Header().Set(http.TrailerPrefix+"X-Late", "unannounced")
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	request, _ := http.NewRequest("POST", "http://"+r.at+"/", io.MultiReader(strings.NewReader("body")))
 	request.Trailer = http.Header{"X-Sent": {"at the end"}}
 	got := r.do(request)
@@ -152,13 +152,13 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-func TestInterimAnswers(t *testing.T) {
+func TestInterimResponses(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>")
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusAccepted)
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	var hints []string
 	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 		hints = append(hints, fmt.Sprint(code, header.Get("Link")))
@@ -171,7 +171,7 @@ func TestInterimAnswers(t *testing.T) {
 	}
 }
 
-func TestBodilessAnswers(t *testing.T) {
+func TestResponsesWithoutBody(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/204":
@@ -183,14 +183,14 @@ func TestBodilessAnswers(t *testing.T) {
 			w.Header().Set("Content-Length", "12345")
 		}
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	for _, c := range []struct {
 		method, path string
 		status       int
 		length       int64
 		etag         string
 	}{{"GET", "/204", 204, 0, ""}, {"GET", "/304", 304, 0, `"v1"`}, {"HEAD", "/", 200, 12345, ""}} {
-		got := r.ask(c.method, c.path)
+		got := r.send(c.method, c.path)
 		if got.StatusCode != c.status || got.body != "" || c.length > 0 && got.ContentLength != c.length {
 			t.Errorf("%s %s: got %s, length %d, body %q, want %d, length %d, no body",
 				c.method, c.path, got.Status, got.ContentLength, got.body, c.status, c.length)
@@ -201,13 +201,13 @@ func TestBodilessAnswers(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: the proxy adds neither Accept-Encoding nor User-Agent to requests.
-func TestNothingAdded(t *testing.T) {
+// TestProxyAddsNoRequestHeaders: the proxy adds neither Accept-Encoding nor User-Agent to requests.
+func TestProxyAddsNoRequestHeaders(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, len(r.Header), r.Header["Accept-Encoding"], r.Header["User-Agent"], r.Header["Te"], r.Header["Keep-Alive"], r.Header["X-Hop"])
 	})
-	r := newRig(t, to, plenty())
-	got := r.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: gzip\r\n\r\n")
+	r := newRig(t, to, unlimitedSettings())
+	got := r.sendRaw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: gzip\r\n\r\n")
 	if got.body != "3 [] [] [] [] []" { // the three are X-Forwarded-
 		t.Errorf("the application saw %s, want 3 [] [] [] [] []", got.body)
 	}
@@ -224,7 +224,7 @@ func TestClientGoesAway(t *testing.T) {
 		case <-time.After(patience):
 		}
 	})
-	r := newRig(t, to, plenty())
+	r := newRig(t, to, unlimitedSettings())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	request, _ := http.NewRequestWithContext(ctx, "GET", "http://"+r.at+"/", nil)
@@ -233,9 +233,9 @@ func TestClientGoesAway(t *testing.T) {
 		_, err := r.http.Do(request)
 		ended <- err
 	}()
-	within(t, "the request arrives", came)
+	receive(t, "the request arrives", came)
 	cancel()
-	within(t, "the application notices", gone)
+	receive(t, "the application notices", gone)
 	if err := <-ended; err == nil {
 		t.Error("got a response, want none")
 	}

@@ -61,7 +61,7 @@ func (r *rig) socket(from string) (net.Conn, *bufio.Reader) {
 
 // TestWebsocketsAreCounted: a websocket counts as a connection for as long as it lasts.
 func TestWebsocketsAreCounted(t *testing.T) {
-	s := plenty()
+	s := unlimitedSettings()
 	s.serve.connections = 3
 	r := newRig(t, application(t, chat(nil)), s)
 	first, _ := r.socket("127.0.0.1")
@@ -82,8 +82,9 @@ func TestWebsocketsAreCounted(t *testing.T) {
 	})
 }
 
-// TestOneStranger: one address may hold only part of the connections, including websockets, unless it is a trusted proxy.
-func TestOneStranger(t *testing.T) {
+// TestOneAddressHoldsPartOfTheConnections: one address may hold only part of the connections, including websockets, unless it is a
+// trusted proxy.
+func TestOneAddressHoldsPartOfTheConnections(t *testing.T) {
 	for name, test := range map[string]struct {
 		trusted []netip.Prefix
 		per     int
@@ -95,7 +96,7 @@ func TestOneStranger(t *testing.T) {
 		"this machine":       {nil, 3, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := plenty()
+			s := unlimitedSettings()
 			s.trusted, s.serve.connections, s.serve.perAddress = test.trusted, 8, test.per
 			r := newRig(t, application(t, chat(nil)), s)
 			held := 0
@@ -114,9 +115,9 @@ func TestOneStranger(t *testing.T) {
 	}
 }
 
-// TestSilentWebsocket: an idle websocket is closed.
-func TestSilentWebsocket(t *testing.T) {
-	s := plenty()
+// TestIdleWebsocketIsClosed: an idle websocket is closed.
+func TestIdleWebsocketIsClosed(t *testing.T) {
+	s := unlimitedSettings()
 	s.opts.WebsocketIdle = 50 * time.Millisecond
 	_, reader := newRig(t, application(t, chat(nil)), s).socket("127.0.0.1")
 	if text, err := io.ReadAll(reader); len(text) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -124,14 +125,14 @@ func TestSilentWebsocket(t *testing.T) {
 	}
 }
 
-// TestBusyWebsocket: a websocket on which either side sends something now and then is not closed, for many times as long.
-func TestBusyWebsocket(t *testing.T) {
+// TestBusyWebsocketStaysOpen: a websocket on which either side sends something now and then is not closed, for many times as long.
+func TestBusyWebsocketStaysOpen(t *testing.T) {
 	const idle = time.Second
 	for _, speaker := range []string{"client", "application"} {
 		t.Run(speaker, func(t *testing.T) {
 			t.Parallel()
 			dots := make(chan bool)
-			s := plenty()
+			s := unlimitedSettings()
 			s.opts.WebsocketIdle = idle
 			conn, reader := newRig(t, application(t, chat(dots)), s).socket("127.0.0.1")
 			defer close(dots)

@@ -36,8 +36,8 @@ func TestCalendarLaneDecidesAsTheRule(t *testing.T) {
 func TestCalendarIsMeasuredByItsPeriods(t *testing.T) {
 	property(t, 200, func(t *rapid.T) {
 		limit := drawCalendar(t, "")
-		asks := drawTraffic(t, 7*wholeDay, 80, forward)
-		found := find(t, Options{Limits: []slidegate.Limit{limit}, Compare: true}, asks)
+		reqs := drawTraffic(t, 7*wholeDay, 80, forward)
+		found := find(t, Options{Limits: []slidegate.Limit{limit}, Compare: true}, reqs)
 		r := rulesOf(t, []slidegate.Limit{limit})[0]
 		type period struct {
 			key   string
@@ -45,7 +45,7 @@ func TestCalendarIsMeasuredByItsPeriods(t *testing.T) {
 		}
 		admitted := map[period]int64{}
 		want := Highest{}
-		for _, v := range judge(t, []slidegate.Limit{limit}, asks) {
+		for _, v := range decideAll(t, []slidegate.Limit{limit}, reqs) {
 			start, _ := r.Bounds(v.at)
 			if v.allowed {
 				own := period{v.key, start}
@@ -74,13 +74,13 @@ func TestCalendarWithAnotherLimit(t *testing.T) {
 	month := slidegate.MustParseLimit("3/month zone=Europe/Berlin")
 	limits := []slidegate.Limit{month, slidegate.MustParseLimit("9/1m fixed-window")}
 	last := rule.Micros(time.Date(2024, 3, 31, 21, 59, 0, 0, time.UTC).UnixMicro()) // a minute before April in Berlin
-	asks := []asked{
+	reqs := []testRequest{
 		{last, "a", 1}, {last, "a", 2}, {last, "a", 1}, // full
 		{last + minute - 1, "a", 1},
 		{last + minute, "a", 3}, // April
 		{last + 2*minute, "a", 1},
 	}
-	found := find(t, Options{Limits: limits, Compare: true, Sweep: []int64{2, 6}, Suggest: true, Trails: 1}, asks)
+	found := find(t, Options{Limits: limits, Compare: true, Sweep: []int64{2, 6}, Suggest: true, Trails: 1}, reqs)
 	got := found.Outcome.Limits[0]
 	want := LimitOutcome{
 		Limit: "3/month zone=Europe/Berlin", Quota: 3, Calendar: "month", Zone: "Europe/Berlin", Denied: 3,

@@ -10,22 +10,16 @@ import (
 
 // These tests check that the census counts every live state, and hardly any more.
 
-// standing is the state of one key, and the time since which it has it.
-type standing struct {
-	until rule.Micros
-	bytes int64
-}
-
-// crowd returns the most states, and the most bytes of states, that are live at one time, each extended by extra.
-func crowd(t tb, r *rule.Limit, place int, verdicts []verdict, extra rule.Micros) (keys, bytes int64) {
+// peakStates returns the most states, and the most bytes of states, that are live at one time, each extended by extra.
+func peakStates(t tb, r *rule.Limit, index int, decided []modelDecision, extra rule.Micros) (keys, bytes int64) {
 	t.Helper()
-	all := map[string]standing{}
-	for i := range verdicts {
-		v := &verdicts[i]
-		s := standing{until: r.Expires(&v.states[place]), bytes: 16}
+	all := map[string]liveState{}
+	for i := range decided {
+		v := &decided[i]
+		s := liveState{until: r.Expires(&v.states[index]), bytes: 16}
 		switch r.Algorithm {
 		case rule.SlidingLog:
-			s.bytes = 8 * int64(len(v.states[place].Log.Times()))
+			s.bytes = 8 * int64(len(v.states[index].Log.Times()))
 		case rule.TokenBucket:
 			s.bytes = 32
 		case rule.SlidingWindow:
@@ -47,25 +41,25 @@ func crowd(t tb, r *rule.Limit, place int, verdicts []verdict, extra rule.Micros
 func TestCensusCountsLiveStates(t *testing.T) {
 	property(t, 500, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 80, forward)
+		reqs := drawTraffic(t, limits[0].Window, 80, forward)
 		if rapid.Bool().Draw(t, "crowded") {
-			for i := range asks {
-				asks[i].key += string(rune('a' + rapid.IntRange(0, 25).Draw(t, "more keys")))
+			for i := range reqs {
+				reqs[i].key += string(rune('a' + rapid.IntRange(0, 25).Draw(t, "more keys")))
 			}
 		}
-		verdicts := judge(t, limits, asks)
+		decided := decideAll(t, limits, reqs)
 		r := exactRun(t, limits)
-		requests, _ := numbered(asks)
+		requests, _ := numbered(reqs)
 		for i := range requests {
 			r.decide(requests[i : i+1])
 		}
 		for i, own := range rulesOf(t, limits) {
 			c := r.groups[0].measures[i].census
-			keys, bytes := crowd(t, &own, i, verdicts, 0)
-			mostKeys, mostBytes := crowd(t, &own, i, verdicts, c.width)
+			keys, bytes := peakStates(t, &own, i, decided, 0)
+			mostKeys, mostBytes := peakStates(t, &own, i, decided, c.width)
 			if c.peak.keys < keys || c.peak.keys > mostKeys || c.peak.bytes < bytes || c.peak.bytes > mostBytes {
 				t.Fatalf("%v: got %+v, want %d to %d keys and %d to %d bytes\n%+v",
-					limits[i], c.peak, keys, mostKeys, bytes, mostBytes, asks)
+					limits[i], c.peak, keys, mostKeys, bytes, mostBytes, reqs)
 			}
 			checkEmptied(t, c)
 		}
@@ -100,14 +94,14 @@ func checkEmptied(t tb, c *census) {
 func TestCensusWithAnyClock(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 80, jumping)
-		requests, names := numbered(asks)
+		reqs := drawTraffic(t, limits[0].Window, 80, jumping)
+		requests, names := numbered(reqs)
 		r := exactRun(t, limits)
 		for i := range requests {
 			r.decide(requests[i : i+1])
 			for _, m := range r.groups[0].measures {
 				if m.census.alive.keys < 0 || m.census.alive.keys > int64(len(names)) {
-					t.Fatalf("%v: got %d live keys of %d\n%+v", limits, m.census.alive.keys, len(names), asks[:i+1])
+					t.Fatalf("%v: got %d live keys of %d\n%+v", limits, m.census.alive.keys, len(names), reqs[:i+1])
 				}
 			}
 		}

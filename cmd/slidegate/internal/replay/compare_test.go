@@ -24,8 +24,8 @@ var rows = map[string]slidegate.Limit{
 func TestComparedRowsAreSeparateRuns(t *testing.T) {
 	property(t, 100, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 60, around)
-		found := find(t, Options{Limits: limits, Compare: true, Top: 3}, asks)
+		reqs := drawTraffic(t, limits[0].Window, 60, around)
+		found := find(t, Options{Limits: limits, Compare: true, Top: 3}, reqs)
 		if len(found.Compare) != len(rows) || found.NotCompared != nil {
 			t.Fatalf("got %d rows, omitted %v", len(found.Compare), found.NotCompared)
 		}
@@ -39,7 +39,7 @@ func TestComparedRowsAreSeparateRuns(t *testing.T) {
 				}
 				those = append(those, row)
 			}
-			want := find(t, Options{Limits: those}, asks).Outcome
+			want := find(t, Options{Limits: those}, reqs).Outcome
 			want.Name = got.Name
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("%v: got\n%+v, want as alone\n%+v", limits, got, want)
@@ -49,14 +49,14 @@ func TestComparedRowsAreSeparateRuns(t *testing.T) {
 }
 
 func TestOmissions(t *testing.T) {
-	asks := []asked{{origin, "a", 1}}
+	reqs := []testRequest{{origin, "a", 1}}
 	names := func(all []Outcome) (names []string) {
 		for _, o := range all {
 			names = append(names, o.Name)
 		}
 		return names
 	}
-	found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("10000/1m"), slidegate.MustParseLimit("10001/1h")}, Compare: true}, asks)
+	found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("10000/1m"), slidegate.MustParseLimit("10001/1h")}, Compare: true}, reqs)
 	if got, want := names(found.Compare), []string{
 		"sliding-window", "sliding-window segments=10", "sliding-window overlap=whole", "fixed-window", "token-bucket",
 	}; !slices.Equal(got, want) {
@@ -67,11 +67,11 @@ func TestOmissions(t *testing.T) {
 		t.Errorf("got omitted %v, want %v", found.NotCompared, want)
 	}
 
-	found = find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1001us")}, Compare: true}, asks)
+	found = find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1001us")}, Compare: true}, reqs)
 	if len(found.NotCompared) != 1 || found.NotCompared[0].Name != "sliding-window segments=10" || len(found.Compare) != 5 {
 		t.Errorf("1001us in ten parts: got omitted %v", found.NotCompared)
 	}
-	if found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1s")}}, asks); found.Compare != nil || found.NotCompared != nil {
+	if found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1s")}}, reqs); found.Compare != nil || found.NotCompared != nil {
 		t.Errorf("got a comparison that was not requested: %+v", found.Compare)
 	}
 }

@@ -43,7 +43,7 @@ func decisionLines(t tb, opts Options, lines traffic.Lines) string {
 
 func TestDecisionsByHand(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1m sliding-window"), slidegate.MustParseLimit("3/1h sliding-window")}, Sort: time.Minute}
-	asks := []asked{
+	reqs := []testRequest{
 		{origin + 20*second, "a", 1},     // decided third: 2 are used of each limit; the first has none left
 		{origin, "a", 1},                 // decided first: 1 of 2 remains, and 2 of 3
 		{origin + 10*second, "a", 1},     // decided second
@@ -53,7 +53,7 @@ func TestDecisionsByHand(t *testing.T) {
 		{origin + 151*second, "a", 1},    // refused by the second alone
 		{origin + 151*second, "\xff", 0}, // a peek
 	}
-	got := decisionLines(t, opts, &list{rest: asks, spell: func(at rule.Micros) string {
+	got := decisionLines(t, opts, &list{rest: reqs, spell: func(at rule.Micros) string {
 		return fmt.Sprintf(`"+%ds"`, (at-origin)/second)
 	}})
 	// After 2 units in the first minute, 1 more fits when half of them are gone: at 90s. In the hour, 3 units are full until
@@ -77,26 +77,26 @@ func TestDecisionsByHand(t *testing.T) {
 func TestDecisionsAreInInputOrder(t *testing.T) {
 	property(t, 250, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 60, around)
+		reqs := drawTraffic(t, limits[0].Window, 60, around)
 		opts := Options{Limits: limits, Sort: rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "sort")}
-		places := make([]int, len(asks)) // indexes in the input, in the order of the decisions
-		for i := range places {
-			places[i] = i
+		indexes := make([]int, len(reqs)) // indexes in the input, in the order of the decisions
+		for i := range indexes {
+			indexes[i] = i
 		}
 		if opts.Sort > 0 {
-			slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(asks[a].at, asks[b].at) })
+			slices.SortStableFunc(indexes, func(a, b int) int { return cmp.Compare(reqs[a].at, reqs[b].at) })
 		}
-		var sorted []asked
-		for _, place := range places {
-			sorted = append(sorted, asks[place])
+		var sorted []testRequest
+		for _, index := range indexes {
+			sorted = append(sorted, reqs[index])
 		}
-		want := make([]verdict, len(asks))
-		for i, v := range judge(t, limits, sorted) {
-			want[places[i]] = v
+		want := make([]modelDecision, len(reqs))
+		for i, v := range decideAll(t, limits, sorted) {
+			want[indexes[i]] = v
 		}
-		lines := strings.SplitAfter(decisionLines(t, opts, &list{rest: asks}), "\n")
-		if len(lines) != len(asks)+1 || lines[len(asks)] != "" {
-			t.Fatalf("got %d lines for %d requests", len(lines)-1, len(asks))
+		lines := strings.SplitAfter(decisionLines(t, opts, &list{rest: reqs}), "\n")
+		if len(lines) != len(reqs)+1 || lines[len(reqs)] != "" {
+			t.Fatalf("got %d lines for %d requests", len(lines)-1, len(reqs))
 		}
 		for i := range want {
 			checkDecision(t, lines[i], &want[i])
@@ -107,34 +107,34 @@ func TestDecisionsAreInInputOrder(t *testing.T) {
 // The same over many batches, some of which only have beginnings of lines, because their requests still wait.
 func TestDecisionsOverManyBatches(t *testing.T) {
 	long := strings.Repeat("k", 1_200)
-	var asks []asked
+	var reqs []testRequest
 	for i := range rule.Micros(4_500) {
-		asks = append(asks, asked{origin + i*milli + i*i%997*milli, fmt.Sprint(long, i*i%101), 1 + int64(i%3)})
+		reqs = append(reqs, testRequest{origin + i*milli + i*i%997*milli, fmt.Sprint(long, i*i%101), 1 + int64(i%3)})
 	}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("3/1s")}, Sort: time.Second}
-	places := make([]int, len(asks))
-	for i := range places {
-		places[i] = i
+	indexes := make([]int, len(reqs))
+	for i := range indexes {
+		indexes[i] = i
 	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(asks[a].at, asks[b].at) })
-	var sorted []asked
-	for _, place := range places {
-		sorted = append(sorted, asks[place])
+	slices.SortStableFunc(indexes, func(a, b int) int { return cmp.Compare(reqs[a].at, reqs[b].at) })
+	var sorted []testRequest
+	for _, index := range indexes {
+		sorted = append(sorted, reqs[index])
 	}
-	want := make([]verdict, len(asks))
-	for i, v := range judge(t, opts.Limits, sorted) {
-		want[places[i]] = v
+	want := make([]modelDecision, len(reqs))
+	for i, v := range decideAll(t, opts.Limits, sorted) {
+		want[indexes[i]] = v
 	}
-	lines := strings.SplitAfter(decisionLines(t, opts, &list{rest: asks}), "\n")
-	if len(lines) != len(asks)+1 {
-		t.Fatalf("got %d lines for %d requests", len(lines)-1, len(asks))
+	lines := strings.SplitAfter(decisionLines(t, opts, &list{rest: reqs}), "\n")
+	if len(lines) != len(reqs)+1 {
+		t.Fatalf("got %d lines for %d requests", len(lines)-1, len(reqs))
 	}
 	for i := range want {
 		checkDecision(t, lines[i], &want[i])
 	}
 }
 
-func checkDecision(t tb, line string, want *verdict) {
+func checkDecision(t tb, line string, want *modelDecision) {
 	t.Helper()
 	var got decisionLine
 	decoder := json.NewDecoder(strings.NewReader(line))
@@ -162,7 +162,7 @@ func checkDecision(t tb, line string, want *verdict) {
 	same := string(got.T) == fmt.Sprint(want.at) && got.Key == want.key && got.Cost == want.cost &&
 		got.Allowed == want.allowed && got.Remaining == deciding.Remaining && rule.Micros(got.ResetAfter) == deciding.ResetAfter
 	if !same {
-		t.Fatalf("got %s, want %+v of %+v", line, deciding, want.asked)
+		t.Fatalf("got %s, want %+v of %+v", line, deciding, want.testRequest)
 	}
 }
 
@@ -196,12 +196,12 @@ func TestDecisionsReuseMemory(t *testing.T) {
 	var out bytes.Buffer
 	d := newDecisions(&out)
 	answers := []rule.Answer{{Allowed: true}}
-	var asked []byte
+	var encoded []byte
 	for range 100 {
-		asked = appendRequest(asked, &traffic.Line{Key: []byte("somebody"), Time: []byte("1")})
+		encoded = appendRequest(encoded, &traffic.Line{Key: []byte("somebody"), Time: []byte("1")})
 	}
 	for batch := range int64(1_000) {
-		d.addLines(asked)
+		d.addLines(encoded)
 		if batch == 0 {
 			continue
 		}
@@ -218,7 +218,7 @@ func TestDecisionsReuseMemory(t *testing.T) {
 	if lines := bytes.Count(out.Bytes(), []byte("\n")); lines != 99_900 {
 		t.Errorf("got %d lines, want 99,900", lines)
 	}
-	if cap(d.text) > 20*len(asked) {
-		t.Errorf("got a buffer of %d bytes for 100 lines of %d bytes in total", cap(d.text), len(asked))
+	if cap(d.text) > 20*len(encoded) {
+		t.Errorf("got a buffer of %d bytes for 100 lines of %d bytes in total", cap(d.text), len(encoded))
 	}
 }

@@ -16,7 +16,7 @@ import (
 // These tests check that the default is exact up to a quota of 100, and that it stays the same when quotas are changed.
 
 // bursts returns traffic with bursts around the boundaries of minutes.
-func bursts() (asks []asked) {
+func bursts() (reqs []testRequest) {
 	random := rand.New(rand.NewPCG(6, 60))
 	at := origin
 	for range 20_000 {
@@ -24,17 +24,17 @@ func bursts() (asks []asked) {
 		if random.IntN(300) == 0 { // to shortly before the next minute
 			at += minute - at%minute - rule.Micros(random.Int64N(int64(3*second)))
 		}
-		asks = append(asks, asked{at, string(rune('a' + random.IntN(3))), 1 + random.Int64N(2)})
+		reqs = append(reqs, testRequest{at, string(rune('a' + random.IntN(3))), 1 + random.Int64N(2)})
 	}
-	return asks
+	return reqs
 }
 
 // By default, no window of 60 seconds has more than 60 admissions. A sliding-window admits more, which is why the default
 // is a log.
 func TestDefaultNeverExceedsItsQuota(t *testing.T) {
-	asks := bursts()
+	reqs := bursts()
 	highest := func(text string) int64 {
-		return find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, asks).Outcome.Limits[0].Highest.Units
+		return find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, reqs).Outcome.Limits[0].Highest.Units
 	}
 	if got := highest("60/1m"); got != 60 {
 		t.Errorf("got highest %d by default, want exactly 60 in such traffic", got)
@@ -46,10 +46,10 @@ func TestDefaultNeverExceedsItsQuota(t *testing.T) {
 
 // A sweep from 50 to 500 over 60/1m compares logs with logs.
 func TestSweepKeepsTheDefault(t *testing.T) {
-	asks := bursts()
+	reqs := bursts()
 	sweep := func(text string) []SweepPoint {
 		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Sweep: []int64{50, 100, 101, 200, 500}}
-		return find(t, opts, asks).Sweep.Points
+		return find(t, opts, reqs).Sweep.Points
 	}
 	if got, want := sweep("60/1m"), sweep("60/1m sliding-log"); !slices.Equal(got, want) {
 		t.Errorf("60/1m: got %+v, want that of a log, %+v", got, want)
@@ -66,20 +66,20 @@ func TestSweepKeepsTheDefault(t *testing.T) {
 func TestDefaultBeyondLogQuota(t *testing.T) {
 	ownTemp(t)
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("60/1m name=api")}, Sweep: []int64{100, 20_000}}
-	asks := []asked{{origin, "a", 12_000}}
+	reqs := []testRequest{{origin, "a", 12_000}}
 	const why = `60/1m name="api" is a sliding-log, and other quotas are tried with the same algorithm, at most 10000; ` +
 		`name the algorithm: 60/1m sliding-window name="api"`
-	_, err := Run(context.Background(), &list{rest: asks}, opts)
+	_, err := Run(context.Background(), &list{rest: reqs}, opts)
 	if want := "replay: Sweep: quota 20000: " + why; err == nil || err.Error() != want {
 		t.Errorf("the sweep: got %v, want %s", err, want)
 	}
 	opts.Sweep, opts.Suggest = nil, true
-	found, err := Run(context.Background(), &list{rest: asks}, opts)
+	found, err := Run(context.Background(), &list{rest: reqs}, opts)
 	if want := "replay: Suggest: the quota would be 12000: " + why; err == nil || err.Error() != want || found == nil {
 		t.Errorf("the suggestion: got %v, want %s", err, want)
 	}
 	opts.Limits[0].Algorithm = slidegate.SlidingWindow
-	if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != `12000/1m sliding-window name="api"` {
+	if got := find(t, opts, reqs).Suggestion.Outcome.Limits[0].Limit; got != `12000/1m sliding-window name="api"` {
 		t.Errorf("got suggestion %s, want 12000/1m sliding-window name=\"api\"", got)
 	}
 }

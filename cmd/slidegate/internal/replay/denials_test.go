@@ -16,30 +16,30 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// detailed is traffic with more than keys and costs. It reuses the bytes of its lines, as a reader does.
-type detailed struct {
-	rest []toldAsk
+// detailedTraffic is traffic with more than keys and costs. It reuses the bytes of its lines, as a reader does.
+type detailedTraffic struct {
+	rest []detailedRequest
 	buf  [5][]byte
 }
 
-type toldAsk struct {
-	asked
+type detailedRequest struct {
+	testRequest
 	method, path, agent, status string
 }
 
-func (l *detailed) Next(line *traffic.Line) error {
+func (l *detailedTraffic) Next(line *traffic.Line) error {
 	if len(l.rest) == 0 {
 		return io.EOF
 	}
-	ask := &l.rest[0]
+	req := &l.rest[0]
 	l.rest = l.rest[1:]
-	for i, text := range []string{ask.key, ask.method, ask.path, ask.agent, ask.status} {
+	for i, text := range []string{req.key, req.method, req.path, req.agent, req.status} {
 		if l.buf[i] = append(l.buf[i][:0], text...); text == "" {
 			l.buf[i] = nil
 		}
 	}
 	*line = traffic.Line{
-		At: ask.at, Key: l.buf[0], Cost: ask.cost, Time: []byte("1"),
+		At: req.at, Key: l.buf[0], Cost: req.cost, Time: []byte("1"),
 		About: traffic.Details{Method: l.buf[1], Path: l.buf[2], Agent: l.buf[3], Status: l.buf[4]},
 	}
 	return nil
@@ -48,39 +48,39 @@ func (l *detailed) Next(line *traffic.Line) error {
 // The profiles equal a slow count of the denied requests, also out of order and over many blocks of notes.
 func TestDeniedRequestsAreCounted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var asks []toldAsk
+	var reqs []detailedRequest
 	for i := range 60_000 {
 		key := fmt.Sprint("k", min(r.IntN(40), r.IntN(40)))
-		asks = append(asks, toldAsk{
-			asked:  asked{origin + rule.Micros(i)*second/50 - rule.Micros(r.IntN(3))*second, key, 1},
-			method: []string{"GET", "POST", ""}[r.IntN(3)], path: "/" + key + "/" + strconv.Itoa(min(r.IntN(9), r.IntN(9))),
+		reqs = append(reqs, detailedRequest{
+			testRequest: testRequest{origin + rule.Micros(i)*second/50 - rule.Micros(r.IntN(3))*second, key, 1},
+			method:      []string{"GET", "POST", ""}[r.IntN(3)], path: "/" + key + "/" + strconv.Itoa(min(r.IntN(9), r.IntN(9))),
 			agent: "agent " + strconv.Itoa(r.IntN(3)), status: strconv.Itoa(200 + r.IntN(2)),
 		})
 	}
 	limit := slidegate.MustParseLimit("20/1m sliding-log")
-	found, err := Run(context.Background(), &detailed{rest: asks}, Options{Limits: []slidegate.Limit{limit}, Top: 3, Sort: time.Minute})
+	found, err := Run(context.Background(), &detailedTraffic{rest: reqs}, Options{Limits: []slidegate.Limit{limit}, Top: 3, Sort: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]map[string]int64{"method": {}, "path": {}, "agent": {}, "status": {}}
 	paths := map[string]map[string]int64{} // by key
-	slices.SortStableFunc(asks, func(a, b toldAsk) int { return int(a.at - b.at) })
+	slices.SortStableFunc(reqs, func(a, b detailedRequest) int { return int(a.at - b.at) })
 	logs := map[string][]rule.Micros{}
-	for _, ask := range asks {
-		log := slices.DeleteFunc(logs[ask.key], func(at rule.Micros) bool { return at <= ask.at-60*second })
+	for _, req := range reqs {
+		log := slices.DeleteFunc(logs[req.key], func(at rule.Micros) bool { return at <= req.at-60*second })
 		if len(log) < 20 {
-			logs[ask.key] = append(log, ask.at)
+			logs[req.key] = append(log, req.at)
 			continue
 		}
-		logs[ask.key] = log
-		want["method"][ask.method]++
-		want["path"][ask.path]++
-		want["agent"][ask.agent]++
-		want["status"][ask.status]++
-		if paths[ask.key] == nil {
-			paths[ask.key] = map[string]int64{}
+		logs[req.key] = log
+		want["method"][req.method]++
+		want["path"][req.path]++
+		want["agent"][req.agent]++
+		want["status"][req.status]++
+		if paths[req.key] == nil {
+			paths[req.key] = map[string]int64{}
 		}
-		paths[ask.key][ask.path]++
+		paths[req.key][req.path]++
 	}
 	if found.Denied == nil || found.Denied.Requests != found.Outcome.Denied || found.Outcome.Denied == 0 {
 		t.Fatalf("got %+v, want a profile of all %d denied requests", found.Denied, found.Outcome.Denied)
@@ -110,9 +110,9 @@ func sameValues(t *testing.T, what string, got []Value, counts map[string]int64,
 
 // Traits that the log does not have are left out.
 func TestDeniedRequestsWithoutTraits(t *testing.T) {
-	asks := []toldAsk{{asked: asked{origin, "a", 1}}, {asked: asked{origin, "a", 1}}, {asked: asked{origin, "b", 1}, status: "200"}, {asked: asked{origin, "b", 1}, status: "200"}}
+	reqs := []detailedRequest{{testRequest: testRequest{origin, "a", 1}}, {testRequest: testRequest{origin, "a", 1}}, {testRequest: testRequest{origin, "b", 1}, status: "200"}, {testRequest: testRequest{origin, "b", 1}, status: "200"}}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m")}, Top: 2}
-	found, err := Run(context.Background(), &detailed{rest: asks}, opts)
+	found, err := Run(context.Background(), &detailedTraffic{rest: reqs}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

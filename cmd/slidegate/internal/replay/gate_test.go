@@ -37,7 +37,7 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, text)
 		}
 		visits := drawVisits(t)
-		live, applied := askGate(t, file, visits)
+		live, applied := gateDecisions(t, file, visits)
 		found, source, replayed := replayLog(t, file, visits)
 		var admitted, denied int64
 		for i, allowed := range live {
@@ -69,8 +69,8 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 	})
 }
 
-// askGate lets the gate of the service decide, and reports which requests are admitted, and to which a policy applies.
-func askGate(t *rapid.T, file *config.File, visits []visit) (allowed, applied []bool) {
+// gateDecisions decides requests by the gate of the service, and returns which are admitted, and to which a policy applies.
+func gateDecisions(t *rapid.T, file *config.File, visits []visit) (allowed, applied []bool) {
 	var now time.Time
 	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 // These tests check that keys and numbers correspond one to one.
 
-// ask looks up keys together and returns their numbers.
-func (k *keys) ask(names ...string) []uint32 {
+// numbersOf looks up keys together and returns their numbers.
+func (k *keys) numbersOf(names ...string) []uint32 {
 	var l lookup
 	for _, name := range names {
 		l.add([]byte(name))
@@ -26,7 +26,7 @@ func TestKeysAreNumberedInOrderOfFirstSight(t *testing.T) {
 	long := strings.Repeat("long", 50_000)
 	first := []string{"b", "", "a", "b", "\x00", "\x00\x00", long, "", long + "!", "b\x00"}
 	want := []uint32{0, 1, 2, 0, 3, 4, 5, 1, 6, 7}
-	got := k.ask(first...)
+	got := k.numbersOf(first...)
 	for i := range first {
 		if got[i] != want[i] {
 			t.Errorf("key %d: got number %d, want %d", i, got[i], want[i])
@@ -49,18 +49,18 @@ func TestKeysAreAsInAMap(t *testing.T) {
 		var l lookup
 		for range rapid.IntRange(1, 60).Draw(t, "lists") {
 			l.reset()
-			var asked []string
+			var list []string
 			for range rapid.IntRange(0, lookupSize).Draw(t, "keys") {
-				asked = append(asked, strconv.Itoa(rapid.IntRange(0, 4000).Draw(t, "key")))
-				l.add([]byte(asked[len(asked)-1]))
+				list = append(list, strconv.Itoa(rapid.IntRange(0, 4000).Draw(t, "key")))
+				l.add([]byte(list[len(list)-1]))
 			}
-			place := 0
+			index := 0
 			k.numbers(&l, func(i int, number uint32) {
-				if i != place {
-					t.Fatalf("got the result for %d at %d", i, place)
+				if i != index {
+					t.Fatalf("got the result for %d at %d", i, index)
 				}
-				name := asked[place]
-				place++
+				name := list[index]
+				index++
 				if _, known := want[name]; !known {
 					want[name] = uint32(len(names))
 					names = append(names, name)
@@ -69,8 +69,8 @@ func TestKeysAreAsInAMap(t *testing.T) {
 					t.Fatalf("%q: got number %d, want %d", name, number, want[name])
 				}
 			})
-			if place != len(asked) || k.len() != len(names) {
-				t.Fatalf("got %d results for %d keys, and %d keys in total, want %d", place, len(asked), k.len(), len(names))
+			if index != len(list) || k.len() != len(names) {
+				t.Fatalf("got %d results for %d keys, and %d keys in total, want %d", index, len(list), k.len(), len(names))
 			}
 		}
 	})
@@ -86,7 +86,7 @@ func TestManyKeys(t *testing.T) {
 			for i := from; i < min(many, from+3*lookupSize); i++ {
 				names = append(names, "user-"+strconv.Itoa(i))
 			}
-			for i, number := range k.ask(names...) {
+			for i, number := range k.numbersOf(names...) {
 				if int(number) != from+i {
 					t.Fatalf("round %d: %s: got number %d, want %d", round, names[i], number, from+i)
 				}

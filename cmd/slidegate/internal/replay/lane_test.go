@@ -18,14 +18,14 @@ func TestLaneDecidesAsTheRule(t *testing.T) {
 	})
 }
 
-func checkLane(t *rapid.T, limit slidegate.Limit, asks []asked) {
+func checkLane(t *rapid.T, limit slidegate.Limit, reqs []testRequest) {
 	t.Helper()
-	want := judge(t, []slidegate.Limit{limit}, asks)
-	requests, _ := numbered(asks)
+	want := decideAll(t, []slidegate.Limit{limit}, reqs)
+	requests, _ := numbered(reqs)
 	l := newLane(rulesOf(t, []slidegate.Limit{limit})[0])
 	for i, q := range requests {
 		if got := l.take(q.key, q.at, q.cost); got != want[i].answers[0] {
-			t.Fatalf("%v: request %d, %+v:\n%+v, want\n%+v", limit, i, asks[i], got, want[i].answers[0])
+			t.Fatalf("%v: request %d, %+v:\n%+v, want\n%+v", limit, i, reqs[i], got, want[i].answers[0])
 		}
 		checkLaneState(t, &l, q.key, &want[i].states[0])
 	}
@@ -82,17 +82,17 @@ func TestLanesDecideTogetherAsTheRule(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d"}[:rapid.IntRange(2, 4).Draw(t, "limits")] {
 			limits = append(limits, drawLimit(t, name))
 		}
-		asks := drawTraffic(t, limits[0].Window, 60, jumping)
-		want := judge(t, limits, asks)
+		reqs := drawTraffic(t, limits[0].Window, 60, jumping)
+		want := decideAll(t, limits, reqs)
 		r, err := newRun("", onlyGroup(limits), rapid.Bool().Draw(t, "exact"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		requests, _ := numbered(asks)
+		requests, _ := numbered(reqs)
 		for i := range requests {
 			if allowed := r.decide(requests[i : i+1]); allowed != want[i].allowed || !slices.Equal(r.answers, want[i].answers) {
 				t.Fatalf("%v: request %d, %+v:\n%v %+v, want\n%v %+v",
-					limits, i, asks[i], allowed, r.answers, want[i].allowed, want[i].answers)
+					limits, i, reqs[i], allowed, r.answers, want[i].allowed, want[i].answers)
 			}
 			for n := range r.groups[0].lanes {
 				checkLaneState(t, &r.groups[0].lanes[n], requests[i].key, &want[i].states[n])

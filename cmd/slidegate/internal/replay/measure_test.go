@@ -20,8 +20,8 @@ func within(entries []entry, now, window rule.Micros) (n int64) {
 	return n
 }
 
-// measured returns the outcome of the limit at place, compared with a sliding log of the same quotas and windows.
-func measured(t tb, limits []slidegate.Limit, place int, asks []asked) (found LimitOutcome) {
+// measured returns the outcome of the limit at index, compared with a sliding log of the same quotas and windows.
+func measured(t tb, limits []slidegate.Limit, index int, reqs []testRequest) (found LimitOutcome) {
 	t.Helper()
 	var logs []slidegate.Limit
 	for _, l := range limits {
@@ -29,12 +29,12 @@ func measured(t tb, limits []slidegate.Limit, place int, asks []asked) (found Li
 			Name: l.Name, Quota: l.Quota, Window: l.Window, CountDenied: l.CountDenied, Algorithm: slidegate.SlidingLog,
 		})
 	}
-	limit := limits[place]
+	limit := limits[index]
 	found = LimitOutcome{Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds())}
-	exact := judge(t, logs, asks)
+	exact := decideAll(t, logs, reqs)
 	admitted := map[string][]entry{}
-	for i, v := range judge(t, limits, asks) {
-		admits, fits := v.answers[place].Allowed, exact[i].answers[place].Allowed
+	for i, v := range decideAll(t, limits, reqs) {
+		admits, fits := v.answers[index].Allowed, exact[i].answers[index].Allowed
 		if !admits {
 			found.Denied++
 		}
@@ -68,10 +68,10 @@ func drawLimits(t *rapid.T) []slidegate.Limit {
 func TestMeasuresAreACountOfEverything(t *testing.T) {
 	property(t, 250, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 80, forward)
-		found := find(t, Options{Limits: limits, Compare: true}, asks)
+		reqs := drawTraffic(t, limits[0].Window, 80, forward)
+		found := find(t, Options{Limits: limits, Compare: true}, reqs)
 		for i := range limits {
-			checkMeasured(t, &found.Outcome.Limits[i], limits, i, asks)
+			checkMeasured(t, &found.Outcome.Limits[i], limits, i, reqs)
 		}
 		for _, row := range found.Compare { // they are compared with the same log
 			those := make([]slidegate.Limit, len(limits))
@@ -79,18 +79,18 @@ func TestMeasuresAreACountOfEverything(t *testing.T) {
 				those[i] = slidegate.MustParseLimit(row.Limits[i].Limit)
 			}
 			for i := range limits {
-				checkMeasured(t, &row.Limits[i], those, i, asks)
+				checkMeasured(t, &row.Limits[i], those, i, reqs)
 			}
 		}
 	})
 }
 
-func checkMeasured(t tb, got *LimitOutcome, limits []slidegate.Limit, place int, asks []asked) {
+func checkMeasured(t tb, got *LimitOutcome, limits []slidegate.Limit, index int, reqs []testRequest) {
 	t.Helper()
-	want := measured(t, limits, place, asks)
+	want := measured(t, limits, index, reqs)
 	want.LiveKeys, want.StateBytes = got.LiveKeys, got.StateBytes // the census has separate tests
 	if *got != want {
-		t.Fatalf("%v of %v:\n%+v, want\n%+v\n%+v", limits[place], limits, *got, want, asks)
+		t.Fatalf("%v of %v:\n%+v, want\n%+v\n%+v", limits[index], limits, *got, want, reqs)
 	}
 }
 
@@ -105,8 +105,8 @@ func TestLogIsNeverWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := newExact(r.groups)
-		for i, ask := range drawTraffic(t, limit.Window, 80, jumping) {
-			q := []request{{at: ask.at, cost: 1}}
+		for i, req := range drawTraffic(t, limit.Window, 80, jumping) {
+			q := []request{{at: req.at, cost: 1}}
 			log.decide(q)
 			if fits, allowed := q[0].fits == 1, r.decide(q); fits != allowed {
 				t.Fatalf("%v: request %d: got %v from the exact log, want %v as from the rule", limit, i, fits, allowed)
@@ -119,11 +119,11 @@ func TestLogIsNeverWrong(t *testing.T) {
 // and later units do not accumulate until tomorrow.
 func TestClockJump(t *testing.T) {
 	for _, text := range []string{"2/1m sliding-log", "2/1m fixed-window", "2/1m overlap=whole"} {
-		asks := []asked{{origin + 24*hour, "a", 1}}
+		reqs := []testRequest{{origin + 24*hour, "a", 1}}
 		for i := range rule.Micros(100) {
-			asks = append(asks, asked{origin + i*2*minute, "a", 1})
+			reqs = append(reqs, testRequest{origin + i*2*minute, "a", 1})
 		}
-		found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, asks)
+		found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, reqs)
 		got := found.Outcome.Limits[0]
 		if found.Outcome.Denied != 0 || got.WrongAdmitted != 0 || got.WrongDenied != 0 {
 			t.Errorf("%s: got %+v, want all admitted and none wrong", text, got)
@@ -137,7 +137,7 @@ func TestClockJump(t *testing.T) {
 // The boundary of a fixed window: 3 units at the end of one window, 3 at the beginning of the next.
 func TestMeasuresByHand(t *testing.T) {
 	limit := slidegate.MustParseLimit("3/1m fixed-window")
-	asks := []asked{
+	reqs := []testRequest{
 		{origin + 59*second, "a", 3},  // an exact log then has 3, until 119s
 		{origin + 60*second, "a", 2},  // it would deny this
 		{origin + 61*second, "a", 1},  // and this
@@ -147,7 +147,7 @@ func TestMeasuresByHand(t *testing.T) {
 		{origin + 120*second, "a", 3}, // the log has 1, and 3 do not fit with it
 		{origin + 180*second, "a", 1}, // the log's 1 is gone
 	}
-	got := find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
+	got := find(t, Options{Limits: []slidegate.Limit{limit}}, reqs).Outcome.Limits[0]
 	want := LimitOutcome{
 		Limit: "3/1m fixed-window", Quota: 3, Window: minute, Denied: 3,
 		Highest:       Highest{Units: 6, Key: "a", At: origin + 61*second},
@@ -160,12 +160,12 @@ func TestMeasuresByHand(t *testing.T) {
 
 	// Half a window after 4 units, a weighted counter still counts 2 of them where the log has none.
 	limit = slidegate.MustParseLimit("4/1m sliding-window")
-	asks = []asked{
+	reqs = []testRequest{
 		{origin, "a", 4},
 		{origin + 90*second, "a", 3}, // 2 + 3: refused, though all 4 units are gone
 		{origin + 90*second, "a", 2}, // the log, which admitted the 3, would refuse this
 	}
-	got = find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
+	got = find(t, Options{Limits: []slidegate.Limit{limit}}, reqs).Outcome.Limits[0]
 	want = LimitOutcome{
 		Limit: "4/1m sliding-window", Quota: 4, Window: minute, Denied: 1,
 		Highest: Highest{Units: 4, Key: "a", At: origin}, WrongAdmitted: 1, WrongDenied: 1,
@@ -179,7 +179,7 @@ func TestMeasuresByHand(t *testing.T) {
 // Units charged by denials count in the exact log too, and a cost above the quota is never charged.
 func TestMeasuresOfCountedDenials(t *testing.T) {
 	limit := slidegate.MustParseLimit("2/1m sliding-log count-denied")
-	asks := []asked{
+	reqs := []testRequest{
 		{origin, "a", 2},
 		{origin + 10*second, "a", 3},  // above the quota: refused, not charged
 		{origin + 30*second, "a", 1},  // refused and charged: the log holds one unit of each
@@ -189,7 +189,7 @@ func TestMeasuresOfCountedDenials(t *testing.T) {
 		{origin + 120*second, "a", 2}, // 2 do not fit with the last denial; charged
 		{origin + 180*second, "a", 2},
 	}
-	got := find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
+	got := find(t, Options{Limits: []slidegate.Limit{limit}}, reqs).Outcome.Limits[0]
 	want := LimitOutcome{
 		Limit: "2/1m sliding-log count-denied", Quota: 2, Window: minute, Denied: 4,
 		Highest:  Highest{Units: 2, Key: "a", At: origin},

@@ -28,8 +28,8 @@ const (
 // origin is the start of synthetic traffic, at midnight, so that expectations can be worked out by hand.
 const origin = 1_767_571_200 * second
 
-// asked is one request.
-type asked struct {
+// testRequest is one request.
+type testRequest struct {
 	at   rule.Micros
 	key  string
 	cost int64
@@ -37,7 +37,7 @@ type asked struct {
 
 // list is traffic from a slice. It overwrites the bytes of a line at the next call, as a reader of files may.
 type list struct {
-	rest  []asked
+	rest  []testRequest
 	spell func(rule.Micros) string // formats times; nil means as a number
 	key   []byte
 	time  []byte
@@ -66,9 +66,9 @@ func (l *list) Next(line *traffic.Line) error {
 }
 
 // find replays traffic, which must be readable to its end.
-func find(t tb, opts Options, asks []asked) *Findings {
+func find(t tb, opts Options, reqs []testRequest) *Findings {
 	t.Helper()
-	found, err := Run(context.Background(), &list{rest: asks}, opts)
+	found, err := Run(context.Background(), &list{rest: reqs}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,21 +83,21 @@ type tb interface {
 	Fatal(args ...any)
 }
 
-// verdict is the decision of the plain model on one request.
-type verdict struct {
-	asked
+// modelDecision is the decision of the plain model on one request.
+type modelDecision struct {
+	testRequest
 	allowed bool
 	answers []rule.Answer
 	states  []rule.State // of its key, afterwards
 }
 
-// judge decides every request in the given order, using only the rule.
-func judge(t tb, limits []slidegate.Limit, asks []asked) []verdict {
+// decideAll decides every request in the given order, using only the rule.
+func decideAll(t tb, limits []slidegate.Limit, reqs []testRequest) []modelDecision {
 	t.Helper()
 	rules := rulesOf(t, limits)
 	states := map[string][]rule.State{}
-	var all []verdict
-	for _, a := range asks {
+	var all []modelDecision
+	for _, a := range reqs {
 		own := states[a.key]
 		if own == nil {
 			own = make([]rule.State, len(limits))
@@ -107,7 +107,7 @@ func judge(t tb, limits []slidegate.Limit, asks []asked) []verdict {
 		for i := range items {
 			items[i] = rule.Item{Limit: &rules[i], State: &own[i], Cost: a.cost}
 		}
-		v := verdict{asked: a, allowed: true, answers: make([]rule.Answer, len(limits))}
+		v := modelDecision{testRequest: a, allowed: true, answers: make([]rule.Answer, len(limits))}
 		rule.Decide(rule.Take, items, a.at, v.answers)
 		for i := range own {
 			v.allowed = v.allowed && v.answers[i].Allowed
@@ -132,10 +132,10 @@ func rulesOf(t tb, limits []slidegate.Limit) []rule.Limit {
 }
 
 // numbered returns requests as the feed sends them, and the names of their keys.
-func numbered(asks []asked) ([]request, []string) {
+func numbered(reqs []testRequest) ([]request, []string) {
 	var requests []request
 	var names []string
-	for i, a := range asks {
+	for i, a := range reqs {
 		number := slices.Index(names, a.key)
 		if number < 0 {
 			number = len(names)
@@ -179,19 +179,19 @@ const (
 )
 
 // drawTraffic returns up to n requests of few keys, often at times at which something changes in a window.
-func drawTraffic(t *rapid.T, window time.Duration, n int, how steps) []asked {
+func drawTraffic(t *rapid.T, window time.Duration, n int, how steps) []testRequest {
 	w := window.Microseconds()
 	now := origin + rule.Micros(rapid.Int64Range(0, 2*w).Draw(t, "from"))
 	keys := rapid.IntRange(1, 4).Draw(t, "keys")
-	var asks []asked
+	var reqs []testRequest
 	for range rapid.IntRange(1, n).Draw(t, "requests") {
 		now = max(1, now+drawStep(t, rule.Micros(w), now, how))
-		asks = append(asks, asked{
+		reqs = append(reqs, testRequest{
 			at: now, key: "key-" + strconv.Itoa(rapid.IntRange(1, keys).Draw(t, "key")),
 			cost: rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 0, 7, 15}).Draw(t, "cost"),
 		})
 	}
-	return asks
+	return reqs
 }
 
 func drawStep(t *rapid.T, w, now rule.Micros, how steps) rule.Micros {

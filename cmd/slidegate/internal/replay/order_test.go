@@ -42,8 +42,8 @@ func releaseTo(t tb, o *order, out []request, all bool) []request {
 	return out
 }
 
-// pour passes requests through an order, which releases them at random times.
-func pour(t *rapid.T, o *order, requests []request) []request {
+// passThrough passes requests through an order, which releases them at random times.
+func passThrough(t *rapid.T, o *order, requests []request) []request {
 	var out []request
 	for _, r := range requests {
 		o.add(r)
@@ -84,7 +84,7 @@ func TestShuffledWithinTheDistanceIsSorted(t *testing.T) {
 		distance := rapid.SampledFrom([]rule.Micros{1, 7, 1_000, 10 * second}).Draw(t, "distance")
 		requests := shuffle(t, drawTimes(t, distance), distance)
 		o := newOrder(distance)
-		out := pour(t, o, requests)
+		out := passThrough(t, o, requests)
 		want := slices.Clone(requests)
 		slices.SortStableFunc(want, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 		if !slices.Equal(out, want) {
@@ -139,7 +139,7 @@ func TestNoDistanceKeepsTheOrder(t *testing.T) {
 	property(t, 200, func(t *rapid.T) {
 		requests := shuffle(t, drawTimes(t, 100), 1_000)
 		o := newOrder(0)
-		if out := pour(t, o, requests); !slices.Equal(out, requests) {
+		if out := passThrough(t, o, requests); !slices.Equal(out, requests) {
 			t.Fatalf("got %v, want %v", out, requests)
 		}
 		want := plainOrder(requests)
@@ -222,14 +222,14 @@ func TestPendingIsBounded(t *testing.T) {
 // requests are decided too.
 func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 	const distance = 2 * second
-	var sorted []asked
+	var sorted []testRequest
 	for i := range rule.Micros(15_000) {
-		sorted = append(sorted, asked{origin + i*i%1_000 + i*10*milli, "key-" + strconv.Itoa(int(i*i)%57), 1})
+		sorted = append(sorted, testRequest{origin + i*i%1_000 + i*10*milli, "key-" + strconv.Itoa(int(i*i)%57), 1})
 	}
-	slices.SortStableFunc(sorted, func(a, b asked) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(sorted, func(a, b testRequest) int { return cmp.Compare(a.at, b.at) })
 	shuffled := slices.Clone(sorted)
-	late := func(a asked) rule.Micros { return a.at + (a.at*7919)%distance }
-	slices.SortStableFunc(shuffled, func(a, b asked) int { return cmp.Compare(late(a), late(b)) })
+	late := func(a testRequest) rule.Micros { return a.at + (a.at*7919)%distance }
+	slices.SortStableFunc(shuffled, func(a, b testRequest) int { return cmp.Compare(late(a), late(b)) })
 	if slices.Equal(sorted, shuffled) {
 		t.Fatal("the traffic was not shuffled")
 	}
@@ -247,10 +247,10 @@ func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 
 	opts.Sort = 0
 	unsorted := find(t, opts, shuffled)
-	verdicts := judge(t, opts.Limits, shuffled)
+	decided := decideAll(t, opts.Limits, shuffled)
 	var denied int64
-	for i := range verdicts {
-		if !verdicts[i].allowed {
+	for i := range decided {
+		if !decided[i].allowed {
 			denied++
 		}
 	}

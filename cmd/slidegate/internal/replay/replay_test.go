@@ -21,13 +21,13 @@ import (
 // These tests check that a replay ends correctly, whatever happens. They run in a synctest bubble, which fails if a
 // goroutine is left behind or all of them are blocked.
 
-// failing is traffic that ends with err, if it is not nil.
-type failing struct {
+// failingTraffic is traffic that ends with err, if it is not nil.
+type failingTraffic struct {
 	list
 	with error
 }
 
-func (f *failing) Next(line *traffic.Line) error {
+func (f *failingTraffic) Next(line *traffic.Line) error {
 	err := f.list.Next(line)
 	if err == io.EOF && f.with != nil {
 		return f.with
@@ -35,16 +35,16 @@ func (f *failing) Next(line *traffic.Line) error {
 	return err
 }
 
-// endless is traffic without an end, up to a bound for the test. It calls reached when a given number of requests has
+// endlessTraffic is traffic without an end, up to a bound for the test. It calls reached when a given number of requests has
 // been read.
-type endless struct {
+type endlessTraffic struct {
 	read    int64
 	at      int64
 	reached func()
 	text    []byte
 }
 
-func (e *endless) Next(line *traffic.Line) error {
+func (e *endlessTraffic) Next(line *traffic.Line) error {
 	if e.read++; e.read == e.at {
 		e.reached()
 	}
@@ -76,8 +76,8 @@ func (w *fullWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// everything returns options that enable everything.
-func everything() Options {
+// allOptions returns options that enable everything.
+func allOptions() Options {
 	return Options{
 		Limits:  []slidegate.Limit{slidegate.MustParseLimit("3/1s"), slidegate.MustParseLimit("100/1m sliding-log")},
 		Compare: true, Sweep: []int64{1, 2, 3, 5, 8}, Suggest: true, Percent: 10, Top: 5, Trails: 3, Sort: time.Second,
@@ -116,9 +116,9 @@ func TestInterrupted(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			var out bytes.Buffer
-			opts := everything()
+			opts := allOptions()
 			opts.Decisions = &out
-			found, err := Run(ctx, &endless{at: at, reached: cancel}, opts)
+			found, err := Run(ctx, &endlessTraffic{at: at, reached: cancel}, opts)
 			if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted {
 				t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
 			}
@@ -139,7 +139,7 @@ func TestCancelledBeforeStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		found, err := Run(ctx, &endless{}, everything())
+		found, err := Run(ctx, &endlessTraffic{}, allOptions())
 		if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted {
 			t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
 		}
@@ -155,17 +155,17 @@ func TestInterruptedInSecondPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		var asks []asked
+		var reqs []testRequest
 		for i := range rule.Micros(10_000) {
-			asks = append(asks, asked{origin + i*milli, "a", 1})
+			reqs = append(reqs, testRequest{origin + i*milli, "a", 1})
 		}
-		opts := everything()
+		opts := allOptions()
 		opts.Progress = func(requests int64) {
 			if requests == 10_000 { // all have been read
 				cancel()
 			}
 		}
-		found, err := Run(ctx, &list{rest: asks}, opts)
+		found, err := Run(ctx, &list{rest: reqs}, opts)
 		if found == nil || found.Traffic.Requests != 10_000 || found.Interrupted {
 			t.Fatalf("got %v, %+v; want all 10,000 requests", err, found)
 		}
@@ -182,11 +182,11 @@ func TestReaderError(t *testing.T) {
 	failed := errors.New("gzip: invalid checksum")
 	for _, n := range []int64{0, 1, 32, 4096, 10_000} {
 		synctest.Test(t, func(t *testing.T) {
-			var asks []asked
+			var reqs []testRequest
 			for i := range n {
-				asks = append(asks, asked{origin + rule.Micros(i)*milli, "a", 1})
+				reqs = append(reqs, testRequest{origin + rule.Micros(i)*milli, "a", 1})
 			}
-			found, err := Run(context.Background(), &failing{list: list{rest: asks}, with: failed}, everything())
+			found, err := Run(context.Background(), &failingTraffic{list: list{rest: reqs}, with: failed}, allOptions())
 			if !errors.Is(err, failed) || err.Error() != failed.Error() {
 				t.Fatalf("got %v, want the reader's error", err)
 			}
@@ -210,9 +210,9 @@ func TestDecisionsWriteError(t *testing.T) {
 	folder := ownTemp(t)
 	for _, size := range []int{0, 1, 1 << 18, 1 << 20} {
 		synctest.Test(t, func(t *testing.T) {
-			opts := everything()
+			opts := allOptions()
 			opts.Decisions = &fullWriter{left: size}
-			lines := &endless{}
+			lines := &endlessTraffic{}
 			found, err := Run(context.Background(), lines, opts)
 			if lines.read > 100_000 {
 				t.Errorf("got %d requests before it ended, want fewer", lines.read)
@@ -226,9 +226,9 @@ func TestDecisionsWriteError(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) { // so little output that the error only occurs at the final flush
-		opts := everything()
+		opts := allOptions()
 		opts.Decisions = brokenWriter{}
-		found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
+		found, err := Run(context.Background(), &list{rest: []testRequest{{origin, "a", 1}}}, opts)
 		if !errors.Is(err, errDisk) || found == nil || found.Outcome.Admitted != 1 {
 			t.Fatalf("got %v, %+v, want errDisk and one request admitted", err, found)
 		}
@@ -240,7 +240,7 @@ func TestNoRequests(t *testing.T) {
 	folder := ownTemp(t)
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		opts := everything()
+		opts := allOptions()
 		opts.Decisions = &out
 		if found, err := Run(context.Background(), &list{}, opts); found != nil || err != nil || out.Len() != 0 {
 			t.Errorf("got %+v, %v, %q; want no findings and no output", found, err, out.String())
@@ -253,44 +253,44 @@ func TestNoRequests(t *testing.T) {
 // time.
 func TestOptionsAreIndependent(t *testing.T) {
 	ownTemp(t)
-	var asks []asked
+	var reqs []testRequest
 	for i := range rule.Micros(12_000) {
-		asks = append(asks, asked{origin + i*milli - i*i%77*milli, fmt.Sprintf("key-%d", i*i%50), 1 + int64(i%7/6)})
+		reqs = append(reqs, testRequest{origin + i*milli - i*i%77*milli, fmt.Sprintf("key-%d", i*i%50), 1 + int64(i%7/6)})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		opts := everything()
-		all := find(t, opts, asks)
-		if again := find(t, opts, asks); !reflect.DeepEqual(all, again) {
+		opts := allOptions()
+		all := find(t, opts, reqs)
+		if again := find(t, opts, reqs); !reflect.DeepEqual(all, again) {
 			t.Errorf("got the second time:\n%+v, want as the first time:\n%+v", again, all)
 		}
-		checkTraffic(t, all, asks)
-		plain := find(t, Options{Limits: opts.Limits, Top: opts.Top, Sort: opts.Sort}, asks)
+		checkTraffic(t, all, reqs)
+		plain := find(t, Options{Limits: opts.Limits, Top: opts.Top, Sort: opts.Sort}, reqs)
 		if !reflect.DeepEqual(plain.Outcome, all.Outcome) || !reflect.DeepEqual(plain.Timeline, all.Timeline) {
 			t.Errorf("got alone:\n%+v, want as with others:\n%+v", plain.Outcome, all.Outcome)
 		}
 		opts.Compare, opts.Sweep, opts.Suggest = false, nil, false
-		if trails := find(t, opts, asks); !reflect.DeepEqual(trails.Worst, all.Worst) || len(all.Worst) != 3 {
+		if trails := find(t, opts, reqs); !reflect.DeepEqual(trails.Worst, all.Worst) || len(all.Worst) != 3 {
 			t.Errorf("got alone:\n%+v, want as with others:\n%+v", trails.Worst, all.Worst)
 		}
-		opts = everything()
+		opts = allOptions()
 		opts.Compare, opts.Sweep, opts.Trails = false, nil, 0
-		if suggested := find(t, opts, asks); !reflect.DeepEqual(suggested.Suggestion, all.Suggestion) || all.Suggestion == nil {
+		if suggested := find(t, opts, reqs); !reflect.DeepEqual(suggested.Suggestion, all.Suggestion) || all.Suggestion == nil {
 			t.Errorf("got alone:\n%+v, want as with others:\n%+v", suggested.Suggestion, all.Suggestion)
 		}
 	})
 }
 
-func checkTraffic(t *testing.T, found *Findings, asks []asked) {
+func checkTraffic(t *testing.T, found *Findings, reqs []testRequest) {
 	t.Helper()
-	want := Traffic{Requests: int64(len(asks)), From: asks[0].at, To: asks[0].at}
+	want := Traffic{Requests: int64(len(reqs)), From: reqs[0].at, To: reqs[0].at}
 	keys := map[string]bool{}
-	for _, a := range asks {
+	for _, a := range reqs {
 		want.Units += a.cost
 		want.From, want.To = min(want.From, a.at), max(want.To, a.at)
 		keys[a.key] = true
 	}
 	want.Keys = int64(len(keys))
-	requests, _ := numbered(asks)
+	requests, _ := numbered(reqs)
 	want.Order = plainOrderQuick(requests)
 	if found.Traffic != want {
 		t.Errorf("got %+v, want %+v", found.Traffic, want)
@@ -299,12 +299,12 @@ func checkTraffic(t *testing.T, found *Findings, asks []asked) {
 
 func TestTrafficByHand(t *testing.T) {
 	long := strings.Repeat("a long key, and ", 5_000)
-	asks := []asked{
+	reqs := []testRequest{
 		{origin + 5, long + "one", 3}, {origin + 9, "", 1}, {origin + 2, long + "another", 0}, {origin + 7, long + "one", 1},
 		{origin + 9, long + "one", 1}, {origin + 8, "", 1},
 	}
 	for sort, late := range map[time.Duration]int64{0: 3, time.Second: 0} {
-		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(3)}, Top: 2, Sort: sort}, asks)
+		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(3)}, Top: 2, Sort: sort}, reqs)
 		want := Traffic{
 			Requests: 6, Units: 7, Keys: 3, From: origin + 2, To: origin + 9,
 			Order: Order{OutOfOrder: 3, Furthest: 7, TooLate: late},
@@ -320,11 +320,11 @@ func TestTrafficByHand(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	var reported []int64
-	asks := make([]asked, 30_000)
-	for i := range asks {
-		asks[i] = asked{origin + rule.Micros(i), "a", 1}
+	reqs := make([]testRequest, 30_000)
+	for i := range reqs {
+		reqs[i] = testRequest{origin + rule.Micros(i), "a", 1}
 	}
-	find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(1)}, Progress: func(n int64) { reported = append(reported, n) }}, asks)
+	find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(1)}, Progress: func(n int64) { reported = append(reported, n) }}, reqs)
 	if len(reported) < 3 || !slices.IsSorted(reported) || reported[len(reported)-1] != 30_000 {
 		t.Errorf("got %v, want several increasing numbers up to 30,000", reported)
 	}

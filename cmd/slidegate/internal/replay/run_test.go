@@ -20,7 +20,7 @@ type plainLockout struct {
 }
 
 // lockoutsOf returns all lock-outs of one key, in traffic that is in order.
-func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
+func lockoutsOf(decided []modelDecision, key string) (all []plainLockout) {
 	var from, opens rule.Micros // of the current lock-out
 	end := func(at rule.Micros, known int) {
 		if from != 0 {
@@ -28,7 +28,7 @@ func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
 		}
 		from, opens = 0, 0
 	}
-	for i, v := range verdicts {
+	for i, v := range decided {
 		switch {
 		case v.key != key:
 		case v.allowed && v.cost > 0:
@@ -47,19 +47,19 @@ func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
 			}
 		}
 	}
-	end(opens, len(verdicts))
+	end(opens, len(decided))
 	for i := range all {
-		all[i].Ended = all[i].From+all[i].Length <= verdicts[len(verdicts)-1].at
+		all[i].Ended = all[i].From+all[i].Length <= decided[len(decided)-1].at
 	}
 	return all
 }
 
-// plainOutcome counts verdicts. It leaves out the measures of each limit.
-func plainOutcome(verdicts []verdict, top int) Outcome {
+// plainOutcome counts decisions. It leaves out the measures of each limit.
+func plainOutcome(decided []modelDecision, top int) Outcome {
 	o := Outcome{TopDenied: []KeyOutcome{}}
 	var keys []string
 	var longest []plainLockout
-	for _, v := range verdicts {
+	for _, v := range decided {
 		if v.allowed {
 			o.Admitted++
 			o.UnitsAdmitted += v.cost
@@ -73,7 +73,7 @@ func plainOutcome(verdicts []verdict, top int) Outcome {
 	}
 	for _, key := range keys {
 		own := KeyOutcome{Key: key}
-		for _, v := range verdicts {
+		for _, v := range decided {
 			if v.key == key {
 				own.Requests++
 				if !v.allowed {
@@ -81,7 +81,7 @@ func plainOutcome(verdicts []verdict, top int) Outcome {
 				}
 			}
 		}
-		for _, l := range lockoutsOf(verdicts, key) {
+		for _, l := range lockoutsOf(decided, key) {
 			own.Lockout = max(own.Lockout, l.Length)
 			longest = append(longest, l)
 		}
@@ -104,13 +104,13 @@ func plainOutcome(verdicts []verdict, top int) Outcome {
 func TestOutcomeIsAPlainCount(t *testing.T) {
 	property(t, 700, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 80, forward)
+		reqs := drawTraffic(t, limits[0].Window, 80, forward)
 		top := rapid.IntRange(0, 5).Draw(t, "top")
-		got := find(t, Options{Limits: limits, Top: top}, asks).Outcome
-		want := plainOutcome(judge(t, limits, asks), top)
+		got := find(t, Options{Limits: limits, Top: top}, reqs).Outcome
+		want := plainOutcome(decideAll(t, limits, reqs), top)
 		want.Limits = got.Limits // they have separate tests
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, asks)
+			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, reqs)
 		}
 	})
 }
@@ -119,9 +119,9 @@ func TestOutcomeIsAPlainCount(t *testing.T) {
 func TestOutcomeWithAnyClock(t *testing.T) {
 	property(t, 300, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 80, jumping)
-		got := find(t, Options{Limits: limits, Top: 4}, asks).Outcome
-		want := plainOutcome(judge(t, limits, asks), 4)
+		reqs := drawTraffic(t, limits[0].Window, 80, jumping)
+		got := find(t, Options{Limits: limits, Top: 4}, reqs).Outcome
+		want := plainOutcome(decideAll(t, limits, reqs), 4)
 		want.Limits, want.Lockout = got.Limits, got.Lockout
 		for i := range want.TopDenied {
 			if got.TopDenied[i].Lockout < 0 || got.TopDenied[i].Lockout > got.Lockout.Length {
@@ -130,7 +130,7 @@ func TestOutcomeWithAnyClock(t *testing.T) {
 			want.TopDenied[i].Lockout = got.TopDenied[i].Lockout
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, asks)
+			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, reqs)
 		}
 	})
 }
@@ -138,39 +138,39 @@ func TestOutcomeWithAnyClock(t *testing.T) {
 func TestLockoutsByHand(t *testing.T) {
 	const text = "1/1m sliding-log"
 	for name, c := range map[string]struct {
-		asks []asked
+		reqs []testRequest
 		want Lockout
 	}{
 		"none": {
-			[]asked{{origin, "a", 1}, {origin + minute, "a", 1}},
+			[]testRequest{{origin, "a", 1}, {origin + minute, "a", 1}},
 			Lockout{},
 		},
 		"until its next admission": {
-			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 30*second, "a", 1}, {origin + 60*second, "a", 1}},
+			[]testRequest{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 30*second, "a", 1}, {origin + 60*second, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"until it would have been admitted": {
-			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "a", 1}},
+			[]testRequest{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"longer than the traffic": {
-			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 1}},
+			[]testRequest{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, false},
 		},
 		"over without another request": {
-			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "b", 1}},
+			[]testRequest{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "b", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"a peek does not end it": {
-			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 0}, {origin + 60*second, "a", 1}},
+			[]testRequest{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 0}, {origin + 60*second, "a", 1}},
 			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"a request that is never admitted locks no key out": {
-			[]asked{{origin, "a", 2}, {origin + second, "a", 2}, {origin + hour, "a", 1}},
+			[]testRequest{{origin, "a", 2}, {origin + second, "a", 2}, {origin + hour, "a", 1}},
 			Lockout{},
 		},
 		"the first of the longest": {
-			[]asked{
+			[]testRequest{
 				{origin, "a", 1}, {origin, "b", 1}, {origin + 10*second, "b", 1}, {origin + 10*second, "a", 1},
 				{origin + 60*second, "a", 1}, {origin + 60*second, "b", 1}, {origin + 70*second, "a", 1}, {origin + 120*second, "a", 1},
 			},
@@ -178,15 +178,15 @@ func TestLockoutsByHand(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, c.asks).Outcome.Lockout
+			got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, c.reqs).Outcome.Lockout
 			if got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
 	}
 	// If denials count, each delays the next admission.
-	asks := []asked{{origin, "a", 1}, {origin + 50*second, "a", 1}, {origin + 100*second, "a", 1}}
-	got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text + " count-denied")}}, asks).Outcome.Lockout
+	reqs := []testRequest{{origin, "a", 1}, {origin + 50*second, "a", 1}, {origin + 100*second, "a", 1}}
+	got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text + " count-denied")}}, reqs).Outcome.Lockout
 	if want := (Lockout{"", "a", origin + 50*second, 110 * second, false}); got != want {
 		t.Errorf("with refusals that count: got %+v, want %+v", got, want)
 	}
@@ -194,13 +194,13 @@ func TestLockoutsByHand(t *testing.T) {
 
 // The most denied key is first; among equals, the one that came first, whether or not it was denied first.
 func TestTopDeniedByHand(t *testing.T) {
-	var asks []asked
+	var reqs []testRequest
 	for _, key := range []string{"c", "a", "b", "d", "e", "a", "b", "d", "d", "c", "c", "f", "f", "f", "f"} {
-		asks = append(asks, asked{origin, key, 1}) // denied: a 1, b 1, c 2, d 2, e 0, f 3
+		reqs = append(reqs, testRequest{origin, key, 1}) // denied: a 1, b 1, c 2, d 2, e 0, f 3
 	}
 	for top, want := range [][]string{{}, {"f"}, {"f", "c"}, {"f", "c", "d"}, {"f", "c", "d", "a"}, {"f", "c", "d", "a", "b"}, {"f", "c", "d", "a", "b"}} {
 		got := []string{}
-		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Top: top}, asks).Outcome
+		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Top: top}, reqs).Outcome
 		for _, k := range found.TopDenied {
 			got = append(got, k.Key)
 		}

@@ -12,23 +12,23 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// drawn is traffic without a log: uniformly random keys, a thousand requests per second.
-type drawn struct {
+// randomTraffic is traffic without a log: uniformly random keys, a thousand requests per second.
+type randomTraffic struct {
 	random *rand.Rand
 	keys   [][]byte
 	left   int
 	now    int64
 }
 
-func newDrawn(keys, requests int) *drawn {
-	d := &drawn{random: rand.New(rand.NewPCG(1, 2)), left: requests, now: 1_767_600_000_000_000}
+func newDrawn(keys, requests int) *randomTraffic {
+	d := &randomTraffic{random: rand.New(rand.NewPCG(1, 2)), left: requests, now: 1_767_600_000_000_000}
 	for i := range keys {
 		d.keys = append(d.keys, fmt.Appendf(nil, "user-%06d", i))
 	}
 	return d
 }
 
-func (d *drawn) Next(line *traffic.Line) error {
+func (d *randomTraffic) Next(line *traffic.Line) error {
 	if d.left == 0 {
 		return io.EOF
 	}

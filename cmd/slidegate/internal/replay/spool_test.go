@@ -108,7 +108,7 @@ func TestSpoolErrors(t *testing.T) {
 
 // However a replay ends, its temporary file is removed.
 func TestNoTemporaryFileIsLeft(t *testing.T) {
-	asks := []asked{{origin, "a", 1}, {origin, "a", 1}, {origin, "b", 20_000}}
+	reqs := []testRequest{{origin, "a", 1}, {origin, "a", 1}, {origin, "b", 20_000}}
 	limit := slidegate.MustParseLimit("1/1m sliding-log")
 	failed := errors.New("the reader failed")
 	for name, c := range map[string]struct {
@@ -126,7 +126,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := ownTemp(t)
 			c.opts.Limits = []slidegate.Limit{limit}
-			found, err := Run(context.Background(), &failing{list: list{rest: asks}, with: c.fail}, c.opts)
+			found, err := Run(context.Background(), &failingTraffic{list: list{rest: reqs}, with: c.fail}, c.opts)
 			switch {
 			case found == nil || found.Outcome.Denied != 2:
 				t.Errorf("got %+v, want the findings so far", found)
@@ -141,7 +141,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 // If no temporary file can be created, the replay fails before it reads anything.
 func TestTemporaryFileCannotBeCreated(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/missing")
-	lines := &list{rest: []asked{{origin, "a", 1}}}
+	lines := &list{rest: []testRequest{{origin, "a", 1}}}
 	found, err := Run(context.Background(), lines, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Trails: 1})
 	if found != nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "replay: create a temporary file for the traffic: ") {
 		t.Errorf("got %v, %v, want no findings and an error about the temporary file", found, err)

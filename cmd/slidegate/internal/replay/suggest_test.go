@@ -14,16 +14,16 @@ import (
 
 // These tests check that the suggested quota is the smallest sufficient one.
 
-// touches counts the keys that a limit touches.
-func touches(t tb, limit slidegate.Limit, asks []asked) (keys int64) {
+// touchedKeys counts the keys that a limit touches.
+func touchedKeys(t tb, limit slidegate.Limit, reqs []testRequest) (keys int64) {
 	t.Helper()
-	return plainOutcome(judge(t, []slidegate.Limit{limit}, asks), 0).KeysTouched
+	return plainOutcome(decideAll(t, []slidegate.Limit{limit}, reqs), 0).KeysTouched
 }
 
 // mayTouch returns the largest number of keys that is at most percent of them.
-func mayTouch(percent int64, asks []asked) (keys int64) {
+func mayTouch(percent int64, reqs []testRequest) (keys int64) {
 	names := map[string]bool{}
-	for _, a := range asks {
+	for _, a := range reqs {
 		names[a.key] = true
 	}
 	for (keys+1)*100 <= percent*int64(len(names)) {
@@ -39,25 +39,25 @@ func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 		for limits[0].Algorithm == slidegate.TokenBucket {
 			limits[0] = drawLimit(t, "a")
 		}
-		asks := drawTraffic(t, limits[0].Window, 40, steps(rapid.IntRange(0, 2).Draw(t, "clock")))
+		reqs := drawTraffic(t, limits[0].Window, 40, steps(rapid.IntRange(0, 2).Draw(t, "clock")))
 		percent := rapid.SampledFrom([]int64{0, 0, 1, 25, 33, 34, 50, 74, 75, 99, 100}).Draw(t, "percent")
-		found := find(t, Options{Limits: limits, Suggest: true, Percent: float64(percent), Top: 3}, asks)
+		found := find(t, Options{Limits: limits, Suggest: true, Percent: float64(percent), Top: 3}, reqs)
 
-		allowed := mayTouch(percent, asks)
+		allowed := mayTouch(percent, reqs)
 		want := limits[0]
 		if want.Algorithm == slidegate.DefaultAlgorithm {
 			want.Algorithm = slidegate.SlidingLog // which stays what it is, also above a quota of 100
 		}
-		for want.Quota = 1; touches(t, want, asks) > allowed; want.Quota++ {
+		for want.Quota = 1; touchedKeys(t, want, reqs) > allowed; want.Quota++ {
 		}
 		if limits[0].Algorithm == slidegate.DefaultAlgorithm && want.Quota <= 100 {
 			want.Algorithm = slidegate.DefaultAlgorithm // it need not be said
 		}
 		got := found.Suggestion
 		if got.Percent != float64(percent) || len(got.Outcome.Limits) != 1 || got.Outcome.Limits[0].Limit != want.String() {
-			t.Fatalf("%v for %d%%: got %+v, want %v\n%+v", limits[0], percent, got.Outcome.Limits, want, asks)
+			t.Fatalf("%v for %d%%: got %+v, want %v\n%+v", limits[0], percent, got.Outcome.Limits, want, reqs)
 		}
-		alone := find(t, Options{Limits: []slidegate.Limit{want}, Top: 3}, asks)
+		alone := find(t, Options{Limits: []slidegate.Limit{want}, Top: 3}, reqs)
 		if !reflect.DeepEqual(got.Outcome, alone.Outcome) {
 			t.Fatalf("%v\n%+v, alone\n%+v", want, got.Outcome, alone.Outcome)
 		}
@@ -74,18 +74,18 @@ func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
 			Name: "a", Quota: 5, Window: limits[0].Window, CountDenied: limits[0].CountDenied, Algorithm: slidegate.TokenBucket,
 			Burst: rapid.SampledFrom([]int64{0, 5, 9}).Draw(t, "burst"),
 		}
-		asks := drawTraffic(t, limits[0].Window, 40, around)
+		reqs := drawTraffic(t, limits[0].Window, 40, around)
 		percent := rapid.SampledFrom([]int64{0, 25, 50, 75}).Draw(t, "percent")
 		opts := Options{Limits: limits, Suggest: true, Percent: float64(percent), Sweep: []int64{1, 2, 4, 7, 11, 16}}
-		found, err := Run(context.Background(), &list{rest: asks}, opts)
-		allowed := mayTouch(percent, asks)
+		found, err := Run(context.Background(), &list{rest: reqs}, opts)
+		allowed := mayTouch(percent, reqs)
 		for _, quota := range opts.Sweep {
 			want := limits[0]
 			want.Quota = quota
 			if want.Burst == 5 {
 				want.Burst = 0 // a bucket as large as its quota stays so
 			}
-			if touches(t, want, asks) > allowed {
+			if touchedKeys(t, want, reqs) > allowed {
 				continue
 			}
 			if err != nil || found.Suggestion.Outcome.Limits[0].Limit != want.String() {
@@ -103,15 +103,15 @@ func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
 // If the sufficient quota is too large for a log, there is an error, and the other findings are complete.
 func TestSuggestedLogIsTooLarge(t *testing.T) {
 	ownTemp(t)
-	var asks []asked
+	var reqs []testRequest
 	for i := range int64(3) {
-		asks = append(asks, asked{origin + slidegate.Micros(i), "a", 4_000}, asked{origin + slidegate.Micros(i), "b", 1})
+		reqs = append(reqs, testRequest{origin + slidegate.Micros(i), "a", 4_000}, testRequest{origin + slidegate.Micros(i), "b", 1})
 	}
 	opts := Options{
 		Limits:  []slidegate.Limit{{Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog}},
 		Suggest: true, Trails: 1,
 	}
-	found, err := Run(context.Background(), &list{rest: asks}, opts)
+	found, err := Run(context.Background(), &list{rest: reqs}, opts)
 	want := "replay: Suggest: the quota would be 12000: invalid limit: quota: a sliding-log stores every unit, so it must be " +
 		"at most 10000, not 12000; sliding-window with overlap whole gives the same hard cap in constant memory"
 	if err == nil || err.Error() != want {
@@ -124,7 +124,7 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 		t.Errorf("got trails %+v, want that of a", found.Worst)
 	}
 	opts.Percent = 50 // of 2 keys: a may be touched, and b needs 3
-	if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != "3/1m sliding-log" {
+	if got := find(t, opts, reqs).Suggestion.Outcome.Limits[0].Limit; got != "3/1m sliding-log" {
 		t.Errorf("for half of the keys: got %s, want 3/1m sliding-log", got)
 	}
 }
@@ -132,7 +132,7 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 // With weighted windows: 4 units in one minute and 3 half-way through the next.
 func TestSuggestedByHand(t *testing.T) {
 	ownTemp(t)
-	asks := []asked{{origin, "a", 4}, {origin + 90*second, "a", 3}, {origin, "b", 1}, {origin + 61*second, "c", 0}}
+	reqs := []testRequest{{origin, "a", 4}, {origin + 90*second, "a", 3}, {origin, "b", 1}, {origin + 61*second, "c", 0}}
 	for text, want := range map[string]string{
 		"1/1m":                                "4/1m",
 		"1/1m sliding-window":                 "5/1m sliding-window", // 4/2 + 3
@@ -145,11 +145,11 @@ func TestSuggestedByHand(t *testing.T) {
 		"1/1m anchor=first name=\"per user\"": "5/1m anchor=first name=\"per user\"",
 	} {
 		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Suggest: true}
-		if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != want {
+		if got := find(t, opts, reqs).Suggestion.Outcome.Limits[0].Limit; got != want {
 			t.Errorf("%s: got suggestion %s, want %s", text, got, want)
 		}
 		opts.Percent = 34 // one of three keys
-		if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Quota; got != 1 {
+		if got := find(t, opts, reqs).Suggestion.Outcome.Limits[0].Quota; got != 1 {
 			t.Errorf("%s, for a third of the keys: got quota %d, want 1", text, got)
 		}
 	}
@@ -159,13 +159,13 @@ func TestSuggestedByHand(t *testing.T) {
 // even a peek can be denied, and a quota that touches no key must be large enough for it.
 func TestSuggestedForALatePeek(t *testing.T) {
 	ownTemp(t)
-	asks := []asked{
+	reqs := []testRequest{
 		{origin, "a", 60},
 		{origin + 119*second, "a", 60}, // a sixtieth of the first 60 still counts: 61
 		{origin + 60*second, "a", 0},   // all of them do: 120
 	}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m sliding-window")}, Suggest: true}
-	got := find(t, opts, asks).Suggestion.Outcome
+	got := find(t, opts, reqs).Suggestion.Outcome
 	if got.Limits[0].Limit != "120/1m sliding-window" || got.KeysTouched != 0 {
 		t.Errorf("got suggestion %s, which touches %d keys, want 120/1m sliding-window, which touches none", got.Limits[0].Limit, got.KeysTouched)
 	}

@@ -163,9 +163,9 @@ func TestSweepPointsAreSeparateRuns(t *testing.T) {
 		if limits[0].Burst > 10 {
 			limits[0].Burst = 10 // small quotas cannot refill more in five years
 		}
-		asks := drawTraffic(t, limits[0].Window, 60, around)
+		reqs := drawTraffic(t, limits[0].Window, 60, around)
 		quotas := slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(rapid.Int64Range(1, 20), 1, 6).Draw(t, "quotas"))))
-		found := find(t, Options{Limits: limits, Sweep: quotas}, asks)
+		found := find(t, Options{Limits: limits, Sweep: quotas}, reqs)
 		var want []SweepPoint
 		for _, quota := range quotas {
 			those := slices.Clone(limits)
@@ -173,7 +173,7 @@ func TestSweepPointsAreSeparateRuns(t *testing.T) {
 			if limits[0].Burst == limits[0].Quota {
 				those[0].Burst = quota
 			}
-			o := plainOutcome(judge(t, those, asks), 0)
+			o := plainOutcome(decideAll(t, those, reqs), 0)
 			want = append(want, SweepPoint{quota, o.Admitted, o.Denied, o.KeysTouched})
 		}
 		if !slices.Equal(found.Sweep.Points, want) || found.Sweep.Knee != knee(want) {
@@ -184,7 +184,7 @@ func TestSweepPointsAreSeparateRuns(t *testing.T) {
 
 func TestSweepBeyondLogQuota(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{{Quota: 5, Window: time.Minute, Algorithm: slidegate.SlidingLog}}, Sweep: []int64{10, 20_000}}
-	found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
+	found, err := Run(context.Background(), &list{rest: []testRequest{{origin, "a", 1}}}, opts)
 	if found != nil || err == nil || !strings.HasPrefix(err.Error(), "replay: Sweep: quota 20000: invalid limit: quota: a sliding-log") {
 		t.Errorf("got %v, %v, want no findings and an error about the quota 20000", found, err)
 	}

@@ -18,14 +18,14 @@ func plainTimeline(moments []rule.Micros) Timeline {
 	})]
 	line := Timeline{From: moments[0] / width * width, Width: width}
 	for i, at := range moments {
-		place := int(max(0, (at/width - moments[0]/width)))
-		for len(line.Buckets) <= place {
+		index := int(max(0, (at/width - moments[0]/width)))
+		for len(line.Buckets) <= index {
 			line.Buckets = append(line.Buckets, Bucket{})
 		}
 		if i%3 == 0 {
-			line.Buckets[place].Denied++
+			line.Buckets[index].Denied++
 		} else {
-			line.Buckets[place].Admitted++
+			line.Buckets[index].Admitted++
 		}
 	}
 	return line

@@ -31,16 +31,16 @@ func TestTrailsAreExact(t *testing.T) {
 	ownTemp(t)
 	property(t, 300, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 60, forward)
+		reqs := drawTraffic(t, limits[0].Window, 60, forward)
 		trails := rapid.IntRange(1, 5).Draw(t, "trails")
-		found := find(t, Options{Limits: limits, Trails: trails, Top: trails}, asks)
-		verdicts := judge(t, limits, asks)
+		found := find(t, Options{Limits: limits, Trails: trails, Top: trails}, reqs)
+		decided := decideAll(t, limits, reqs)
 		if len(found.Worst) != len(found.Outcome.TopDenied) {
 			t.Fatalf("got %d trails for %d keys", len(found.Worst), len(found.Outcome.TopDenied))
 		}
 		for i, trail := range found.Worst {
 			var all, admitted []entry
-			for _, v := range verdicts {
+			for _, v := range decided {
 				if v.key != trail.Key {
 					continue
 				}
@@ -56,7 +56,7 @@ func TestTrailsAreExact(t *testing.T) {
 			}
 			if trail.Key != want.Key || trail.Requests != want.Requests || trail.Denied != want.Denied ||
 				!slices.Equal(trail.Asked, want.Asked) || !slices.Equal(trail.Admitted, want.Admitted) {
-				t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, trail, want, asks)
+				t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, trail, want, reqs)
 			}
 		}
 	})
@@ -67,8 +67,8 @@ func TestTrailsWithAnyClock(t *testing.T) {
 	ownTemp(t)
 	property(t, 200, func(t *rapid.T) {
 		limits := drawLimits(t)
-		asks := drawTraffic(t, limits[0].Window, 60, jumping)
-		found := find(t, Options{Limits: limits, Trails: 4}, asks)
+		reqs := drawTraffic(t, limits[0].Window, 60, jumping)
+		found := find(t, Options{Limits: limits, Trails: 4}, reqs)
 		units := found.Traffic.Units
 		for _, trail := range found.Worst {
 			if len(trail.Asked) != len(found.Timeline.Buckets) || len(trail.Admitted) != len(trail.Asked) {
@@ -85,13 +85,13 @@ func TestTrailsWithAnyClock(t *testing.T) {
 // Three units in the first second, a fourth denied, and all gone one window later.
 func TestTrailsByHand(t *testing.T) {
 	ownTemp(t)
-	asks := []asked{
+	reqs := []testRequest{
 		{origin + 100*milli, "quiet", 1},
 		{origin + 200*milli, "busy", 2}, {origin + 300*milli, "busy", 1}, {origin + 400*milli, "busy", 1},
 		{origin + 4_000*milli, "quiet", 1}, // makes the timeline long enough to be in tenths of a second
 		{origin + 9_050*milli, "quiet", 1},
 	}
-	found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("3/500ms sliding-log")}, Trails: 9}, asks)
+	found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("3/500ms sliding-log")}, Trails: 9}, reqs)
 	if found.Timeline.Width != 100*milli || found.Timeline.From != origin+100*milli || len(found.Timeline.Buckets) != 90 {
 		t.Fatalf("%d buckets of %d", len(found.Timeline.Buckets), found.Timeline.Width)
 	}
@@ -99,9 +99,9 @@ func TestTrailsByHand(t *testing.T) {
 		t.Fatalf("got %+v, want only busy, denied 1 of 3", found.Worst)
 	}
 	// The units of 0.2 s are gone at 0.7 s, of 0.3 s at 0.8 s, of 0.4 s at 0.9 s; the buckets begin at 0.1 s.
-	wantAsked := append([]int64{0, 2, 3, 4, 4, 4, 2, 1}, make([]int64, 82)...)
+	wantRequested := append([]int64{0, 2, 3, 4, 4, 4, 2, 1}, make([]int64, 82)...)
 	wantAdmitted := append([]int64{0, 2, 3, 3, 3, 3, 1, 0}, make([]int64, 82)...)
-	if got := found.Worst[0]; !slices.Equal(got.Asked, wantAsked) || !slices.Equal(got.Admitted, wantAdmitted) {
-		t.Errorf("got asked %v, admitted %v", got.Asked[:10], got.Admitted[:10])
+	if got := found.Worst[0]; !slices.Equal(got.Asked, wantRequested) || !slices.Equal(got.Admitted, wantAdmitted) {
+		t.Errorf("got asked %v, admitted %v, want %v and %v", got.Asked[:10], got.Admitted[:10], wantRequested[:10], wantAdmitted[:10])
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// before puts a server in front of an application, with all other listeners open. Without a handler, the application echoes the
+// withApplication puts a server in front of an application, with all other listeners open. Without a handler, the application echoes the
 // request.
-func before(t *testing.T, handler http.HandlerFunc) func(*server.Options) {
+func withApplication(t *testing.T, handler http.HandlerFunc) func(*server.Options) {
 	if handler == nil {
 		handler = func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "application %s host=%s token=%s xff=%s", r.URL.Path, r.Host, r.Header.Get("Authorization"), r.Header.Get("X-Forwarded-For"))
@@ -34,9 +34,9 @@ func before(t *testing.T, handler http.HandlerFunc) func(*server.Options) {
 
 // TestProxyIsOperated: refusals of the proxy can be listed, explained and reset on the admin listener.
 func TestProxyIsOperated(t *testing.T) {
-	s := start(t, "policies: {site: {limits: [2/1h]}}\n", before(t, nil))
+	s := start(t, "policies: {site: {limits: [2/1h]}}\n", withApplication(t, nil))
 	for i, want := range []int{200, 200, 429, 429} {
-		if got := s.ask(t, "proxy", "GET", "/", "").status; got != want {
+		if got := s.send(t, "proxy", "GET", "/", "").status; got != want {
 			t.Errorf("request %d: got %d, want %d", i, got, want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestProxyIsOperated(t *testing.T) {
 		{"admin", "POST", "/v1/reset", `{"policy":"site","key":"127.0.0.1"}`, 204, ""},
 		{"proxy", "GET", "/again", "", 200, "application /again"},
 	} {
-		got := s.ask(t, step.listener, step.method, step.path, step.body)
+		got := s.send(t, step.listener, step.method, step.path, step.body)
 		if got.status != step.status || !strings.Contains(got.body, step.want) {
 			t.Errorf("%s %s at %s: got %d %s, want %d and %s", step.method, step.path, step.listener, got.status, got.body, step.status, step.want)
 		}
@@ -67,11 +67,11 @@ func TestProxyIsOperated(t *testing.T) {
 // TestApplicationHasAllPaths: the proxy listener serves no paths of its own, under any host name, and requires no token.
 func TestApplicationHasAllPaths(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) {
-		before(t, nil)(o)
+		withApplication(t, nil)(o)
 		o.Tokens, o.AdminTokens = []string{clientToken}, []string{adminToken}
 	})
 	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/v1/allow", "/v1/check", "/v1/top", "/v1/reset"} {
-		got := s.ask(t, "proxy", "GET", path, "", "Authorization", "Bearer theirs")
+		got := s.send(t, "proxy", "GET", path, "", "Authorization", "Bearer theirs")
 		if want := "application " + path + " host=" + s.Address("proxy") + " token=Bearer theirs"; got.status != 200 || !strings.HasPrefix(got.body, want) {
 			t.Errorf("%s: got %d %s, want %s", path, got.status, got.body, want)
 		}
@@ -81,16 +81,16 @@ func TestApplicationHasAllPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Host = "www.example"
-	answer, err := http.DefaultClient.Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 || !strings.Contains(string(text), "host=www.example ") {
-		t.Errorf("under another host name: got %s %s, want 200", answer.Status, text)
+	defer response.Body.Close()
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != 200 || !strings.Contains(string(text), "host=www.example ") {
+		t.Errorf("under another host name: got %s %s, want 200", response.Status, text)
 	}
 	for token, want := range map[string]int{"": http.StatusUnauthorized, clientToken: http.StatusUnauthorized, adminToken: http.StatusOK} {
-		if got := s.ask(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status; got != want {
+		if got := s.send(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status; got != want {
 			t.Errorf("the admin listener with the token %q: got %d, want %d", token, got, want)
 		}
 	}
@@ -100,11 +100,11 @@ func TestApplicationHasAllPaths(t *testing.T) {
 func TestProxyTrustIsReloaded(t *testing.T) {
 	var path string
 	s := start(t, roomy, func(o *server.Options) {
-		before(t, nil)(o)
+		withApplication(t, nil)(o)
 		path = o.Paths[0]
 	})
 	forwardedFor := func() string {
-		_, xff, _ := strings.Cut(s.ask(t, "proxy", "GET", "/", "", "X-Forwarded-For", "192.0.2.1").body, "xff=")
+		_, xff, _ := strings.Cut(s.send(t, "proxy", "GET", "/", "", "X-Forwarded-For", "192.0.2.1").body, "xff=")
 		return xff
 	}
 	if got := forwardedFor(); got != "127.0.0.1" {
@@ -125,7 +125,7 @@ func TestProxyDrains(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	file := "policies: {site: {limits: [1/1h]}}\n"
 	s := start(t, file, func(o *server.Options) {
-		before(t, func(w http.ResponseWriter, _ *http.Request) {
+		withApplication(t, func(w http.ResponseWriter, _ *http.Request) {
 			came <- true
 			<-finish
 			fmt.Fprint(w, "whole")
@@ -133,7 +133,7 @@ func TestProxyDrains(t *testing.T) {
 		o.State = state
 	})
 	got := make(chan reply, 1)
-	go func() { got <- s.ask(t, "proxy", "GET", "/", "") }()
+	go func() { got <- s.send(t, "proxy", "GET", "/", "") }()
 	select {
 	case <-came:
 	case <-time.After(testkit.Patience):
@@ -148,18 +148,18 @@ func TestProxyDrains(t *testing.T) {
 		return err != nil
 	})
 	close(finish)
-	if answer := <-got; answer.status != 200 || answer.body != "whole" {
-		t.Errorf("the request in progress: got %d %s, want 200", answer.status, answer.body)
+	if response := <-got; response.status != 200 || response.body != "whole" {
+		t.Errorf("the request in progress: got %d %s, want 200", response.status, response.body)
 	}
 	s.Stop(t)
 	if s.Log.Has("level=WARN") {
 		t.Errorf("unexpected log:\n%s", s.Log)
 	}
 	again := start(t, file, func(o *server.Options) {
-		before(t, nil)(o)
+		withApplication(t, nil)(o)
 		o.State = state
 	})
-	if got := again.ask(t, "proxy", "GET", "/", "").status; got != http.StatusTooManyRequests {
+	if got := again.send(t, "proxy", "GET", "/", "").status; got != http.StatusTooManyRequests {
 		t.Errorf("the second of 1, after a restart: got %d, want 429", got)
 	}
 }
@@ -167,11 +167,11 @@ func TestProxyDrains(t *testing.T) {
 // TestProxySlots: the proxy enforces in-flight limits, so there is no warning about them.
 func TestProxySlots(t *testing.T) {
 	s := start(t, "policies: {held: {limits: [1 in-flight ttl=30s]}}\n", func(o *server.Options) {
-		before(t, nil)(o)
+		withApplication(t, nil)(o)
 		o.HTTP, o.RESP = "", ""
 	})
 	for range 2 {
-		if got := s.ask(t, "proxy", "GET", "/", "").status; got != 200 {
+		if got := s.send(t, "proxy", "GET", "/", "").status; got != 200 {
 			t.Errorf("got %d, want 200: the slot is free", got)
 		}
 	}

@@ -25,7 +25,7 @@ func TestClosedIsNotAQuota(t *testing.T) {
 	s := start(t, unreachable, nil)
 	for _, path := range []string{"/v1/allow", "/v1/peek", "/v1/reserve", "/v1/refund"} {
 		for _, body := range []string{`{"key":"me"}`, `{"policy":"several","key":"me","cost":3}`} {
-			got := s.ask(t, "http", "POST", path, body)
+			got := s.send(t, "http", "POST", path, body)
 			if got.status != 503 || got.header.Get("Content-Type") != "application/problem+json" || got.header.Get("RateLimit") != "" {
 				t.Errorf("%s %s: got %d %v %s, want 503 as application/problem+json without RateLimit", path, body, got.status, got.header, got.body)
 			}
@@ -34,10 +34,10 @@ func TestClosedIsNotAQuota(t *testing.T) {
 			}
 		}
 	}
-	if got := s.ask(t, "http", "POST", "/v1/allow", `{"key":"me","cost":2,"up_to":true}`); got.status != 503 {
+	if got := s.send(t, "http", "POST", "/v1/allow", `{"key":"me","cost":2,"up_to":true}`); got.status != 503 {
 		t.Errorf("up to: got %d %s, want 503", got.status, got.body)
 	}
-	batch := s.ask(t, "http", "POST", "/v1/allow", `{"requests":[{"key":"a"},{"policy":"watch","key":"a"},{"policy":"nosuch","key":"a"},{"policy":"several","key":"b"}]}`)
+	batch := s.send(t, "http", "POST", "/v1/allow", `{"requests":[{"key":"a"},{"policy":"watch","key":"a"},{"policy":"nosuch","key":"a"},{"policy":"several","key":"b"}]}`)
 	for _, want := range []string{`{"results":[{"status":503,"error":`, `{"status":200,"allowed":true,"policy":"watch"`, `{"status":404,`, `{"status":503,"error":`} {
 		if batch.status != 200 || !strings.Contains(batch.body, want) {
 			t.Errorf("a batch: got %d %s, want %s", batch.status, batch.body, want)

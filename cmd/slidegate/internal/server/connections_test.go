@@ -18,13 +18,14 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestCrowd: thousands of idle connections, and some that never finish their request, do not keep other clients from being served.
-func TestCrowd(t *testing.T) {
-	order := crowdOrder{Idle: 10_000, Slow: 200, IdleRSP: 1000}
+// TestIdleConnectionsKeepOutNoOther: thousands of idle connections, and some that never finish their request, do not keep other
+// clients from being served.
+func TestIdleConnectionsKeepOutNoOther(t *testing.T) {
+	order := crowdSize{Idle: 10_000, Slow: 200, IdleRSP: 1000}
 	if testing.Short() {
-		order = crowdOrder{Idle: 500, Slow: 50, IdleRSP: 100}
+		order = crowdSize{Idle: 500, Slow: 50, IdleRSP: 100}
 	}
-	mayOpen(t, order.Idle+order.Slow+order.IdleRSP+500)
+	raiseFileLimit(t, order.Idle+order.Slow+order.IdleRSP+500)
 	s := start(t, "policies: {default: {limits: [1000000/1h]}}\n", func(o *server.Options) {
 		o.SetTimeouts(5*time.Minute, 5*time.Minute, 5*time.Minute, 5*time.Minute) // no connection times out
 	})
@@ -53,8 +54,8 @@ func TestCrowd(t *testing.T) {
 	testkit.Eventually(t, "their connections are closed", func() bool { return s.connections(t, "slidegate_connections", "resp") == 0 })
 }
 
-// mayOpen raises this process's limit of open files, also for its children.
-func mayOpen(t *testing.T, files int) {
+// raiseFileLimit raises this process's limit of open files, also for its children.
+func raiseFileLimit(t *testing.T, files int) {
 	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -83,7 +84,7 @@ func memory() int64 {
 // connections reads a metric of a listener.
 func (s *service) connections(t *testing.T, metric, listener string) int {
 	t.Helper()
-	page := s.ask(t, "admin", "GET", "/metrics", "").body
+	page := s.send(t, "admin", "GET", "/metrics", "").body
 	found := regexp.MustCompile(metric + `\{listener="` + listener + `"\} (\S+)`).FindStringSubmatch(page)
 	if found == nil {
 		t.Fatalf("no metric %s of %s:\n%s", metric, listener, page)
@@ -113,14 +114,14 @@ func (s *service) connect(t *testing.T, listener string) *client {
 	if listener == "http" {
 		c.ping, c.pong = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "ok\n"
 	}
-	if !c.answered() {
+	if !c.isServed() {
 		return nil
 	}
 	return c
 }
 
-// answered reports whether the connection is still served.
-func (c *client) answered() bool {
+// isServed reports whether the connection is still served.
+func (c *client) isServed() bool {
 	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.WriteString(c, c.ping); err != nil {
 		return false
@@ -157,7 +158,7 @@ func TestMaxConnections(t *testing.T) {
 				}
 			}
 			for i, c := range clients {
-				if !c.answered() {
+				if !c.isServed() {
 					t.Errorf("client %d is no longer served", i)
 				}
 			}
@@ -179,7 +180,7 @@ func TestListenersHaveOneBound(t *testing.T) {
 	if got := s.resp(t, "INFO clients"); !strings.Contains(got, "maxclients:65536\r\n") {
 		t.Errorf("got %q, want maxclients:65536", got)
 	}
-	if page := s.ask(t, "admin", "GET", "/metrics", "").body; !strings.Contains(page, `slidegate_resp_commands_total{command="info"} 1`) {
+	if page := s.send(t, "admin", "GET", "/metrics", "").body; !strings.Contains(page, `slidegate_resp_commands_total{command="info"} 1`) {
 		t.Errorf("the command is not counted:\n%s", page)
 	}
 }

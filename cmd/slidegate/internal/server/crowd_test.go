@@ -18,14 +18,14 @@ import (
 // be allowed to open enough files for both ends of their connections.
 const crowdVariable = "SLIDEGATE_TEST_CROWD"
 
-// crowdOrder describes the crowd.
-type crowdOrder struct {
+// crowdSize is the size of a crowd, and where it connects.
+type crowdSize struct {
 	HTTP, RESP          string // addresses of the listeners
 	Idle, Slow, IdleRSP int    // numbers of clients
 }
 
 // startCrowd starts clients that hold connections, and returns once all of them do. The returned function ends them.
-func startCrowd(t *testing.T, order crowdOrder) (leave func()) {
+func startCrowd(t *testing.T, order crowdSize) (leave func()) {
 	t.Helper()
 	text, err := json.Marshal(order)
 	if err != nil {
@@ -58,9 +58,9 @@ func startCrowd(t *testing.T, order crowdOrder) (leave func()) {
 	return leave
 }
 
-// crowd connects all clients, reports it, and holds the connections until standard input ends.
-func crowd() (status int) {
-	var order crowdOrder
+// runCrowd connects all clients, reports it, and holds the connections until standard input ends.
+func runCrowd() (status int) {
+	var order crowdSize
 	if err := json.Unmarshal([]byte(os.Getenv(crowdVariable)), &order); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -82,14 +82,14 @@ func crowd() (status int) {
 	}
 	for range order.Idle {
 		work <- func() error {
-			return hold(order.HTTP, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "ok\n")
+			return holdConnection(order.HTTP, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "ok\n")
 		}
 	}
 	for range order.IdleRSP {
-		work <- func() error { return hold(order.RESP, "PING\r\n", "+PONG\r\n") }
+		work <- func() error { return holdConnection(order.RESP, "PING\r\n", "+PONG\r\n") }
 	}
 	for i := range order.Slow {
-		work <- func() error { return hold(order.HTTP, halves[i%len(halves)], "") }
+		work <- func() error { return holdConnection(order.HTTP, halves[i%len(halves)], "") }
 	}
 	close(work)
 	workers.Wait()
@@ -120,19 +120,19 @@ var (
 	slow   []net.Conn // the connections in held that continue to send
 )
 
-// hold connects, sends a request, waits for the end of the response, and keeps the connection open.
-func hold(address, ask, last string) error {
+// holdConnection connects, sends a request, waits for the end of the response, and keeps the connection open.
+func holdConnection(address, request, last string) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
 	}
 	heldMu.Lock()
 	held = append(held, conn)
-	if ask == halves[0] {
+	if request == halves[0] {
 		slow = append(slow, conn)
 	}
 	heldMu.Unlock()
-	if _, err := io.WriteString(conn, ask); err != nil {
+	if _, err := io.WriteString(conn, request); err != nil {
 		return err
 	}
 	var got strings.Builder

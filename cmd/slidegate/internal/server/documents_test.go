@@ -12,10 +12,10 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 )
 
-// documented returns the paths in a listener's OpenAPI document, with a method for each.
-func documented(t *testing.T, s *service, listener string) map[string]string {
+// documentedPaths returns the paths in a listener's OpenAPI document, with a method for each.
+func documentedPaths(t *testing.T, s *service, listener string) map[string]string {
 	t.Helper()
-	got := s.ask(t, listener, "GET", "/v1/openapi.json", "")
+	got := s.send(t, listener, "GET", "/v1/openapi.json", "")
 	var document struct {
 		OpenAPI string
 		Paths   map[string]map[string]any
@@ -48,7 +48,7 @@ func TestDocumentsOfListeners(t *testing.T) {
 		"without rules": nil, // which is the default
 	} {
 		s := start(t, roomy, change)
-		has := map[string]map[string]string{"http": documented(t, s, "http"), "admin": documented(t, s, "admin")}
+		has := map[string]map[string]string{"http": documentedPaths(t, s, "http"), "admin": documentedPaths(t, s, "admin")}
 		for _, paths := range has {
 			for path := range paths {
 				all = append(all, path)
@@ -69,7 +69,7 @@ func TestDocumentsOfListeners(t *testing.T) {
 				if method == http.MethodPost {
 					body = `{"key":"me"}`
 				}
-				got := s.ask(t, listener, method, path, body)
+				got := s.send(t, listener, method, path, body)
 				answered := got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed
 				if answered != promised {
 					t.Errorf("%s: %s %s %s: got %d; in the document: %v\n%s", name, listener, method, path, got.status, promised, got.body)

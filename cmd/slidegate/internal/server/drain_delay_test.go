@@ -31,12 +31,12 @@ func TestDrainDelay(t *testing.T) {
 	if got := health(); got != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("before the shutdown: got %v", got)
 	}
-	if got := s.ask(t, "http", "POST", "/v1/allow", question); got.status != http.StatusOK || got.header.Get("Connection") != "" {
+	if got := s.send(t, "http", "POST", "/v1/allow", question); got.status != http.StatusOK || got.header.Get("Connection") != "" {
 		t.Errorf("before the shutdown: got %+v, want 200 without Connection", got)
 	}
 	s.End()
 	testkit.Eventually(t, "it is not ready", func() bool {
-		got := s.ask(t, "admin", "GET", "/readyz", "")
+		got := s.send(t, "admin", "GET", "/readyz", "")
 		return got.status == http.StatusServiceUnavailable && strings.Contains(got.body, "draining")
 	})
 	for range 3 {
@@ -93,14 +93,14 @@ func TestSockets(t *testing.T) {
 	first.Stop(t)
 	answered := make(chan int)
 	go func() {
-		answer, err := http.Get("http://" + kept.Addr().String() + "/healthz")
+		response, err := http.Get("http://" + kept.Addr().String() + "/healthz")
 		if err != nil {
 			t.Error(err)
 			answered <- 0
 			return
 		}
-		answer.Body.Close()
-		answered <- answer.StatusCode
+		response.Body.Close()
+		answered <- response.StatusCode
 	}()
 	run()
 	if got := <-answered; got != http.StatusOK {

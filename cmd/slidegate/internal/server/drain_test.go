@@ -20,8 +20,8 @@ import (
 
 const question = `{"key":"me"}`
 
-// underWay begins a request and does not finish it. The server has read its header when underWay returns.
-func (s *service) underWay(t *testing.T) net.Conn {
+// beginRequest begins a request and does not finish it. The server has read its header when beginRequest returns.
+func (s *service) beginRequest(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Address("http"))
 	if err != nil {
@@ -68,7 +68,7 @@ func skipBlank(r io.Reader) io.Reader {
 func TestDrain(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, plain, func(o *server.Options) { o.State = state })
-	conn := s.underWay(t)
+	conn := s.beginRequest(t)
 	s.End()
 	testkit.Eventually(t, "new connections are refused", func() bool {
 		other, err := net.Dial("tcp", s.Address("http"))
@@ -94,14 +94,14 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestForceStop: a second request to stop ends the drain, and the state is saved.
-func TestForceStop(t *testing.T) {
+// TestForceStopEndsDrain: a second request to stop ends the drain, and the state is saved.
+func TestForceStopEndsDrain(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, plain, func(o *server.Options) { o.State, o.Drain = state, time.Hour })
 	for range 2 {
 		s.allow(t, "", "me")
 	}
-	s.underWay(t)
+	s.beginRequest(t)
 	s.End()
 	testkit.Eventually(t, "it drains", func() bool { return s.Log.Has("draining") })
 	s.ForceStop()
@@ -118,15 +118,15 @@ func TestForceStop(t *testing.T) {
 // TestDrainIsBounded: a client that does not finish its request delays the shutdown no longer than the drain.
 func TestDrainIsBounded(t *testing.T) {
 	s := start(t, plain, func(o *server.Options) { o.Drain = 50 * time.Millisecond })
-	s.underWay(t)
+	s.beginRequest(t)
 	s.Stop(t)
 	if !s.Log.Has("some requests were aborted") {
 		t.Error("aborted requests were not logged")
 	}
 }
 
-// TestWatchEnds: a client that watches the health over gRPC is notified of the drain, and does not delay it.
-func TestWatchEnds(t *testing.T) {
+// TestHealthWatchDoesNotDelayDrain: a client that watches the health over gRPC is notified of the drain, and does not delay it.
+func TestHealthWatchDoesNotDelayDrain(t *testing.T) {
 	s := start(t, plain, nil)
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -155,8 +155,8 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestRunAfterTheEnd: a service that is stopped before it begins to serve stops cleanly.
-func TestRunAfterTheEnd(t *testing.T) {
+// TestRunAfterStop: a service that is stopped before it begins to serve stops cleanly.
+func TestRunAfterStop(t *testing.T) {
 	s := start(t, plain, nil)
 	s.Stop(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -49,8 +49,8 @@ func TestOpenListenersAreWarnedOf(t *testing.T) {
 	}
 }
 
-// askAs sends a request to a listener with a given Host.
-func (s *service) askAs(t *testing.T, listener, host, method, path, body string, headers ...string) reply {
+// sendAs sends a request to a listener with a given Host.
+func (s *service) sendAs(t *testing.T, listener, host, method, path, body string, headers ...string) reply {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(s.Address(listener))
 	r, err := http.NewRequest(method, "http://127.0.0.1:"+port+path, strings.NewReader(body))
@@ -75,32 +75,32 @@ func (s *service) askAs(t *testing.T, listener, host, method, path, body string,
 	return reply{got.StatusCode, got.Header, string(text)}
 }
 
-// rebound are requests that a web page could make a browser on this machine send, if its own name pointed here.
-var rebound = []struct{ listener, method, path, body string }{
+// reboundRequests are requests that a web page could make a browser on this machine send, if its own name pointed here.
+var reboundRequests = []struct{ listener, method, path, body string }{
 	{"http", "POST", "/v1/allow", question}, {"http", "POST", "/v1/peek", question}, {"http", "POST", "/v1/refund", question},
 	{"http", "POST", "/v1/reserve", question}, {"http", "GET", "/v1/openapi.json", ""}, {"http", "GET", "/", ""}, {"http", "POST", "/json", "{}"},
 	{"admin", "GET", "/v1/top", ""}, {"admin", "GET", "/v1/explain?key=me", ""}, {"admin", "POST", "/v1/reset", question},
 	{"admin", "GET", "/metrics", ""}, {"admin", "GET", "/", ""},
 }
 
-// TestHosts: on loopback without tokens, requests for another host are rejected.
-func TestHosts(t *testing.T) {
+// TestOtherHostsAreRejectedOnLoopback: on loopback without tokens, requests for another host are rejected.
+func TestOtherHostsAreRejectedOnLoopback(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) { o.AllowedHosts = []string{"Slidegate.Internal"} })
-	for _, ask := range rebound {
+	for _, r := range reboundRequests {
 		for _, host := range []string{
 			"rebound.evil.example", "rebound.evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "evil.localhost.example", "0.0.0.0",
 			"192.0.2.1:8080", "[2001:db8::1]:8080", "slidegate.internal.evil.example", "localhost:evil.example", "xlocalhost", "2130706433", "127.1",
 		} {
-			if got := s.askAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
-				t.Errorf("%s %s as %s: got %d %s, want 421 and the fix", ask.method, ask.path, host, got.status, got.body)
+			if got := s.sendAs(t, r.listener, host, r.method, r.path, r.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
+				t.Errorf("%s %s as %s: got %d %s, want 421 and the fix", r.method, r.path, host, got.status, got.body)
 			}
 		}
 		for _, host := range []string{
 			"localhost", "localhost:8080", "LOCALHOST", "localhost.", "127.0.0.1", "127.9.9.9:1", "[::1]:8080", "[::1]", "[::ffff:127.0.0.1]:1",
 			"slidegate.internal", "SLIDEGATE.internal.:8080",
 		} {
-			if got := s.askAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status == http.StatusMisdirectedRequest {
-				t.Errorf("%s %s as %s: got %d %s, want an answer", ask.method, ask.path, host, got.status, got.body)
+			if got := s.sendAs(t, r.listener, host, r.method, r.path, r.body); got.status == http.StatusMisdirectedRequest {
+				t.Errorf("%s %s as %s: got %d %s, want an answer", r.method, r.path, host, got.status, got.body)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func TestHosts(t *testing.T) {
 func TestHostsOfProxies(t *testing.T) {
 	s := start(t, roomy, nil)
 	for _, path := range []string{"/healthz", "/readyz", "/v1/check", "/v1/check?mode=nginx"} {
-		got := s.askAs(t, "http", "shop.example", "GET", path, "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1",
+		got := s.sendAs(t, "http", "shop.example", "GET", path, "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1",
 			"X-Original-Method", "GET", "X-Original-URI", "/")
 		if got.status != http.StatusOK {
 			t.Errorf("%s as shop.example: got %d %s, want 200", path, got.status, got.body)
@@ -118,22 +118,22 @@ func TestHostsOfProxies(t *testing.T) {
 	}
 }
 
-// TestHostsElsewhere: listeners that other machines can reach, and those that require tokens, accept any name.
-func TestHostsElsewhere(t *testing.T) {
+// TestReachableListenersAcceptAnyHost: listeners that other machines can reach, and those that require tokens, accept any name.
+func TestReachableListenersAcceptAnyHost(t *testing.T) {
 	open := start(t, roomy, func(o *server.Options) { o.HTTP = "0.0.0.0:0" })
-	if got := open.askAs(t, "http", "slidegate:8080", "POST", "/v1/allow", question); got.status != http.StatusOK {
+	if got := open.sendAs(t, "http", "slidegate:8080", "POST", "/v1/allow", question); got.status != http.StatusOK {
 		t.Errorf("a listener on all addresses: got %d %s, want 200", got.status, got.body)
 	}
 	secured := start(t, roomy, func(o *server.Options) { o.Tokens = []string{someToken} })
-	for _, ask := range rebound {
-		if ask.path == "/" {
+	for _, r := range reboundRequests {
+		if r.path == "/" {
 			continue // needs no token
 		}
-		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body); got.status != http.StatusUnauthorized {
-			t.Errorf("%s %s without a token: got %d, want 401", ask.method, ask.path, got.status)
+		if got := secured.sendAs(t, r.listener, "slidegate:8080", r.method, r.path, r.body); got.status != http.StatusUnauthorized {
+			t.Errorf("%s %s without a token: got %d, want 401", r.method, r.path, got.status)
 		}
-		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
-			t.Errorf("%s %s with a token: got %d, want neither 401 nor 421", ask.method, ask.path, got.status)
+		if got := secured.sendAs(t, r.listener, "slidegate:8080", r.method, r.path, r.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
+			t.Errorf("%s %s with a token: got %d, want neither 401 nor 421", r.method, r.path, got.status)
 		}
 	}
 }
@@ -144,24 +144,24 @@ func TestHostsOfUnixSockets(t *testing.T) {
 	public, admin := filepath.Join(folder, "http"), filepath.Join(folder, "admin")
 	start(t, roomy, func(o *server.Options) { o.HTTP, o.Admin = "unix:"+public, "unix:"+admin })
 	for _, host := range []string{"localhost", "slidegate", "shop.example:8080", "unix"} {
-		for path, ask := range map[string]string{public: "/v1/openapi.json", admin: "/v1/top"} {
+		for socket, path := range map[string]string{public: "/v1/openapi.json", admin: "/v1/top"} {
 			transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "unix", path)
+				return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 			}}
-			got, err := (&http.Client{Transport: transport}).Get("http://" + host + ask)
+			got, err := (&http.Client{Transport: transport}).Get("http://" + host + path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got.Body.Close()
 			if got.StatusCode != http.StatusOK {
-				t.Errorf("%s as %s: got %d, want 200", ask, host, got.StatusCode)
+				t.Errorf("%s as %s: got %d, want 200", path, host, got.StatusCode)
 			}
 		}
 	}
 }
 
-// forged returns a reservation that the service did not make.
-func forged(key string) string {
+// forgedReservation returns a reservation that the service did not make.
+func forgedReservation(key string) string {
 	return `{"id":"x","charges":[{"limit":"3/1h fixed-window","key":"` + key + `","cost":0,"at":1}]}`
 }
 
@@ -176,13 +176,13 @@ func TestForgedReservations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, thrice, change)
 			bearer := []string{"Authorization", "Bearer " + someToken}
-			for _, r := range []string{forged("bWU="), strings.Replace(forged("bWU="), `"x"`, `"x.v1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1),
-				strings.Replace(forged("bWU="), `"x"`, `"x.v2.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1), `{"id":"x","charges":[]}`} {
-				got := s.ask(t, "http", "POST", "/v1/settle", `{"reservation":`+r+`,"cost":9007199254740991}`, bearer...)
+			for _, r := range []string{forgedReservation("bWU="), strings.Replace(forgedReservation("bWU="), `"x"`, `"x.v1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1),
+				strings.Replace(forgedReservation("bWU="), `"x"`, `"x.v2.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1), `{"id":"x","charges":[]}`} {
+				got := s.send(t, "http", "POST", "/v1/settle", `{"reservation":`+r+`,"cost":9007199254740991}`, bearer...)
 				if got.status != http.StatusBadRequest || !strings.Contains(got.body, "not made by this service") {
 					t.Errorf("/v1/settle %s: got %d %s, want 400", r, got.status, got.body)
 				}
-				if got := s.ask(t, "http", "POST", "/v1/cancel", `{"reservation":`+r+`}`, bearer...); got.status != http.StatusBadRequest {
+				if got := s.send(t, "http", "POST", "/v1/cancel", `{"reservation":`+r+`}`, bearer...); got.status != http.StatusBadRequest {
 					t.Errorf("/v1/cancel %s: got %d %s, want 400", r, got.status, got.body)
 				}
 				for _, command := range []string{"SG.SETTLE default %s 9007199254740991", "SG.CANCEL default %s"} {
@@ -206,7 +206,7 @@ func TestForgedReservations(t *testing.T) {
 // reserve reserves a unit and returns the reservation as JSON.
 func (s *service) reserve(t *testing.T, key string, headers ...string) string {
 	t.Helper()
-	got := s.ask(t, "http", "POST", "/v1/reserve", `{"key":"`+key+`"}`, headers...)
+	got := s.send(t, "http", "POST", "/v1/reserve", `{"key":"`+key+`"}`, headers...)
 	_, made, found := strings.Cut(got.body, `"reservation":`)
 	if got.status != http.StatusOK || !found {
 		t.Fatalf("got %d %s, want a reservation", got.status, got.body)
@@ -216,12 +216,12 @@ func (s *service) reserve(t *testing.T, key string, headers ...string) string {
 
 func (s *service) settle(t *testing.T, made string, headers ...string) int {
 	t.Helper()
-	return s.ask(t, "http", "POST", "/v1/settle", `{"reservation":`+made+`,"cost":2}`, headers...).status
+	return s.send(t, "http", "POST", "/v1/settle", `{"reservation":`+made+`,"cost":2}`, headers...).status
 }
 
-// TestReservationsOutlive: reservations survive a restart if the counts do, and instances with the same key accept each other's
+// TestReservationsSurviveRestart: reservations survive a restart if the counts do, and instances with the same key accept each other's
 // reservations.
-func TestReservationsOutlive(t *testing.T) {
+func TestReservationsSurviveRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	keep := func(o *server.Options) { o.State = path }
 	before := start(t, thrice, keep)

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(crowdVariable) != "" {
-		os.Exit(crowd())
+		os.Exit(runCrowd())
 	}
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client is closed
@@ -40,8 +40,8 @@ type reply struct {
 	body   string
 }
 
-// ask sends a request to a listener; headers come in pairs.
-func (s *service) ask(t *testing.T, listener, method, path, body string, headers ...string) reply {
+// send sends a request to a listener; headers come in pairs.
+func (s *service) send(t *testing.T, listener, method, path, body string, headers ...string) reply {
 	t.Helper()
 	got := s.Send(t, listener, method, path, body, headers...)
 	return reply{got.Status, got.Header, got.Body}
@@ -50,5 +50,5 @@ func (s *service) ask(t *testing.T, listener, method, path, body string, headers
 // allow requests a unit and returns the status.
 func (s *service) allow(t *testing.T, policy, key string, headers ...string) int {
 	t.Helper()
-	return s.ask(t, "http", "POST", "/v1/allow", `{"policy":"`+policy+`","key":"`+key+`"}`, headers...).status
+	return s.send(t, "http", "POST", "/v1/allow", `{"policy":"`+policy+`","key":"`+key+`"}`, headers...).status
 }

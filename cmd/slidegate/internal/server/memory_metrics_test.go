@@ -12,7 +12,7 @@ import (
 // memoryMetric returns the value of a series on /metrics, and fails the test if there is none.
 func (s *service) memoryMetric(t *testing.T, name, labels string) int64 {
 	t.Helper()
-	page := s.ask(t, "admin", "GET", "/metrics", "").body
+	page := s.send(t, "admin", "GET", "/metrics", "").body
 	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta("slidegate_memory_"+name+"{"+labels+"}") + ` (\S+)$`).FindStringSubmatch(page)
 	if found == nil {
 		t.Fatalf("got no %s{%s}:\n%s", name, labels, page)
@@ -40,11 +40,11 @@ func TestMemoryMetrics(t *testing.T) {
 	const keys = 5000
 	for range 2 {
 		for batch := range keys / 500 {
-			var asks []string
+			var requests []string
 			for i := range 500 {
-				asks = append(asks, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
+				requests = append(requests, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
 			}
-			if got := s.ask(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(asks, ",")+"]}"); got.status != http.StatusOK {
+			if got := s.send(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(requests, ",")+"]}"); got.status != http.StatusOK {
 				t.Fatalf("batch %d: got %+v, want 200", batch, got)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 // reloadsOf returns how many reloads /metrics counts, by outcome, and fails the test if another metric counts them too.
 func reloadsOf(t *testing.T, s *service, headers ...string) map[string]string {
 	t.Helper()
-	page := s.ask(t, "admin", "GET", "/metrics", "", headers...).body
+	page := s.send(t, "admin", "GET", "/metrics", "", headers...).body
 	all := map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^([a-z_]*reload[a-z_]*)\{.*?outcome="([a-z]+)".*\} (\d+)$`).FindAllStringSubmatch(page, -1) {
 		if found[1] != "slidegate_reloads_total" {
@@ -87,12 +87,12 @@ func TestReloadTokens(t *testing.T) {
 	valid := func(when string, want map[string]bool) {
 		t.Helper()
 		for token, good := range want {
-			for listener, err := range s.askAll(t, nil, token) {
+			for listener, err := range s.sendToAll(t, nil, token) {
 				if (err == nil) != good {
 					t.Errorf("%s: %s on %s: got %v", when, token, listener, err)
 				}
 			}
-			if err := s.askHTTP("admin", nil, "/metrics", token); (err == nil) != good {
+			if err := s.callHTTP("admin", nil, "/metrics", token); (err == nil) != good {
 				t.Errorf("%s: %s on admin: got %v", when, token, err)
 			}
 		}
@@ -168,7 +168,7 @@ func TestReloadCertificates(t *testing.T) {
 	})
 	answered := func(when string, trusts *authority, by *authority, want bool) {
 		t.Helper()
-		for listener, err := range s.askAll(t, trusts.client("ann", by), "") {
+		for listener, err := range s.sendToAll(t, trusts.client("ann", by), "") {
 			if (err == nil) != want {
 				t.Errorf("%s: %s: got %v", when, listener, err)
 			}
@@ -197,7 +197,7 @@ func TestProxyCertificates(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	files := a.server()
 	s := start(t, roomy, func(o *server.Options) {
-		before(t, nil)(o)
+		withApplication(t, nil)(o)
 		o.TLS = files
 	})
 	trusted := func(by *authority) bool {

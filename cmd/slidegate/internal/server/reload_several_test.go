@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestReloadSeveral: all files are watched, including new ones in a folder, and if one is invalid, none is loaded.
-func TestReloadSeveral(t *testing.T) {
+// TestReloadOfSeveralFilesIsAllOrNothing: all files are watched, including new ones in a folder, and if one is invalid, none is loaded.
+func TestReloadOfSeveralFilesIsAllOrNothing(t *testing.T) {
 	folder := t.TempDir()
 	write(t, filepath.Join(folder, "a.yaml"), "policies: {a: {limits: [1/1h]}}\n")
 	s := start(t, plain, func(o *server.Options) {

@@ -28,7 +28,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("after an invalid file: got %d, want 429", got)
 	}
 	testkit.Eventually(t, "the metric counts it", func() bool {
-		return strings.Contains(s.ask(t, "admin", "GET", "/metrics", "").body, `slidegate_reloads_total{outcome="failed"} 1`)
+		return strings.Contains(s.send(t, "admin", "GET", "/metrics", "").body, `slidegate_reloads_total{outcome="failed"} 1`)
 	})
 
 	// As editors and Kubernetes do it: another file replaces it.
@@ -46,8 +46,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadMissing: a missing file changes nothing.
-func TestReloadMissing(t *testing.T) {
+// TestMissingFileChangesNothing: a missing file changes nothing.
+func TestMissingFileChangesNothing(t *testing.T) {
 	var path string
 	s := start(t, plain, func(o *server.Options) { path = o.Paths[0] })
 	if err := os.Remove(path); err != nil {
@@ -73,7 +73,7 @@ func TestReloadEnvoy(t *testing.T) {
 		user++
 		var status int
 		for range 2 {
-			status = s.ask(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":"web","descriptors":[{"entries":[{"key":"user","value":"%d"}]}]}`, user)).status
+			status = s.send(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":"web","descriptors":[{"entries":[{"key":"user","value":"%d"}]}]}`, user)).status
 		}
 		return status
 	}
@@ -101,7 +101,7 @@ func TestReloadFolder(t *testing.T) {
 	write(t, filepath.Join(folder, "README.md"), "no rules")
 	s := start(t, plain, func(o *server.Options) { o.Envoy = []string{folder} })
 	limited := func(domain string) bool {
-		return s.ask(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":"user"}]}]}`, domain)).status == http.StatusTooManyRequests
+		return s.send(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":"user"}]}]}`, domain)).status == http.StatusTooManyRequests
 	}
 	if !limited("first") || limited("second") {
 		t.Error("want only the first domain")
@@ -133,7 +133,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		t.Fatalf("two files of one domain: got %v", err)
 	}
 	trusted := func() int {
-		return s.ask(t, "http", "GET", "/v1/check", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1").status
+		return s.send(t, "http", "GET", "/v1/check", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1").status
 	}
 	if got := trusted(); got != http.StatusOK {
 		t.Errorf("a proxy that only the rejected file does not trust: got %d", got)
@@ -172,8 +172,8 @@ func TestReloadInBusyFolder(t *testing.T) {
 	})
 }
 
-// TestQuietStart: without domains, nothing about domains is logged.
-func TestQuietStart(t *testing.T) {
+// TestStartWithoutDomainsLogsNothing: without domains, nothing about domains is logged.
+func TestStartWithoutDomainsLogsNothing(t *testing.T) {
 	s := start(t, plain, nil)
 	if err := s.Reload(); err != nil {
 		t.Fatal(err)

@@ -23,8 +23,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Each policy of answerPolicies matches the path of its name and has the limits in answerLimits.
-const answerPolicies = `
+// Each policy of responsePolicies matches the path of its name and has the limits in responseLimits.
+const responsePolicies = `
 policies:
   one:  {match: /one, key: "{address}", limits: [1/1m fixed-window name="<1> a \"minute\""]}
   two:  {match: /two, key: "{address}", limits: [3/1s fixed-window name=burst, 2/1h fixed-window]}
@@ -32,17 +32,17 @@ policies:
   deny: {match: /deny, key: "{address}", limits: [2/1m fixed-window], deny: [192.0.2.1]}
 `
 
-var answerLimits = map[string][]string{
+var responseLimits = map[string][]string{
 	"one": {`1/1m fixed-window name="<1> a \"minute\""`}, "two": {"3/1s fixed-window name=burst", "2/1h fixed-window"}, "big": {"2/1m fixed-window name=big"},
 }
 
-// breakable is a store that fails on demand.
-type breakable struct {
+// breakableStore is a store that fails on demand.
+type breakableStore struct {
 	store.Store
 	broken atomic.Bool
 }
 
-func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
+func (b *breakableStore) Apply(ctx context.Context, batch []store.Request) error {
 	if !b.broken.Load() {
 		return b.Store.Apply(ctx, batch)
 	}
@@ -53,12 +53,12 @@ func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// newBreakable returns a store at the beginning of an hour, and failure mode closed over it.
-func newBreakable(t *testing.T) (*breakable, store.Store) {
+// newBreakableStore returns a store at the beginning of an hour, and failure mode closed over it.
+func newBreakableStore(t *testing.T) (*breakableStore, store.Store) {
 	t.Helper()
 	memory, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_800_000_000_000_000 }})
 	must(t, err)
-	inner := &breakable{Store: memory}
+	inner := &breakableStore{Store: memory}
 	closed, err := failure.New(inner, failure.Closed(), failure.Options{})
 	must(t, err)
 	return inner, closed
@@ -66,22 +66,22 @@ func newBreakable(t *testing.T) (*breakable, store.Store) {
 
 var must = testkit.NoError
 
-// way is one of the ways in which an HTTP client learns about a limit.
-type way struct {
-	store *breakable
-	serve http.Handler
-	ask   func(policy string) *http.Request
+// surface is one of the handlers that send a limit's decision to an HTTP client.
+type surface struct {
+	store   *breakableStore
+	serve   http.Handler
+	request func(policy string) *http.Request
 }
 
-// plainAsk returns a client's own request.
-func plainAsk(policy string) *http.Request {
+// plainRequest returns a client's own request.
+func plainRequest(policy string) *http.Request {
 	return httptest.NewRequest(http.MethodGet, "/"+policy, nil) // from 192.0.2.1
 }
 
-func throughMiddleware(t *testing.T, dialect httplimit.Headers) way {
-	inner, closed := newBreakable(t)
+func throughMiddleware(t *testing.T, dialect httplimit.Headers) surface {
+	inner, closed := newBreakableStore(t)
 	mux := http.NewServeMux()
-	for policy, texts := range answerLimits {
+	for policy, texts := range responseLimits {
 		var limits []slidegate.Limit
 		for _, text := range texts {
 			limits = append(limits, slidegate.MustParseLimit(text))
@@ -96,13 +96,13 @@ func throughMiddleware(t *testing.T, dialect httplimit.Headers) way {
 		must(t, err)
 		mux.Handle("/"+policy, m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	}
-	return way{inner, mux, plainAsk}
+	return surface{inner, mux, plainRequest}
 }
 
-func newGate(t *testing.T) (*breakable, *gate.Gate) {
+func newGate(t *testing.T) (*breakableStore, *gate.Gate) {
 	t.Helper()
-	inner, closed := newBreakable(t)
-	file, err := config.Parse("policies", []byte(answerPolicies))
+	inner, closed := newBreakableStore(t)
+	file, err := config.Parse("policies", []byte(responsePolicies))
 	must(t, err)
 	g, err := gate.New(file, gate.Stores{Open: closed, Closed: closed, Local: closed}, gate.Options{})
 	must(t, err)
@@ -110,7 +110,7 @@ func newGate(t *testing.T) (*breakable, *gate.Gate) {
 	return inner, g
 }
 
-func throughProxy(t *testing.T, dialect httplimit.Headers) way {
+func throughProxy(t *testing.T, dialect httplimit.Headers) surface {
 	inner, g := newGate(t)
 	application := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(application.Close)
@@ -119,14 +119,14 @@ func throughProxy(t *testing.T, dialect httplimit.Headers) way {
 	p, err := proxy.New(g, proxy.Options{To: to, Headers: dialect})
 	must(t, err)
 	t.Cleanup(p.Close)
-	return way{inner, p, plainAsk}
+	return surface{inner, p, plainRequest}
 }
 
-func throughForward(t *testing.T) way {
+func throughForward(t *testing.T) surface {
 	inner, g := newGate(t)
 	h, err := forward.New(g, forward.Options{})
 	must(t, err)
-	return way{inner, h, func(policy string) *http.Request {
+	return surface{inner, h, func(policy string) *http.Request {
 		r := httptest.NewRequest(http.MethodGet, forward.Path, nil)
 		r.RemoteAddr = "127.0.0.1:1"
 		r.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/" + policy}, "X-Forwarded-Host": {"h"}, "X-Forwarded-For": {"192.0.2.1"}}
@@ -134,11 +134,11 @@ func throughForward(t *testing.T) way {
 	}}
 }
 
-func throughJSON(t *testing.T) way {
+func throughJSON(t *testing.T) surface {
 	inner, g := newGate(t)
 	api, err := jsonapi.New(g, jsonapi.Options{})
 	must(t, err)
-	return way{inner, api.Handler(), func(policy string) *http.Request {
+	return surface{inner, api.Handler(), func(policy string) *http.Request {
 		cost := "1"
 		if policy == "big" {
 			cost = "3"
@@ -162,8 +162,8 @@ func limitFields(w *httptest.ResponseRecorder) string {
 	return text
 }
 
-// answerStep is a request, the response in every dialect, and the body of a refusal.
-type answerStep struct {
+// responseStep is a request, the response in every dialect, and the body of a refusal.
+type responseStep struct {
 	policy string
 	broken bool
 	status string
@@ -174,7 +174,7 @@ type answerStep struct {
 
 const quotaProblem = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,"detail":`
 
-var answerSteps = []answerStep{
+var responseSteps = []responseStep{
 	{policy: "one", status: "OK", fields: [...]string{
 		"\nRatelimit-Policy: \"<1> a \\\"minute\\\"\";q=1;w=60\nRatelimit: \"<1> a \\\"minute\\\"\";r=0;t=60",
 		"\nRatelimit-Limit: 1\nRatelimit-Remaining: 0\nRatelimit-Reset: 60",
@@ -203,12 +203,12 @@ var answerSteps = []answerStep{
 }
 
 // play sends the request of every step and compares the response. JSON has its own bodies for decisions.
-func (w way) play(t *testing.T, dialect httplimit.Headers, isJSON bool) {
+func (w surface) play(t *testing.T, dialect httplimit.Headers, isJSON bool) {
 	t.Helper()
-	for _, step := range answerSteps {
+	for _, step := range responseSteps {
 		w.store.broken.Store(step.broken)
 		got := httptest.NewRecorder()
-		w.serve.ServeHTTP(got, w.ask(step.policy))
+		w.serve.ServeHTTP(got, w.request(step.policy))
 		want := step.status
 		if step.retry != "" {
 			want += "\nRetry-After: " + step.retry
@@ -241,9 +241,9 @@ func TestSameAnswersByAllWays(t *testing.T) {
 // A client on a deny list gets the same document from the proxy and from forward-auth, and nothing about limits.
 func TestSameDenialByAllWays(t *testing.T) {
 	const want = `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n"
-	for name, w := range map[string]way{"proxy": throughProxy(t, httplimit.HeadersIETF), "forward": throughForward(t)} {
+	for name, w := range map[string]surface{"proxy": throughProxy(t, httplimit.HeadersIETF), "forward": throughForward(t)} {
 		got := httptest.NewRecorder()
-		w.serve.ServeHTTP(got, w.ask("deny"))
+		w.serve.ServeHTTP(got, w.request("deny"))
 		if limitFields(got) != "Forbidden" || got.Body.String() != want || got.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: got %s %v\n%s\nwant Forbidden as application/problem+json\n%s", name, limitFields(got), got.Header(), got.Body, want)
 		}

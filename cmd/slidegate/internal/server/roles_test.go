@@ -18,7 +18,7 @@ const (
 // Each role may do what docs/service.md describes, on every listener, and no more.
 func TestRoles(t *testing.T) {
 	const reset, refund = `{"key":"me"}`, `{"key":"me","cost":1}`
-	asks := []struct{ listener, method, path, body string }{
+	requests := []struct{ listener, method, path, body string }{
 		{"http", "POST", "/v1/allow", question},
 		{"http", "POST", "/v1/refund", refund},
 		{"admin", "GET", "/metrics", ""},
@@ -33,7 +33,7 @@ func TestRoles(t *testing.T) {
 		name            string
 		clients, admins []string
 		shown           string
-		want            []int // by ask
+		want            []int // by request
 	}{
 		{"no tokens", nil, nil, "", []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
 		{"one kind: nothing shown", []string{clientToken}, nil, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 200}},
@@ -52,12 +52,12 @@ func TestRoles(t *testing.T) {
 			if test.shown != "" {
 				headers = []string{"Authorization", "Bearer " + test.shown}
 			}
-			for i, ask := range asks {
-				if got := s.ask(t, ask.listener, ask.method, ask.path, ask.body, headers...); got.status != test.want[i] {
-					t.Errorf("%s %s: got %d, want %d: %s", ask.method, ask.path, got.status, test.want[i], got.body)
+			for i, r := range requests {
+				if got := s.send(t, r.listener, r.method, r.path, r.body, headers...); got.status != test.want[i] {
+					t.Errorf("%s %s: got %d, want %d: %s", r.method, r.path, got.status, test.want[i], got.body)
 				}
 			}
-			if err := s.askGRPC(t, nil, test.shown); (err == nil) != (test.want[0] == 200) {
+			if err := s.callGRPC(t, nil, test.shown); (err == nil) != (test.want[0] == 200) {
 				t.Errorf("gRPC: got %v", err)
 			}
 			s.checkRESP(t, test.shown, test.want[0] == 200, test.want[1] == 200)
@@ -66,15 +66,15 @@ func TestRoles(t *testing.T) {
 }
 
 // checkRESP fails the test unless a client with the token may send requests, and refund and reset, as given.
-func (s *service) checkRESP(t *testing.T, token string, mayAsk, mayReset bool) {
+func (s *service) checkRESP(t *testing.T, token string, mayRequest, mayReset bool) {
 	t.Helper()
 	commands := "SG.ALLOW default me\r\nSG.REFUND default me\r\nSG.RESET default me\r\nQUIT\r\n"
 	if token != "" {
 		commands = "AUTH " + token + "\r\n" + commands
 	}
 	got := raw(t, s.Address("resp"), commands)
-	if mayAsk == strings.Contains(got, "NOAUTH") || mayAsk && mayReset == strings.Contains(got, "NOPERM") {
-		t.Errorf("RESP: got %q, want requests: %t, resets: %t", got, mayAsk, mayReset)
+	if mayRequest == strings.Contains(got, "NOAUTH") || mayRequest && mayReset == strings.Contains(got, "NOPERM") {
+		t.Errorf("RESP: got %q, want requests: %t, resets: %t", got, mayRequest, mayReset)
 	}
 	if n := strings.Count(got, "NOPERM"); n != 0 && n != 2 {
 		t.Errorf("RESP: %d of two commands are refused: %q", n, got)
@@ -88,7 +88,7 @@ func TestReloadAdminTokens(t *testing.T) {
 	write(t, file, adminToken+"\n")
 	s := start(t, roomy, func(o *server.Options) { o.AdminTokensFile = file })
 	top := func(token string) int {
-		return s.ask(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status
+		return s.send(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status
 	}
 	if got := top(adminToken); got != http.StatusOK {
 		t.Fatalf("at first: got %d, want 200", got)
@@ -109,26 +109,26 @@ func TestReloadAdminTokens(t *testing.T) {
 func TestReloadOnTheAdminListener(t *testing.T) {
 	var path string
 	s := start(t, "store: \"memory:\"\npolicies:\n  a: {limits: [5/1h]}\n  b: {limits: [5/1h]}\n", func(o *server.Options) { path = o.Paths[0] })
-	before := s.ask(t, "admin", "GET", "/v1/config", "")
+	before := s.send(t, "admin", "GET", "/v1/config", "")
 	if before.status != http.StatusOK || !strings.Contains(before.body, "5/1h") || !strings.Contains(before.body, `"hash":"`) {
 		t.Errorf("the running policies: got %+v", before)
 	}
-	if got := s.ask(t, "admin", "POST", "/v1/reload", ""); !strings.Contains(got.body, `"added":[],"removed":[],"changed":[],"service":false`) {
+	if got := s.send(t, "admin", "POST", "/v1/reload", ""); !strings.Contains(got.body, `"added":[],"removed":[],"changed":[],"service":false`) {
 		t.Errorf("nothing changed: got %+v", got)
 	}
 	write(t, path, "store: \"memory:\"\npolicies:\n  a: {limits: [6/1h]}\n  c: {limits: [5/1h]}\n")
-	if got := s.ask(t, "admin", "POST", "/v1/reload", ""); got.status != http.StatusOK || !strings.Contains(got.body, `"hash":"`) {
+	if got := s.send(t, "admin", "POST", "/v1/reload", ""); got.status != http.StatusOK || !strings.Contains(got.body, `"hash":"`) {
 		t.Errorf("a changed file: got %+v", got) // the watcher may have reported the changes
 	}
-	if got := s.ask(t, "admin", "POST", "/v1/reload", "", "Origin", "https://evil.example"); got.status != http.StatusForbidden {
+	if got := s.send(t, "admin", "POST", "/v1/reload", "", "Origin", "https://evil.example"); got.status != http.StatusForbidden {
 		t.Errorf("a web page requests a reload: got %+v", got)
 	}
 	write(t, path, "policies:\n  a: {limits: [6/1x]}\n")
-	got := s.ask(t, "admin", "POST", "/v1/reload", "")
+	got := s.send(t, "admin", "POST", "/v1/reload", "")
 	if got.status != http.StatusUnprocessableEntity || !strings.Contains(got.body, ":2:") {
 		t.Errorf("an invalid file: got %+v", got)
 	}
-	if after := s.ask(t, "admin", "GET", "/v1/config", ""); !strings.Contains(after.body, "6/1h") || after.body == before.body {
+	if after := s.send(t, "admin", "GET", "/v1/config", ""); !strings.Contains(after.body, "6/1h") || after.body == before.body {
 		t.Errorf("after an invalid file: got %+v", after)
 	}
 }

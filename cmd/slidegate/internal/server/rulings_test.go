@@ -55,7 +55,7 @@ func TestRulings(t *testing.T) {
 		{"DELETE", "/v1/rulings", "", 405, []string{"GET and POST"}},
 		{"GET", "/v1/rulings/clear", "", 405, []string{"POST"}},
 	} {
-		got := s.ask(t, "admin", step.method, step.path, step.body)
+		got := s.send(t, "admin", step.method, step.path, step.body)
 		if got.status != step.status {
 			t.Errorf("%s %s %.200s: got %d %s, want %d", step.method, step.path, step.body, got.status, got.body, step.status)
 		}
@@ -65,10 +65,10 @@ func TestRulings(t *testing.T) {
 			}
 		}
 	}
-	if got := s.ask(t, "admin", "POST", "/v1/rulings", "", "Content-Type", "text/plain"); got.status != http.StatusUnsupportedMediaType {
+	if got := s.send(t, "admin", "POST", "/v1/rulings", "", "Content-Type", "text/plain"); got.status != http.StatusUnsupportedMediaType {
 		t.Errorf("a web page's form: got %d, want 415", got.status)
 	}
-	if got := s.ask(t, "http", "GET", "/v1/rulings", ""); got.status != http.StatusNotFound {
+	if got := s.send(t, "http", "GET", "/v1/rulings", ""); got.status != http.StatusNotFound {
 		t.Errorf("the clients' listener: got %d, want 404", got.status)
 	}
 }
@@ -77,10 +77,10 @@ func TestRulings(t *testing.T) {
 func TestRulingsNeedToken(t *testing.T) {
 	s := start(t, ruledFile, func(o *server.Options) { o.Tokens = []string{"a-secret-of-some-length"} })
 	for _, path := range []string{"/v1/rulings", "/v1/rulings/log"} {
-		if got := s.ask(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
+		if got := s.send(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
 			t.Errorf("%s without a token: got %d, want 401", path, got.status)
 		}
-		if got := s.ask(t, "admin", "GET", path, "", "Authorization", "Bearer a-secret-of-some-length"); got.status != http.StatusOK {
+		if got := s.send(t, "admin", "GET", path, "", "Authorization", "Bearer a-secret-of-some-length"); got.status != http.StatusOK {
 			t.Errorf("%s with a token: got %d, want 200", path, got.status)
 		}
 	}
@@ -90,19 +90,19 @@ func TestRulingsNeedToken(t *testing.T) {
 func TestBlockOnAllListeners(t *testing.T) {
 	s := start(t, "trusted_proxies: [127.0.0.0/8]\npolicies: {api: {key: \"{header:X-Key}\", limits: [2/1h]}}\n", nil)
 	check := func() reply {
-		return s.ask(t, "http", "GET", "/v1/check", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "203.0.113.7", "X-Key", "bad")
+		return s.send(t, "http", "GET", "/v1/check", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "203.0.113.7", "X-Key", "bad")
 	}
 	for _, test := range []struct {
 		end, retry string
 		status     int
 	}{{`,"for":"1h"`, "3600", http.StatusTooManyRequests}, {"", "", http.StatusForbidden}} {
-		if got := s.ask(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"`+test.end+`}`); got.status != http.StatusOK {
-			t.Fatalf("block: %+v", got)
+		if got := s.send(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"`+test.end+`}`); got.status != http.StatusOK {
+			t.Fatalf("block: got %+v, want status 200", got)
 		}
 		if got := check(); got.status != test.status || got.header.Get("Retry-After") != test.retry || !strings.Contains(got.body, "The client is blocked.") {
 			t.Errorf("forward-auth: got %+v, want %d and Retry-After %q", got, test.status, test.retry)
 		}
-		got := s.ask(t, "http", "POST", "/v1/allow", `{"key":"bad"}`)
+		got := s.send(t, "http", "POST", "/v1/allow", `{"key":"bad"}`)
 		var decoded struct {
 			By         string
 			RetryAfter *int64 `json:"retry_after_us"`
@@ -113,7 +113,7 @@ func TestBlockOnAllListeners(t *testing.T) {
 			t.Errorf("JSON: got %+v, want a refusal by a ruling, and Retry-After %q", got, test.retry)
 		}
 	}
-	if got := s.ask(t, "admin", "GET", "/v1/top", ""); !strings.Contains(got.body, `"key":"bad","refused":4`) {
+	if got := s.send(t, "admin", "GET", "/v1/top", ""); !strings.Contains(got.body, `"key":"bad","refused":4`) {
 		t.Errorf("top: got %s, want the blocked key, refused 4 times", got.body)
 	}
 }
@@ -123,10 +123,10 @@ func TestRulingsOfState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	with := func(o *server.Options) { o.State = path }
 	s := start(t, ruledFile, with)
-	s.ask(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`)
+	s.send(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`)
 	s.Stop(t)
 	again := start(t, ruledFile, with)
-	if got := again.ask(t, "admin", "GET", "/v1/rulings", ""); !strings.Contains(got.body, `"key":"bad"`) {
+	if got := again.send(t, "admin", "GET", "/v1/rulings", ""); !strings.Contains(got.body, `"key":"bad"`) {
 		t.Errorf("after a restart: got %s, want the ruling", got.body)
 	}
 	again.Stop(t)
@@ -143,7 +143,7 @@ func TestRulingsBesideMemcached(t *testing.T) {
 	with := func(o *server.Options) { o.State = path }
 	const file = "store: memcached://127.0.0.1:1\n" + ruledFile
 	s := start(t, file, with)
-	if got := s.ask(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`); got.status != http.StatusOK {
+	if got := s.send(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`); got.status != http.StatusOK {
 		t.Fatalf("block: got %+v", got)
 	}
 	s.Stop(t)
@@ -154,7 +154,7 @@ func TestRulingsBesideMemcached(t *testing.T) {
 		t.Errorf("got a state file for a store that is not in memory: %v", err)
 	}
 	again := start(t, file, with)
-	if got := again.ask(t, "http", "POST", "/v1/allow", `{"key":"bad"}`); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, `"by":"ruling"`) {
+	if got := again.send(t, "http", "POST", "/v1/allow", `{"key":"bad"}`); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, `"by":"ruling"`) {
 		t.Errorf("after a restart: got %+v, want a refusal by the ruling", got)
 	}
 }

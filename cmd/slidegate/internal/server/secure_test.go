@@ -110,15 +110,15 @@ func (a *authority) client(name string, by *authority) *tls.Config {
 	return c
 }
 
-// askAll sends a request to each of the three public listeners and returns the errors. It sends the token, if there is one.
-func (s *service) askAll(t *testing.T, secure *tls.Config, token string) map[string]error {
+// sendToAll sends a request to each of the three public listeners and returns the errors. It sends the token, if there is one.
+func (s *service) sendToAll(t *testing.T, secure *tls.Config, token string) map[string]error {
 	t.Helper()
 	return map[string]error{
-		"http": s.askHTTP("http", secure, "/v1/allow", token), "grpc": s.askGRPC(t, secure, token), "resp": s.askRESP(secure, token),
+		"http": s.callHTTP("http", secure, "/v1/allow", token), "grpc": s.callGRPC(t, secure, token), "resp": s.callRESP(secure, token),
 	}
 }
 
-func (s *service) askHTTP(listener string, secure *tls.Config, path, token string) error {
+func (s *service) callHTTP(listener string, secure *tls.Config, path, token string) error {
 	transport := &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	web := "http"
@@ -167,7 +167,7 @@ func (s *service) dialGRPC(t *testing.T, secure *tls.Config, token string) (*grp
 	return conn, ctx
 }
 
-func (s *service) askGRPC(t *testing.T, secure *tls.Config, token string) error {
+func (s *service) callGRPC(t *testing.T, secure *tls.Config, token string) error {
 	t.Helper()
 	conn, ctx := s.dialGRPC(t, secure, token)
 	_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
@@ -176,7 +176,7 @@ func (s *service) askGRPC(t *testing.T, secure *tls.Config, token string) error 
 	return err
 }
 
-func (s *service) askRESP(secure *tls.Config, token string) error {
+func (s *service) callRESP(secure *tls.Config, token string) error {
 	conn, err := net.Dial("tcp", s.Address("resp"))
 	if err != nil {
 		return err
@@ -215,25 +215,25 @@ const roomy = "policies:\n  default:\n    limits: [1000/1h]\n"
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
 	s := start(t, roomy, func(o *server.Options) { o.TLS, o.Envoy = a.server(), []string{domainFile(t)} })
-	for listener, err := range s.askAll(t, a.client("", nil), "") {
+	for listener, err := range s.sendToAll(t, a.client("", nil), "") {
 		if err != nil {
 			t.Errorf("listener %s: got %v, want a response", listener, err)
 		}
 	}
-	if err := s.askHTTP("admin", nil, "/metrics", ""); err != nil {
+	if err := s.callHTTP("admin", nil, "/metrics", ""); err != nil {
 		t.Errorf("admin: got %v", err)
 	}
-	for listener, err := range s.askAll(t, nil, "") {
+	for listener, err := range s.sendToAll(t, nil, "") {
 		if err == nil {
 			t.Errorf("%s served a plain-text client", listener)
 		}
 	}
-	for listener, err := range s.askAll(t, newAuthority(t).client("", nil), "") {
+	for listener, err := range s.sendToAll(t, newAuthority(t).client("", nil), "") {
 		if err == nil {
 			t.Errorf("%s was accepted by a client of another authority", listener)
 		}
 	}
-	for listener, err := range s.askAll(t, a.client("", nil), "") {
+	for listener, err := range s.sendToAll(t, a.client("", nil), "") {
 		if err != nil {
 			t.Errorf("%s, afterwards: got %v", listener, err)
 		}
@@ -253,7 +253,7 @@ func TestClientCertificates(t *testing.T) {
 	}{
 		"by the authority": {a.client("ann", a), true}, "by another": {a.client("bob", other), false}, "none": {a.client("", nil), false},
 	} {
-		for listener, err := range s.askAll(t, test.secure, "") {
+		for listener, err := range s.sendToAll(t, test.secure, "") {
 			if (err == nil) != test.good {
 				t.Errorf("a certificate %s on %s: got %v", name, listener, err)
 			}
@@ -299,23 +299,23 @@ func TestAdminFromOutside(t *testing.T) {
 	}
 }
 
-// TestTokensEverywhere: gRPC and RESP require a token as HTTP does, except for health checks.
-func TestTokensEverywhere(t *testing.T) {
+// TestEveryListenerRequiresTokens: gRPC and RESP require a token as HTTP does, except for health checks.
+func TestEveryListenerRequiresTokens(t *testing.T) {
 	const token = "0123456789abcdef"
 	s := start(t, roomy, func(o *server.Options) { o.Tokens, o.Envoy = []string{token}, []string{domainFile(t)} })
-	for listener, err := range s.askAll(t, nil, token) {
+	for listener, err := range s.sendToAll(t, nil, token) {
 		if err != nil {
 			t.Errorf("%s with a token: got %v", listener, err)
 		}
 	}
 	for _, wrong := range []string{"", token[:15] + "x", token + "x"} {
-		for listener, err := range s.askAll(t, nil, wrong) {
+		for listener, err := range s.sendToAll(t, nil, wrong) {
 			if err == nil {
 				t.Errorf("%s with token %q: got a response, want none", listener, wrong)
 			}
 		}
 		conn, ctx := s.dialGRPC(t, nil, wrong)
-		if err := s.askGRPC(t, nil, wrong); status.Code(err) != codes.Unauthenticated {
+		if err := s.callGRPC(t, nil, wrong); status.Code(err) != codes.Unauthenticated {
 			t.Errorf("gRPC with token %q: got %v", wrong, err)
 		}
 		if got, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
@@ -335,7 +335,7 @@ func TestTokensEverywhere(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/healthz", "/readyz", "/healthcheck"} {
-			if err := s.askHTTP("http", nil, path, wrong); err != nil {
+			if err := s.callHTTP("http", nil, path, wrong); err != nil {
 				t.Errorf("%s with token %q: got %v", path, wrong, err)
 			}
 		}

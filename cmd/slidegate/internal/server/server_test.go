@@ -27,18 +27,18 @@ func TestListenersShareCounts(t *testing.T) {
 	if got := s.resp(t, "SG.ALLOW default me"); !strings.HasPrefix(got, "*6\r\n:1\r\n:2\r\n:0\r\n") {
 		t.Errorf("the second, over RESP: got %q", got)
 	}
-	last := s.ask(t, "http", "POST", "/v1/allow", `{"policy":"default","key":"me"}`)
+	last := s.send(t, "http", "POST", "/v1/allow", `{"policy":"default","key":"me"}`)
 	if last.status != http.StatusTooManyRequests || last.header.Get("Retry-After") == "" {
 		t.Errorf("the third: got %+v, want 429 and Retry-After", last)
 	}
-	if got := s.ask(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"me"}`); got.status/100 != 2 {
+	if got := s.send(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"me"}`); got.status/100 != 2 {
 		t.Errorf("reset: got %+v", got)
 	}
 	if got := s.allow(t, "default", "me"); got != http.StatusOK {
 		t.Errorf("after the reset: got %d, want 200", got)
 	}
 	for _, path := range []string{"/v1/reset", "/v1/explain", "/metrics", "/v1/top"} {
-		if got := s.ask(t, "http", "GET", path, ""); got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed {
+		if got := s.send(t, "http", "GET", path, ""); got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed {
 			t.Errorf("%s is on the public listener: got %+v", path, got)
 		}
 	}
@@ -65,7 +65,7 @@ func TestFirstMinute(t *testing.T) {
 	s := start(t, "policies: {default: {limits: [1/200ms sliding-log]}}\n", nil)
 	var refused reply // the second request, unless two took longer than the window
 	testkit.Eventually(t, "a request is refused", func() bool {
-		refused = s.ask(t, "http", "POST", "/v1/allow", `{"key":"me"}`)
+		refused = s.send(t, "http", "POST", "/v1/allow", `{"key":"me"}`)
 		return refused.status == http.StatusTooManyRequests
 	})
 	var decoded struct {
@@ -87,12 +87,12 @@ func TestHealthAndMetrics(t *testing.T) {
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
 		for _, listener := range []string{"http", "admin"} {
-			if got := s.ask(t, listener, "GET", path, ""); got.status != http.StatusOK {
+			if got := s.send(t, listener, "GET", path, ""); got.status != http.StatusOK {
 				t.Errorf("%s on %s: got %+v", path, listener, got)
 			}
 		}
 	}
-	metrics := s.ask(t, "admin", "GET", "/metrics", "").body
+	metrics := s.send(t, "admin", "GET", "/metrics", "").body
 	for _, want := range []string{
 		`outcome="admitted",policy="default"} 2`, `outcome="refused",policy="default"} 1`,
 		`slidegate_connections{listener="http"}`, "go_goroutines",
@@ -104,12 +104,12 @@ func TestHealthAndMetrics(t *testing.T) {
 	if strings.Contains(metrics, "secret") || s.Log.Has("secret") {
 		t.Error("the metrics or the log contain a key")
 	}
-	top := s.ask(t, "admin", "GET", "/v1/top", "").body
+	top := s.send(t, "admin", "GET", "/v1/top", "").body
 	if !strings.Contains(top, `"key":"a secret key","refused":1`) {
 		t.Errorf("top: got %s", top)
 	}
 	for _, n := range []string{"0", "x", "-1", "100000"} {
-		if got := s.ask(t, "admin", "GET", "/v1/top?n="+n, ""); got.status != http.StatusBadRequest {
+		if got := s.send(t, "admin", "GET", "/v1/top?n="+n, ""); got.status != http.StatusBadRequest {
 			t.Errorf("n=%s: got %+v, want 400", n, got)
 		}
 	}
@@ -133,11 +133,11 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/metrics", "/v1/top", "/v1/explain?key=me"} {
-		if got := s.ask(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
+		if got := s.send(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
 			t.Errorf("%s on admin: got %+v, want 401", path, got)
 		}
 	}
-	if got := s.ask(t, "http", "GET", "/healthz", ""); got.status != http.StatusOK {
+	if got := s.send(t, "http", "GET", "/healthz", ""); got.status != http.StatusOK {
 		t.Errorf("healthz: got %+v, want 200", got)
 	}
 	if got := s.resp(t, "SG.ALLOW default me"); !strings.HasPrefix(got, "-NOAUTH") {

@@ -79,11 +79,11 @@ func TestStateOfLittleMemory(t *testing.T) {
 	for range 2 {
 		s := start(t, text, func(o *server.Options) { o.State = path })
 		for batch := range 80 {
-			var asks []string
+			var requests []string
 			for i := range 500 {
-				asks = append(asks, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
+				requests = append(requests, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
 			}
-			if got := s.ask(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(asks, ",")+"]}"); got.status != http.StatusOK {
+			if got := s.send(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(requests, ",")+"]}"); got.status != http.StatusOK {
 				t.Fatalf("batch %d: got %+v, want 200", batch, got)
 			}
 		}
@@ -183,7 +183,7 @@ func TestSlotsAreLogged(t *testing.T) {
 	if log := s.Log.String(); strings.Count(log, "in-flight") != 2 || !strings.Contains(log, "policy=held") || !strings.Contains(log, "policy=tried") {
 		t.Errorf("logged %s, want the policy held and the candidate of tried", log)
 	}
-	if got := s.ask(t, "http", "POST", "/v1/acquire", `{"policy":"held","key":"me"}`); got.status != http.StatusOK {
+	if got := s.send(t, "http", "POST", "/v1/acquire", `{"policy":"held","key":"me"}`); got.status != http.StatusOK {
 		t.Errorf("acquire: got %d %s, want 200", got.status, got.body)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 )
 
-// hostile lists headers with which a client may try to pass for another client, or to request another path, at the proxy or the
+// hostileHeaders lists headers with which a client may try to pass for another client, or to request another path, at the proxy or the
 // service.
-var hostile = []string{
+var hostileHeaders = []string{
 	"X-Forwarded-For: 6.6.6.6", "X-Forwarded-For: 6.6.6.6, 7.7.7.7", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-For: ::1", "X-Forwarded-For:", "X-Forwarded-For: ,",
 	"X_Forwarded_For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "True-Client-IP: 6.6.6.6", "CF-Connecting-IP: 6.6.6.6", "Client-IP: 6.6.6.6",
 	"X-Original-Method: GET", "X-Original-URI: /free", "X-Original-URL: /free", "X-Rewrite-URL: /free", "X_Original_URI: /free", "X-Forwarded-Method: GET",
@@ -28,14 +28,14 @@ var hostile = []string{
 	"Accept-Encoding: gzip", "Content-Type: multipart/form-data; boundary=x", "Referer: http://free.example/free", "Via: 1.1 x",
 }
 
-// guarded is an application behind a proxy that limits its logins.
-type guarded struct {
+// guardedApplication is an application behind a proxy that limits its logins.
+type guardedApplication struct {
 	port   string
 	logins atomic.Int64 // number that reached the application
 }
 
 // application starts the application, and returns its address.
-func (g *guarded) application(t *testing.T) string {
+func (g *guardedApplication) application(t *testing.T) string {
 	t.Helper()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.Path == "/login" {
@@ -48,23 +48,23 @@ func (g *guarded) application(t *testing.T) string {
 }
 
 // guards holds the ways to limit logins to three an hour per address.
-var guards = map[string]func(t *testing.T) *guarded{
-	"nginx": func(t *testing.T) *guarded {
-		g := &guarded{port: freePort(t)}
+var guards = map[string]func(t *testing.T) *guardedApplication{
+	"nginx": func(t *testing.T) *guardedApplication {
+		g := &guardedApplication{port: freePort(t)}
 		service := servertest.Start(t, loginOnly, nil).Address("http")
 		runNginx(t, example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+g.port+";", "server 127.0.0.1:8080", "server "+service,
 			"http://127.0.0.1:3000", "http://"+g.application(t)), g.port)
 		return g
 	},
-	"caddy": func(t *testing.T) *guarded {
-		g := &guarded{port: freePort(t)}
+	"caddy": func(t *testing.T) *guardedApplication {
+		g := &guardedApplication{port: freePort(t)}
 		service := servertest.Start(t, loginOnly, nil).Address("http")
 		runCaddy(t, example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+g.port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
 			"reverse_proxy 127.0.0.1:3000", "reverse_proxy "+g.application(t)), g.port)
 		return g
 	},
-	"proxy": func(t *testing.T) *guarded {
-		g := &guarded{}
+	"proxy": func(t *testing.T) *guardedApplication {
+		g := &guardedApplication{}
 		g.port = runProxy(t, loginOnly, g.application(t))
 		return g
 	},
@@ -78,9 +78,9 @@ func runProxy(t *testing.T, policies, app string) string {
 	}).Address("proxy"))
 }
 
-// TestHostileHeaders checks that no login beyond the limit reaches the application, whatever headers a client sends, one or several
-// together.
-func TestHostileHeaders(t *testing.T) {
+// TestHostileHeadersDoNotBypassLimits checks that no login beyond the limit reaches the application, whatever headers a client
+// sends, one or several together.
+func TestHostileHeadersDoNotBypassLimits(t *testing.T) {
 	for name, start := range guards {
 		t.Run(name, func(t *testing.T) {
 			g := start(t)
@@ -92,9 +92,9 @@ func TestHostileHeaders(t *testing.T) {
 			const seed = 20261115
 			random := rand.New(rand.NewPCG(seed, seed))
 			for i := range 150 {
-				lines := []string{hostile[i%len(hostile)]}
-				for range i / len(hostile) { // first each alone, then with others
-					lines = append(lines, hostile[random.IntN(len(hostile))])
+				lines := []string{hostileHeaders[i%len(hostileHeaders)]}
+				for range i / len(hostileHeaders) { // first each alone, then with others
+					lines = append(lines, hostileHeaders[random.IntN(len(hostileHeaders))])
 				}
 				got := send(t, "127.0.0.1", g.port, "POST", "/login", "", lines...)
 				if n := g.logins.Load(); n != 3 {

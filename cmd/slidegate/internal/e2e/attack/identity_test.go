@@ -8,9 +8,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 )
 
-// TestIdentity checks that a client stays the same client however a proxy writes its address, and whatever the client puts before
-// it. Text that is not an address does not make a new client.
-func TestIdentity(t *testing.T) {
+// TestOneClientHasOneIdentity checks that a client stays the same client however a proxy writes its address, and whatever the
+// client puts before it. Text that is not an address does not make a new client.
+func TestOneClientHasOneIdentity(t *testing.T) {
 	s := servertest.Start(t, "trusted_proxies: [loopback, 10.0.0.0/8]\npolicies:\n  login: {key: \"{address}\", limits: [1/1h fixed-window]}\n",
 		func(o *server.Options) { o.Tokens = []string{token} })
 	port := portOf(s.Address("http"))

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// quota is the quota of the limits in these tests, per hour, so no test gets more.
+// quota is the quota of the limits in these tests. It is per hour, so no units return during a test.
 const quota = 4000
 
 // policies is a file with leased limits.
@@ -77,22 +77,22 @@ func overStores(t *testing.T, run func(t *testing.T, store string)) {
 	t.Run("memcached", func(t *testing.T) { run(t, "memcached://"+memcachedtest.Start(t).Addr()) })
 }
 
-// asker sends a request for one key to one instance, and reports whether it was admitted.
-type asker func() (allowed bool, err error)
+// sendFunc sends a request for one key to one instance, and reports whether it was admitted.
+type sendFunc func() (allowed bool, err error)
 
 // viaJSON sends requests to /v1/allow. It counts the decisions made from leases.
-func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *atomic.Int64) asker {
+func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *atomic.Int64) sendFunc {
 	transport := &http.Transport{MaxIdleConnsPerHost: callers}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport}
 	url, body := "http://"+s.Address("http")+"/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)
 	return func() (bool, error) {
-		answer, err := client.Post(url, "application/json", strings.NewReader(body))
+		response, err := client.Post(url, "application/json", strings.NewReader(body))
 		if err != nil {
 			return false, err
 		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
 		if err != nil {
 			return false, err
 		}
@@ -100,8 +100,8 @@ func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *at
 			Allowed bool
 			Flags   []string
 		}
-		if err := json.Unmarshal(text, &d); err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusTooManyRequests {
-			return false, fmt.Errorf("%d %s", answer.StatusCode, text)
+		if err := json.Unmarshal(text, &d); err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
+			return false, fmt.Errorf("%d %s", response.StatusCode, text)
 		}
 		for _, flag := range d.Flags {
 			if flag == "leased" {
@@ -115,7 +115,7 @@ func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *at
 }
 
 // viaRESP sends a RESP command, whose reply begins with the number admitted if the request was admitted.
-func viaRESP(t testing.TB, s *servertest.Service, admitted int64, command ...any) asker {
+func viaRESP(t testing.TB, s *servertest.Service, admitted int64, command ...any) sendFunc {
 	client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), PoolSize: callers})
 	t.Cleanup(func() { _ = client.Close() })
 	return func() (bool, error) {
@@ -128,18 +128,18 @@ func viaRESP(t testing.TB, s *servertest.Service, admitted int64, command ...any
 }
 
 // viaEnvoy sends requests as Envoy does.
-func viaEnvoy(t testing.TB, s *servertest.Service, key string) asker {
+func viaEnvoy(t testing.TB, s *servertest.Service, key string) sendFunc {
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	client := rls.NewRateLimitServiceClient(conn)
-	ask := &rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{{
+	request := &rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{{
 		Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: key}},
 	}}}
 	return func() (bool, error) {
-		got, err := client.ShouldRateLimit(ctx, ask)
+		got, err := client.ShouldRateLimit(ctx, request)
 		return got.GetOverallCode() == rls.RateLimitResponse_OK, err
 	}
 }
@@ -147,17 +147,17 @@ func viaEnvoy(t testing.TB, s *servertest.Service, key string) asker {
 // callers is the number of concurrent callers per instance.
 const callers = 8
 
-// crowd runs callers against each of the instances until each caller was refused many times, or enough requests were admitted. It
+// runCallers runs callers against each of the instances until each caller was refused many times, or enough requests were admitted. It
 // returns the number of admitted requests.
-func crowd(t testing.TB, enough int64, askers ...asker) int64 {
+func runCallers(t testing.TB, enough int64, senders ...sendFunc) int64 {
 	t.Helper()
 	var admitted atomic.Int64
 	var all sync.WaitGroup
-	for _, ask := range askers {
+	for _, send := range senders {
 		for range callers {
 			all.Go(func() {
 				for refused := 0; refused < 50 && admitted.Load() < enough; {
-					allowed, err := ask()
+					allowed, err := send()
 					switch {
 					case err != nil:
 						t.Error(err)

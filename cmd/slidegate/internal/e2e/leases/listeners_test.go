@@ -12,32 +12,32 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestTwoInstances makes two instances take from one key as fast as they can, through each kind of listener. Together they admit
+// TestInstancesShareTheQuota makes two instances take from one key as fast as they can, through each kind of listener. Together they admit
 // the quota and no more, from leases, which the metrics show.
-func TestTwoInstances(t *testing.T) { overStores(t, testTwoInstances) }
+func TestInstancesShareTheQuota(t *testing.T) { overStores(t, testTwoInstances) }
 
 func testTwoInstances(t *testing.T, store string) {
 	var leased atomic.Int64
 	for _, test := range []struct {
 		name     string
 		most     int64
-		listener func(s *servertest.Service) asker
+		listener func(s *servertest.Service) sendFunc
 	}{
-		{"JSON", quota, func(s *servertest.Service) asker { return viaJSON(t, s, "default", "json", &leased) }},
-		{"JSON, two limits", quota, func(s *servertest.Service) asker { return viaJSON(t, s, "several", "several", &leased) }},
-		{"SG.ALLOW", quota, func(s *servertest.Service) asker { return viaRESP(t, s, 1, "SG.ALLOW", "default", "resp") }},
+		{"JSON", quota, func(s *servertest.Service) sendFunc { return viaJSON(t, s, "default", "json", &leased) }},
+		{"JSON, two limits", quota, func(s *servertest.Service) sendFunc { return viaJSON(t, s, "several", "several", &leased) }},
+		{"SG.ALLOW", quota, func(s *servertest.Service) sendFunc { return viaRESP(t, s, 1, "SG.ALLOW", "default", "resp") }},
 		// This bucket refills one unit in 15 minutes. A leased bucket admits one unit less than it holds.
-		{"CL.THROTTLE", quota, func(s *servertest.Service) asker {
+		{"CL.THROTTLE", quota, func(s *servertest.Service) sendFunc {
 			return viaRESP(t, s, 0, "CL.THROTTLE", "cell", quota, 96, 24*60*60)
 		}},
-		{"Envoy", quota, func(s *servertest.Service) asker { return viaEnvoy(t, s, "envoy") }},
+		{"Envoy", quota, func(s *servertest.Service) sendFunc { return viaEnvoy(t, s, "envoy") }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instances := []*servertest.Service{start(t, store), start(t, store)}
-			askers := []asker{test.listener(instances[0]), test.listener(instances[1])}
+			senders := []sendFunc{test.listener(instances[0]), test.listener(instances[1])}
 			admitted := int64(0)
 			testkit.Eventually(t, "all leased units are refunded and admitted", func() bool {
-				admitted += crowd(t, test.most+1, askers...)
+				admitted += runCallers(t, test.most+1, senders...)
 				return admitted >= test.most || t.Failed()
 			})
 			if admitted > test.most {
@@ -66,7 +66,7 @@ func remaining(t testing.TB, s *servertest.Service, key string) int64 {
 	got := s.Send(t, "http", "POST", "/v1/peek", fmt.Sprintf(`{"policy":"default","key":%q}`, key))
 	var d struct{ Remaining int64 }
 	if err := json.Unmarshal([]byte(got.Body), &d); err != nil || got.Status != http.StatusOK {
-		t.Fatalf("peek: %d %s", got.Status, got.Body)
+		t.Fatalf("peek: got %d %s, want status 200", got.Status, got.Body)
 	}
 	return d.Remaining
 }
@@ -77,7 +77,7 @@ func TestShutdownRefundsLeases(t *testing.T) { overStores(t, testShutdownRefunds
 func testShutdownRefundsLeases(t *testing.T, store string) {
 	one, other := start(t, store), start(t, store)
 	var leased atomic.Int64
-	admitted := crowd(t, quota/2, viaJSON(t, one, "default", "hot", &leased))
+	admitted := runCallers(t, quota/2, viaJSON(t, one, "default", "hot", &leased))
 	out := metricsOf(t, one)["units_out"]
 	one.Stop(t)
 	if leased.Load() == 0 {

@@ -16,14 +16,14 @@ import (
 func TestReset(t *testing.T) {
 	s := start(t, newRedis(t))
 	var leased atomic.Int64
-	ask := viaJSON(t, s, "default", "hot", &leased)
-	crowd(t, quota/2, ask)
+	send := viaJSON(t, s, "default", "hot", &leased)
+	runCallers(t, quota/2, send)
 	if got := s.Send(t, "admin", "POST", "/v1/reset", `{"policy":"default","key":"hot"}`); got.Status != http.StatusNoContent {
-		t.Fatalf("reset: %+v", got)
+		t.Fatalf("reset: got %+v, want status 204", got)
 	}
 	admitted := int64(0)
 	testkit.Eventually(t, "the quota is used up again", func() bool {
-		admitted += crowd(t, quota+1, ask)
+		admitted += runCallers(t, quota+1, send)
 		return admitted >= quota || t.Failed()
 	})
 	if admitted > quota || leased.Load() == 0 {
@@ -36,15 +36,15 @@ func TestReservations(t *testing.T) {
 	store := newRedis(t)
 	s, other := start(t, store), start(t, store)
 	var leased atomic.Int64
-	ask := viaJSON(t, s, "default", "hot", &leased)
-	used := crowd(t, 500, ask)
+	send := viaJSON(t, s, "default", "hot", &leased)
+	used := runCallers(t, 500, send)
 	for i := range 20 {
 		got := s.Send(t, "http", "POST", "/v1/reserve", `{"policy":"default","key":"hot","cost":5}`)
 		_, made, found := strings.Cut(strings.TrimSuffix(strings.TrimSpace(got.Body), "}"), `"reservation":`)
 		if got.Status != http.StatusOK || !found {
 			t.Fatalf("reserve: %d %s", got.Status, got.Body)
 		}
-		used += crowd(t, 20, ask) // the key stays busy
+		used += runCallers(t, 20, send) // the key stays busy
 		verb, body := "/v1/settle", `{"cost":3,"reservation":`+made+`}`
 		used += 3
 		if i%2 == 1 {
@@ -52,7 +52,7 @@ func TestReservations(t *testing.T) {
 			used -= 3
 		}
 		if got := s.Send(t, "http", "POST", verb, body); got.Status != http.StatusOK {
-			t.Fatalf("%s: %d %s", verb, got.Status, got.Body)
+			t.Fatalf("%s: got %d %s, want status 200", verb, got.Status, got.Body)
 		}
 	}
 	if leased.Load() == 0 {
@@ -72,12 +72,12 @@ func TestReservations(t *testing.T) {
 func TestExplain(t *testing.T) {
 	s := start(t, newRedis(t))
 	var leased atomic.Int64
-	ask := viaJSON(t, s, "default", "hot", &leased)
+	send := viaJSON(t, s, "default", "hot", &leased)
 	testkit.Eventually(t, "explain reports leased", func() bool {
-		crowd(t, 50, ask)
+		runCallers(t, 50, send)
 		got := s.Send(t, "admin", "GET", "/v1/explain?policy=default&key=hot", "")
 		if got.Status != http.StatusOK {
-			t.Fatalf("explain: %d %s", got.Status, got.Body)
+			t.Fatalf("explain: got %d %s, want status 200", got.Status, got.Body)
 		}
 		return strings.Contains(got.Body, `"source":"leased"`)
 	})
@@ -88,17 +88,17 @@ func TestReload(t *testing.T) {
 	store, path := newRedis(t), ""
 	s := servertest.Start(t, policies(store, quota), func(o *server.Options) { path = o.Paths[0] })
 	var leased atomic.Int64
-	ask := viaJSON(t, s, "default", "hot", &leased)
-	admitted := crowd(t, quota/2, ask)
+	send := viaJSON(t, s, "default", "hot", &leased)
+	admitted := runCallers(t, quota/2, send)
 	servertest.Write(t, path, policies(store, int(admitted)))
 	testkit.NoError(t, s.Reload())
-	if more := crowd(t, quota, ask); more > 0 {
+	if more := runCallers(t, quota, send); more > 0 {
 		t.Errorf("%d more were admitted although the quota of %d was used up", more, admitted)
 	}
 	servertest.Write(t, path, policies(store, quota))
 	testkit.NoError(t, s.Reload())
 	testkit.Eventually(t, "the quota is used up", func() bool {
-		admitted += crowd(t, quota+1, ask)
+		admitted += runCallers(t, quota+1, send)
 		return admitted >= quota || t.Failed()
 	})
 	if admitted != quota {
@@ -106,11 +106,11 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestMemory checks that over a store in memory a leased limit decides like any other, and nothing is leased.
-func TestMemory(t *testing.T) {
+// TestMemoryStoreLeasesNothing checks that over a store in memory a leased limit decides like any other, and nothing is leased.
+func TestMemoryStoreLeasesNothing(t *testing.T) {
 	s := start(t, `"memory:"`)
 	var leased atomic.Int64
-	admitted := crowd(t, 3*quota, viaJSON(t, s, "default", "hot", &leased), viaEnvoy(t, s, "hot"), viaRESP(t, s, 1, "SG.ALLOW", "default", "hot"))
+	admitted := runCallers(t, 3*quota, viaJSON(t, s, "default", "hot", &leased), viaEnvoy(t, s, "hot"), viaRESP(t, s, 1, "SG.ALLOW", "default", "hot"))
 	if want := int64(2 * quota); admitted != want || leased.Load() > 0 { // for the policy and for Envoy's rule
 		t.Errorf("%d were admitted, want %d; %d decisions were leased", admitted, want, leased.Load())
 	}

@@ -55,12 +55,12 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	})
 	p := &prometheus{"http://" + address}
 	testkit.Eventually(t, "Prometheus to be ready", func() bool {
-		answer, err := http.Get(p.url + "/-/ready")
+		response, err := http.Get(p.url + "/-/ready")
 		if err != nil {
 			return false
 		}
-		answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
 	})
 	return p
 }
@@ -68,14 +68,14 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 // get decodes a response of the API into to.
 func (p *prometheus) get(t *testing.T, path string, to any) {
 	t.Helper()
-	answer, err := http.Get(p.url + path)
+	response, err := http.Get(p.url + path)
 	testkit.NoError(t, err)
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	got := struct {
 		Error string
 		Data  any
 	}{Data: to}
-	testkit.NoError(t, json.NewDecoder(answer.Body).Decode(&got))
+	testkit.NoError(t, json.NewDecoder(response.Body).Decode(&got))
 	if got.Error != "" {
 		t.Fatalf("%s: %s", path, got.Error)
 	}

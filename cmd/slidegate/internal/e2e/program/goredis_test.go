@@ -18,11 +18,11 @@ func TestGoRedis(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: listeners["resp"], Password: token, Protocol: protocol, ClientName: "web", MaxRetries: -1})
 		got, err := client.Do(t.Context(), "SG.ALLOW", "default", "ann", 4).Int64Slice()
 		if err != nil || !slices.Equal(got, []int64{1, 10, 6, 0, hour, 4}) {
-			t.Errorf("RESP%d: %v, %v", protocol, got, err)
+			t.Errorf("RESP%d: got %v, %v, want 4 of 10 granted", protocol, got, err)
 		}
 		got, err = client.Do(t.Context(), "CL.THROTTLE", "user123", 15, 30, 60).Int64Slice()
 		if err != nil || !slices.Equal(got, []int64{0, 16, 15, -1, 2}) {
-			t.Errorf("RESP%d: CL.THROTTLE: %v, %v", protocol, got, err)
+			t.Errorf("RESP%d: CL.THROTTLE: got %v, %v, want [0 16 15 -1 2]", protocol, got, err)
 		}
 		var answers []*redis.Cmd
 		if _, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -35,7 +35,7 @@ func TestGoRedis(t *testing.T) {
 		}
 		for i, answer := range answers {
 			if got, err := answer.Int64Slice(); err != nil || (got[0] == 1) != (i < 6) {
-				t.Errorf("RESP%d: reply %d of a pipeline: %v, %v", protocol, i, got, err)
+				t.Errorf("RESP%d: reply %d of a pipeline: got %v, %v, want admitted: %t", protocol, i, got, err, i < 6)
 			}
 		}
 		answers = nil
@@ -49,7 +49,7 @@ func TestGoRedis(t *testing.T) {
 		}
 		for i, answer := range answers {
 			if got, err := answer.Int64Slice(); err != nil || got[2] != int64(9-i) {
-				t.Errorf("RESP%d: reply %d of a transaction: %v, %v", protocol, i, got, err)
+				t.Errorf("RESP%d: reply %d of a transaction: got %v, %v, want %d left", protocol, i, got, err, 9-i)
 			}
 		}
 		if err := client.Do(t.Context(), "SG.ALLOW", "nobody", "ann").Err(); err == nil || !strings.Contains(err.Error(), "unknown policy") {

@@ -15,15 +15,15 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// operated is a proxy that runs as a program, and the URLs of its listeners.
-type operated struct {
+// operatedProxy is a proxy that runs as a program, and the URLs of its listeners.
+type operatedProxy struct {
 	t              *testing.T
 	listens, admin string
 	kill           func()
 }
 
-// startOperated starts a proxy in front of an application that responds "hello".
-func startOperated(t *testing.T, args ...string) *operated {
+// startOperatedProxy starts a proxy in front of an application that responds "hello".
+func startOperatedProxy(t *testing.T, args ...string) *operatedProxy {
 	t.Helper()
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	t.Cleanup(application.Close)
@@ -33,11 +33,11 @@ func startOperated(t *testing.T, args ...string) *operated {
 	if len(found) != 2 {
 		t.Fatalf("the proxy does not print its addresses:\n%s", welcome)
 	}
-	return &operated{t, found[0][1], found[1][1], kill}
+	return &operatedProxy{t, found[0][1], found[1][1], kill}
 }
 
 // status sends a request of a tenant to the application, and returns the status.
-func (p *operated) status(tenant string) int {
+func (p *operatedProxy) status(tenant string) int {
 	p.t.Helper()
 	r, err := http.NewRequest(http.MethodGet, p.listens+"/", nil)
 	if err != nil {
@@ -54,8 +54,8 @@ func (p *operated) status(tenant string) int {
 	return got.StatusCode
 }
 
-// order runs a command of the program against the admin listener.
-func (p *operated) order(args ...string) {
+// runAdmin runs a command of the program against the admin listener.
+func (p *operatedProxy) runAdmin(args ...string) {
 	p.t.Helper()
 	if status, out, errs := call(p.t, append(args, "--server", p.admin)...); status != 0 {
 		p.t.Fatalf("%q: status %d, %s%s", args, status, out, errs)
@@ -66,10 +66,10 @@ func (p *operated) order(args ...string) {
 // that starts later, and so does its end. Each reports the keys that it refused. The test logs how soon both obey.
 func TestProxiesObeyOperators(t *testing.T) {
 	args := []string{"--store", "redis://" + redistest.Server(t).Addr(), "--limit", "1000000/1h", "--key", "{header:X-Tenant}"}
-	first, second := startOperated(t, args...), startOperated(t, args...)
+	first, second := startOperatedProxy(t, args...), startOperatedProxy(t, args...)
 	ended := make(chan struct{})
 	var load sync.WaitGroup
-	for _, p := range []*operated{first, second} {
+	for _, p := range []*operatedProxy{first, second} {
 		load.Go(func() {
 			for {
 				select {
@@ -86,7 +86,7 @@ func TestProxiesObeyOperators(t *testing.T) {
 	}
 	defer load.Wait()
 	defer close(ended)
-	obeyed := func(what string, status int, proxies ...*operated) {
+	obeyed := func(what string, status int, proxies ...*operatedProxy) {
 		t.Helper()
 		made := time.Now()
 		for _, p := range proxies {
@@ -95,16 +95,16 @@ func TestProxiesObeyOperators(t *testing.T) {
 		t.Logf("%s: after %v", what, time.Since(made))
 	}
 	obeyed("before", http.StatusOK, first, second)
-	first.order("block", "scraper", "--for", "1h", "--why", "it scrapes")
+	first.runAdmin("block", "scraper", "--for", "1h", "--why", "it scrapes")
 	obeyed("the block", http.StatusTooManyRequests, first, second)
-	for _, p := range []*operated{first, second} {
+	for _, p := range []*operatedProxy{first, second} {
 		if status, out, errs := call(t, "top", "--server", p.admin); status != 0 || !strings.Contains(out, `default "scraper"`) {
 			t.Errorf("top prints %s%s", out, errs)
 		}
 	}
-	again := startOperated(t, args...)
+	again := startOperatedProxy(t, args...)
 	obeyed("a block, after a start", http.StatusTooManyRequests, again)
-	second.order("unblock", "scraper")
+	second.runAdmin("unblock", "scraper")
 	obeyed("the end of the block", http.StatusOK, second, first, again)
 }
 
@@ -112,8 +112,8 @@ func TestProxiesObeyOperators(t *testing.T) {
 func TestProxyKeepsRulings(t *testing.T) {
 	state := write(t, "ignored", "") + ".state"
 	args := []string{"--limit", "1000/1h", "--key", "{header:X-Tenant}", "--state", state}
-	p := startOperated(t, args...)
-	p.order("block", "scraper")
+	p := startOperatedProxy(t, args...)
+	p.runAdmin("block", "scraper")
 	if got := p.status("scraper"); got != http.StatusForbidden {
 		t.Errorf("a block without an end: got %d, want 403", got)
 	}
@@ -125,7 +125,7 @@ func TestProxyKeepsRulings(t *testing.T) {
 		}
 		return err != nil
 	})
-	p = startOperated(t, args...)
+	p = startOperatedProxy(t, args...)
 	if got := p.status("scraper"); got != http.StatusForbidden {
 		t.Errorf("after the proxy was killed: got %d, want 403", got)
 	}

@@ -46,8 +46,8 @@ func TestSlotsOfAKilledProxy(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if answer, err := http.DefaultClient.Do(request); err == nil { // it is cut off by the kill
-				_ = answer.Body.Close()
+			if response, err := http.DefaultClient.Do(request); err == nil { // it is cut off by the kill
+				_ = response.Body.Close()
 			}
 		}()
 		select {
@@ -57,12 +57,12 @@ func TestSlotsOfAKilledProxy(t *testing.T) {
 		}
 	}
 	status := func() int {
-		answer, err := http.Get(second + "/")
+		response, err := http.Get(second + "/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
-		return answer.StatusCode
+		defer response.Body.Close()
+		return response.StatusCode
 	}
 	if got := status(); got != http.StatusTooManyRequests {
 		t.Fatalf("while the first holds all slots: got %d, want 429", got)

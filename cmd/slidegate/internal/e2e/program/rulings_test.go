@@ -41,11 +41,11 @@ policies:
 			for range 2 {
 				p.instances = append(p.instances, newInstance(t, "--config", file))
 			}
-			p.block()
-			p.deny()
-			p.leases()
-			p.ends()
-			p.killed()
+			p.checkBlock()
+			p.checkCachedRefusals()
+			p.checkLeasedRefusals()
+			p.checkOverrideEnds()
+			p.checkKilledInstance()
 		})
 	}
 }
@@ -63,10 +63,10 @@ func TestRulingsInMemory(t *testing.T) {
 	if got := again.must(t, "rulings", "--log", "--format", "json"); got != log {
 		t.Errorf("the log after a kill is\n%s\nwant\n%s", got, log)
 	}
-	if a := again.ask(t, "", "bad"); a.By != "ruling" {
+	if a := again.allow(t, "", "bad"); a.By != "ruling" {
 		t.Errorf("after a kill: got %+v, want a block", a)
 	}
-	if a := again.ask(t, "", "vip"); a.Quota != 30 {
+	if a := again.allow(t, "", "vip"); a.Quota != 30 {
 		t.Errorf("after a kill: got %+v, want a quota of 30", a)
 	}
 }
@@ -110,12 +110,12 @@ type reply struct {
 
 func (i *instance) try(policy, key string) (a reply, err error) {
 	a.began = time.Now()
-	answer, err := http.Post("http://"+i.listeners["http"]+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)))
+	response, err := http.Post("http://"+i.listeners["http"]+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)))
 	if err != nil {
 		return a, err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
@@ -123,7 +123,7 @@ func (i *instance) try(policy, key string) (a reply, err error) {
 	return a, err
 }
 
-func (i *instance) ask(t *testing.T, policy, key string) reply {
+func (i *instance) allow(t *testing.T, policy, key string) reply {
 	t.Helper()
 	a, err := i.try(policy, key)
 	if err != nil {
@@ -135,12 +135,12 @@ func (i *instance) ask(t *testing.T, policy, key string) reply {
 // spent returns how many units were spent from leases.
 func (i *instance) spent(t *testing.T) float64 {
 	t.Helper()
-	answer, err := http.Get("http://" + i.listeners["admin"] + "/metrics")
+	response, err := http.Get("http://" + i.listeners["admin"] + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	text, _ := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
 	found := regexp.MustCompile(`(?m)^slidegate_leases_units_spent_total(?:\{[^}]*\})? (\S+)$`).FindSubmatch(text)
 	if found == nil {
 		t.Fatal("no metric of leases")
@@ -197,7 +197,7 @@ func (p *pair) load(policy, key string) (stop func() [2][]reply) {
 func (p *pair) await(what, policy, key string, is func(reply) bool) {
 	p.Helper()
 	for _, one := range p.instances {
-		testkit.Eventually(p.T, what, func() bool { return is(one.ask(p.T, policy, key)) })
+		testkit.Eventually(p.T, what, func() bool { return is(one.allow(p.T, policy, key)) })
 	}
 }
 
@@ -206,8 +206,8 @@ func isAdmitted(a reply) bool {
 	return a.Allowed && len(a.Flags) == 0 || a.Allowed && a.Flags[0] == "leased"
 }
 
-// block blocks a busy key whose units are leased: no instance spends any more of them.
-func (p *pair) block() {
+// checkBlock blocks a busy key whose units are leased: no instance spends any more of them.
+func (p *pair) checkBlock() {
 	stop := p.load("leased", "bad")
 	for _, one := range p.instances {
 		testkit.Eventually(p.T, "units are spent from leases", func() bool { return one.spent(p.T) > 0 })
@@ -221,7 +221,7 @@ func (p *pair) block() {
 	}
 	for range 50 {
 		for _, one := range p.instances {
-			if a := one.ask(p.T, "leased", "bad"); !isBlocked(a) {
+			if a := one.allow(p.T, "leased", "bad"); !isBlocked(a) {
 				p.Fatalf("after the block took effect: got %+v", a)
 			}
 		}
@@ -242,32 +242,32 @@ func (p *pair) block() {
 		}
 	}
 	p.instances[1].must(p.T, "unblock", "bad", "--policy", "leased")
-	if a := p.instances[1].ask(p.T, "leased", "bad"); !isAdmitted(a) {
+	if a := p.instances[1].allow(p.T, "leased", "bad"); !isAdmitted(a) {
 		p.Errorf("right after the block was removed: got %+v, want admitted", a)
 	}
 	p.await("it is unblocked", "leased", "bad", isAdmitted)
 	p.instances[0].must(p.T, "block", "bad", "--policy", "leased", "--why", "again", "--who", "eve")
 }
 
-// deny raises the limit of a key whose refusals both instances have cached.
-func (p *pair) deny() {
+// checkCachedRefusals raises the limit of a key whose refusals both instances have cached.
+func (p *pair) checkCachedRefusals() {
 	p.exhaust("api", "few")
 	p.instances[0].must(p.T, "override", "few", "40/1h")
-	if a := p.instances[0].ask(p.T, "api", "few"); !isAdmitted(a) || a.Quota != 40 {
+	if a := p.instances[0].allow(p.T, "api", "few"); !isAdmitted(a) || a.Quota != 40 {
 		p.Errorf("right after the limit was raised: got %+v, want admitted", a)
 	}
 	p.await("it is raised", "api", "few", isAdmitted)
 	p.instances[0].must(p.T, "override", "few", "--end")
-	if a := p.instances[0].ask(p.T, "api", "few"); a.Allowed || a.Quota != 20 {
+	if a := p.instances[0].allow(p.T, "api", "few"); a.Allowed || a.Quota != 20 {
 		p.Errorf("right after the raise has ended: got %+v, want refused", a)
 	}
 }
 
-// leases raises the limit of a key that the lease layers of both instances refuse.
-func (p *pair) leases() {
+// checkLeasedRefusals raises the limit of a key that the lease layers of both instances refuse.
+func (p *pair) checkLeasedRefusals() {
 	p.exhaust("scarce", "few")
 	p.instances[1].must(p.T, "override", "few", "500/1h segments=60 overlap=whole", "--policy", "scarce")
-	if a := p.instances[1].ask(p.T, "scarce", "few"); !isAdmitted(a) {
+	if a := p.instances[1].allow(p.T, "scarce", "few"); !isAdmitted(a) {
 		p.Errorf("right after the limit was raised: got %+v, want admitted", a)
 	}
 	p.await("it is raised", "scarce", "few", isAdmitted)
@@ -279,7 +279,7 @@ func (p *pair) exhaust(policy, key string) {
 	for _, one := range p.instances {
 		refused := 0
 		testkit.Eventually(p.T, "it is used up", func() bool {
-			if refused++; one.ask(p.T, policy, key).Allowed {
+			if refused++; one.allow(p.T, policy, key).Allowed {
 				refused = 0
 			}
 			return refused == 5
@@ -287,9 +287,9 @@ func (p *pair) exhaust(policy, key string) {
 	}
 }
 
-// ends checks that an override ends at its time in both instances: requests answered before are admitted, and requests begun
+// checkOverrideEnds checks that an override ends at its time in both instances: requests answered before are admitted, and requests begun
 // afterwards are refused.
-func (p *pair) ends() {
+func (p *pair) checkOverrideEnds() {
 	p.exhaust("api", "guest")
 	var listed struct{ Ruling rulings.Ruling }
 	text := p.instances[0].must(p.T, "override", "guest", "--unlimited", "--for", "6s", "--format", "json")
@@ -321,14 +321,14 @@ func (p *pair) ends() {
 	}
 }
 
-// killed kills an instance, which restarts with all rulings.
-func (p *pair) killed() {
-	want := p.listed(p.instances[0])
+// checkKilledInstance kills an instance, which restarts with all rulings.
+func (p *pair) checkKilledInstance() {
+	want := p.listRulings(p.instances[0])
 	log := p.instances[0].must(p.T, "rulings", "--log", "--format", "json")
 	p.instances[1].kill()
 	p.instances[1] = newInstance(p.T, "--config", p.file)
 	p.await("it is blocked again", "leased", "bad", isBlocked)
-	if got := p.listed(p.instances[1]); !slices.Equal(got, want) || len(want) < 2 {
+	if got := p.listRulings(p.instances[1]); !slices.Equal(got, want) || len(want) < 2 {
 		p.Errorf("after a kill: got %q, want %q", got, want)
 	}
 	if got := p.instances[1].must(p.T, "rulings", "--log", "--format", "json"); got != log || !strings.Contains(log, `"why":"abuse"`) {
@@ -336,8 +336,8 @@ func (p *pair) killed() {
 	}
 }
 
-// listed returns the rulings in force, as text.
-func (p *pair) listed(one *instance) (all []string) {
+// listRulings returns the rulings in force, as text.
+func (p *pair) listRulings(one *instance) (all []string) {
 	p.Helper()
 	var listed struct{ Rulings []json.RawMessage }
 	if err := json.Unmarshal([]byte(one.must(p.T, "rulings", "--format", "json")), &listed); err != nil {

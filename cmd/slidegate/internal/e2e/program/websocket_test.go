@@ -36,13 +36,13 @@ func TestWebsocket(t *testing.T) {
 	chat := "ws" + found[1] + "/chat"
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	conn, answer, err := websocket.Dial(ctx, chat, nil)
+	conn, response, err := websocket.Dial(ctx, chat, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	if answer.Header.Get("Ratelimit") == "" {
-		t.Errorf("the response has no rate limit headers: %v", answer.Header)
+	if response.Header.Get("Ratelimit") == "" {
+		t.Errorf("the response has no rate limit headers: %v", response.Header)
 	}
 	for _, message := range []string{"hello", strings.Repeat("long ", 5000), ""} {
 		if err := conn.Write(ctx, websocket.MessageText, []byte(message)); err != nil {

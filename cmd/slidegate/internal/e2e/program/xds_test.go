@@ -31,10 +31,10 @@ type management struct {
 	cache cache.SnapshotCache
 	grpc  *grpc.Server
 
-	mu    sync.Mutex
-	asked *discovery.DiscoveryRequest // the client's last request
-	token string                      // that the client sent
-	news  chan struct{}               // signals a request that await has not seen
+	mu          sync.Mutex
+	lastRequest *discovery.DiscoveryRequest // the client's last request
+	token       string                      // that the client sent
+	news        chan struct{}               // signals a request that await has not seen
 }
 
 // startManagement serves rules on an address; port 0 means any free port.
@@ -53,10 +53,10 @@ func startManagement(t *testing.T, address string) (m *management, at string) {
 			m.token = strings.Join(headers.Get("authorization"), ",")
 			return nil
 		},
-		StreamRequestFunc: func(_ int64, asked *discovery.DiscoveryRequest) error {
+		StreamRequestFunc: func(_ int64, request *discovery.DiscoveryRequest) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.asked = asked
+			m.lastRequest = request
 			select {
 			case m.news <- struct{}{}:
 			default: // already signaled
@@ -87,20 +87,20 @@ func (m *management) push(version string, configs ...*rlsconfig.RateLimitConfig)
 }
 
 // await returns the client's last request, once it is as wanted, and the token that the client sent.
-func (m *management) await(what string, is func(*discovery.DiscoveryRequest) bool) (asked *discovery.DiscoveryRequest, token string) {
+func (m *management) await(what string, is func(*discovery.DiscoveryRequest) bool) (request *discovery.DiscoveryRequest, token string) {
 	m.t.Helper()
 	late := time.After(time.Minute)
 	for {
 		m.mu.Lock()
-		asked, token = m.asked, m.token
+		request, token = m.lastRequest, m.token
 		m.mu.Unlock()
-		if asked != nil && is(asked) {
-			return asked, token
+		if request != nil && is(request) {
+			return request, token
 		}
 		select {
 		case <-m.news:
 		case <-late:
-			m.t.Fatalf("never: %s; the last request is %v", what, asked)
+			m.t.Fatalf("never: %s; the last request is %v", what, request)
 		}
 	}
 }
@@ -113,11 +113,11 @@ func perDay(domain, key string, quota uint32, unit rlsconfig.RateLimitUnit) *rls
 	}
 }
 
-// until calls ask until it returns want.
-func until(t *testing.T, want string, ask func() (got string)) {
+// until calls get until it returns want.
+func until(t *testing.T, want string, get func() (got string)) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
-		got := ask()
+		got := get()
 		if strings.Contains(got, want) {
 			return
 		}
@@ -129,12 +129,12 @@ func until(t *testing.T, want string, ask func() (got string)) {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	answer, err := http.Get(url)
+	response, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestRulesOverXDS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ask := func(domain, key, value string, hits uint32) string {
+	limit := func(domain, key, value string, hits uint32) string {
 		got, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
 			Domain: domain, HitsAddend: hits,
 			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}}},
@@ -165,18 +165,18 @@ func TestRulesOverXDS(t *testing.T) {
 		return got.GetOverallCode().String() + " without a limit"
 	}
 	// fresh sends requests for unused values until the response is as wanted.
-	asked := 0
+	value := 0
 	fresh := func(domain, key, want string) {
 		t.Helper()
-		until(t, want, func() string { asked++; return ask(domain, key, fmt.Sprint("v", asked), 1) })
+		until(t, want, func() string { value++; return limit(domain, key, fmt.Sprint("v", value), 1) })
 	}
 	page := func(text string) {
 		t.Helper()
 		until(t, text, func() string { return get(t, "http://"+listeners["admin"]+"/metrics") })
 	}
 
-	if got := ask("d", "k", "x", 1); got != "Unavailable" {
-		t.Errorf("before there are rules: %s", got)
+	if got := limit("d", "k", "x", 1); got != "Unavailable" {
+		t.Errorf("before there are rules: got %s, want \"Unavailable\"", got)
 	}
 	for _, path := range []string{"/readyz", "/healthcheck"} {
 		if got := get(t, "http://"+listeners["http"]+path); !strings.Contains(got, "rules") {
@@ -186,7 +186,7 @@ func TestRulesOverXDS(t *testing.T) {
 	m.push("1", perDay("d", "k", 2, rlsconfig.RateLimitUnit_DAY))
 	fresh("d", "k", "OK 2")
 	for _, want := range []string{"OK 2", "OK 2", "OVER_LIMIT 2"} {
-		if got := ask("d", "k", "ann", 1); got != want {
+		if got := limit("d", "k", "ann", 1); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -205,8 +205,8 @@ func TestRulesOverXDS(t *testing.T) {
 
 	m.push("2", perDay("d", "k", 9, rlsconfig.RateLimitUnit_DAY))
 	fresh("d", "k", "OK 9")
-	if got := ask("d", "k", "ann", 6); got != "OK 9" { // 3 were counted before
-		t.Errorf("a raised limit forgot the count: %s", got)
+	if got := limit("d", "k", "ann", 6); got != "OK 9" { // 3 were counted before
+		t.Errorf("a raised limit forgot the count: got %s, want \"OK 9\"", got)
 	}
 
 	m.push("3", perDay("d", "k", 1, rlsconfig.RateLimitUnit_UNKNOWN), perDay("", "k", 1, rlsconfig.RateLimitUnit_DAY))
@@ -216,8 +216,8 @@ func TestRulesOverXDS(t *testing.T) {
 		t.Errorf("the server received %v", nack)
 	}
 	page(`slidegate_envoy_xds_updates_total{outcome="rejected"} 1`)
-	if got := ask("d", "k", "ann", 1); got != "OVER_LIMIT 9" {
-		t.Errorf("after rules that were rejected: %s", got)
+	if got := limit("d", "k", "ann", 1); got != "OVER_LIMIT 9" {
+		t.Errorf("after rules that were rejected: got %s, want \"OVER_LIMIT 9\"", got)
 	}
 
 	m.push("4", perDay("e", "k", 4, rlsconfig.RateLimitUnit_DAY))

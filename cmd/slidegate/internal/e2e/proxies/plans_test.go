@@ -12,13 +12,13 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// planned is the example with plans: the service, behind nginx, over a Redis that requires a user and a password.
-type planned struct {
+// plansExample is the example with plans: the service, behind nginx, over a Redis that requires a user and a password.
+type plansExample struct {
 	address string // of nginx
 	redis   *redistest.Node
 }
 
-func startPlanned(t *testing.T) *planned {
+func startPlansExample(t *testing.T) *plansExample {
 	t.Helper()
 	secrets := t.TempDir()
 	for name, secret := range map[string]string{"redis_user": "app\n", "redis_password": "hunter2@home/#?\n"} {
@@ -33,14 +33,14 @@ func startPlanned(t *testing.T) *planned {
 	const host = "        proxy_set_header Host $host;\n"
 	address := nginx(t, service, startApplication(t).address(), "upstream slidegate {", maps+"\nupstream slidegate {",
 		host, host+"        proxy_set_header X-Plan $plan;\n        proxy_set_header X-Cost $cost;\n")
-	return &planned{address, node}
+	return &plansExample{address, node}
 }
 
 // client is a client that sends requests.
 type client struct{ key, address, plan, cost string }
 
 // send sends a request through nginx.
-func (p *planned) send(t *testing.T, c client, method, target string) *http.Response {
+func (p *plansExample) send(t *testing.T, c client, method, target string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+p.address+target, nil)
 	testkit.NoError(t, err)
@@ -56,7 +56,7 @@ func (p *planned) send(t *testing.T, c client, method, target string) *http.Resp
 }
 
 // admitted sends n requests and returns how many are admitted; the others must be refused.
-func (p *planned) admitted(t *testing.T, n int, c client, method, target string) (count int) {
+func (p *plansExample) admitted(t *testing.T, n int, c client, method, target string) (count int) {
 	t.Helper()
 	for range n {
 		switch response := p.send(t, c, method, target); response.StatusCode {
@@ -76,7 +76,7 @@ func TestPlansExample(t *testing.T) {
 	if lines > 45 {
 		t.Errorf("the example has %d lines, want at most 45", lines)
 	}
-	p := startPlanned(t)
+	p := startPlansExample(t)
 	for _, test := range []struct {
 		why            string
 		n              int
@@ -125,7 +125,7 @@ func TestPlansExample(t *testing.T) {
 }
 
 // checkPenalty checks that an address is kept out for longer than the limit alone would.
-func (p *planned) checkPenalty(t *testing.T) {
+func (p *plansExample) checkPenalty(t *testing.T) {
 	t.Helper()
 	response := p.send(t, client{address: "203.0.113.3"}, "POST", "/login")
 	after, err := strconv.Atoi(response.Header.Get("Retry-After"))
@@ -135,7 +135,7 @@ func (p *planned) checkPenalty(t *testing.T) {
 }
 
 // checkSecrets checks that the service connected to Redis as the user in one file, with the password in the other.
-func (p *planned) checkSecrets(t *testing.T) {
+func (p *plansExample) checkSecrets(t *testing.T) {
 	t.Helper()
 	connection := p.redis.Client(t)
 	clients, err := connection.Do(t.Context(), connection.B().ClientList().Build()).ToString()
@@ -146,7 +146,7 @@ func (p *planned) checkSecrets(t *testing.T) {
 }
 
 // checkOutage checks what each policy does while Redis is down.
-func (p *planned) checkOutage(t *testing.T) {
+func (p *plansExample) checkOutage(t *testing.T) {
 	t.Helper()
 	p.redis.Kill()
 	testkit.Eventually(t, "logins to be closed", func() bool {

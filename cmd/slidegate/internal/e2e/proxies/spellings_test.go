@@ -52,7 +52,7 @@ func TestSpellingsOfAPath(t *testing.T) {
 				after, logins := app.reached()
 				if len(logins) > 3 {
 					t.Errorf("POST %s: status %d, and the application took %q for a login", target, status, logins[len(logins)-1])
-					app.forget()
+					app.dropExtraLogins()
 				}
 				if (status == 200) != (after > before) {
 					t.Errorf("POST %s: status %d, and %d requests reached the application", target, status, after-before)
@@ -68,8 +68,8 @@ func TestSpellingsOfAPath(t *testing.T) {
 	}
 }
 
-// forget removes the logins beyond the third, so that the next one is noticed.
-func (a *application) forget() {
+// dropExtraLogins removes the logins beyond the third, so that the next one is noticed.
+func (a *application) dropExtraLogins() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.logins = a.logins[:3]

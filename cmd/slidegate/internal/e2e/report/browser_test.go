@@ -159,8 +159,8 @@ func (b *browser) screenshot(name string) {
 	}
 }
 
-// quiet fails the test if the page logged a message or requested anything but itself.
-func (b *browser) quiet() {
+// checkQuiet fails the test if the page logged a message or requested anything but itself.
+func (b *browser) checkQuiet() {
 	b.t.Helper()
 	const last = "that was all"
 	eval[chromedp.Void](b, `console.log("`+last+`")`)

@@ -36,7 +36,7 @@ func TestBrowserLooks(t *testing.T) {
 			checkWidth(b, size.width)
 			checkInk(b)
 			b.screenshot(scheme + "-" + size.name)
-			b.quiet()
+			b.checkQuiet()
 		}
 		grounds[eval[string](b, `getComputedStyle(document.body).backgroundColor`)] = true
 	}
@@ -122,7 +122,7 @@ func TestBrowserFigures(t *testing.T) {
 			t.Errorf("the row of quota %d contains %v, want %v", p.Quota, cells, want)
 		}
 	}
-	b.quiet()
+	b.checkQuiet()
 }
 
 // series returns the second number of every point that a chart draws.
@@ -167,7 +167,7 @@ func TestBrowserCharts(t *testing.T) {
 	if len(narrow) >= len(denied) || sum != f.Outcome.Denied {
 		t.Errorf("on a phone %d bars have %d denied, want fewer than %d bars and %d denied", len(narrow), sum, len(denied), f.Outcome.Denied)
 	}
-	b.quiet()
+	b.checkQuiet()
 }
 
 // TestBrowserControls uses every control of the page.
@@ -198,7 +198,7 @@ func TestBrowserControls(t *testing.T) {
 		t.Errorf("the tooltip of quota 100 says %q", tip)
 	}
 	b.settle()
-	b.quiet()
+	b.checkQuiet()
 }
 
 // TestBrowserHostile opens a page with keys that contain markup and scripts.
@@ -219,7 +219,7 @@ func TestBrowserHostile(t *testing.T) {
 		if !slices.Equal(shown, reporttest.HostileShown) {
 			t.Errorf("the keys are shown as %q, want %q", shown, reporttest.HostileShown)
 		}
-		b.quiet()
+		b.checkQuiet()
 	}
 }
 

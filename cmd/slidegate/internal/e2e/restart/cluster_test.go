@@ -19,7 +19,7 @@ import (
 )
 
 // clusterLoad is how long a cluster is under load; make cluster uses half a minute.
-var clusterLoad = flag.Duration("cluster", 6*time.Second, "how long clients ask a cluster of which one process is killed")
+var clusterLoad = flag.Duration("cluster", 6*time.Second, "how long clients send requests to a cluster while one of its processes is killed")
 
 const (
 	sharedQuota = 60                     // of each key, per hour from its first request
@@ -58,7 +58,7 @@ func TestClusterLosesOne(t *testing.T) {
 	c.report(t)
 
 	c.ready(t, 0, 1, 2)
-	c.stillSpent(t, "spent", "after the kill")
+	c.checkStillSpent(t, "spent", "after the kill")
 	c.count(t)
 	for i := range c.members {
 		c.members[i].process.terminate(t)
@@ -67,8 +67,8 @@ func TestClusterLosesOne(t *testing.T) {
 		c.start(t, i)
 	}
 	c.ready(t, 0, 1, 2)
-	c.stillSpent(t, "spent", "after all were stopped and started")
-	c.stillSpent(t, sharedKey(0), "after all were stopped and started")
+	c.checkStillSpent(t, "spent", "after all were stopped and started")
+	c.checkStillSpent(t, sharedKey(0), "after all were stopped and started")
 }
 
 // cluster holds three processes that share limits.
@@ -84,7 +84,7 @@ type member struct {
 	client              *http.Client
 
 	down     atomic.Bool // it was killed, and does not listen again yet
-	asked    atomic.Int64
+	requests atomic.Int64
 	fallback atomic.Int64 // decisions of the failure mode
 
 	mu       sync.Mutex
@@ -122,7 +122,7 @@ func (c *cluster) start(t *testing.T, i int) {
 	cmd := exec.Command(slidegate, "serve", "--config", c.config, "--http", m.http, "--grpc", "off", "--resp", "off", "--admin", "off")
 	cmd.Env = []string{"CLUSTER_STORE=nats:embedded?dir=" + m.folder + "&route=" + m.route + "&cluster=" + strings.Join(routes, ",")}
 	m.process = run(t, cmd)
-	m.process.says(t, "\n  http ")
+	m.process.awaitOutput(t, "\n  http ")
 	m.down.Store(false)
 }
 
@@ -141,10 +141,10 @@ func (c *cluster) ready(t *testing.T, members ...int) {
 	for _, i := range members {
 		m, ready := c.members[i], false
 		for tries := 0; tries < 3*int(testkit.Patience/time.Second) && !ready; tries++ {
-			answer, err := m.client.Get("http://" + m.http + "/readyz")
+			response, err := m.client.Get("http://" + m.http + "/readyz")
 			if err == nil {
-				_ = answer.Body.Close()
-				ready = answer.StatusCode == http.StatusOK
+				_ = response.Body.Close()
+				ready = response.StatusCode == http.StatusOK
 			}
 			if !ready {
 				<-time.After(time.Second)
@@ -165,31 +165,31 @@ const (
 	undecided // the failure mode decided: it refuses
 )
 
-// ask requests a unit of a key from a process.
-func (m *member) ask(key string) (outcome, error) {
-	answer, err := m.client.Post("http://"+m.http+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
+// send requests a unit of a key from a process.
+func (m *member) send(key string) (outcome, error) {
+	response, err := m.client.Post("http://"+m.http+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"key":%q}`, key)))
 	if err != nil {
 		return undecided, err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
 	switch {
 	case err != nil:
 		return undecided, err
-	case answer.StatusCode == http.StatusOK:
+	case response.StatusCode == http.StatusOK:
 		return admitted, nil
-	case answer.StatusCode == http.StatusTooManyRequests:
+	case response.StatusCode == http.StatusTooManyRequests:
 		return refused, nil
-	case answer.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), "could not be checked"):
+	case response.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), "could not be checked"):
 		return undecided, nil
 	}
-	return undecided, fmt.Errorf("status %d: %s", answer.StatusCode, text)
+	return undecided, fmt.Errorf("status %d: %s", response.StatusCode, text)
 }
 
 // sharedKey returns the key that all clients use at a time since the start.
 func sharedKey(after time.Duration) string { return fmt.Sprint("shared-", int(after/keyEvery)) }
 
-// load requests units of the keys, one after the other.
+// load requests units of the keys in turn.
 func (m *member) load(began time.Time, ended <-chan struct{}) {
 	for {
 		select {
@@ -199,8 +199,8 @@ func (m *member) load(began time.Time, ended <-chan struct{}) {
 		}
 		key := sharedKey(time.Since(began))
 		wasDown := m.down.Load()
-		got, err := m.ask(key)
-		m.asked.Add(1)
+		got, err := m.send(key)
+		m.requests.Add(1)
 		if err != nil && (wasDown || m.down.Load()) {
 			<-time.After(10 * time.Millisecond)
 			continue
@@ -228,7 +228,7 @@ func (m *member) note(key string, got outcome, err error) {
 func (m *member) spend(t *testing.T, key string) (count int64) {
 	t.Helper()
 	testkit.Eventually(t, "the store refuses", func() bool {
-		got, err := m.ask(key)
+		got, err := m.send(key)
 		testkit.NoError(t, err)
 		if got == admitted {
 			count++
@@ -238,8 +238,8 @@ func (m *member) spend(t *testing.T, key string) (count int64) {
 	return count
 }
 
-// stillSpent checks that every process refuses a key that was used up.
-func (c *cluster) stillSpent(t *testing.T, key, when string) {
+// checkStillSpent checks that every process refuses a key that was used up.
+func (c *cluster) checkStillSpent(t *testing.T, key, when string) {
 	t.Helper()
 	for i, m := range c.members {
 		if got := m.spend(t, key); got != 0 {
@@ -279,7 +279,7 @@ func (c *cluster) report(t *testing.T) {
 		for _, count := range m.admitted {
 			sum += count
 		}
-		t.Logf("process %d: %d requests, %d admitted by the store, %d decided by the failure mode, %d errors", i, m.asked.Load(), sum, m.fallback.Load(), len(m.errors))
+		t.Logf("process %d: %d requests, %d admitted by the store, %d decided by the failure mode, %d errors", i, m.requests.Load(), sum, m.fallback.Load(), len(m.errors))
 		if testing.Verbose() {
 			t.Log(m.process.output.String())
 		}

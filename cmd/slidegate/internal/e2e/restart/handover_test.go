@@ -23,8 +23,8 @@ func activated(t *testing.T, socket *os.File, args ...string) *process {
 	return run(t, cmd)
 }
 
-// keep opens a socket that stays open across restarts, and returns its address.
-func keep(t *testing.T) (socket *os.File, address string) {
+// keepSocket opens a socket that stays open across restarts, and returns its address.
+func keepSocket(t *testing.T) (socket *os.File, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(t, err)
@@ -38,17 +38,17 @@ func keep(t *testing.T) (socket *os.File, address string) {
 // TestProxyHandover stops and restarts a proxy whose socket is kept open by another process, as systemctl restart does. No client
 // notices.
 func TestProxyHandover(t *testing.T) {
-	socket, address := keep(t)
-	args := []string{"proxy", "--to", "http://" + application(t), "--http", "127.0.0.1:1", "--admin", "off", "--limit", roomy, "--drain-delay", "500ms"}
+	socket, address := keepSocket(t)
+	args := []string{"proxy", "--to", "http://" + application(t), "--http", "127.0.0.1:1", "--admin", "off", "--limit", ampleLimit, "--drain-delay", "500ms"}
 	proxy := activated(t, socket, args...)
-	proxy.says(t, "http://"+address)
+	proxy.awaitOutput(t, "http://"+address)
 	all := startLoad(t, address)
 	for range *rounds {
 		proxy.terminate(t)
 		proxy = activated(t, socket, args...)
-		proxy.says(t, "http://"+address)
-		asked := all.asked.Load()
-		testkit.Eventually(t, "the new process answers", func() bool { return all.asked.Load() > asked+100 })
+		proxy.awaitOutput(t, "http://"+address)
+		before := all.requests.Load()
+		testkit.Eventually(t, "the new process answers", func() bool { return all.requests.Load() > before+100 })
 	}
 	all.check(t)
 	if all.last == 0 {
@@ -61,9 +61,9 @@ func TestReusePort(t *testing.T) {
 	address := testkit.FreeAddress(t)
 	app := application(t)
 	start := func() *process {
-		p := run(t, exec.Command(slidegate, "proxy", "--to", "http://"+app, "--http", address, "--reuse-port", "--admin", "off", "--limit", roomy,
+		p := run(t, exec.Command(slidegate, "proxy", "--to", "http://"+app, "--http", address, "--reuse-port", "--admin", "off", "--limit", ampleLimit,
 			"--drain-delay", "500ms"))
-		p.says(t, "http://"+address)
+		p.awaitOutput(t, "http://"+address)
 		return p
 	}
 	proxy := start()
@@ -81,19 +81,19 @@ func TestSocketActivation(t *testing.T) {
 	tool := testkit.Program(t, "systemd-socket-activate")
 	web, admin := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	p := run(t, exec.Command(tool, "--listen", admin, "--listen", web, "--fdname", "admin:http", slidegate, "serve", "--grpc", "off", "--resp", "off"))
-	p.says(t, "Listening on")
-	var answer *http.Response
+	p.awaitOutput(t, "Listening on")
+	var response *http.Response
 	var err error
 	testkit.Eventually(t, "the service is started", func() bool {
-		answer, err = http.Get("http://" + web + "/healthz")
+		response, err = http.Get("http://" + web + "/healthz")
 		return err == nil
 	})
-	answer.Body.Close()
-	answer, err = http.Get("http://" + admin + "/v1/config")
+	response.Body.Close()
+	response, err = http.Get("http://" + admin + "/v1/config")
 	testkit.NoError(t, err)
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Errorf("the admin listener: %d", answer.StatusCode)
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("the admin listener: got %d, want status 200", response.StatusCode)
 	}
 	p.terminate(t)
 }
@@ -124,7 +124,7 @@ func TestNotify(t *testing.T) {
 	}
 	wantMessage("READY=1")
 	wantMessage("WATCHDOG=1")
-	p.says(t, "\n  http ")
+	p.awaitOutput(t, "\n  http ")
 	testkit.NoError(t, p.Signal(syscall.SIGHUP))
 	wantMessage("RELOADING=1\nMONOTONIC_USEC=")
 	wantMessage("READY=1")

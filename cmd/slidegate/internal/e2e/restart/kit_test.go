@@ -71,8 +71,8 @@ func run(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// says waits until the program has printed text.
-func (p *process) says(t *testing.T, text string) {
+// awaitOutput waits until the program has printed text.
+func (p *process) awaitOutput(t *testing.T, text string) {
 	t.Helper()
 	testkit.Eventually(t, "the program prints "+text, func() bool {
 		select {
@@ -94,15 +94,15 @@ func (p *process) terminate(t *testing.T) {
 	}
 }
 
-// roomy is a limit that no client reaches.
-const roomy = "1000000000/1h fixed-window"
+// ampleLimit is a limit that no client reaches.
+const ampleLimit = "1000000000/1h fixed-window"
 
 // serve starts the service at an address, with all other listeners off.
 func serve(t *testing.T, address string, args ...string) *process {
 	t.Helper()
 	p := run(t, exec.Command(slidegate, slices.Concat([]string{
-		"serve", "--http", address, "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", roomy, "--drain-delay", "500ms",
+		"serve", "--http", address, "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", ampleLimit, "--drain-delay", "500ms",
 	}, args)...))
-	p.says(t, "\n  http ")
+	p.awaitOutput(t, "\n  http ")
 	return p
 }

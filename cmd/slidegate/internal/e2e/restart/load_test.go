@@ -20,14 +20,14 @@ const (
 )
 
 // load is a set of clients that together send perSecond requests a second, and never retry. They keep their connections, and
-// reconnect only if a response announced that it was the last one: what net/http, nginx and others would retry counts as failed
+// reconnect only if a response announced that it was the last one: a request that net/http or nginx would retry counts as failed
 // here.
 type load struct {
-	address string
-	began   time.Time
-	asked   atomic.Int64
-	end     chan struct{}
-	all     sync.WaitGroup
+	address  string
+	began    time.Time
+	requests atomic.Int64
+	end      chan struct{}
+	all      sync.WaitGroup
 
 	mu     sync.Mutex
 	failed []string
@@ -42,7 +42,7 @@ func startLoad(t *testing.T, address string) *load {
 		l.all.Go(func() { l.client(i) })
 	}
 	t.Cleanup(l.stop)
-	testkit.Eventually(t, "clients are answered", func() bool { return l.asked.Load() > clients })
+	testkit.Eventually(t, "clients are answered", func() bool { return l.requests.Load() > clients })
 	return l
 }
 
@@ -61,7 +61,7 @@ func (l *load) check(t *testing.T) {
 	took := time.Since(l.began)
 	l.stop()
 	t.Logf("%d requests in %v, %.0f a second, %d failed, %d connections ended by a response",
-		l.asked.Load(), took.Round(time.Millisecond), float64(l.asked.Load())/took.Seconds(), len(l.failed), l.last)
+		l.requests.Load(), took.Round(time.Millisecond), float64(l.requests.Load())/took.Seconds(), len(l.failed), l.last)
 	for _, why := range l.failed[:min(10, len(l.failed))] {
 		t.Error(why)
 	}
@@ -89,8 +89,8 @@ func (l *load) client(number int) {
 		case <-timer.C:
 		}
 		next = next.Add(between)
-		conn = l.ask(conn)
-		l.asked.Add(1)
+		conn = l.send(conn)
+		l.requests.Add(1)
 	}
 }
 
@@ -115,8 +115,8 @@ func (c *connection) close() {
 	}
 }
 
-// ask sends a request, and returns the connection for the next one, or nil if that needs a new one.
-func (l *load) ask(conn *connection) *connection {
+// send sends a request, and returns the connection for the next one, or nil if that needs a new one.
+func (l *load) send(conn *connection) *connection {
 	if conn == nil {
 		dialed, err := net.DialTimeout("tcp", l.address, testkit.Patience)
 		if err != nil {
@@ -132,21 +132,21 @@ func (l *load) ask(conn *connection) *connection {
 		conn.close()
 		return nil
 	}
-	answer, err := http.ReadResponse(conn.in, nil)
+	response, err := http.ReadResponse(conn.in, nil)
 	if err != nil {
 		l.fail("response: %v, on a connection that was idle for %v", err, conn.idle(began))
 		conn.close()
 		return nil
 	}
-	text, err := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
-	if err != nil || answer.StatusCode != http.StatusOK || string(text) != "hello" {
-		l.fail("status %d, %q, %v", answer.StatusCode, text, err)
+	text, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil || response.StatusCode != http.StatusOK || string(text) != "hello" {
+		l.fail("status %d, %q, %v", response.StatusCode, text, err)
 	}
-	if answer.Header.Get("RateLimit") == "" {
-		l.fail("status %d: the service did not decide", answer.StatusCode) // the proxy admitted it by itself
+	if response.Header.Get("RateLimit") == "" {
+		l.fail("status %d: the service did not decide", response.StatusCode) // the proxy admitted it without a decision
 	}
-	if !answer.Close {
+	if !response.Close {
 		conn.used = time.Now()
 		return conn
 	}

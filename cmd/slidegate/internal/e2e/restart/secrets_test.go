@@ -55,13 +55,13 @@ func status(t *testing.T, client *http.Client, url, token string) (got int, reus
 	testkit.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := client.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		return 0, reused
 	}
-	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, answer.Body)
-	return answer.StatusCode, reused
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, reused
 }
 
 // TestNewSecretsWithoutRestart checks that a running process uses a new token and a new certificate, and no longer accepts the old
@@ -72,9 +72,9 @@ func TestNewSecretsWithoutRestart(t *testing.T) {
 	cert, key, tokens := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "tokens")
 	first := writePair(t, cert, key)
 	testkit.NoError(t, os.WriteFile(tokens, []byte(old+"\n"), 0o600))
-	p := run(t, exec.Command(slidegate, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", roomy,
+	p := run(t, exec.Command(slidegate, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", ampleLimit,
 		"--tls-cert", cert, "--tls-key", key, "--tokens-file", tokens))
-	p.says(t, "\n  http ")
+	p.awaitOutput(t, "\n  http ")
 	url := regexp.MustCompile(`https://127\.0\.0\.1:\d+`).FindString(p.output.String())
 	if got, _ := status(t, first, url, old); got != http.StatusOK {
 		t.Fatalf("at first: %d, want 200: %s", got, p.output.String())

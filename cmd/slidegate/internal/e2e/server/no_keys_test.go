@@ -54,7 +54,7 @@ policies:
 				return s.Log.Has("the store does not answer") || s.Log.Has("the store did not answer") // the second if it answers some requests
 			})
 			if got := s.Send(t, "http", "GET", "/healthz", ""); got.Status != http.StatusOK {
-				t.Errorf("/healthz: %+v", got)
+				t.Errorf("/healthz: got %+v, want status 200", got)
 			}
 			if s.Log.Has(marker) {
 				t.Errorf("the log has the key:\n%s", s.Log)

@@ -74,7 +74,7 @@ func drill(t *testing.T, url string, down, up func()) {
 		clients[mode] = c
 		running.Go(func() {
 			for !stop.Load() {
-				c.ask(t, s)
+				c.send(t, s)
 			}
 		})
 	}
@@ -125,13 +125,13 @@ func drill(t *testing.T, url string, down, up func()) {
 // drillClient sends requests for one policy, and counts the decisions of the store and of the failure mode.
 type drillClient struct {
 	mode            string
-	asked           int
+	requests        int
 	byStore, byMode atomic.Int64
 }
 
-func (c *drillClient) ask(t *testing.T, s *servertest.Service) {
-	c.asked++
-	key := fmt.Sprint(c.asked % 100)
+func (c *drillClient) send(t *testing.T, s *servertest.Service) {
+	c.requests++
+	key := fmt.Sprint(c.requests % 100)
 	path, body := "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, c.mode, key)
 	if c.mode == "error" {
 		path, body = "/json", fmt.Sprintf(`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":%q}]}]}`, key)

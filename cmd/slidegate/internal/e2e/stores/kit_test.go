@@ -24,16 +24,16 @@ var (
 	allow   = storestest.Allow
 )
 
-// connected is like open, but waits until the store answers: on a busy machine that may take more than one attempt.
-func connected(t testing.TB, url string, opts stores.Options) *stores.Opened {
+// openConnected is like open, but waits until the store answers: on a busy machine that may take more than one attempt.
+func openConnected(t testing.TB, url string, opts stores.Options) *stores.Opened {
 	t.Helper()
 	o := open(t, url, opts)
 	testkit.Eventually(t, "the store is connected", func() bool { return o.Ping(ctx) == nil })
 	return o
 }
 
-// patient returns options with which a busy machine is not taken for a store that is down, and refusals stay cached.
-func patient() stores.Options {
+// patientOptions returns options with which a busy machine is not taken for a store that is down, and refusals stay cached.
+func patientOptions() stores.Options {
 	return stores.Options{Timeout: 5 * time.Second, ProbeEvery: 5 * time.Second, DenyAge: time.Minute}
 }
 

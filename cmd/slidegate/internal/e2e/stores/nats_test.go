@@ -16,14 +16,14 @@ import (
 )
 
 func TestNATS(t *testing.T) {
-	o := connected(t, natstest.Start(t)+"?bucket=limits&prefix=mine", patient())
+	o := openConnected(t, natstest.Start(t)+"?bucket=limits&prefix=mine", patientOptions())
 	if o.Memory != nil {
 		t.Error("Memory is set for a store that is not in memory")
 	}
 	if traits := o.Open.Traits(); traits.Name != "nats" || !traits.OneKey || !traits.ServerClock {
 		t.Errorf("got traits %+v", traits)
 	}
-	sameCounts(t, o)
+	checkSharedCounts(t, o)
 }
 
 // TestNATSDown checks that the failure modes decide, and that the error does not contain the password.
@@ -43,12 +43,12 @@ func TestNATSDown(t *testing.T) {
 // free at once.
 func TestEmbeddedNATS(t *testing.T) {
 	url := "nats:embedded?dir=" + t.TempDir()
-	first := connected(t, url, patient())
-	sameCounts(t, first)
+	first := openConnected(t, url, patientOptions())
+	checkSharedCounts(t, first)
 	used := limiter(t, first.Open, "kept")
 	for range 3 {
 		if d := allow(t, used); !d.Allowed {
-			t.Fatalf("one of three units: %+v", d)
+			t.Fatalf("one of three units: got %+v, want allowed", d)
 		}
 	}
 	testkit.NoError(t, first.Rulings.Apply(ctx, rulings.Ruling{Policy: "p", Key: "a", Kind: rulings.Block, Who: "ann"}, nil))
@@ -56,7 +56,7 @@ func TestEmbeddedNATS(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.NoError(t, first.Close())
 
-	second := connected(t, url, patient())
+	second := openConnected(t, url, patientOptions())
 	if d := allow(t, limiter(t, second.Open, "kept")); d.Allowed || d.Flags != 0 {
 		t.Errorf("the fourth unit, after a restart: got %+v, want refused", d)
 	}
@@ -72,7 +72,7 @@ func TestEmbeddedNATS(t *testing.T) {
 // own package, without a server: ten thousand changes would take a minute here.
 func TestRulingsInNATS(t *testing.T) {
 	url := natstest.Start(t)
-	keepers := []rulings.Keeper{connected(t, url, patient()).Rulings, connected(t, url, patient()).Rulings}
+	keepers := []rulings.Keeper{openConnected(t, url, patientOptions()).Rulings, openConnected(t, url, patientOptions()).Rulings}
 	const each = 15
 	var all sync.WaitGroup
 	for i, keeper := range keepers {
@@ -95,17 +95,17 @@ func TestRulingsInNATS(t *testing.T) {
 	}
 }
 
-func TestPenaltyOnNATS(t *testing.T) { penaltyIsShared(t, natstest.Start(t)) }
+func TestPenaltyOnNATS(t *testing.T) { checkSharedPenalty(t, natstest.Start(t)) }
 
 func TestPenaltyOnMemcached(t *testing.T) {
-	penaltyIsShared(t, "memcached://"+memcachedtest.Start(t).Addr())
+	checkSharedPenalty(t, "memcached://"+memcachedtest.Start(t).Addr())
 }
 
-// TestMemcached checks that memcached keeps counts, and nothing that must not be forgotten.
+// TestMemcached checks that memcached keeps counts, but nothing that must never be lost.
 func TestMemcached(t *testing.T) {
 	server := memcachedtest.Start(t)
-	o := connected(t, "memcached://"+server.Addr(), patient())
-	sameCounts(t, o)
+	o := openConnected(t, "memcached://"+server.Addr(), patientOptions())
+	checkSharedCounts(t, o)
 	if o.Rulings != nil || o.KeepKey != nil {
 		t.Error("memcached is used for rulings or for the signing key")
 	}

@@ -15,19 +15,19 @@ import (
 
 func TestPenaltyOnRedis(t *testing.T) {
 	url := "redis://" + redistest.Server(t).Addr()
-	penaltyIsShared(t, url)
+	checkSharedPenalty(t, url)
 }
 
 func TestPenaltyOnPostgres(t *testing.T) {
-	penaltyIsShared(t, pgtest.Start(t, "fsync = off").URL())
+	checkSharedPenalty(t, pgtest.Start(t, "fsync = off").URL())
 }
 
-// penaltyIsShared exceeds a limit at one of two processes that share a store. The other one must refuse the key too, until the
+// checkSharedPenalty exceeds a limit at one of two processes that share a store. The other one must refuse the key too, until the
 // penalty ends or the key is reset.
-func penaltyIsShared(t *testing.T, url string) {
-	opts := patient()
+func checkSharedPenalty(t *testing.T, url string) {
+	opts := patientOptions()
 	opts.DenyAge = time.Millisecond // a reset in another process is seen at once
-	first, second := newSet(t, connected(t, url, opts), 2*time.Second), newSet(t, connected(t, url, opts), 2*time.Second)
+	first, second := newSet(t, openConnected(t, url, opts), 2*time.Second), newSet(t, openConnected(t, url, opts), 2*time.Second)
 	take := func(s *policy.Set, key string) (v policy.Verdict) {
 		t.Helper()
 		s.Decide(ctx, rule.Take, &policy.Part{Key: key, Cost: 1}, &v)
@@ -38,7 +38,7 @@ func penaltyIsShared(t *testing.T, url string) {
 	}
 	for _, s := range []*policy.Set{first, second} {
 		if v := take(s, "ann"); v.Refused || v.Penalty != 0 {
-			t.Fatalf("one of two units: %+v", v)
+			t.Fatalf("one of two units: got %+v, want not refused, Penalty 0", v)
 		}
 	}
 	begun := take(first, "ann")

@@ -14,7 +14,7 @@ import (
 func TestPostgres(t *testing.T) {
 	server := pgtest.Start(t, "fsync = off")
 	server.Stop()
-	opts := patient()
+	opts := patientOptions()
 	opts.ProbeEvery, opts.Failures = opts.Timeout, 1000 // the store is called whatever failed before
 	o := open(t, server.URL("slidegate_schema=limits", "slidegate_unlogged=true", "pool_max_conns=4"), opts)
 	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) {
@@ -27,5 +27,5 @@ func TestPostgres(t *testing.T) {
 	}
 	server.Restart()
 	testkit.Eventually(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
-	sameCounts(t, o)
+	checkSharedCounts(t, o)
 }

@@ -32,32 +32,32 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// sameCounts takes one unit in each mode and one more, which all modes must refuse, since they share counts.
-func sameCounts(t *testing.T, o *stores.Opened) {
+// checkSharedCounts takes one unit in each mode and one more, which all modes must refuse, since they share counts.
+func checkSharedCounts(t *testing.T, o *stores.Opened) {
 	t.Helper()
 	namespace := fmt.Sprint("same-", namespaces.Add(1))
 	for _, store := range []store.Store{o.Open, o.Closed, o.Optimistic} {
 		if d := allow(t, limiter(t, store, namespace)); !d.Allowed || d.Flags != 0 {
-			t.Errorf("one of three units: %+v", d)
+			t.Errorf("one of three units: got %+v, want allowed, no flags", d)
 		}
 	}
 	if d := allow(t, limiter(t, o.Open, namespace)); d.Allowed || d.Flags != 0 {
-		t.Errorf("the fourth of three: %+v", d)
+		t.Errorf("the fourth of three: got %+v, want denied, no flags", d)
 	}
 	if d := allow(t, limiter(t, o.Local, namespace)); d.Allowed || d.Flags != rule.Cached {
-		t.Errorf("the fifth of three, whose refusal is cached for all modes: %+v", d)
+		t.Errorf("the fifth of three, whose refusal is cached for all modes: got %+v, want denied, the flag Cached", d)
 	}
 }
 
 func TestPassword(t *testing.T) {
 	node := redistest.Server(t, "user app on >hunter2@home ~* &* +@all")
-	o := open(t, "redis://app:wrong-hunter@"+node.Addr(), patient())
+	o := open(t, "redis://app:wrong-hunter@"+node.Addr(), patientOptions())
 	var err error
 	testkit.Eventually(t, "Redis to refuse the password", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "WRONGPASS") })
 	if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "wrong-hunter") {
 		t.Errorf("with a wrong password: %v", err)
 	}
-	sameCounts(t, connected(t, "redis://app:hunter2%40home@"+node.Addr()+"/3", patient()))
+	checkSharedCounts(t, openConnected(t, "redis://app:hunter2%40home@"+node.Addr()+"/3", patientOptions()))
 }
 
 // TestPasswordFromFile checks that a secret is taken literally, whatever it contains.
@@ -72,14 +72,14 @@ func TestPasswordFromFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameCounts(t, connected(t, file.Service.Store, patient()))
+	checkSharedCounts(t, openConnected(t, file.Service.Store, patientOptions()))
 }
 
-// TestPasswordThatIsRepeated checks that the password is hidden even if the server does not know a command and repeats it in full.
-func TestPasswordThatIsRepeated(t *testing.T) {
+// TestRepeatedPasswordIsHidden checks that the password is hidden even if the server does not know a command and repeats it in full.
+func TestRepeatedPasswordIsHidden(t *testing.T) {
 	node := redistest.Server(t, `rename-command HELLO ""`, `rename-command AUTH ""`)
 	for _, protocol := range []string{"2", "3"} {
-		o := open(t, "redis://app:hunter2@"+node.Addr()+"?protocol="+protocol, patient())
+		o := open(t, "redis://app:hunter2@"+node.Addr()+"?protocol="+protocol, patientOptions())
 		var err error
 		testkit.Eventually(t, "Redis to refuse", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "unknown command") })
 		if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
@@ -93,9 +93,9 @@ func TestEvictionWarning(t *testing.T) {
 	for policy, want := range map[string]int{"volatile-lru": 1, "allkeys-random": 1, "noeviction": 0} {
 		node := redistest.Server(t, "maxmemory 64mb", "maxmemory-policy "+policy)
 		log := &servertest.Log{}
-		opts := patient()
+		opts := patientOptions()
 		opts.Logger = slog.New(slog.NewTextHandler(log, nil))
-		o := connected(t, "redis://"+node.Addr(), opts)
+		o := openConnected(t, "redis://"+node.Addr(), opts)
 		for range 3 {
 			allow(t, limiter(t, o.Open, fmt.Sprint("evict-", namespaces.Add(1))))
 		}
@@ -112,23 +112,23 @@ func TestEvictionWarning(t *testing.T) {
 }
 
 func TestRedisServer(t *testing.T) {
-	o := connected(t, "redis://"+redistest.Server(t).Addr()+"?client_name=test&prefix=mine", patient())
+	o := openConnected(t, "redis://"+redistest.Server(t).Addr()+"?client_name=test&prefix=mine", patientOptions())
 	if o.Memory != nil {
 		t.Error("Memory is set for a store that is not in memory")
 	}
-	sameCounts(t, o)
+	checkSharedCounts(t, o)
 }
 
 func TestRedisCluster(t *testing.T) {
 	nodes := redistest.Cluster(t)
-	o := connected(t, "redis+cluster://"+strings.Join(nodes.Options().InitAddress, ","), patient())
-	sameCounts(t, o)
+	o := openConnected(t, "redis+cluster://"+strings.Join(nodes.Options().InitAddress, ","), patientOptions())
+	checkSharedCounts(t, o)
 }
 
 func TestRedisSentinel(t *testing.T) {
 	watched := redistest.Sentinel(t)
-	o := connected(t, "redis+sentinel://"+strings.Join(watched.Options().InitAddress, ",")+"/"+redistest.MasterSet, patient())
-	sameCounts(t, o)
+	o := openConnected(t, "redis+sentinel://"+strings.Join(watched.Options().InitAddress, ",")+"/"+redistest.MasterSet, patientOptions())
+	checkSharedCounts(t, o)
 }
 
 // modes returns the stores of all failure modes, with the flag and the decision of each while the store is down.
@@ -211,9 +211,9 @@ func TestKillAndRecovery(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	node := redistest.Server(t, "maxclients 100")
 	reader := metric.NewManualReader()
-	opts := patient()
+	opts := patientOptions()
 	opts.MeterProvider = metric.NewMeterProvider(metric.WithReader(reader))
-	o := connected(t, "redis://"+node.Addr(), opts)
+	o := openConnected(t, "redis://"+node.Addr(), opts)
 	for _, m := range modes(o)[1:] {
 		allow(t, limiter(t, m.store, "metrics"))
 	}
@@ -238,9 +238,9 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	addr := secured(t, redistest.Server(t).Addr())
-	sameCounts(t, connected(t, "rediss://"+addr+"?skip_verify=true&dial_timeout=10s", patient()))
-	o := open(t, "rediss://"+addr+"?dial_timeout=10s", patient())
+	addr := tlsProxy(t, redistest.Server(t).Addr())
+	checkSharedCounts(t, openConnected(t, "rediss://"+addr+"?skip_verify=true&dial_timeout=10s", patientOptions()))
+	o := open(t, "rediss://"+addr+"?dial_timeout=10s", patientOptions())
 	var err error
 	testkit.Eventually(t, "the client to reject the certificate", func() bool {
 		err = o.Ping(ctx)
@@ -251,8 +251,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// secured returns an address at which a server is reached over TLS, with a self-signed certificate.
-func secured(t *testing.T, to string) string {
+// tlsProxy returns an address at which a server is reached over TLS, with a self-signed certificate.
+func tlsProxy(t *testing.T, to string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func TestRulingsInRedis(t *testing.T) {
 	url := "redis://" + redistest.Server(t).Addr()
-	rulingstest.Exercise(t, connected(t, url, patient()).Rulings, connected(t, url, patient()).Rulings, nil)
+	rulingstest.Exercise(t, openConnected(t, url, patientOptions()).Rulings, openConnected(t, url, patientOptions()).Rulings, nil)
 }
 
 func TestRulingsInRedisCluster(t *testing.T) {
@@ -23,7 +23,7 @@ func TestRulingsInRedisCluster(t *testing.T) {
 	for _, node := range redistest.Cluster(t) {
 		addresses = append(addresses, node.Addr())
 	}
-	keeper := connected(t, "redis+cluster://"+strings.Join(addresses, ","), patient()).Rulings
+	keeper := openConnected(t, "redis+cluster://"+strings.Join(addresses, ","), patientOptions()).Rulings
 	block := rulings.Ruling{Policy: "p", Key: "a", Kind: rulings.Block, Who: "ann"}
 	if err := keeper.Apply(ctx, block, nil); err != nil {
 		t.Fatal(err)
@@ -55,14 +55,14 @@ func TestRulingsInPostgres(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rulingstest.Exercise(t, connected(t, url, patient()).Rulings, connected(t, url, patient()).Rulings, fill)
+	rulingstest.Exercise(t, openConnected(t, url, patientOptions()).Rulings, openConnected(t, url, patientOptions()).Rulings, fill)
 }
 
 // TestRulingsWithoutTables checks that without permission in the URL to create tables there are no rulings, and that the error of a
 // change says what is missing.
 func TestRulingsWithoutTables(t *testing.T) {
 	server := pgtest.Start(t, "fsync = off")
-	keeper := connected(t, server.URL("slidegate_migrate=false"), patient()).Rulings
+	keeper := openConnected(t, server.URL("slidegate_migrate=false"), patientOptions()).Rulings
 	if all, version, err := keeper.Load(ctx, -1); err != nil || len(all) != 0 || version != 0 {
 		t.Errorf("got %v, %d, %v; want none", all, version, err)
 	}

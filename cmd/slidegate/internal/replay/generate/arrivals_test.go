@@ -26,8 +26,8 @@ func moments(t *testing.T, seed uint64, n int64) (list []uint64) {
 	return list
 }
 
-// around fails unless got is within six standard deviations of want.
-func around(t *testing.T, what string, got, want, deviation float64) {
+// checkNear fails unless got is within six standard deviations of want.
+func checkNear(t *testing.T, what string, got, want, deviation float64) {
 	t.Helper()
 	if math.Abs(got-want) > 6*deviation {
 		t.Errorf("%s: %.5g, want %.5g within %.2g", what, got, want, 6*deviation)
@@ -45,7 +45,7 @@ func TestArrivalsAreUniform(t *testing.T) {
 	for _, c := range count {
 		square += (c - n/parts) * (c - n/parts) / (n / parts)
 	}
-	around(t, "chi-square", square, parts-1, math.Sqrt(2*(parts-1)))
+	checkNear(t, "chi-square", square, parts-1, math.Sqrt(2*(parts-1)))
 }
 
 // The gaps of a Poisson process are longer than their mean with a probability of 1/e.
@@ -60,7 +60,7 @@ func TestGapsAreExponential(t *testing.T) {
 			}
 		}
 		p := math.Exp(-times)
-		around(t, "gaps longer than the mean times a number", longer/n, p, math.Sqrt(p*(1-p)/n))
+		checkNear(t, "gaps longer than the mean times a number", longer/n, p, math.Sqrt(p*(1-p)/n))
 	}
 }
 
@@ -80,8 +80,8 @@ func TestHalvesVary(t *testing.T) {
 			squares += before * before
 		}
 		mean, variance := n*share, n*share*(1-share)
-		around(t, "mean", sum/seeds, mean, math.Sqrt(variance/seeds))
-		around(t, "variance", squares/seeds-sum/seeds*sum/seeds, variance, variance*math.Sqrt(2.0/seeds))
+		checkNear(t, "mean", sum/seeds, mean, math.Sqrt(variance/seeds))
+		checkNear(t, "variance", squares/seeds-sum/seeds*sum/seeds, variance, variance*math.Sqrt(2.0/seeds))
 	}
 }
 
@@ -103,6 +103,6 @@ func TestHeads(t *testing.T) {
 			}
 			sum += float64(h)
 		}
-		around(t, "heads", sum/tries, float64(n)/2, math.Sqrt(float64(n)/4/tries))
+		checkNear(t, "heads", sum/tries, float64(n)/2, math.Sqrt(float64(n)/4/tries))
 	}
 }

@@ -30,8 +30,8 @@ func byKind(list []request) map[string]int {
 	return count
 }
 
-// of returns the requests of the keys with a prefix.
-func of(list []request, prefix string) (some []request) {
+// withPrefix returns the requests of the keys with a prefix.
+func withPrefix(list []request, prefix string) (some []request) {
 	for _, r := range list {
 		if strings.HasPrefix(r.key, prefix) {
 			some = append(some, r)
@@ -56,13 +56,13 @@ func mostAtOnce(list []request, window, shift rule.Micros) (most int) {
 }
 
 func TestSteady(t *testing.T) {
-	list := all(t, Options{Shape: Steady})
+	list := readAll(t, Options{Shape: Steady})
 	var minutes [60]float64
 	for _, r := range list {
 		minutes[r.at/minuteMicros%60]++
 	}
 	for i, n := range minutes {
-		around(t, "requests of a minute", n, 100_000.0/60, math.Sqrt(100_000.0/60))
+		checkNear(t, "requests of a minute", n, 100_000.0/60, math.Sqrt(100_000.0/60))
 		if n == 0 {
 			t.Errorf("got no requests in minute %d", i)
 		}
@@ -72,13 +72,13 @@ func TestSteady(t *testing.T) {
 		t.Errorf("got %d keys, want 1,000", len(count))
 	}
 	for _, n := range count {
-		around(t, "requests of a key", float64(n), 100, 10)
+		checkNear(t, "requests of a key", float64(n), 100, 10)
 	}
 }
 
 func TestDiurnal(t *testing.T) {
 	hours, days := map[int]float64{}, map[time.Weekday]float64{}
-	for _, r := range all(t, Options{Shape: Diurnal, Requests: 1_000_000}) {
+	for _, r := range readAll(t, Options{Shape: Diurnal, Requests: 1_000_000}) {
 		at := time.UnixMicro(int64(r.at)).UTC()
 		hours[at.Hour()]++
 		days[at.Weekday()]++
@@ -103,7 +103,7 @@ func TestDiurnal(t *testing.T) {
 }
 
 func TestZipf(t *testing.T) {
-	count := byKey(all(t, Options{Shape: Zipf}))
+	count := byKey(readAll(t, Options{Shape: Zipf}))
 	top := 0
 	for _, key := range []string{
 		"user-0001", "user-0002", "user-0003", "user-0004", "user-0005",
@@ -122,7 +122,7 @@ func TestZipf(t *testing.T) {
 }
 
 func TestEdges(t *testing.T) {
-	list := all(t, Options{Shape: Edges})
+	list := readAll(t, Options{Shape: Edges})
 	near := 0
 	for _, r := range list {
 		if part := r.at % minuteMicros; part < minuteMicros/20 || part >= minuteMicros-minuteMicros/20 {
@@ -135,7 +135,7 @@ func TestEdges(t *testing.T) {
 	if n := byKind(list)["edge"]; n != 90_000 {
 		t.Errorf("%d requests are of edge keys, want 90,000", n)
 	}
-	bursts := of(list, "edge-")
+	bursts := withPrefix(list, "edge-")
 	clock, across := mostAtOnce(bursts, minuteMicros, 0), mostAtOnce(bursts, minuteMicros, minuteMicros/2)
 	// 1525 requests at a boundary, of 12 keys: 127 each, half of them before it. The largest of many vary upwards.
 	if clock < 65 || clock > 120 || across < 127 || across > 200 {
@@ -146,7 +146,7 @@ func TestEdges(t *testing.T) {
 // A fixed window admits up to twice its quota within one window from the bursts, and an exact log does not.
 func TestEdgesDoubleAFixedWindow(t *testing.T) {
 	const quota = 60
-	bursts := of(all(t, Options{Shape: Edges}), "edge-")
+	bursts := withPrefix(readAll(t, Options{Shape: Edges}), "edge-")
 	most := func(a rule.Algorithm) int {
 		limit, err := rule.Limit{Algorithm: a, Quota: quota, Window: minuteMicros}.Normalize()
 		if err != nil {
@@ -173,8 +173,8 @@ func TestEdgesDoubleAFixedWindow(t *testing.T) {
 }
 
 func TestScraper(t *testing.T) {
-	list := all(t, Options{Shape: Scraper})
-	scraped := of(list, "scraper-1")
+	list := readAll(t, Options{Shape: Scraper})
+	scraped := withPrefix(list, "scraper-1")
 	if len(scraped) != 40_000 {
 		t.Fatalf("got %d requests of the scraper, want 40,000", len(scraped))
 	}
@@ -190,19 +190,19 @@ func TestScraper(t *testing.T) {
 	}
 	for i, from := range starts {
 		raid := scraped[from:append(starts, len(scraped))[i+1]]
-		around(t, "requests of a raid", float64(len(raid)), 40_000.0/3, math.Sqrt(40_000*2.0/9))
+		checkNear(t, "requests of a raid", float64(len(raid)), 40_000.0/3, math.Sqrt(40_000*2.0/9))
 		if length := raid[len(raid)-1].at - raid[0].at; length > 5*minuteMicros || length < 5*minuteMicros-1e6 {
 			t.Errorf("raid %d lasts %d microseconds, want 5 minutes", i, length)
 		}
 	}
-	if quiet := mostAtOnce(of(list, "user-"), minuteMicros, 0); quiet > 10 {
+	if quiet := mostAtOnce(withPrefix(list, "user-"), minuteMicros, 0); quiet > 10 {
 		t.Errorf("a user sends %d requests in a minute, want a quiet background", quiet)
 	}
 }
 
 func TestBotnet(t *testing.T) {
-	list := all(t, Options{Shape: Botnet})
-	bots := of(list, "bot-")
+	list := readAll(t, Options{Shape: Botnet})
+	bots := withPrefix(list, "bot-")
 	if len(bots) != 70_000 {
 		t.Fatalf("got %d requests of bots, want 70,000", len(bots))
 	}
@@ -236,7 +236,7 @@ func TestBotnet(t *testing.T) {
 }
 
 func TestMixed(t *testing.T) {
-	list := all(t, Options{})
+	list := readAll(t, Options{})
 	got := byKind(list)
 	for kind, want := range map[string]int{"user": 70_000, "scraper": 15_000, "bot": 10_000, "edge": 5_000} {
 		if got[kind] != want {
@@ -247,14 +247,14 @@ func TestMixed(t *testing.T) {
 		t.Errorf("the first user has %d requests, want about 13,430", n)
 	}
 	// 5000 requests are 41 bursts, of one key each.
-	if across := mostAtOnce(of(list, "edge-"), minuteMicros, minuteMicros/2); across < 122 {
+	if across := mostAtOnce(withPrefix(list, "edge-"), minuteMicros, minuteMicros/2); across < 122 {
 		t.Errorf("an edge key sends %d in the minute around a boundary, want 122 or more", across)
 	}
 }
 
 func TestMixedFollowsTheDay(t *testing.T) {
 	hours := map[int]float64{}
-	for _, r := range of(all(t, Options{Span: 24 * time.Hour}), "user-") {
+	for _, r := range withPrefix(readAll(t, Options{Span: 24 * time.Hour}), "user-") {
 		hours[time.UnixMicro(int64(r.at)).UTC().Hour()]++
 	}
 	if ratio := hours[15] / hours[3]; ratio < 10 || ratio > 15 {

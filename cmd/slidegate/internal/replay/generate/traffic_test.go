@@ -35,8 +35,8 @@ type request struct {
 	cost int64
 }
 
-// all reads the traffic to its end.
-func all(t tb, o Options) (list []request) {
+// readAll reads the traffic to its end.
+func readAll(t tb, o Options) (list []request) {
 	t.Helper()
 	made := start(t, o)
 	var line traffic.Line
@@ -57,7 +57,7 @@ var keyPattern = regexp.MustCompile(`^(user-\d{4,}|bot-\d{5,}|edge-\d{2,}|scrape
 // checkAll checks the properties of all traffic: the number of requests, their order, bounds, costs and keys.
 func checkAll(t tb, o Options) {
 	t.Helper()
-	list := all(t, o)
+	list := readAll(t, o)
 	o = start(t, o).Options()
 	if int64(len(list)) != o.Requests {
 		t.Fatalf("%+v: %d requests", o, len(list))
@@ -120,11 +120,11 @@ func TestCountOrderBounds(t *testing.T) {
 func TestSameSeedSameTraffic(t *testing.T) {
 	for _, s := range Shapes() {
 		o := Options{Shape: s, Requests: 1_000, Span: time.Hour, MaxCost: 10}
-		zero := all(t, o)
+		zero := readAll(t, o)
 		o.Seed = 1
-		one := all(t, o)
+		one := readAll(t, o)
 		o.Seed = 2
-		two := all(t, o)
+		two := readAll(t, o)
 		same := 0
 		for i := range zero {
 			if zero[i] != one[i] {
@@ -193,7 +193,7 @@ func TestTimeIsAt(t *testing.T) {
 
 func TestCostsAreMostlySmall(t *testing.T) {
 	below, above, most := 0, 0, int64(0)
-	for _, r := range all(t, Options{Shape: Steady, MaxCost: 1_000}) {
+	for _, r := range readAll(t, Options{Shape: Steady, MaxCost: 1_000}) {
 		if r.cost <= 100 {
 			below++
 		}

@@ -39,7 +39,7 @@ func TestAppendLine(t *testing.T) {
 func TestWriteLines(t *testing.T) {
 	o := Options{Requests: 5_000, MaxCost: 50}
 	lines := strings.Split(strings.TrimSuffix(written(t, WriteLines, o), "\n"), "\n")
-	list := all(t, o)
+	list := readAll(t, o)
 	if len(lines) != len(list) {
 		t.Fatalf("got %d lines, want %d", len(lines), len(list))
 	}
@@ -63,11 +63,11 @@ var combined = regexp.MustCompile(`^(\S+) - (\S+) \[([^\]]+)\] "([A-Z]+) (/\S*) 
 func TestWriteCombined(t *testing.T) {
 	o := Options{Requests: 20_000}
 	lines := strings.Split(strings.TrimSuffix(written(t, WriteCombined, o), "\n"), "\n")
-	list := all(t, o)
+	list := readAll(t, o)
 	if len(lines) != len(list) {
 		t.Fatalf("got %d lines, want %d", len(lines), len(list))
 	}
-	addresses, agents := map[string]string{}, map[string]string{} // of each key
+	addresses, agents := map[string]string{}, map[string]string{} // withPrefix each key
 	count := map[string]int{}
 	for i, text := range lines {
 		m := combined.FindStringSubmatch(text)
@@ -80,7 +80,7 @@ func TestWriteCombined(t *testing.T) {
 		}
 		key := list[i].key
 		if anonymous := key[0] == 's' || key[0] == 'b'; anonymous && m[2] != "-" || !anonymous && m[2] != key {
-			t.Fatalf("line %d is of %s, but says %s", i+1, key, m[2])
+			t.Fatalf("line %d of %s: got user %s", i+1, key, m[2])
 		}
 		if _, err := netip.ParseAddr(m[1]); err != nil {
 			t.Fatalf("line %d: %v", i+1, err)
@@ -88,8 +88,8 @@ func TestWriteCombined(t *testing.T) {
 		if last := m[5][len(m[5])-1]; m[6] == "404" && (last < '0' || last > '9') {
 			t.Fatalf("line %d: got 404 for an endpoint that always exists: %s", i+1, text)
 		}
-		remember(t, addresses, key, m[1])
-		remember(t, agents, key, m[9])
+		checkSame(t, addresses, key, m[1])
+		checkSame(t, agents, key, m[9])
 		count["status "+m[6]]++
 		count["method "+m[4]]++
 		count["path "+m[5]]++
@@ -100,8 +100,8 @@ func TestWriteCombined(t *testing.T) {
 	checkMix(t, count)
 }
 
-// remember fails if a key had a different value before.
-func remember(t *testing.T, values map[string]string, key, value string) {
+// checkSame fails if a key had a different value before.
+func checkSame(t *testing.T, values map[string]string, key, value string) {
 	t.Helper()
 	if before, known := values[key]; known && before != value {
 		t.Fatalf("%s is %s, and was %s before", key, value, before)
@@ -183,16 +183,16 @@ func TestWritersStop(t *testing.T) {
 	}
 }
 
-// full is a writer without space.
-type full struct{}
+// fullWriter is a writer without space.
+type fullWriter struct{}
 
 var errFull = errors.New("no space")
 
-func (full) Write([]byte) (int, error) { return 0, errFull }
+func (fullWriter) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWritersReturnErrors(t *testing.T) {
 	for name, w := range map[string]writer{"lines": WriteLines, "combined": WriteCombined} {
-		if err := w(context.Background(), full{}, start(t, Options{Requests: 10})); err != errFull {
+		if err := w(context.Background(), fullWriter{}, start(t, Options{Requests: 10})); err != errFull {
 			t.Errorf("%s: got %v, want %v", name, err, errFull)
 		}
 	}

@@ -27,7 +27,7 @@ func TestZipfFollowsTheLaw(t *testing.T) {
 			want := draws * math.Pow(float64(k), -1.125) / sum
 			square += (count[k] - want) * (count[k] - want) / want
 		}
-		around(t, "chi-square", square, float64(n-1), math.Sqrt(2*float64(n-1))+1e-6)
+		checkNear(t, "chi-square", square, float64(n-1), math.Sqrt(2*float64(n-1))+1e-6)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestZipfOfMany(t *testing.T) {
 	}
 	// All weights sum to zeta(9/8) = 8.5862, less those beyond a billion, 8 / 10^(9/8) = 0.5999.
 	p := 1 / (8.5862 - 0.5999)
-	around(t, "the share of the first", ones/draws, p, math.Sqrt(p*(1-p)/draws))
+	checkNear(t, "the share of the first", ones/draws, p, math.Sqrt(p*(1-p)/draws))
 	if most < maxKeys/2 {
 		t.Errorf("the largest of %d draws is %d", draws, most)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report/reporttest"
 )
 
-// rendered returns the page of d.
-func rendered(t *testing.T, d *Document) string {
+// renderPage returns the page of d.
+func renderPage(t *testing.T, d *Document) string {
 	t.Helper()
 	var b strings.Builder
 	if err := HTML(&b, d); err != nil {
@@ -25,7 +25,7 @@ func rendered(t *testing.T, d *Document) string {
 
 // TestPageNeedsNoNetwork looks for references that a browser would follow.
 func TestPageNeedsNoNetwork(t *testing.T) {
-	page := rendered(t, sample())
+	page := renderPage(t, sample())
 	library := string(load().Library)
 	if !strings.Contains(page, library) {
 		t.Fatal("the page does not contain the unmodified library")
@@ -78,7 +78,7 @@ func TestHostileKeysAreShown(t *testing.T) {
 
 // TestHostileTextStaysText checks the page's source; TestBrowserHostile of the end-to-end tests uses a browser.
 func TestHostileTextStaysText(t *testing.T) {
-	page := rendered(t, hostile())
+	page := renderPage(t, hostile())
 	ours := strings.Replace(page, string(load().Library), "", 1)
 	for _, bad := range []string{"<script>window", "<img", "<!--<script", "\u202e", "\x00", "\x1b", "\xff", "\u2028", strings.Repeat("A", 500)} {
 		if strings.Contains(ours, bad) {
@@ -101,12 +101,12 @@ func TestHostileTextStaysText(t *testing.T) {
 
 // TestSectionsWithoutDataAreLeftOut renders empty findings.
 func TestSectionsWithoutDataAreLeftOut(t *testing.T) {
-	page := rendered(t, &Document{Findings: &replay.Findings{}})
+	page := renderPage(t, &Document{Findings: &replay.Findings{}})
 	for _, id := range []string{"t-time", "t-trail", "t-top", "t-denied", "t-exact", "t-compare", "t-sweep", "t-advice", "t-read"} {
 		if strings.Contains(page, `id="`+id+`"`) {
 			t.Errorf("got section %s without data", id)
 		}
-		if !strings.Contains(rendered(t, sample()), `id="`+id+`"`) {
+		if !strings.Contains(renderPage(t, sample()), `id="`+id+`"`) {
 			t.Errorf("got no section %s with data", id)
 		}
 	}
@@ -118,11 +118,11 @@ func TestSectionsWithoutDataAreLeftOut(t *testing.T) {
 // TestInterruptedWarning looks for the warning in the page and the text.
 func TestInterruptedWarning(t *testing.T) {
 	d := sample()
-	if strings.Contains(rendered(t, d), interruptedWords) {
+	if strings.Contains(renderPage(t, d), interruptedWords) {
 		t.Error("the page warns without a reason")
 	}
 	d.Findings.Interrupted = true
-	if !strings.Contains(rendered(t, d), interruptedWords) {
+	if !strings.Contains(renderPage(t, d), interruptedWords) {
 		t.Error("the page does not warn")
 	}
 	if text := textOf(t, d); !strings.HasPrefix(text, "! "+interruptedWords) {

@@ -26,7 +26,7 @@ suggestion,,24/1s,24,1000000,2000,4,1999,1,1,0,0,0,0,0,0,,,
 
 func TestCSV(t *testing.T) {
 	var b strings.Builder
-	if err := CSV(&b, small()); err != nil {
+	if err := CSV(&b, smallDocument()); err != nil {
 		t.Fatal(err)
 	}
 	if b.String() != smallCSV {
@@ -44,7 +44,7 @@ func TestCSVIsInert(t *testing.T) {
 			t.Errorf("inert(%q) = %q, want %q", text, got, want)
 		}
 	}
-	d := small()
+	d := smallDocument()
 	d.Findings.Compare = []replay.Outcome{{Name: "=cmd|' /C calc'!A0", Limits: []replay.LimitOutcome{{Limit: "@evil"}}}}
 	var b bytes.Buffer
 	if err := CSV(&b, d); err != nil {
@@ -61,7 +61,7 @@ func TestCSVIsInert(t *testing.T) {
 
 // TestJSON decodes the output by the names that other programs rely on.
 func TestJSON(t *testing.T) {
-	d := small()
+	d := smallDocument()
 	var b bytes.Buffer
 	if err := JSON(&b, d); err != nil {
 		t.Fatal(err)

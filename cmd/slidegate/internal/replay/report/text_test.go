@@ -19,8 +19,8 @@ func textOf(t *testing.T, d *Document) string {
 	return b.String()
 }
 
-// small returns a document in which every number is chosen by hand: two limits, and costs above 1.
-func small() *Document {
+// smallDocument returns a document in which every number is chosen by hand: two limits, and costs above 1.
+func smallDocument() *Document {
 	const noon = 1794657600000000 // 2026-11-14 12:00:00 UTC
 	top := []replay.KeyOutcome{{Key: "user-7", Requests: 1500, Denied: 300, Lockout: 90e6}, {Key: "a\nb", Requests: 10, Denied: 1, Lockout: 350e3}}
 	outcome := replay.Outcome{
@@ -110,7 +110,7 @@ Suggestion
 `
 
 func TestText(t *testing.T) {
-	got := textOf(t, small())
+	got := textOf(t, smallDocument())
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(smallText, "\n")
 	for i := range max(len(gotLines), len(wantLines)) {
 		var g, w string
@@ -141,12 +141,12 @@ func TestTextFitsATerminal(t *testing.T) {
 	}
 }
 
-// broken is a writer that fails.
-type broken struct{}
+// brokenWriter is a writer that fails.
+type brokenWriter struct{}
 
 var errBroken = errors.New("broken")
 
-func (broken) Write([]byte) (int, error) { return 0, errBroken }
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 // TestErrors checks that a document without findings is an error, and that errors of the writer are returned.
 func TestErrors(t *testing.T) {
@@ -156,7 +156,7 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%s of nothing: %v", name, err)
 			}
 		}
-		if err := render(broken{}, small()); !errors.Is(err, errBroken) {
+		if err := render(brokenWriter{}, smallDocument()); !errors.Is(err, errBroken) {
 			t.Errorf("%s to a broken writer: %v", name, err)
 		}
 		if err := render(io.Discard, &Document{Findings: &replay.Findings{Sweep: &replay.Sweep{Knee: -1}, Suggestion: &replay.Suggestion{}}}); err != nil {

@@ -87,15 +87,15 @@ func BenchmarkRead(b *testing.B) {
 		},
 	}
 	for _, format := range []string{"haproxy", "alb", "cloudfront"} {
-		formats[format] = published(b, format+".log")
+		formats[format] = publishedLine(b, format+".log")
 	}
 	for _, name := range []string{"lines", "lines-general", "combined", "caddy", "haproxy", "alb", "cloudfront"} {
 		b.Run(name, func(b *testing.B) { benchRead(b, benchLog(formats[name]), Options{}) })
 	}
 }
 
-// published returns the first line of a published sample, repeated.
-func published(b *testing.B, file string) func(int, *rand.Rand) string {
+// publishedLine returns the first line of a published sample, repeated.
+func publishedLine(b *testing.B, file string) func(int, *rand.Rand) string {
 	text, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
 		b.Fatal(err)

@@ -27,7 +27,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		readAnything(t, text, Options{})
 		for format := range layouts[1:] {
-			opts := demanding(t, Format(format+1))
+			opts := allFieldsOptions(t, Format(format+1))
 			if opts.Format != FormatLines {
 				opts.Filter = filter
 			}
@@ -53,8 +53,8 @@ func seedWithSamples(f *testing.F, add func(line []byte)) {
 	}
 }
 
-// demanding returns options for a format with a key of all its fields.
-func demanding(t testing.TB, format Format) Options {
+// allFieldsOptions returns options for a format with a key of all its fields.
+func allFieldsOptions(t testing.TB, format Format) Options {
 	opts := Options{Format: format, Key: template(t, "{address} {user} {method} {path} {query} {status}")}
 	switch format {
 	case FormatCombined:
@@ -84,7 +84,7 @@ func FuzzParse(f *testing.F) {
 	seedWithSamples(f, func(text []byte) { f.Add(bytes.TrimRight(text, "\n")) })
 	readers := make([]*Reader, len(layouts))
 	for format := range layouts[1:] {
-		reader, err := NewReader("fuzz", strings.NewReader("x"), demanding(f, Format(format+1)))
+		reader, err := NewReader("fuzz", strings.NewReader("x"), allFieldsOptions(f, Format(format+1)))
 		if err != nil {
 			f.Fatal(err)
 		}

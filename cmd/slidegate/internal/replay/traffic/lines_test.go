@@ -30,8 +30,8 @@ func twoParsers() (quick, general *linesParser) {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-// agree checks that the fast path and the general parser agree, and reports whether the fast path was used.
-func agree(t fataler, line []byte) (quickly bool) {
+// checkAgree checks that the fast path and the general parser agree, and reports whether the fast path was used.
+func checkAgree(t fataler, line []byte) (quickly bool) {
 	quick, general := twoParsers()
 	w := wants{fields: setOf(fieldKey, fieldCost)}
 	e1, e2, e3 := newEntry(w), newEntry(w), newEntry(w)
@@ -56,7 +56,7 @@ func FuzzLinesQuickAndGeneralAgree(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(t *testing.T, line []byte) { agree(t, line) })
+	f.Fuzz(func(t *testing.T, line []byte) { checkAgree(t, line) })
 }
 
 func TestQuickAndGeneralAgree(t *testing.T) {
@@ -86,7 +86,7 @@ func TestQuickAndGeneralAgree(t *testing.T) {
 			b.WriteString(values[name].Draw(t, "value") + space.Draw(t, "space"))
 		}
 		b.WriteString(mostly("}", "} ", "", "}}", ",}").Draw(t, "end"))
-		if agree(t, b.Bytes()) {
+		if checkAgree(t, b.Bytes()) {
 			quickly++
 		}
 	})
@@ -105,7 +105,7 @@ func TestUsualLinesAreQuick(t *testing.T) {
 		`{"t":"2026-11-15T06:48:34Z","key":"a"}`:                false,
 		`{"t":1794725314000,"key":"a","more":1}`:                false,
 	} {
-		if got := agree(t, []byte(line)); got != want {
+		if got := checkAgree(t, []byte(line)); got != want {
 			t.Errorf("%s: quick %v, want %v", line, got, want)
 		}
 	}

@@ -159,7 +159,7 @@ func TestWindowsAreReportedInUnits(t *testing.T) {
 		{"unit: hour\n    unit_multiplier: 1", rls.RateLimitResponse_RateLimit_HOUR, 0},
 	} {
 		r := newRig(t, Options{}, "domain: d\ndescriptors:\n- key: k\n  rate_limit:\n    requests_per_unit: 7\n    "+test.period)
-		c := r.ask(request("d", 0, "k=a")).Statuses[0].CurrentLimit
+		c := r.send(request("d", 0, "k=a")).Statuses[0].CurrentLimit
 		if c.Unit != test.unit || c.GetUnitMultiplier().GetValue() != test.multiplier || c.RequestsPerUnit != 7 {
 			t.Errorf("%s: got %v", test.period, c)
 		}
@@ -173,7 +173,7 @@ domain: d
 descriptors:
 - {key: k, rate_limit: {unit: month, requests_per_unit: 1, zone: Europe/Berlin}}`)
 	for _, code := range []string{"OK: OK/0", "OVER: OVER/0"} {
-		response := r.ask(request("d", 0, "k=a"))
+		response := r.send(request("d", 0, "k=a"))
 		if got := response.Statuses[0].DurationUntilReset.Seconds; got != 1385220 {
 			t.Errorf("%s: got a reset in %d s, want 1385220", code, got)
 		}
@@ -187,7 +187,7 @@ domain: d
 descriptors:
 - {key: k, rate_limit: {unit: minute, requests_per_unit: 4, algorithm: sliding-window}}`)
 	seconds := func(hits uint32) int64 {
-		return r.ask(request("d", hits, "k=a")).Statuses[0].DurationUntilReset.Seconds
+		return r.send(request("d", hits, "k=a")).Statuses[0].DurationUntilReset.Seconds
 	}
 	r.set(30)
 	if got := seconds(4); got != 90 { // until the end of the next minute
@@ -246,9 +246,9 @@ func TestChargedAllOrNone(t *testing.T) {
 func TestTwoLimitsOnOneCountTogether(t *testing.T) {
 	r := newRig(t, Options{}, together)
 	for _, first := range []int{0, 1} {
-		ask := request("d", 1, "m=x", "m=x")
-		ask.Descriptors[first].Limit = limitOf(1, 2)
-		r.want(ask, "OVER: OVER/1 OVER/1")
+		req := request("d", 1, "m=x", "m=x")
+		req.Descriptors[first].Limit = limitOf(1, 2)
+		r.want(req, "OVER: OVER/1 OVER/1")
 	}
 }
 

@@ -25,7 +25,7 @@ descriptors:
 // want fails unless the summary of the service's response is this.
 func (r *rig) want(request *rls.RateLimitRequest, want string) *rls.RateLimitResponse {
 	r.t.Helper()
-	response := r.ask(request)
+	response := r.send(request)
 	if got := summary(response); got != want {
 		r.t.Errorf("%v: got %s, want %s", request, got, want)
 	}
@@ -101,24 +101,24 @@ func limitOf(quota uint32, unit typev3.RateLimitUnit) *common.RateLimitDescripto
 
 func TestLimitOfTheDescriptor(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
-	ask := func(domain, text string, hits uint32, limit *common.RateLimitDescriptor_RateLimitOverride) *rls.RateLimitRequest {
+	req := func(domain, text string, hits uint32, limit *common.RateLimitDescriptor_RateLimitOverride) *rls.RateLimitRequest {
 		made := request(domain, hits, text)
 		made.Descriptors[0].Limit = limit
 		return made
 	}
 	two := limitOf(2, typev3.RateLimitUnit_MINUTE)
-	r.want(ask("d", "x=y", 0, two), "OK: OK/1") // without any rule
-	r.want(ask("d", "x=y", 0, two), "OK: OK/0")
-	response := r.want(ask("d", "x=y", 0, two), "OVER: OVER/0")
+	r.want(req("d", "x=y", 0, two), "OK: OK/1") // without any rule
+	r.want(req("d", "x=y", 0, two), "OK: OK/0")
+	response := r.want(req("d", "x=y", 0, two), "OVER: OVER/0")
 	if current := response.Statuses[0].CurrentLimit; current.RequestsPerUnit != 2 || current.Unit != rls.RateLimitResponse_RateLimit_MINUTE ||
 		current.Name != "" || current.UnitMultiplier != nil {
 		t.Errorf("got the limit %v, want 2 per minute without a name", current)
 	}
-	r.want(ask("d", "k=a", 0, two), "OK: OK/1")                                         // in place of the rule,
+	r.want(req("d", "k=a", 0, two), "OK: OK/1")                                         // in place of the rule,
 	r.want(request("d", 0, "k=a"), "OK: OK/3")                                          // on the same count
-	r.want(ask("d", "k=a", 0, limitOf(0, typev3.RateLimitUnit_MINUTE)), "OVER: OVER/0") // 3 of 0
-	r.want(ask("d", "k=a", 0, limitOf(9, typev3.RateLimitUnit_HOUR)), "OK: OK/8")       // another window
-	r.want(ask("unknown", "x=y", 0, two), "OK: OK/-")                                   // the domain must be known
+	r.want(req("d", "k=a", 0, limitOf(0, typev3.RateLimitUnit_MINUTE)), "OVER: OVER/0") // 3 of 0
+	r.want(req("d", "k=a", 0, limitOf(9, typev3.RateLimitUnit_HOUR)), "OK: OK/8")       // another window
+	r.want(req("unknown", "x=y", 0, two), "OK: OK/-")                                   // the domain must be known
 	for unit, length := range map[typev3.RateLimitUnit]float64{
 		typev3.RateLimitUnit_SECOND: 1, typev3.RateLimitUnit_DAY: 86400,
 		typev3.RateLimitUnit_MONTH: 30 * 86400, typev3.RateLimitUnit_YEAR: 365 * 86400,
@@ -127,21 +127,21 @@ func TestLimitOfTheDescriptor(t *testing.T) {
 		one := limitOf(1, unit)
 		text := "u=" + unit.String()
 		end := length - float64(int64(base)%int64(length))
-		r.want(ask("d", text, 0, one), "OK: OK/0")
+		r.want(req("d", text, 0, one), "OK: OK/0")
 		r.set(end - 0.001)
-		r.want(ask("d", text, 0, one), "OVER: OVER/0")
+		r.want(req("d", text, 0, one), "OVER: OVER/0")
 		r.set(end)
-		r.want(ask("d", text, 0, one), "OK: OK/0")
+		r.want(req("d", text, 0, one), "OK: OK/0")
 	}
 }
 
 func TestUnitMultiplierOfTheDescriptor(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
-	ask := request("d", 0, "x=y")
-	ask.Descriptors[0].Limit = limitOf(1, typev3.RateLimitUnit_MINUTE)
-	ask.Descriptors[0].Limit.UnitMultiplier = wrapperspb.UInt32(10)
+	req := request("d", 0, "x=y")
+	req.Descriptors[0].Limit = limitOf(1, typev3.RateLimitUnit_MINUTE)
+	req.Descriptors[0].Limit.UnitMultiplier = wrapperspb.UInt32(10)
 	// base is 13 minutes past the hour, so the ten minutes end 7 minutes later.
-	response := r.want(ask, "OK: OK/0")
+	response := r.want(req, "OK: OK/0")
 	if got := response.Statuses[0].CurrentLimit.GetUnitMultiplier().GetValue(); got != 10 {
 		t.Errorf("got the multiplier %d, want 10", got)
 	}
@@ -149,9 +149,9 @@ func TestUnitMultiplierOfTheDescriptor(t *testing.T) {
 		t.Errorf("got a reset in %v minutes, want 7", got)
 	}
 	r.set(7*60 - 0.001)
-	r.want(ask, "OVER: OVER/0")
+	r.want(req, "OVER: OVER/0")
 	r.set(7 * 60)
-	r.want(ask, "OK: OK/0")
+	r.want(req, "OK: OK/0")
 }
 
 func TestCurrentLimitAndReset(t *testing.T) {
@@ -163,8 +163,8 @@ func TestCurrentLimitAndReset(t *testing.T) {
 		r.set(test.at)
 		look := request("d", 0, "k=a")
 		look.Descriptors[0].HitsAddend = wrapperspb.UInt64(0) // even if nothing was counted
-		for _, ask := range []*rls.RateLimitRequest{look, request("d", 1, fmt.Sprint("k=", test.at))} {
-			st := r.ask(ask).Statuses[0]
+		for _, req := range []*rls.RateLimitRequest{look, request("d", 1, fmt.Sprint("k=", test.at))} {
+			st := r.send(req).Statuses[0]
 			if got := st.DurationUntilReset; got.Seconds != test.seconds || got.Nanos != 0 {
 				t.Errorf("at %g: got a reset in %v, want %d s", test.at, got, test.seconds)
 			}
@@ -183,9 +183,9 @@ func TestInvalidRequests(t *testing.T) {
 	}
 	deep := descriptor(strings.TrimSuffix(strings.Repeat("k=a,", MaxEntries+1), ","))
 	limited := func(limit *common.RateLimitDescriptor_RateLimitOverride) *rls.RateLimitRequest {
-		ask := request("d", 0, "k=a")
-		ask.Descriptors[0].Limit = limit
-		return ask
+		req := request("d", 0, "k=a")
+		req.Descriptors[0].Limit = limit
+		return req
 	}
 	zero := limitOf(1, typev3.RateLimitUnit_MINUTE)
 	zero.UnitMultiplier = wrapperspb.UInt32(0)
@@ -193,8 +193,8 @@ func TestInvalidRequests(t *testing.T) {
 	endless.UnitMultiplier = wrapperspb.UInt32(1<<32 - 1)
 	r := newRig(t, Options{}, fivePerMinute)
 	for _, test := range []struct {
-		ask  *rls.RateLimitRequest
-		want string
+		request *rls.RateLimitRequest
+		want    string
 	}{
 		{request("", 0, "k=a"), "domain"},
 		{request("d", 0), "descriptors"},
@@ -206,7 +206,7 @@ func TestInvalidRequests(t *testing.T) {
 		{limited(zero), "descriptors[0].limit: unit_multiplier"},
 		{limited(endless), "descriptors[0].limit: slidegate: invalid limit: window"},
 	} {
-		_, err := r.tryAsk(test.ask)
+		_, err := r.trySend(test.request)
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want InvalidArgument with %q", err, test.want)
 		}
@@ -218,10 +218,10 @@ func TestInvalidRequests(t *testing.T) {
 		t.Errorf("got %d calls to the store, want none", n)
 	}
 	many.Descriptors = many.Descriptors[:MaxDescriptors] // 64 on one count of 5
-	if got := r.ask(many); len(got.Statuses) != MaxDescriptors || got.Statuses[4].Code != codeOK || got.Statuses[5].Code != codeOver {
+	if got := r.send(many); len(got.Statuses) != MaxDescriptors || got.Statuses[4].Code != codeOK || got.Statuses[5].Code != codeOver {
 		t.Errorf("64 descriptors: %s", summary(got))
 	}
-	if got := r.ask(&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{{}}}); summary(got) != "OK: OK/-" {
+	if got := r.send(&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{{}}}); summary(got) != "OK: OK/-" {
 		t.Errorf("no entries: got %s", summary(got))
 	}
 }
@@ -249,7 +249,7 @@ func TestStoreErrors(t *testing.T) {
 		{fmt.Errorf("gone: %w", context.Canceled), codes.Canceled},
 	} {
 		r.store.fail.Store(&test.err)
-		if got, err := r.tryAsk(request("d", 0, "k=a")); status.Code(err) != test.want {
+		if got, err := r.trySend(request("d", 0, "k=a")); status.Code(err) != test.want {
 			t.Errorf("%v: got %v and %v, want %v", test.err, got, err, test.want)
 		}
 	}

@@ -51,9 +51,9 @@ func TestRefusedDescriptorsAreReported(t *testing.T) {
 	var refused refusals
 	r := newRig(t, Options{OnRefused: refused.add}, apiRules)
 	for _, step := range []struct {
-		ask  string
-		hits uint32
-		want []string
+		request string
+		hits    uint32
+		want    []string
 	}{
 		{"remote_address=192.0.2.1", 2, nil},
 		{"remote_address=192.0.2.1", 1, []string{"envoy:api remote_address=192.0.2.1 api.remote_address"}},
@@ -63,41 +63,41 @@ func TestRefusedDescriptorsAreReported(t *testing.T) {
 		{"closed=a unknown=b", 1, []string{"envoy:api closed=a api.closed"}},
 		{"path=/export/a,admin=root", 9, nil},
 	} {
-		r.ask(request("api", step.hits, strings.Fields(step.ask)...))
+		r.send(request("api", step.hits, strings.Fields(step.request)...))
 		if got := refused.take(); !slices.Equal(got, step.want) {
-			t.Errorf("%d of %s: got %q, want %q", step.hits, step.ask, got, step.want)
+			t.Errorf("%d of %s: got %q, want %q", step.hits, step.request, got, step.want)
 		}
 	}
-	r.ask(request("elsewhere", 9, "remote_address=192.0.2.1"))
+	r.send(request("elsewhere", 9, "remote_address=192.0.2.1"))
 	if got := refused.take(); got != nil {
 		t.Errorf("a domain without rules: got %q, want none", got)
 	}
 }
 
-func (r *rig) explain(text string, cost int64) string {
+func (r *rig) explain(key string, cost int64) string {
 	r.t.Helper()
-	e, err := r.service.Explain(r.t.Context(), gate.Request{Policy: "envoy:api", Key: text, Cost: cost})
+	e, err := r.service.Explain(r.t.Context(), gate.Request{Policy: "envoy:api", Key: key, Cost: cost})
 	if err != nil {
 		return err.Error()
 	}
-	said := fmt.Sprintf("%s %s/%s allowed=%v refused=%v", e.By, e.Rule, e.Path, e.Allowed, e.Refused)
+	text := fmt.Sprintf("%s %s/%s allowed=%v refused=%v", e.By, e.Rule, e.Path, e.Allowed, e.Refused)
 	for _, l := range e.Limits {
-		said += fmt.Sprintf(" %s %d/%d", l.Limit, l.Remaining, l.Quota)
+		text += fmt.Sprintf(" %s %d/%d", l.Limit, l.Remaining, l.Quota)
 	}
 	for _, l := range e.Brought {
-		said += fmt.Sprintf(" brought %s %d/%d", l.Limit, l.Remaining, l.Quota)
+		text += fmt.Sprintf(" brought %s %d/%d", l.Limit, l.Remaining, l.Quota)
 	}
-	return said + " " + e.Note
+	return text + " " + e.Note
 }
 
 func TestExplainDescriptors(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
-	r.ask(request("api", 3, "remote_address=192.0.2.1"))
-	r.ask(request("api", 1, "path=/export/a,client=x"))
-	r.ask(request("api", 2, "watched=a"))
+	r.send(request("api", 3, "remote_address=192.0.2.1"))
+	r.send(request("api", 1, "path=/export/a,client=x"))
+	r.send(request("api", 2, "watched=a"))
 	own := request("api", 4, "remote_address=192.0.2.7")
 	own.Descriptors[0].Limit = limitOf(5, 4) // a day
-	r.ask(own)
+	r.send(own)
 	for _, c := range []struct {
 		text string
 		cost int64
@@ -147,7 +147,7 @@ func TestPeekAndResetDescriptors(t *testing.T) {
 	reset := func(text string) error {
 		return r.service.Reset(t.Context(), gate.Request{Policy: "envoy:api", Key: text})
 	}
-	r.ask(request("api", 9, "remote_address=192.0.2.1"))
+	r.send(request("api", 9, "remote_address=192.0.2.1"))
 	want(peek("remote_address=192.0.2.1"), "false limits api.remote_address 0/2 1m0s")
 	want(peek("remote_address=192.0.2.2"), "true limits api.remote_address 2/2 0s")
 	want(peek("closed=x"), "false limits api.closed 0/0 2562047h47m16.854775807s")
@@ -156,7 +156,7 @@ func TestPeekAndResetDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want(request("api", 1, "remote_address=192.0.2.1"), "OK: OK/1")
-	r.ask(request("api", 1, "path=/export/a,client=x"))
+	r.send(request("api", 1, "path=/export/a,client=x"))
 	if err := reset("path=/export/b,client=x"); err != nil { // shares the count
 		t.Fatal(err)
 	}

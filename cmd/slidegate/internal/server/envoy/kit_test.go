@@ -24,14 +24,14 @@ import (
 // base is the initial time of the tests' clock: a whole minute, 13 minutes past an hour, 22:13 of a day.
 const base = 1_699_999_980
 
-// counting is a store that counts its calls, and can be made to fail.
-type counting struct {
+// countingStore is a store that counts its calls, and can be made to fail.
+type countingStore struct {
 	store.Store
 	calls atomic.Int64
 	fail  atomic.Pointer[error]
 }
 
-func (c *counting) Apply(ctx context.Context, batch []store.Request) error {
+func (c *countingStore) Apply(ctx context.Context, batch []store.Request) error {
 	c.calls.Add(1)
 	if err := c.fail.Load(); err != nil {
 		return *err
@@ -45,7 +45,7 @@ type rig struct {
 	service *Service
 	client  rls.RateLimitServiceClient
 	conn    *grpc.ClientConn
-	store   *counting
+	store   *countingStore
 	clock   storetest.Clock
 }
 
@@ -66,7 +66,7 @@ func newRig(t *testing.T, opts Options, files ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.store = &counting{Store: inner}
+	r.store = &countingStore{Store: inner}
 	r.start(opts, files...)
 	return r
 }
@@ -101,16 +101,16 @@ func (r *rig) start(opts Options, files ...string) {
 // set sets the clock to a number of seconds after base.
 func (r *rig) set(seconds float64) { r.clock.Set(base*1_000_000 + rule.Micros(seconds*1e6)) }
 
-func (r *rig) ask(request *rls.RateLimitRequest) *rls.RateLimitResponse {
+func (r *rig) send(request *rls.RateLimitRequest) *rls.RateLimitResponse {
 	r.t.Helper()
-	response, err := r.tryAsk(request)
+	response, err := r.trySend(request)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return response
 }
 
-func (r *rig) tryAsk(request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
+func (r *rig) trySend(request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return r.client.ShouldRateLimit(ctx, request)
@@ -154,19 +154,19 @@ func summary(response *rls.RateLimitResponse) string {
 
 // step is one request of a script and the summary of its response.
 type step struct {
-	at   float64 // seconds after base
-	hits uint32
-	ask  string // descriptors, separated by spaces
-	want string
+	at      float64 // seconds after base
+	hits    uint32
+	request string // descriptors, separated by spaces
+	want    string
 }
 
 func (r *rig) play(domain string, steps []step) {
 	r.t.Helper()
 	for i, s := range steps {
 		r.set(s.at)
-		got := summary(r.ask(request(domain, s.hits, strings.Fields(s.ask)...)))
+		got := summary(r.send(request(domain, s.hits, strings.Fields(s.request)...)))
 		if got != s.want {
-			r.t.Errorf("step %d: at %gs, %d hits on %s: got %s, want %s", i, s.at, s.hits, s.ask, got, s.want)
+			r.t.Errorf("step %d: at %gs, %d hits on %s: got %s, want %s", i, s.at, s.hits, s.request, got, s.want)
 		}
 	}
 }

@@ -24,7 +24,7 @@ descriptors:
 // the window, and compares afterwards.
 type model map[string]uint64
 
-func (m model) answer(request *rls.RateLimitRequest, second int64) string {
+func (m model) respond(request *rls.RateLimitRequest, second int64) string {
 	over, quotas, quotasOver, text := false, 0, 0, ""
 	for _, d := range request.Descriptors {
 		entry := d.Entries[0]
@@ -62,20 +62,20 @@ func (m model) answer(request *rls.RateLimitRequest, second int64) string {
 
 // drawRequest returns a request of one to five descriptors.
 func drawRequest(t *rapid.T) *rls.RateLimitRequest {
-	ask := &rls.RateLimitRequest{Domain: "d", HitsAddend: rapid.Uint32Range(0, 4).Draw(t, "hits")}
+	req := &rls.RateLimitRequest{Domain: "d", HitsAddend: rapid.Uint32Range(0, 4).Draw(t, "hits")}
 	for range rapid.IntRange(1, 5).Draw(t, "descriptors") {
 		key := rapid.SampledFrom([]string{"second", "minute", "zero", "shadow", "quota", "shared"}).Draw(t, "key")
 		d := descriptor(key + "=" + rapid.SampledFrom([]string{"x", "xy"}).Draw(t, "value"))
 		if rapid.Bool().Draw(t, "own") {
 			d.HitsAddend = wrapperspb.UInt64(rapid.Uint64Range(0, 9).Draw(t, "ownHits"))
 		}
-		ask.Descriptors = append(ask.Descriptors, d)
+		req.Descriptors = append(req.Descriptors, d)
 	}
-	return ask
+	return req
 }
 
-// like compares the service to the model with random requests.
-func like(t *testing.T, r *rig) {
+// checkLikeModel compares the service to the model with random requests.
+func checkLikeModel(t *testing.T, r *rig) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
@@ -84,17 +84,17 @@ func like(t *testing.T, r *rig) {
 		for range rapid.IntRange(1, 30).Draw(rt, "requests") {
 			clock += float64(rapid.IntRange(0, 3).Draw(rt, "pause")) * rapid.SampledFrom([]float64{0, 0.25, 1, 20}).Draw(rt, "unit")
 			r.set(clock)
-			ask := drawRequest(rt)
-			want := m.answer(ask, base+int64(clock))
-			response, err := r.service.ShouldRateLimit(t.Context(), ask)
+			req := drawRequest(rt)
+			want := m.respond(req, base+int64(clock))
+			response, err := r.service.ShouldRateLimit(t.Context(), req)
 			if err != nil {
 				rt.Fatal(err)
 			}
 			if got := summary(response); got != want {
-				rt.Fatalf("%v at %g: got %s, want %s", ask, clock, got, want)
+				rt.Fatalf("%v at %g: got %s, want %s", req, clock, got, want)
 			}
 		}
 	})
 }
 
-func TestCodesOfTheOriginal(t *testing.T) { like(t, newRig(t, Options{}, modelFile)) }
+func TestCodesOfTheOriginal(t *testing.T) { checkLikeModel(t, newRig(t, Options{}, modelFile)) }

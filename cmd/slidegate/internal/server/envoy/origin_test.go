@@ -12,7 +12,7 @@ func TestJSONFromOtherSites(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
 	server := httptest.NewServer(r.service.Handler())
 	defer server.Close()
-	const ask = `{"domain": "d", "hits_addend": 1, "descriptors": [{"hits_addend": "0", "entries": [{"key": "k", "value": "a"}]}]}`
+	const req = `{"domain": "d", "hits_addend": 1, "descriptors": [{"hits_addend": "0", "entries": [{"key": "k", "value": "a"}]}]}`
 	post := func(body string, headers ...string) int {
 		t.Helper()
 		request, err := http.NewRequest("POST", server.URL+"/json", strings.NewReader(body))
@@ -56,7 +56,7 @@ func TestJSONFromOtherSites(t *testing.T) {
 		{415, []string{"Content-Type", ";"}},
 	} {
 		before := r.store.calls.Load()
-		if got := post(ask, c.headers...); got != c.want {
+		if got := post(req, c.headers...); got != c.want {
 			t.Errorf("%q: got %d, want %d", c.headers, got, c.want)
 		}
 		if called := r.store.calls.Load() > before; called != (c.want == 200) {

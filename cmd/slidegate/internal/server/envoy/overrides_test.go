@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// bring adds a descriptor with a limit of 5 per this many units.
-func bring(to *rls.RateLimitRequest, text string, unit typev3.RateLimitUnit, multiplier uint32) *rls.RateLimitRequest {
+// addLimited adds a descriptor with a limit of 5 per this many units.
+func addLimited(to *rls.RateLimitRequest, text string, unit typev3.RateLimitUnit, multiplier uint32) *rls.RateLimitRequest {
 	d := descriptor(text)
 	d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: unit}
 	if multiplier != 1 {
@@ -39,7 +39,7 @@ func TestWindowsOfDescriptors(t *testing.T) {
 	r.store.Store = inner
 	admitted := 0
 	for multiplier := range uint32(300) {
-		got := summary(r.ask(bring(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, multiplier+1)))
+		got := summary(r.send(addLimited(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, multiplier+1)))
 		switch got {
 		case "OK: OK/4":
 			admitted++
@@ -53,22 +53,22 @@ func TestWindowsOfDescriptors(t *testing.T) {
 	}
 	for unit := range typev3.RateLimitUnit_name {
 		if unit := typev3.RateLimitUnit(unit); unit != typev3.RateLimitUnit_UNKNOWN {
-			r.want(bring(request("d", 0), "plain=v", unit, 1), "OK: OK/4") // every unit, also afterwards
+			r.want(addLimited(request("d", 0), "plain=v", unit, 1), "OK: OK/4") // every unit, also afterwards
 		}
 	}
-	r.want(bring(request("d", 0), "k=v", typev3.RateLimitUnit_SECOND, 3600), "OK: OK/3") // an hour, which is already used
-	r.want(bring(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, 2), "OK: OK/3")
+	r.want(addLimited(request("d", 0), "k=v", typev3.RateLimitUnit_SECOND, 3600), "OK: OK/3") // an hour, which is already used
+	r.want(addLimited(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, 2), "OK: OK/3")
 	r.want(request("d", 0, "file=v"), "OK: OK/4") // and the rules of the file
 	// Other descriptors of the same request are charged as usual.
-	mixed := bring(request("d", 0, "file=v", "none=v"), "k=v", typev3.RateLimitUnit_DAY, 3)
+	mixed := addLimited(request("d", 0, "file=v", "none=v"), "k=v", typev3.RateLimitUnit_DAY, 3)
 	mixed.Descriptors = append(mixed.Descriptors, descriptor("other=v"))
 	r.want(mixed, "OVER: OK/3 OK/- OVER/0 OK/4")
 	r.want(request("d", 0, "file=v", "other=v"), "OK: OK/2 OK/3")
 	// There is nothing to refund.
-	refund := bring(request("d", 1), "k=v", typev3.RateLimitUnit_DAY, 3)
+	refund := addLimited(request("d", 1), "k=v", typev3.RateLimitUnit_DAY, 3)
 	refund.Descriptors[0].IsNegativeHits = true
 	r.want(refund, "OK: OK/-")
-	response := r.ask(mixed)
+	response := r.send(mixed)
 	denied := response.GetStatuses()[2]
 	if denied.GetCurrentLimit().GetRequestsPerUnit() != 5 || denied.GetCurrentLimit().GetUnitMultiplier().GetValue() != 3 || denied.GetDurationUntilReset().GetSeconds() != 3*86400 {
 		t.Errorf("got the status %v", denied)
@@ -84,8 +84,8 @@ func TestWindowsOfDescriptors(t *testing.T) {
 // With charging: all, nothing is charged if such a descriptor is denied.
 func TestWindowsOfDescriptorsTogether(t *testing.T) {
 	r := newRig(t, Options{MaxWindows: 1}, "domain: d\ncharging: all\ndescriptors:\n- {key: file, rate_limit: {unit: hour, requests_per_unit: 5}}\n")
-	r.want(bring(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 2), "OK: OK/4 OK/4")
-	r.want(bring(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 3), "OVER: OK/4 OVER/0")
+	r.want(addLimited(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 2), "OK: OK/4 OK/4")
+	r.want(addLimited(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 3), "OVER: OK/4 OVER/0")
 	r.want(request("d", 0, "file=v"), "OK: OK/3")
 	if _, err := New(r.store, nil, Options{MaxWindows: -1}); err == nil || !strings.Contains(err.Error(), "MaxWindows") {
 		t.Errorf("MaxWindows: -1: %v", err)

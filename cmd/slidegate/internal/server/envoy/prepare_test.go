@@ -29,7 +29,7 @@ descriptors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(window time.Duration) error {
+	limit := func(window time.Duration) error {
 		limiter, err := slidegate.New(inner, slidegate.Limit{Quota: 5, Window: window, Algorithm: slidegate.FixedWindow})
 		if err != nil {
 			t.Fatal(err)
@@ -38,11 +38,11 @@ descriptors:
 		return err
 	}
 	for i := range 4 {
-		if err := ask(time.Duration(i+1) * time.Minute); err != nil {
+		if err := limit(time.Duration(i+1) * time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := ask(5 * time.Minute); !errors.Is(err, memstore.ErrLimits) {
+	if err := limit(5 * time.Minute); !errors.Is(err, memstore.ErrLimits) {
 		t.Fatalf("got %v, want a full store", err)
 	}
 	for _, descriptor := range []string{"user=ann", "user=ann,path=/a/b"} {

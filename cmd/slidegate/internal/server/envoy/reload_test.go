@@ -58,10 +58,10 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// refusing is a store that does not support quotas above 7.
-type refusing struct{ store.Store }
+// refusingStore is a store that does not support quotas above 7.
+type refusingStore struct{ store.Store }
 
-func (refusing) Check(limit *store.Limit) error {
+func (refusingStore) Check(limit *store.Limit) error {
 	if limit.Rule().Quota > 7 {
 		return store.ErrUnsupported
 	}
@@ -70,7 +70,7 @@ func (refusing) Check(limit *store.Limit) error {
 
 func TestUnsupportedLimitIsRejected(t *testing.T) {
 	file := "domain: d\ndescriptors: [{key: k, descriptors: [{key: l, value: 'x*', rate_limit: {unit: day, requests_per_unit: 8}}]}]"
-	if _, err := New(refusing{newStore(t)}, []*Domain{mustParse(t, file)}, Options{}); err == nil || !strings.Contains(err.Error(), `test.yaml: domain "d"`) {
+	if _, err := New(refusingStore{newStore(t)}, []*Domain{mustParse(t, file)}, Options{}); err == nil || !strings.Contains(err.Error(), `test.yaml: domain "d"`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := New(nil, nil, Options{}); err == nil {
@@ -81,11 +81,11 @@ func TestUnsupportedLimitIsRejected(t *testing.T) {
 // Concurrent reloads and requests, for the race detector: no request is lost.
 func TestReloadUnderLoad(t *testing.T) {
 	r := newRig(t, Options{}, strings.Replace(fivePerMinute, "requests_per_unit: 5", "requests_per_unit: 1000", 1))
-	var asking sync.WaitGroup
+	var callers sync.WaitGroup
 	for range 4 {
-		asking.Go(func() {
+		callers.Go(func() {
 			for range 50 {
-				if _, err := r.tryAsk(request("d", 1, "k=a", "k=b")); err != nil {
+				if _, err := r.trySend(request("d", 1, "k=a", "k=b")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -97,7 +97,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	asking.Wait()
+	callers.Wait()
 	if err := r.service.Reload([]*Domain{mustParse(t, strings.Replace(fivePerMinute, "unit: 5", "unit: 201", 1))}); err != nil {
 		t.Fatal(err)
 	}

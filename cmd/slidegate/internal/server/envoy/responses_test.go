@@ -45,7 +45,7 @@ func TestHeaders(t *testing.T) {
 	r.set(0.5)
 	for i, test := range []struct {
 		hits          uint32
-		ask           string
+		request       string
 		response, not string
 	}{
 		// The least remaining is reported.
@@ -64,16 +64,16 @@ func TestHeaders(t *testing.T) {
 		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
 		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
 	} {
-		response := r.ask(request("d", test.hits, strings.Fields(test.ask)...))
+		response := r.send(request("d", test.hits, strings.Fields(test.request)...))
 		if got := headerText(response.ResponseHeadersToAdd); got != test.response || test.not != "" && strings.Contains(got, test.not) {
-			t.Errorf("%d: %s: got response headers %q, want %q", i, test.ask, got, test.response)
+			t.Errorf("%d: %s: got response headers %q, want %q", i, test.request, got, test.response)
 		}
 		want, _, _ := strings.Cut(test.response, " Retry-After")
 		if got := headerText(response.RequestHeadersToAdd); got != want {
-			t.Errorf("%d: %s: got request headers %q, want %q", i, test.ask, got, want)
+			t.Errorf("%d: %s: got request headers %q, want %q", i, test.request, got, want)
 		}
 	}
-	plain := newRig(t, Options{}, severalLimits).ask(request("d", 9, "minute=a"))
+	plain := newRig(t, Options{}, severalLimits).send(request("d", 9, "minute=a"))
 	if plain.ResponseHeadersToAdd != nil || plain.RequestHeadersToAdd != nil || plain.DynamicMetadata != nil {
 		t.Errorf("without header options: got %v, want no headers", plain)
 	}
@@ -100,7 +100,7 @@ descriptors:
 		if err := protojson.Unmarshal([]byte(want), expected); err != nil {
 			t.Fatal(err)
 		}
-		got := r.ask(request("d", hits, "a=1", "b=2,x=", "b=2", "c=3")).DynamicMetadata
+		got := r.send(request("d", hits, "a=1", "b=2,x=", "b=2", "c=3")).DynamicMetadata
 		if protojson.Format(got) != protojson.Format(expected) {
 			t.Errorf("got %v\nwant %v", got, expected)
 		}
@@ -113,10 +113,10 @@ descriptors:
 // A limit that came with a descriptor is in the metadata, too.
 func TestDynamicMetadataOfOverrides(t *testing.T) {
 	r := newRig(t, Options{DynamicMetadata: true}, fivePerMinute)
-	ask := bring(bring(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
-	ask.Descriptors[1].HitsAddend = wrapperspb.UInt64(2)
+	req := addLimited(addLimited(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
+	req.Descriptors[1].HitsAddend = wrapperspb.UInt64(2)
 	var limits []string
-	for _, d := range r.ask(ask).GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
+	for _, d := range r.send(req).GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
 		limits = append(limits, d.GetStructValue().GetFields()["limit"].GetStringValue())
 	}
 	want := []string{"", "requests_per_unit:5 unit:DAY", "requests_per_unit:5 unit:HOUR unit_multiplier:{value:3}"}
@@ -133,7 +133,7 @@ func TestQuotaModeOfTheWholeService(t *testing.T) {
 	r.want(request("d", 0, "a=1", "b=1"), "OK: OVER/0 OK/0")
 	r.want(request("d", 0, "a=1", "b=1"), "OVER: OVER/0 OVER/0")
 	r.want(request("d", 0, "a=1", "none=1"), "OVER: OVER/0 OK/-")
-	brought := bring(request("d", 0, "a=1"), "x=1", typev3.RateLimitUnit_HOUR, 1)
+	brought := addLimited(request("d", 0, "a=1"), "x=1", typev3.RateLimitUnit_HOUR, 1)
 	r.want(brought, "OK: OVER/0 OK/4")
 	r = newRig(t, Options{}, rules)
 	r.want(request("d", 0, "a=1", "b=1"), "OK: OK/0 OK/1")
@@ -154,14 +154,14 @@ func TestJSON(t *testing.T) {
 		text, _ := io.ReadAll(response.Body)
 		return response.StatusCode, string(bytes.ReplaceAll(text, []byte(" "), nil))
 	}
-	const ask = `{"domain": "d", "hits_addend": 4, "descriptors": [{"entries": [{"key": "k", "value": "a"}]}]}`
+	const req = `{"domain": "d", "hits_addend": 4, "descriptors": [{"entries": [{"key": "k", "value": "a"}]}]}`
 	const current = `"currentLimit":{"name":"five","requestsPerUnit":5,"unit":"MINUTE"}`
 	want := `{"overallCode":"OK","statuses":[{"code":"OK",` + current + `,"limitRemaining":1,"durationUntilReset":"60s"}]}`
-	if code, text := post(ask); code != 200 || text != want {
+	if code, text := post(req); code != 200 || text != want {
 		t.Errorf("got %d %s\nwant 200 %s", code, text, want)
 	}
 	want = `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT",` + current + `,"durationUntilReset":"60s"}]}`
-	if code, text := post(ask); code != 429 || text != want {
+	if code, text := post(req); code != 429 || text != want {
 		t.Errorf("got %d %s\nwant 429 %s", code, text, want)
 	}
 	for _, wrong := range []string{``, `[]`, `{"domian": "d"}`, `{"domain": "d"}`, `{"domain":"d","descriptors":[{}],"x":"` + strings.Repeat("y", maxBody) + `"}`} {
@@ -171,7 +171,7 @@ func TestJSON(t *testing.T) {
 	}
 	failure := fmt.Errorf("down")
 	r.store.fail.Store(&failure)
-	if code, _ := post(ask); code != 500 {
+	if code, _ := post(req); code != 500 {
 		t.Errorf("with the store down: got %d, want 500", code)
 	}
 }
@@ -209,8 +209,8 @@ func TestReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
-	if err := stream.Send(ask); err != nil {
+	req := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
+	if err := stream.Send(req); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := stream.Recv()
@@ -227,7 +227,7 @@ func TestMetrics(t *testing.T) {
 	r.want(override, "OK: OK/0")
 	r.want(request("d", 3, "minute=secret", "hour=secret", "s=secret"), "OVER: OVER/0 OK/0 OK/0")
 	r.want(request("unknown", 0, "minute=secret"), "OK: OK/-")
-	if _, err := r.tryAsk(request("", 0, "x=secret")); err == nil {
+	if _, err := r.trySend(request("", 0, "x=secret")); err == nil {
 		t.Error("got no error, want one")
 	}
 	if err := r.service.Reload([]*Domain{mustParse(t, severalLimits)}); err != nil {

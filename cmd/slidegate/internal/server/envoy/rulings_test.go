@@ -27,7 +27,7 @@ func TestRulings(t *testing.T) {
 
 	until := time.Now().Add(90 * time.Second)
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Block, Until: until})
-	got := r.ask(request("api", 1, ann))
+	got := r.send(request("api", 1, ann))
 	wait := got.GetStatuses()[0].GetDurationUntilReset().GetSeconds()
 	if summary(got) != "OVER: OVER/0" || wait < 60 || wait > 90 {
 		t.Errorf("blocked: %v", got)
@@ -42,7 +42,7 @@ func TestRulings(t *testing.T) {
 
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Limits, Limits: []string{"5/1m"}, Until: until})
 	r.want(request("api", 3, ann), "OK: OK/1") // 4 of 5
-	if limit := r.ask(request("api", 0, ann)).GetStatuses()[0].GetCurrentLimit(); limit.GetRequestsPerUnit() != 5 {
+	if limit := r.send(request("api", 0, ann)).GetStatuses()[0].GetCurrentLimit(); limit.GetRequestsPerUnit() != 5 {
 		t.Errorf("got the limit %v", limit)
 	}
 	r.rule()
@@ -63,7 +63,7 @@ func TestRulingsExpire(t *testing.T) {
 	const ann = "remote_address=192.0.2.1"
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Block, Until: time.Now().Add(300 * time.Millisecond)})
 	r.want(request("api", 0, ann), "OVER: OVER/0")
-	for end := time.Now().Add(30 * time.Second); summary(r.ask(request("api", 0, ann))) != "OK: OK/1"; {
+	for end := time.Now().Add(30 * time.Second); summary(r.send(request("api", 0, ann))) != "OK: OK/1"; {
 		r.clock.Advance(60_000_000)
 		if time.Now().After(end) {
 			t.Fatal("the ruling did not end")
@@ -84,7 +84,7 @@ func TestRulingsWithoutARule(t *testing.T) {
 	r.rule(made, rulings.Ruling{Key: "watched=w", Kind: rulings.Block}, rulings.Ruling{Key: "quota=q", Kind: rulings.Block},
 		rulings.Ruling{Key: "path=/export/a,admin=root", Kind: rulings.Limits, Limits: []string{"1/1m"}},
 		rulings.Ruling{Key: "user=limited", Kind: rulings.Limits, Limits: []string{"2/1h"}})
-	got := r.ask(comma)
+	got := r.send(comma)
 	if summary(got) != "OVER: OVER/-" || got.GetStatuses()[0].GetDurationUntilReset() != nil {
 		t.Errorf("blocked without an end: got %v", got)
 	}

@@ -31,7 +31,7 @@ func TestDocument(t *testing.T) {
 	}
 	s := newService(t, Options{}, false)
 	for range 2 {
-		if got := s.ask(loopback, Path, lines...); got.StatusCode != 200 {
+		if got := s.send(loopback, Path, lines...); got.StatusCode != 200 {
 			t.Errorf("got %s, want 200", summary(got))
 		}
 	}

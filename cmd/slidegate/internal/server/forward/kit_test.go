@@ -82,8 +82,8 @@ var must = testkit.NoError
 
 func (s *service) add(d time.Duration) { s.clock.Advance(rule.Micros(d.Microseconds())) }
 
-// ask sends the request of a proxy: peer is the proxy's address, lines are headers.
-func (s *service) ask(peer, target string, lines ...string) *http.Response {
+// send sends the request of a proxy: peer is the proxy's address, lines are headers.
+func (s *service) send(peer, target string, lines ...string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.RemoteAddr = peer
 	for _, line := range lines {

@@ -62,9 +62,9 @@ func example(t *testing.T, path string, replace map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// behind starts an application and a service, and a proxy in front of them. Configure writes the proxy's configuration
+// startBehind starts an application and a service, and a proxy in front of them. Configure writes the proxy's configuration
 // for a port to a folder, and returns the command to run.
-func behind(t *testing.T, configure func(dir, port, service, app string) *exec.Cmd) *site {
+func startBehind(t *testing.T, configure func(dir, port, service, app string) *exec.Cmd) *site {
 	s := &site{t: t, service: newService(t, Options{}, false)}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.reached.Add(1)

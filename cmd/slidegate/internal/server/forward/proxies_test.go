@@ -23,7 +23,7 @@ http {
 
 func behindNginx(t *testing.T) *site {
 	nginx := program(t, "nginx")
-	return behind(t, func(dir, port, service, app string) *exec.Cmd {
+	return startBehind(t, func(dir, port, service, app string) *exec.Cmd {
 		example := example(t, "nginx/slidegate.conf", map[string]string{
 			"listen 80;": "listen 127.0.0.1:" + port + ";", "127.0.0.1:8080": service, "127.0.0.1:3000": app,
 		})
@@ -35,7 +35,7 @@ func behindNginx(t *testing.T) *site {
 
 func behindCaddy(t *testing.T) *site {
 	caddy := program(t, "caddy")
-	return behind(t, func(dir, port, service, app string) *exec.Cmd {
+	return startBehind(t, func(dir, port, service, app string) *exec.Cmd {
 		example := example(t, "caddy/Caddyfile", map[string]string{
 			":80 {": "http://127.0.0.1:" + port + " {", "127.0.0.1:8080": service, "127.0.0.1:3000": app,
 		})
@@ -47,8 +47,8 @@ func behindCaddy(t *testing.T) *site {
 	})
 }
 
-// limits checks the policies through a proxy: 3 per minute for each address, and 1 login per hour.
-func (s *site) limits() {
+// checkLimits checks the policies through a proxy: 3 per minute for each address, and 1 login per hour.
+func (s *site) checkLimits() {
 	t := s.t
 	const (
 		here, there, denied = "127.0.0.1", "127.0.0.2", "127.0.0.66"
@@ -85,7 +85,7 @@ func (s *site) limits() {
 
 func TestBehindNginx(t *testing.T) {
 	s := behindNginx(t)
-	s.limits()
+	s.checkLimits()
 	s.backend.Close() // Slidegate is down: the example admits requests
 	expect(t, s.get("127.0.0.1", "GET", "/"), "200")
 }
@@ -111,7 +111,7 @@ func TestFragmentBehindNginx(t *testing.T) {
 
 func TestBehindCaddy(t *testing.T) {
 	s := behindCaddy(t)
-	s.limits()
+	s.checkLimits()
 	s.backend.Close()
 	expect(t, s.get("127.0.0.1", "GET", "/"), "502")
 }
@@ -134,9 +134,9 @@ func TestTraefikExample(t *testing.T) {
 		} `yaml:"http"`
 	}
 	must(t, yaml.Unmarshal(text, &file))
-	asks := file.HTTP.Middlewares["slidegate"].ForwardAuth
-	if asks.Address != "http://127.0.0.1:8080"+Path || asks.TrustForwardHeader == nil || *asks.TrustForwardHeader {
-		t.Errorf("got %+v, want the address http://127.0.0.1:8080%s and trustForwardHeader: false", asks, Path)
+	auth := file.HTTP.Middlewares["slidegate"].ForwardAuth
+	if auth.Address != "http://127.0.0.1:8080"+Path || auth.TrustForwardHeader == nil || *auth.TrustForwardHeader {
+		t.Errorf("got %+v, want the address http://127.0.0.1:8080%s and trustForwardHeader: false", auth, Path)
 	}
 	if used := file.HTTP.Routers["app"].Middlewares; len(used) != 1 || used[0] != "slidegate" {
 		t.Errorf("got the router with %v", used)

@@ -9,7 +9,7 @@ import (
 )
 
 // setPeer replaces the peer with the proxy's peer.
-func TestStepBack(t *testing.T) {
+func TestSetPeerFindsTheProxysPeer(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
 		peer  string

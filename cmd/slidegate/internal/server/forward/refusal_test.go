@@ -17,7 +17,7 @@ policies:
 `))
 	must(t, err)
 	must(t, s.gate.Reload(file))
-	if got := s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...); got.StatusCode != 200 {
+	if got := s.send(loopback, Path, traefik("GET", "/", "203.0.113.7")...); got.StatusCode != 200 {
 		t.Errorf("got %s, want 200", summary(got))
 	}
 	for address, want := range map[string]string{
@@ -25,7 +25,7 @@ policies:
 			`"violated-policies":["1/1m fixed-window"],"retry_after":60}` + "\n",
 		"127.0.0.66": `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
 	} {
-		got, err := io.ReadAll(s.ask(loopback, Path, traefik("GET", "/", address)...).Body)
+		got, err := io.ReadAll(s.send(loopback, Path, traefik("GET", "/", address)...).Body)
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", address, got, err, want)
 		}

@@ -45,7 +45,7 @@ func TestLoopbackTrust(t *testing.T) {
 				opts.ValidToken = isValid
 			}
 			s := newService(t, opts, false)
-			if got := s.ask(peer, Path, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != test.want {
+			if got := s.send(peer, Path, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != test.want {
 				t.Errorf("%s: %s: got %s, want %d", test.name, peer, summary(got), test.want)
 			}
 			s.Trust(nil)
@@ -53,7 +53,7 @@ func TestLoopbackTrust(t *testing.T) {
 			if test.tokens {
 				want = 403
 			}
-			if got := s.ask(peer, Path, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != want {
+			if got := s.send(peer, Path, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != want {
 				t.Errorf("%s: %s, after a reload without a list: got %s, want %d", test.name, peer, summary(got), want)
 			}
 		}
@@ -85,19 +85,19 @@ func TestTokenOfProxy(t *testing.T) {
 	} {
 		for _, peer := range []string{loopback, "203.0.113.7:1"} {
 			s := newService(t, Options{ValidToken: isValid}, false)
-			if got := s.ask(peer, test.target, traefik("GET", "/", "198.51.100.9", test.lines...)...); got.StatusCode != test.want {
+			if got := s.send(peer, test.target, traefik("GET", "/", "198.51.100.9", test.lines...)...); got.StatusCode != test.want {
 				t.Errorf("%s %q from %s: got %s, want %d", test.target, test.lines, peer, summary(got), test.want)
 			}
 		}
 	}
 	// A service without tokens accepts none.
 	s := newService(t, Options{}, false)
-	if got := s.ask("203.0.113.7:1", Path+"?token="+validToken, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != 403 {
+	if got := s.send("203.0.113.7:1", Path+"?token="+validToken, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != 403 {
 		t.Errorf("a service without tokens: got %s, want 403", summary(got))
 	}
 	// A query that the proxy passes on is the client's.
 	s = newService(t, Options{ValidToken: isValid}, false)
-	if got := s.ask(loopback, Path+"?token=x", traefik("GET", "/?token=x", "198.51.100.9", "X-Slidegate-Token: "+validToken)...); got.StatusCode != 200 {
+	if got := s.send(loopback, Path+"?token=x", traefik("GET", "/?token=x", "198.51.100.9", "X-Slidegate-Token: "+validToken)...); got.StatusCode != 200 {
 		t.Errorf("a client's own token in its query: got %s, want 200", summary(got))
 	}
 }
@@ -114,7 +114,7 @@ func TestPoliciesAreNotListed(t *testing.T) {
 		{nil, 403},
 		{[]string{"X-Slidegate-Token: " + validToken}, 400},
 	} {
-		got := s.ask(loopback, Path+"?policy=zzz", traefik("GET", "/", "198.51.100.9", test.lines...)...)
+		got := s.send(loopback, Path+"?policy=zzz", traefik("GET", "/", "198.51.100.9", test.lines...)...)
 		body, err := io.ReadAll(got.Body)
 		must(t, err)
 		if got.StatusCode != test.want {

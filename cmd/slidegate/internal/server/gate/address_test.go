@@ -9,11 +9,11 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// grouped returns a gate with one policy that groups addresses.
-func grouped(t *testing.T, key string, groups clientip.Grouping) *gate.Gate {
+// groupedGate returns a gate with one policy that groups addresses.
+func groupedGate(t *testing.T, key string, groups clientip.Grouping) *gate.Gate {
 	t.Helper()
 	file := &config.File{Policies: []config.Policy{matching("p", "", key, "2/1h")}, Service: config.Service{AddressGroups: groups}}
-	g, err := gate.New(file, all(memory(t, newClock())), gate.Options{})
+	g, err := gate.New(file, sameStores(memory(t, newClock())), gate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestOperationsUseTheKeyOfRequests(t *testing.T) {
 		{"{header:X-Key}", clientip.Grouping{}, "2001:db8::3", []string{"address:2001:db8::3", "address:2001:db8::/64"}, []string{"2001:db8::3", "2001:db8::/64"}},
 		{"{header:X-Key}", clientip.Grouping{}, "203.0.113.7", []string{"address:203.0.113.7", "address:::ffff:203.0.113.7"}, []string{"203.0.113.7"}},
 	} {
-		g := grouped(t, test.key, test.groups)
+		g := groupedGate(t, test.key, test.groups)
 		r := request("GET", "/")
 		r.RemoteAddr = net.JoinHostPort(test.from, "1")
 		if v := check(t, g, r); v.Decision.Remaining != 1 {

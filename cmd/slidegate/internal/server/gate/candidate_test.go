@@ -15,16 +15,16 @@ func TestCandidate(t *testing.T) {
 	p.Candidate = limits("2/1h")
 	p.Overrides = []config.Override{{Key: "vip", Limits: limits("1/1h")}}
 	m, provider := newMeasured()
-	store := &watched{Store: memory(t, newClock())}
-	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, p)
+	store := &recordingStore{Store: memory(t, newClock())}
+	g := newGate(t, sameStores(store), gate.Options{MeterProvider: provider}, p)
 	for i := range 4 {
 		v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 		if v.Decision.Allowed != (i < 3) || v.Decision.Quota != 3 || len(v.Limits) != 1 || v.Decision.Answers != nil {
-			t.Errorf("ask %d: got %+v, want allowed %v by the one limit of 3, without the candidate's answer", i, v, i < 3)
+			t.Errorf("request %d: got %+v, want allowed %v by the one limit of 3, without the candidate's answer", i, v, i < 3)
 		}
 	}
 	if got := store.applies.Load(); got != 4 {
-		t.Errorf("4 asks: got %d calls to the store, want 4 that include the candidate", got)
+		t.Errorf("4 requests: got %d calls to the store, want 4 that include the candidate", got)
 	}
 	mustAllow(t, g, gate.Request{Key: "ann"})            // a peek is not counted
 	mustAllow(t, g, gate.Request{Key: "vip", Cost: 1})   // the override still applies to the candidate
@@ -47,7 +47,7 @@ func TestCandidate(t *testing.T) {
 func TestCandidateCountsDenials(t *testing.T) {
 	p := policyOf("p", "1/1h")
 	p.Candidate = limits("5/1h")
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, p)
 	for range 4 {
 		mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 	}
@@ -60,7 +60,7 @@ func TestCandidateCountsDenials(t *testing.T) {
 		return e.Candidate[0].Remaining
 	}
 	if got := left(); got != 1 {
-		t.Errorf("the candidate has %d of 5 left after 4 asks, want 1", got)
+		t.Errorf("the candidate has %d of 5 left after 4 requests, want 1", got)
 	}
 	if _, err := g.Refund(ctx, gate.Request{Key: "ann", Cost: 1}); err != nil || left() != 2 {
 		t.Errorf("after a refund the candidate has %d left, error %v; want 2", left(), err)
@@ -77,8 +77,8 @@ func TestFailingCandidateIsIgnored(t *testing.T) {
 	p := policyOf("p", "1/1h")
 	p.Candidate = limits("1/1h")
 	m, provider := newMeasured()
-	store := &watched{Store: memory(t, newClock())}
-	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, p)
+	store := &recordingStore{Store: memory(t, newClock())}
+	g := newGate(t, sameStores(store), gate.Options{MeterProvider: provider}, p)
 	store.fail("/candidate")
 	v, err := g.Allow(ctx, gate.Request{Key: "ann", Cost: 1})
 	if err != nil || !v.Decision.Allowed {
@@ -94,7 +94,7 @@ func TestFailingCandidateIsIgnored(t *testing.T) {
 	if got := m.read(t); !maps.Equal(got, want) {
 		t.Errorf("metrics %v, want %v", got, want)
 	}
-	store.fail("p") // all calls
+	store.fail("p") // sameStores calls
 	if _, err := g.Allow(ctx, gate.Request{Key: "ann", Cost: 1}); err != errStore {
 		t.Errorf("got %v, want the store's error, %v", err, errStore)
 	}
@@ -109,7 +109,7 @@ func TestCandidateWithSlots(t *testing.T) {
 	p := policyOf("p", "9/1h")
 	p.Candidate = limits("1 in-flight ttl=30s")
 	m, provider := newMeasured()
-	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider}, p)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{MeterProvider: provider}, p)
 	report := func(err error) { t.Error(err) }
 	var running []gate.Hold
 	for i := range 2 {

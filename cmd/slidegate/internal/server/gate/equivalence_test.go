@@ -39,7 +39,7 @@ func TestSameAsLimiter(t *testing.T) {
 			p.Candidate = drawLimits(t)
 		}
 		stores := [2]store.Store{drawStore(t, c), drawStore(t, c)}
-		g, err := gate.New(&config.File{Policies: []config.Policy{p}}, all(stores[0]), gate.Options{})
+		g, err := gate.New(&config.File{Policies: []config.Policy{p}}, sameStores(stores[0]), gate.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func drawStore(t *rapid.T, c *storetest.Clock) store.Store {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "batches only") {
-		return &watched{Store: store} // no SingleTaker
+		return &recordingStore{Store: store} // no SingleTaker
 	}
 	return store
 }
@@ -112,13 +112,13 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, req gate.Request, verb
 	}
 }
 
-// TestBatchAsOneByOne compares AllowBatch to Allow, with everything that can decide.
-func TestBatchAsOneByOne(t *testing.T) {
+// TestBatchDecidesLikeSingleRequests compares AllowBatch to Allow, with everything that can decide.
+func TestBatchDecidesLikeSingleRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
 		second := config.Policy{Name: "second", Limits: drawLimits(t), Candidate: limits("1/10s"), Failure: config.FailClosed}
 		third := config.Policy{Name: "third", Limits: drawLimits(t), Shadow: true, Failure: config.FailLocal}
-		file := &config.File{Policies: []config.Policy{rich(), second, third}, Service: config.Service{Default: "second"}}
+		file := &config.File{Policies: []config.Policy{richPolicy(), second, third}, Service: config.Service{Default: "second"}}
 		var gates [2]*gate.Gate
 		var metrics [2]*measured
 		for i := range gates {
@@ -127,7 +127,7 @@ func TestBatchAsOneByOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, provider := newMeasured()
-			if gates[i], err = gate.New(file, all(store), gate.Options{MeterProvider: provider}); err != nil {
+			if gates[i], err = gate.New(file, sameStores(store), gate.Options{MeterProvider: provider}); err != nil {
 				t.Fatal(err)
 			}
 			defer gates[i].Close()
@@ -135,13 +135,13 @@ func TestBatchAsOneByOne(t *testing.T) {
 		}
 		for range 5 {
 			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
-			reqs := rapid.SliceOfN(rapid.Custom(drawAsk), 0, 12).Draw(t, "asks")
+			reqs := rapid.SliceOfN(rapid.Custom(drawRequest), 0, 12).Draw(t, "requests")
 			verdicts, errs := make([]gate.Verdict, len(reqs)), make([]error, len(reqs))
 			gates[0].AllowBatch(ctx, reqs, verdicts, errs)
 			for i, req := range reqs {
 				v, err := gates[1].Allow(ctx, req)
 				if !reflect.DeepEqual(v, verdicts[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
-					t.Fatalf("ask %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, reqs, verdicts[i], errs[i], v, err)
+					t.Fatalf("request %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, reqs, verdicts[i], errs[i], v, err)
 				}
 			}
 		}
@@ -151,7 +151,7 @@ func TestBatchAsOneByOne(t *testing.T) {
 	})
 }
 
-func drawAsk(t *rapid.T) gate.Request {
+func drawRequest(t *rapid.T) gate.Request {
 	return gate.Request{
 		Policy:  rapid.SampledFrom([]string{"", "api", "second", "third", "none"}).Draw(t, "policy"),
 		Key:     rapid.SampledFrom([]string{"ann", "bob", "vip-7", "vip-9", "robot", "bad", "friend"}).Draw(t, "key"),
@@ -161,10 +161,10 @@ func drawAsk(t *rapid.T) gate.Request {
 }
 
 func TestBatchIsOneCall(t *testing.T) {
-	store := &watched{Store: memory(t, newClock())}
+	store := &recordingStore{Store: memory(t, newClock())}
 	p := policyOf("p", "60/1h", "1000/1d")
 	p.Candidate = limits("50/1h")
-	g := newGate(t, all(store), gate.Options{}, p)
+	g := newGate(t, sameStores(store), gate.Options{}, p)
 	reqs := make([]gate.Request, 100)
 	for i := range reqs {
 		reqs[i] = gate.Request{Key: "ann", Cost: 1}
@@ -172,11 +172,11 @@ func TestBatchIsOneCall(t *testing.T) {
 	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
 	g.AllowBatch(ctx, reqs, verdicts, errs)
 	if got := store.applies.Load(); got != 1 {
-		t.Errorf("100 asks: got %d calls to the store, want 1", got)
+		t.Errorf("100 requests: got %d calls to the store, want 1", got)
 	}
 	for i, v := range verdicts {
 		if errs[i] != nil || v.Decision.Allowed != (i < 60) || len(v.Decision.Answers) != 2 {
-			t.Fatalf("ask %d: got %+v, %v; want allowed %v with 2 answers", i, v, errs[i], i < 60)
+			t.Fatalf("request %d: got %+v, %v; want allowed %v with 2 answers", i, v, errs[i], i < 60)
 		}
 	}
 	g.AllowBatch(ctx, nil, nil, nil)

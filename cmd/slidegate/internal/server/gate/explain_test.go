@@ -10,17 +10,17 @@ import (
 
 func TestExplain(t *testing.T) {
 	c := newClock() // 1,800,000,000s is a whole number of minutes and of hours
-	p := rich()
+	p := richPolicy()
 	p.Limits = limits("2/1h fixed-window", "9/10s sliding-log name=burst")
 	p.Candidate = limits("1/1m fixed-window")
 	p.Failure = "local"
 	store := memory(t, c)
-	g := newGate(t, all(store), gate.Options{}, p)
+	g := newGate(t, sameStores(store), gate.Options{}, p)
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 2})
 	c.Advance(4_000_000)
 	for _, x := range []struct {
-		ask  gate.Request
-		want string
+		request gate.Request
+		want    string
 	}{
 		{gate.Request{Key: "ann", Cost: 1}, `{"policy":"api","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store",` +
 			`"limits":[{"limit":"2/1h fixed-window","allowed":false,"quota":2,"remaining":0,"retry_after_us":3596000000,"reset_after_us":3596000000},` +
@@ -39,13 +39,13 @@ func TestExplain(t *testing.T) {
 		{gate.Request{Key: "friend", Cost: 1}, `{"policy":"api","by":"allow_list","allowed":true,"refused":false,"shadow":false,"failure":"local","list":"key:friend"}`},
 	} {
 		for range 2 { // the second time checks that the first charged nothing
-			e, err := g.Explain(ctx, x.ask)
+			e, err := g.Explain(ctx, x.request)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := json.Marshal(e)
 			if err != nil || string(got) != x.want {
-				t.Errorf("%+v: got\n%s (%v), want\n%s", x.ask, got, err, x.want)
+				t.Errorf("%+v: got\n%s (%v), want\n%s", x.request, got, err, x.want)
 			}
 		}
 	}

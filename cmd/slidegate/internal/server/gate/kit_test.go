@@ -38,8 +38,8 @@ func newMemory(c *storetest.Clock) (*memstore.Store, error) {
 	return memstore.New(memstore.Options{Now: c.Now})
 }
 
-// watched is a store that records its requests, and can fail.
-type watched struct {
+// recordingStore is a store that records its requests, and can fail.
+type recordingStore struct {
 	store.Store
 	applies, requests atomic.Int64
 	failing           atomic.Pointer[string] // requests whose namespace contains this fail
@@ -47,7 +47,7 @@ type watched struct {
 
 var errStore = errors.New("the store is broken")
 
-func (w *watched) Apply(ctx context.Context, batch []store.Request) error {
+func (w *recordingStore) Apply(ctx context.Context, batch []store.Request) error {
 	w.applies.Add(1)
 	w.requests.Add(int64(len(batch)))
 	failing := w.failing.Load()
@@ -68,10 +68,10 @@ func (w *watched) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-func (w *watched) fail(namespace string) { w.failing.Store(&namespace) }
+func (w *recordingStore) fail(namespace string) { w.failing.Store(&namespace) }
 
-// all returns stores that use one store for all failure modes.
-func all(store store.Store) gate.Stores {
+// sameStores returns stores that use one store for all failure modes.
+func sameStores(store store.Store) gate.Stores {
 	return gate.Stores{Open: store, Closed: store, Local: store, Optimistic: store}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// entries is a store that can decide several limits together only for one key.
-type entries struct{ store.Store }
+// oneKeyStore is a store that can decide several limits together only for one key.
+type oneKeyStore struct{ store.Store }
 
-func (e entries) Traits() store.Traits {
+func (e oneKeyStore) Traits() store.Traits {
 	traits := e.Store.Traits()
 	traits.Name, traits.OneKey = "entries", true
 	return traits
@@ -37,7 +37,7 @@ func TestOneKey(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		st := entries{memory(t, newClock())}
+		st := oneKeyStore{memory(t, newClock())}
 		g, err := gate.New(file, gate.Stores{Open: st, Closed: st, Local: st, Optimistic: st}, gate.Options{Requests: test.requests})
 		if err == nil {
 			err = g.Close()

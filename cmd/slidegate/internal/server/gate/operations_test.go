@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// rich returns a policy with everything that can decide.
-func rich() config.Policy {
+// richPolicy returns a policy with everything that can decide.
+func richPolicy() config.Policy {
 	p := policyOf("api", "2/1h")
 	p.Overrides = []config.Override{
 		{Key: "vip-7", Limits: limits("5/1h")},
@@ -29,7 +29,7 @@ func rich() config.Policy {
 	return p
 }
 
-func TestWhatDecides(t *testing.T) {
+func TestDecisionNamesWhatDecided(t *testing.T) {
 	for _, c := range []struct {
 		key, addr string
 		quota     int64 // 0 if the limits do not decide
@@ -53,8 +53,8 @@ func TestWhatDecides(t *testing.T) {
 		{"robot", "192.0.2.1", 0, gate.ByDenyList},
 		{"", "", 2, gate.ByLimits},
 	} {
-		store := &watched{Store: memory(t, newClock())}
-		g := newGate(t, all(store), gate.Options{}, rich())
+		store := &recordingStore{Store: memory(t, newClock())}
+		g := newGate(t, sameStores(store), gate.Options{}, richPolicy())
 		req := gate.Request{Key: c.key, Cost: 1}
 		if c.addr != "" {
 			req.Address = netip.MustParseAddr(c.addr)
@@ -67,8 +67,8 @@ func TestWhatDecides(t *testing.T) {
 		if v.Decision.Allowed == denied || v.Refused != denied || denied != (v.Decision.RetryAfter == slidegate.Never) {
 			t.Errorf("%s from %q: got %+v, want denied forever: %v", c.key, c.addr, v, denied)
 		}
-		if asked := store.applies.Load() > 0; asked != (c.by == gate.ByLimits) {
-			t.Errorf("%s from %q: the store was called: got %v, want %v", c.key, c.addr, asked, c.by == gate.ByLimits)
+		if called := store.applies.Load() > 0; called != (c.by == gate.ByLimits) {
+			t.Errorf("%s from %q: the store was called: got %v, want %v", c.key, c.addr, called, c.by == gate.ByLimits)
 		}
 		if c.by == gate.ByLimits && (len(v.Limits) != 1 || v.Limits[0].Quota != c.quota) {
 			t.Errorf("%s: limits %v, want one with the quota %d", c.key, v.Limits, c.quota)
@@ -78,7 +78,7 @@ func TestWhatDecides(t *testing.T) {
 
 func TestOverrideKeepsCounts(t *testing.T) {
 	store := memory(t, newClock())
-	g := newGate(t, all(store), gate.Options{}, policyOf("api", "2/1h"))
+	g := newGate(t, sameStores(store), gate.Options{}, policyOf("api", "2/1h"))
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 2})
 	p := policyOf("api", "2/1h")
 	p.Overrides = []config.Override{{Key: "ann", Limits: limits("5/1h")}}
@@ -91,14 +91,14 @@ func TestOverrideKeepsCounts(t *testing.T) {
 }
 
 func TestShadow(t *testing.T) {
-	p := rich()
+	p := richPolicy()
 	p.Shadow = true
 	m, provider := newMeasured()
-	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider}, p)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{MeterProvider: provider}, p)
 	for i := range 3 {
 		v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 		if !v.Decision.Allowed || !v.Shadow || v.Refused != (i == 2) || v.Decision.RetryAfter != 0 || v.Decision.Granted != 1 {
-			t.Errorf("ask %d: got %+v, want an allowed shadow, refused %v, granted 1, no RetryAfter", i, v, i == 2)
+			t.Errorf("request %d: got %+v, want an allowed shadow, refused %v, granted 1, no RetryAfter", i, v, i == 2)
 		}
 	}
 	v := mustAllow(t, g, gate.Request{Key: "bad", Cost: 1})
@@ -130,7 +130,7 @@ func TestShadow(t *testing.T) {
 func TestPolicyNames(t *testing.T) {
 	store := memory(t, newClock())
 	two := []config.Policy{policyOf("login", "1/1h"), policyOf("search", "2/1h")}
-	g := newGate(t, all(store), gate.Options{}, two...)
+	g := newGate(t, sameStores(store), gate.Options{}, two...)
 	_, err := g.Allow(ctx, gate.Request{Policy: "serach", Key: "ann", Cost: 1})
 	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "search"`) ||
 		!strings.Contains(err.Error(), "login") || !strings.HasPrefix(err.Error(), "gate: ") || strings.Contains(err.Error(), "ann") {
@@ -164,7 +164,7 @@ func TestPolicyNames(t *testing.T) {
 }
 
 func TestBadCosts(t *testing.T) {
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, rich())
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, richPolicy())
 	for _, key := range []string{"ann", "friend", "robot"} { // also if no limit decides
 		for _, cost := range []int64{-1, rule.MaxQuota + 1} {
 			req := gate.Request{Key: key, Cost: cost}
@@ -192,7 +192,7 @@ func usedFirst(r slidegate.Reservation, cost int64) slidegate.Used {
 }
 
 func TestReservation(t *testing.T) {
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, rich(), policyOf("other", "2/1h"))
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, richPolicy(), policyOf("other", "2/1h"))
 	req := gate.Request{Policy: "api", Key: "ann", Cost: 2}
 	r, v, err := g.Reserve(ctx, req)
 	if err != nil || !v.Decision.Allowed || v.Decision.Remaining != 0 || len(r.Charges) != 1 {
@@ -226,8 +226,8 @@ func TestReservation(t *testing.T) {
 }
 
 func TestRefundAndReset(t *testing.T) {
-	p := rich()
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	p := richPolicy()
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, p)
 	req := gate.Request{Key: "ann", Cost: 1}
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 2})
 	if v, err := g.Refund(ctx, req); err != nil || v.Decision.Remaining != 1 || v.Decision.Granted != 1 {
@@ -249,7 +249,7 @@ func TestRefundAndReset(t *testing.T) {
 
 func TestRetryAfterIsExact(t *testing.T) {
 	c := newClock()
-	g := newGate(t, all(memory(t, c)), gate.Options{}, config.Policy{Name: "p", Limits: limits("1/10s sliding-log")})
+	g := newGate(t, sameStores(memory(t, c)), gate.Options{}, config.Policy{Name: "p", Limits: limits("1/10s sliding-log")})
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 	c.Advance(4_000_000)
 	v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})

@@ -11,9 +11,9 @@ import (
 // Explain reports a penalty, and Reset ends it.
 func TestPenalty(t *testing.T) {
 	c := newClock()
-	p := rich()
+	p := richPolicy()
 	p.Limits, p.Penalty = limits("1/1m fixed-window"), 10*time.Minute
-	g := newGate(t, all(memory(t, c)), gate.Options{}, p)
+	g := newGate(t, sameStores(memory(t, c)), gate.Options{}, p)
 	req := gate.Request{Key: "ann", Cost: 1}
 	mustAllow(t, g, req)
 	if v, err := g.Allow(ctx, req); err != nil || !v.Refused || v.Decision.RetryAfter != 10*time.Minute {

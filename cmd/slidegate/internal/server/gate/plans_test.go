@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// planned holds policies with plans by header and by key, and costs by route.
-const planned = `
+// plansFile holds policies with plans by header and by key, and costs by route.
+const plansFile = `
 policies:
   api:
     match: [/api/, {path: POST /api/search, cost: 3}]
@@ -55,11 +55,11 @@ func admitted(t *testing.T, g *gate.Gate, n int, method, path, key, plan string)
 }
 
 func TestPlans(t *testing.T) {
-	file, err := config.Parse("test.yaml", []byte(planned))
+	file, err := config.Parse("test.yaml", []byte(plansFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gate.New(file, all(memory(t, newClock())), gate.Options{Requests: true})
+	g, err := gate.New(file, sameStores(memory(t, newClock())), gate.Options{Requests: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		ask            gate.Request
+		request        gate.Request
 		plan, override string
 		quota          int64
 	}{
@@ -99,7 +99,7 @@ func TestPlans(t *testing.T) {
 		{gate.Request{Policy: "keyed", Key: "pro-1", Cost: 1}, "pro-*", "", 2},
 		{gate.Request{Policy: "keyed", Key: "root", Cost: 1}, "root", "", 0},
 	} {
-		e, err := g.Explain(t.Context(), test.ask)
+		e, err := g.Explain(t.Context(), test.request)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestPlans(t *testing.T) {
 			quota = e.Limits[0].Quota
 		}
 		if e.Plan != test.plan || e.Override != test.override || quota != test.quota || e.Plan != "" && e.Candidate != nil {
-			t.Errorf("Explain of %+v: got %+v, want the plan %q, the override %q and a quota of %d", test.ask, e, test.plan, test.override, test.quota)
+			t.Errorf("Explain of %+v: got %+v, want the plan %q, the override %q and a quota of %d", test.request, e, test.plan, test.override, test.quota)
 		}
 	}
 	if got := g.LimitsOf("keyed", "pro-7"); len(got) != 1 || got[0].Quota != 2 {
@@ -116,14 +116,14 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// An ask that names a plan is decided by it, alone and in a batch. Unlisted names, and all names if the key selects the
+// A request that names a plan is decided by it, alone and in a batch. Unlisted names, and all names if the key selects the
 // plan, are ignored.
-func TestAskNamesPlan(t *testing.T) {
-	file, err := config.Parse("test.yaml", []byte(planned))
+func TestRequestNamesPlan(t *testing.T) {
+	file, err := config.Parse("test.yaml", []byte(plansFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gate.New(file, all(memory(t, newClock())), gate.Options{})
+	g, err := gate.New(file, sameStores(memory(t, newClock())), gate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ policies: {api: {key: "{claim:sub}", limits: [1/1h]}}
 		}
 		return file
 	}
-	g, err := gate.New(parse(before), all(memory(t, newClock())), gate.Options{Requests: true, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	g, err := gate.New(parse(before), sameStores(memory(t, newClock())), gate.Options{Requests: true, Logger: slog.New(slog.NewTextHandler(&text, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,18 +16,18 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// down is a store that does not answer.
-type down struct{ store.Store }
+// downStore is a store that does not answer.
+type downStore struct{ store.Store }
 
-func (down) Apply(_ context.Context, batch []store.Request) error {
+func (downStore) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		batch[i].Err = errStore
 	}
 	return errStore
 }
 
-// fill uses up a store's capacity for limits with limits that are in no file, as descriptors and CL.THROTTLE can.
-func fill(t *testing.T, st store.Store) {
+// fillLimits uses up a store's capacity for limits with limits that are in no file, as descriptors and CL.THROTTLE can.
+func fillLimits(t *testing.T, st store.Store) {
 	t.Helper()
 	for i := range 10_000 {
 		limiter, err := slidegate.New(st, slidegate.Limit{Quota: 5, Window: time.Duration(i+1) * time.Minute, Algorithm: slidegate.FixedWindow})
@@ -69,7 +69,7 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 			return o
 		},
 		"a fallback": func(m *memstore.Store) store.Store {
-			f, err := failure.New(down{m}, failure.Local(m), failure.Options{Instances: 2})
+			f, err := failure.New(downStore{m}, failure.Local(m), failure.Options{Instances: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,8 +82,8 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 			p := policyOf("login", "6/90m", "9/7d sliding-log")
 			p.Overrides = []config.Override{{Key: "vip", Limits: limits("50/13h token-bucket")}}
 			p.Candidate = limits("4/11h")
-			g := newGate(t, all(st), gate.Options{}, p)
-			fill(t, st)
+			g := newGate(t, sameStores(st), gate.Options{}, p)
+			fillLimits(t, st)
 			for _, key := range []string{"ann", "vip"} {
 				if v := mustAllow(t, g, gate.Request{Key: key, Cost: 1}); !v.Decision.Allowed {
 					t.Errorf("%s: got %+v, want it allowed", key, v)

@@ -25,7 +25,7 @@ func TestReloadLogsChanges(t *testing.T) {
 		}
 		return a
 	}}))
-	g := newGate(t, all(memory(t, newClock())), gate.Options{Logger: log},
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{Logger: log},
 		policyOf("kept", "2/1h"), policyOf("raised", "2/1h"), policyOf("reshaped", "2/1h"), policyOf("gone", "2/1h"))
 	for _, name := range []string{"kept", "raised", "reshaped"} {
 		mustAllow(t, g, gate.Request{Policy: name, Key: "secret-ann", Cost: 2})
@@ -70,7 +70,7 @@ level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate:
 // otherwise.
 func TestReloadBringsALimitBack(t *testing.T) {
 	var text bytes.Buffer
-	g := newGate(t, all(memory(t, newClock())), gate.Options{Logger: slog.New(slog.NewTextHandler(&text, nil))}, policyOf("p", "100/1m"))
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{Logger: slog.New(slog.NewTextHandler(&text, nil))}, policyOf("p", "100/1m"))
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 60})
 	for _, limit := range []string{"100/2m", "100/1m"} {
 		if err := g.Reload(&config.File{Policies: []config.Policy{policyOf("p", limit)}}); err != nil {
@@ -95,12 +95,12 @@ func TestReloadUnderLoad(t *testing.T) {
 		files[i] = &config.File{Policies: []config.Policy{first, second}, Service: config.Service{Default: "first"}}
 	}
 	store := memory(t, newClock())
-	g, err := gate.New(files[0], all(store), gate.Options{})
+	g, err := gate.New(files[0], sameStores(store), gate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	var asking, reloading sync.WaitGroup
+	var callers, reloading sync.WaitGroup
 	var stop atomic.Bool
 	var admitted [2]atomic.Int64 // under first and second
 	check := func(v gate.Verdict, err error) bool {
@@ -116,7 +116,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		return v.Decision.Allowed
 	}
 	for range 4 {
-		asking.Go(func() {
+		callers.Go(func() {
 			r := httptest.NewRequest("GET", "/", nil)
 			reqs := []gate.Request{{Key: "GET", Cost: 1}, {Policy: "second", Key: "GET", Cost: 1}}
 			verdicts, errs := make([]gate.Verdict, 2), make([]error, 2)
@@ -144,7 +144,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			}
 		}
 	})
-	asking.Wait()
+	callers.Wait()
 	stop.Store(true)
 	reloading.Wait()
 	for i := range admitted {
@@ -167,29 +167,29 @@ func TestNewRejects(t *testing.T) {
 		stores   gate.Stores
 		want     string
 	}{
-		{nil, config.Service{}, all(store), "no policies"},
-		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, all(store), "duplicate"},
-		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, all(store), "recorded traffic only"},
-		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, all(store), "recorded traffic only"},
-		{change(func(p *config.Policy) { p.Match = config.Routes("GET /{") }), config.Service{}, all(store), "match"},
-		{change(func(p *config.Policy) { p.Failure = "maybe" }), config.Service{}, all(store), "must be open, closed, local or optimistic"},
-		{change(func(p *config.Policy) { p.Candidate = limits("1/1h", "2/1h") }), config.Service{}, all(store), "candidate"},
-		{change(func(p *config.Policy) { p.Candidate = []slidegate.Limit{{Quota: -1}} }), config.Service{}, all(store), "candidate"},
-		{change(func(p *config.Policy) { p.Overrides = []config.Override{{Key: "ann"}} }), config.Service{}, all(store), "override 1"},
-		{change(func(p *config.Policy) { p.Limits = limits("1/1h", "2/1h") }), config.Service{}, all(store), "different names"},
+		{nil, config.Service{}, sameStores(store), "no policies"},
+		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, sameStores(store), "duplicate"},
+		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, sameStores(store), "recorded traffic only"},
+		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, sameStores(store), "recorded traffic only"},
+		{change(func(p *config.Policy) { p.Match = config.Routes("GET /{") }), config.Service{}, sameStores(store), "match"},
+		{change(func(p *config.Policy) { p.Failure = "maybe" }), config.Service{}, sameStores(store), "must be open, closed, local or optimistic"},
+		{change(func(p *config.Policy) { p.Candidate = limits("1/1h", "2/1h") }), config.Service{}, sameStores(store), "candidate"},
+		{change(func(p *config.Policy) { p.Candidate = []slidegate.Limit{{Quota: -1}} }), config.Service{}, sameStores(store), "candidate"},
+		{change(func(p *config.Policy) { p.Overrides = []config.Override{{Key: "ann"}} }), config.Service{}, sameStores(store), "override 1"},
+		{change(func(p *config.Policy) { p.Limits = limits("1/1h", "2/1h") }), config.Service{}, sameStores(store), "different names"},
 		{change(func(*config.Policy) {}), config.Service{Failure: "closed"}, gate.Stores{Open: store}, `no store for "closed"`},
-		{change(func(*config.Policy) {}), config.Service{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, all(store), "trusted_proxies"},
-		{change(func(p *config.Policy) { p.Cost, _ = config.ParseCost("bytes") }), config.Service{}, all(store), "write a number"},
+		{change(func(*config.Policy) {}), config.Service{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, sameStores(store), "trusted_proxies"},
+		{change(func(p *config.Policy) { p.Cost, _ = config.ParseCost("bytes") }), config.Service{}, sameStores(store), "write a number"},
 	} {
 		g, err := gate.New(&config.File{Policies: c.policies, Service: c.service}, c.stores, gate.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "gate: ") && !strings.HasPrefix(err.Error(), "config: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, %v; want an error with %q", c.policies, g, err, c.want)
 		}
 	}
-	if _, err := gate.New(nil, all(store), gate.Options{}); err == nil {
+	if _, err := gate.New(nil, sameStores(store), gate.Options{}); err == nil {
 		t.Error("New of a nil file: got no error, want one")
 	}
-	_, err := gate.New(&config.File{Policies: change(func(p *config.Policy) { p.Limits[0].Quota = 0 })}, all(store), gate.Options{})
+	_, err := gate.New(&config.File{Policies: change(func(p *config.Policy) { p.Limits[0].Quota = 0 })}, sameStores(store), gate.Options{})
 	if !errors.Is(err, slidegate.ErrLimit) {
 		t.Errorf("an invalid limit: got %v, want slidegate.ErrLimit", err)
 	}
@@ -200,7 +200,7 @@ func TestNewRejects(t *testing.T) {
 func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 	p := policyOf("api", "5/1h")
 	p.Failure = config.FailOpen
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, p)
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 3})
 	for _, failure := range []string{config.FailClosed, config.FailLocal, config.FailOpen} {
 		p = policyOf("api", "9/1h")
@@ -222,7 +222,7 @@ func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 // the larger quota alone would imply another algorithm; and limits are labelled as they are written.
 func TestOverridesCountAsThePolicyDoes(t *testing.T) {
 	p := policyOf("p", "60/1m")
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, p)
 	req := gate.Request{Policy: "p", Key: "vip", Cost: 3}
 	if v, err := g.Allow(ctx, req); err != nil || v.Decision.Remaining != 57 || v.Decision.LimitName != "60/1m" {
 		t.Fatalf("got %+v, %v; want 57 remaining of 60/1m", v, err)

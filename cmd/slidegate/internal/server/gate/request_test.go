@@ -43,9 +43,9 @@ func check(t *testing.T, g *gate.Gate, r *http.Request) gate.Verdict {
 }
 
 func TestAllMatchingPoliciesDecide(t *testing.T) {
-	store := &watched{Store: memory(t, newClock())}
+	store := &recordingStore{Store: memory(t, newClock())}
 	m, provider := newMeasured()
-	g := newGate(t, all(store), gate.Options{MeterProvider: provider},
+	g := newGate(t, sameStores(store), gate.Options{MeterProvider: provider},
 		matching("login", "POST /login", "{address}", "2/1h"),
 		matching("site", "/", "{host}", "4/1h name=short", "100/1d name=long"))
 	for i := range 3 {
@@ -80,7 +80,7 @@ func TestAllMatchingPoliciesDecide(t *testing.T) {
 }
 
 func TestNothingMatches(t *testing.T) {
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, matching("login", "POST /login", "{address}", "1/1h"))
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, matching("login", "POST /login", "{address}", "1/1h"))
 	if v := check(t, g, request("GET", "/login")); !v.Decision.Allowed || v.Policy != "" || v.By != gate.ByUnlimited {
 		t.Errorf("without a policy: got %+v, want allowed by gate.ByUnlimited", v)
 	}
@@ -89,13 +89,13 @@ func TestNothingMatches(t *testing.T) {
 // TestShadowPoliciesDecideSeparately: a policy in shadow mode that denies does not keep the others from deciding and
 // charging, and one that would admit is charged even if another denies.
 func TestShadowPoliciesDecideSeparately(t *testing.T) {
-	store := &watched{Store: memory(t, newClock())}
+	store := &recordingStore{Store: memory(t, newClock())}
 	watching := matching("watching", "", "{address}", "1/1h")
 	watching.Shadow, watching.Candidate = true, limits("2/1h")
 	real := matching("real", "", "{address}", "2/1h")
 	real.Candidate = limits("1/1h")
 	m, provider := newMeasured()
-	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, watching, real)
+	g := newGate(t, sameStores(store), gate.Options{MeterProvider: provider}, watching, real)
 	for i := range 3 {
 		v := check(t, g, request("GET", "/"))
 		if v.Decision.Allowed != (i < 2) || v.Policy != "real" || v.Shadow || v.Decision.Quota != 2 {
@@ -128,11 +128,11 @@ func TestShadowPoliciesDecideSeparately(t *testing.T) {
 }
 
 func TestOnlyShadowPolicies(t *testing.T) {
-	store := &watched{Store: memory(t, newClock())}
+	store := &recordingStore{Store: memory(t, newClock())}
 	first, second := matching("first", "", "{address}", "9/1h"), matching("second", "", "{address}", "1/1h")
 	first.Shadow, second.Shadow = true, true
 	for _, policies := range [][]config.Policy{{first, second}, {second}} {
-		g := newGate(t, all(store), gate.Options{}, policies...)
+		g := newGate(t, sameStores(store), gate.Options{}, policies...)
 		check(t, g, request("GET", "/"))
 		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || !v.Refused || v.Policy != "second" {
 			t.Errorf("%d policies: got %+v, want allowed by the shadow second, which would deny", len(policies), v)
@@ -146,28 +146,28 @@ func TestOnlyShadowPolicies(t *testing.T) {
 }
 
 func TestListsOfSeveralPolicies(t *testing.T) {
-	store := &watched{Store: memory(t, newClock())}
+	store := &recordingStore{Store: memory(t, newClock())}
 	here := config.List{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}
 	off, on := matching("off", "", "{address}", "1/1h"), matching("on", "", "{address}", "1/1h")
 	off.Allow = here
-	g := newGate(t, all(store), gate.Options{}, off, on)
+	g := newGate(t, sameStores(store), gate.Options{}, off, on)
 	check(t, g, request("GET", "/"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "on" || len(v.Limits) != 1 {
 		t.Errorf("one policy exempts the client, the other has limits: got %+v, want a denial by the one limit of on", v)
 	}
 	on.Allow = here
-	g = newGate(t, all(store), gate.Options{}, off, on)
+	g = newGate(t, sameStores(store), gate.Options{}, off, on)
 	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != gate.ByAllowList {
 		t.Errorf("both policies exempt the client: got %+v, want allowed by gate.ByAllowList", v)
 	}
 	on.Deny = here
-	g = newGate(t, all(store), gate.Options{}, off, on)
+	g = newGate(t, sameStores(store), gate.Options{}, off, on)
 	before := store.applies.Load()
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.By != gate.ByDenyList || v.Policy != "on" || !v.Decision.Never() {
 		t.Errorf("one policy denies the client: got %+v, want a denial forever by on's deny list", v)
 	}
 	on.Shadow = true
-	g = newGate(t, all(store), gate.Options{}, off, on)
+	g = newGate(t, sameStores(store), gate.Options{}, off, on)
 	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != gate.ByDenyList || !v.Shadow || !v.Refused {
 		t.Errorf("a shadow would deny the client: got %+v, want allowed, and refused by the shadow's deny list", v)
 	}
@@ -175,20 +175,20 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 		t.Error("the store was called for a client on the deny list, want no call")
 	}
 	third := matching("third", "", "{method}", "1/1h") // decides, whatever a shadow policy would do
-	g = newGate(t, all(store), gate.Options{}, on, third)
+	g = newGate(t, sameStores(store), gate.Options{}, on, third)
 	check(t, g, request("GET", "/"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "third" || v.By != gate.ByLimits {
 		t.Errorf("a shadow would deny the client, another policy has limits: got %+v, want a denial by the limits of third", v)
 	}
 }
 
-// flagged is a store whose decisions carry the flag of its failure mode.
-type flagged struct {
-	watched
+// flaggedStore is a store whose decisions carry the flag of its failure mode.
+type flaggedStore struct {
+	recordingStore
 	flag rule.Flags
 }
 
-func (f *flagged) Apply(_ context.Context, batch []store.Request) error {
+func (f *flaggedStore) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for j := range batch[i].Answers {
 			batch[i].Answers[j] = rule.Answer{Allowed: true, Flags: f.flag}
@@ -200,11 +200,11 @@ func (f *flagged) Apply(_ context.Context, batch []store.Request) error {
 func TestStrictestFailureMode(t *testing.T) {
 	store := memory(t, newClock())
 	stores := gate.Stores{
-		Open:   &flagged{watched{Store: store}, rule.FallbackOpen},
-		Closed: &flagged{watched{Store: store}, rule.FallbackClosed},
-		Local:  &flagged{watched{Store: store}, rule.FallbackLocal},
+		Open:   &flaggedStore{recordingStore{Store: store}, rule.FallbackOpen},
+		Closed: &flaggedStore{recordingStore{Store: store}, rule.FallbackClosed},
+		Local:  &flaggedStore{recordingStore{Store: store}, rule.FallbackLocal},
 
-		Optimistic: &flagged{watched{Store: store}, rule.FallbackOptimistic},
+		Optimistic: &flaggedStore{recordingStore{Store: store}, rule.FallbackOptimistic},
 	}
 	flags := map[string]rule.Flags{
 		"open": rule.FallbackOpen, "closed": rule.FallbackClosed, "local": rule.FallbackLocal, "optimistic": rule.FallbackOptimistic,
@@ -239,12 +239,12 @@ func TestTooManyLimitsTogether(t *testing.T) {
 		}
 		policies = append(policies, p)
 	}
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policies...)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, policies...)
 	if _, err := g.CheckRequest(ctx, request("GET", "/")); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("80 limits together in a store that takes 64: got %v, want store.ErrUnsupported", err)
 	}
 	file := &config.File{Policies: policies}
-	if _, err := gate.New(file, all(memory(t, newClock())), gate.Options{Requests: true}); !errors.Is(err, store.ErrUnsupported) {
+	if _, err := gate.New(file, sameStores(memory(t, newClock())), gate.Options{Requests: true}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("where requests are checked, New returned %v, want store.ErrUnsupported", err)
 	}
 	policies[1].Match = config.Routes("/b/")
@@ -260,7 +260,7 @@ func TestTooManyLimitsTogether(t *testing.T) {
 // All spellings of a host that reach the same site are one key: otherwise each port would have a separate quota.
 func TestSpellingsOfHostsAreOneKey(t *testing.T) {
 	for _, key := range []string{"{host}", "{address} {host}", "{header:Host}", "{header:host} {address}"} {
-		g := newGate(t, all(memory(t, newClock())), gate.Options{}, matching("p", "", key, "1/1h"))
+		g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, matching("p", "", key, "1/1h"))
 		for i, host := range []string{
 			"shop.example", "shop.example:1", "shop.example:300", "shop.example:65535", "shop.example:", "shop.example:080", "shop.example.",
 			"shop.example..", "shop.example...:80", "shop.example:99999999", "shop.example:-1", "shop.example:http", "SHOP.Example", "shop.example:80:81",
@@ -302,7 +302,7 @@ func TestKeysOfRequests(t *testing.T) {
 	} {
 		p := config.Policy{Name: "p", Key: template(c.template), Limits: limits("1/1h")}
 		g, err := gate.New(&config.File{Policies: []config.Policy{p}, Service: config.Service{TrustedProxies: proxies}},
-			all(memory(t, newClock())), gate.Options{})
+			sameStores(memory(t, newClock())), gate.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +316,7 @@ func TestKeysOfRequests(t *testing.T) {
 
 func TestUserAndKeyFromTheListener(t *testing.T) {
 	p := config.Policy{Name: "p", Key: template("{user} {key}"), Limits: limits("1/1h")}
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, p)
 	mustAllow(t, g, gate.Request{Key: "ann k", Cost: 1})
 	v, err := g.CheckRequest(ctx, request("GET", "/").WithContext(config.WithKey(config.WithUser(ctx, "ann"), "k")))
 	if err != nil || v.Decision.Allowed {
@@ -327,7 +327,7 @@ func TestUserAndKeyFromTheListener(t *testing.T) {
 func TestCostOfPolicies(t *testing.T) {
 	p := matching("p", "", "{address}", "10/1h")
 	p.Cost, _ = config.ParseCost("4")
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p, matching("q", "", "{address}", "10/1h"))
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, p, matching("q", "", "{address}", "10/1h"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Remaining != 6 || v.Decision.Answers[1].Remaining != 9 {
 		t.Errorf("4 of 10 and 1 of 10: got %+v, want 6 and 9 remaining", v)
 	}

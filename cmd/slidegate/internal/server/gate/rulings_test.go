@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// resolved returns a ruling after ResolveRuling.
-func resolved(t *testing.T, g *gate.Gate, r rulings.Ruling) rulings.Ruling {
+// resolveRuling returns a ruling after ResolveRuling.
+func resolveRuling(t *testing.T, g *gate.Gate, r rulings.Ruling) rulings.Ruling {
 	t.Helper()
 	if err := g.ResolveRuling(&r); err != nil {
 		t.Fatal(err)
@@ -26,12 +26,12 @@ func TestRulings(t *testing.T) {
 	m, provider := newMeasured()
 	var denied []string
 	onRefused := func(policy, key string) { denied = append(denied, policy+" "+key) }
-	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider, OnRefused: onRefused}, policyOf("api", "2/1h"), policyOf("other", "5/1m"))
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{MeterProvider: provider, OnRefused: onRefused}, policyOf("api", "2/1h"), policyOf("other", "5/1m"))
 	end := time.Now().Add(time.Hour)
 	g.SetRulings(rulings.NewTable([]rulings.Ruling{
-		resolved(t, g, rulings.Ruling{Policy: "api", Key: "bad", Kind: rulings.Block, Until: end, Who: "ann", Why: "abuse"}),
-		resolved(t, g, rulings.Ruling{Policy: "api", Key: "more", Kind: rulings.Limits, Limits: []string{"7/1h"}}),
-		resolved(t, g, rulings.Ruling{Policy: "api", Key: "free", Kind: rulings.Unlimited}),
+		resolveRuling(t, g, rulings.Ruling{Policy: "api", Key: "bad", Kind: rulings.Block, Until: end, Who: "ann", Why: "abuse"}),
+		resolveRuling(t, g, rulings.Ruling{Policy: "api", Key: "more", Kind: rulings.Limits, Limits: []string{"7/1h"}}),
+		resolveRuling(t, g, rulings.Ruling{Policy: "api", Key: "free", Kind: rulings.Unlimited}),
 		{Policy: "gone", Key: "x", Kind: rulings.Block},
 	}))
 	check := func(when string) {
@@ -82,8 +82,8 @@ func TestRulings(t *testing.T) {
 // ResolveRuling fills in the policy and normalizes the key, and the ruling's limits share the counts of the policy's.
 func TestResolveRuling(t *testing.T) {
 	file := policyOf("api", "2/1h name=hour", "1/1s")
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, file)
-	r := resolved(t, g, rulings.Ruling{Key: "2001:DB8::3", Kind: rulings.Limits, Limits: []string{"9 per 1h", "8/1m"}})
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, file)
+	r := resolveRuling(t, g, rulings.Ruling{Key: "2001:DB8::3", Kind: rulings.Limits, Limits: []string{"9 per 1h", "8/1m"}})
 	if r.Policy != "api" || r.Key != "2001:db8::/64" || !slices.Equal(r.Limits, []string{`9/1h name="hour"`, "8/1m"}) {
 		t.Errorf("got %+v, want the default policy, the group of addresses and the name of the limit per hour", r)
 	}
@@ -95,8 +95,8 @@ func TestResolveRuling(t *testing.T) {
 		"limit":  {rulings.Ruling{Kind: rulings.Limits, Limits: []string{"9/fortnight"}}, "limits", "fortnight"},
 		"slots":  {rulings.Ruling{Kind: rulings.Limits, Limits: []string{"9 in-flight ttl=30s"}}, "limits", "in-flight"},
 	} {
-		var said *rulings.FieldError
-		if err := g.ResolveRuling(&wrong.ruling); !errors.As(err, &said) || said.Field != wrong.field || !strings.Contains(err.Error(), wrong.text) {
+		var fieldErr *rulings.FieldError
+		if err := g.ResolveRuling(&wrong.ruling); !errors.As(err, &fieldErr) || fieldErr.Field != wrong.field || !strings.Contains(err.Error(), wrong.text) {
 			t.Errorf("%s: got %v, want an error of %s that says %q", name, err, wrong.field, wrong.text)
 		}
 	}
@@ -109,9 +109,9 @@ func TestResolveRuling(t *testing.T) {
 // A ruling that a reload made invalid is left out and has a note, and the others stay.
 func TestInvalidRulingIsLeftOut(t *testing.T) {
 	slots := policyOf("api", "9 in-flight ttl=30s")
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, slots)
-	impossible := resolved(t, g, rulings.Ruling{Key: "a", Kind: rulings.Limits, Limits: []string{"3 in-flight ttl=30s"}})
-	blocked := resolved(t, g, rulings.Ruling{Key: "b", Kind: rulings.Block})
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, slots)
+	impossible := resolveRuling(t, g, rulings.Ruling{Key: "a", Kind: rulings.Limits, Limits: []string{"3 in-flight ttl=30s"}})
+	blocked := resolveRuling(t, g, rulings.Ruling{Key: "b", Kind: rulings.Block})
 	g.SetRulings(rulings.NewTable([]rulings.Ruling{impossible, blocked}))
 	shadow := policyOf("shadow", "2/1h")
 	shadow.Shadow = true

@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestSignedReservations: a reservation can only be settled unchanged and under the policy that it was made under.
-func TestSignedReservations(t *testing.T) {
+// TestReservationIsSettledOnlyUnchanged: a reservation can only be settled unchanged and under the policy that it was made under.
+func TestReservationIsSettledOnlyUnchanged(t *testing.T) {
 	file, err := config.Parse("f", []byte("policies:\n  api: {limits: [10/1h, 10/1m]}\n  also: {limits: [10/1h, 10/1m]}\n  free: {limits: [1/1h], allow: [\"key:me\"]}\n"))
 	if err != nil {
 		t.Fatal(err)

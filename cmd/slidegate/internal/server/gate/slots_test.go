@@ -15,7 +15,7 @@ import (
 // TestSlots: a policy's slots are held until they are released, and its other limits are charged in the same decision.
 func TestSlots(t *testing.T) {
 	c := newClock()
-	g := newGate(t, all(memory(t, c)), gate.Options{}, policyOf("p", "2 in-flight ttl=30s name=slots", "5/1h name=requests"), policyOf("plain", "5/1h"))
+	g := newGate(t, sameStores(memory(t, c)), gate.Options{}, policyOf("p", "2 in-flight ttl=30s name=slots", "5/1h name=requests"), policyOf("plain", "5/1h"))
 	req := gate.Request{Policy: "p", Key: "ann", Cost: 1}
 	acquire := func() slidegate.Reservation {
 		t.Helper()
@@ -79,13 +79,13 @@ func equalSettlements(a, b gate.Settlement) bool {
 	return true
 }
 
-// TestUnheldSlots: a caller that takes a slot and cannot hold it gets an error that says what to do, even if another
+// TestSlotWithoutHoldIsAnError: a caller that takes a slot and cannot hold it gets an error that says what to do, even if another
 // policy has the in-flight limit; a key without an in-flight limit is decided.
-func TestUnheldSlots(t *testing.T) {
+func TestSlotWithoutHoldIsAnError(t *testing.T) {
 	p := policyOf("slots", "2 in-flight ttl=30s")
 	p.Overrides = []config.Override{{Key: "vip", Limits: limits("5/1h")}}
 	p.Allow.Keys = []string{"friend"}
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policyOf("plain", "5/1h"), p)
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, policyOf("plain", "5/1h"), p)
 	req := gate.Request{Policy: "slots", Key: "ann", Cost: 1}
 	r := httptest.NewRequest("GET", "/", nil)
 	verdicts, errs := make([]gate.Verdict, 2), make([]error, 2)
@@ -117,7 +117,7 @@ func TestUnheldSlots(t *testing.T) {
 // TestHoldRequest: the slots of all policies that match a request are held together until it is released.
 func TestHoldRequest(t *testing.T) {
 	c := newClock()
-	g := newGate(t, all(memory(t, c)), gate.Options{}, policyOf("a", "1 in-flight ttl=30s"), policyOf("b", "5/1h"))
+	g := newGate(t, sameStores(memory(t, c)), gate.Options{}, policyOf("a", "1 in-flight ttl=30s"), policyOf("b", "5/1h"))
 	r := httptest.NewRequest("GET", "/", nil)
 	report := func(err error) { t.Error(err) }
 	v, held, err := g.HoldRequest(ctx, r, report)

@@ -15,7 +15,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	g := newGate(t, all(memory(t, newClock())), gate.Options{Latency: latency.New()}, policyOf("p", "100/1h"), rich())
+	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{Latency: latency.New()}, policyOf("p", "100/1h"), richPolicy())
 	reqs := []gate.Request{
 		{Policy: "p", Key: "ann", Cost: 1}, {Policy: "api", Key: "vip-7", Cost: 1}, {Policy: "api", Key: "ann", Cost: 1},
 		{Policy: "api", Key: "bad", Cost: 1}, {Policy: "api", Key: "robot", Cost: 1},
@@ -76,7 +76,7 @@ func BenchmarkAllow(b *testing.B) { benchAllow(b, gate.Options{}) }
 func BenchmarkAllowTimed(b *testing.B) { benchAllow(b, gate.Options{Latency: latency.New()}) }
 
 func benchAllow(b *testing.B, opts gate.Options) {
-	g := newGate(b, all(benchStore(b)), opts, policyOf("p", "1000000/1h"), rich())
+	g := newGate(b, sameStores(benchStore(b)), opts, policyOf("p", "1000000/1h"), richPolicy())
 	keys := benchKeys()
 	i := 0
 	for b.Loop() {
@@ -88,7 +88,7 @@ func benchAllow(b *testing.B, opts gate.Options) {
 }
 
 func BenchmarkBatch100(b *testing.B) {
-	g := newGate(b, all(benchStore(b)), gate.Options{}, policyOf("p", "1000000/1h"))
+	g := newGate(b, sameStores(benchStore(b)), gate.Options{}, policyOf("p", "1000000/1h"))
 	reqs := make([]gate.Request, 100)
 	for i, key := range benchKeys()[:100] {
 		reqs[i] = gate.Request{Policy: "p", Key: key, Cost: 1}
@@ -101,7 +101,7 @@ func BenchmarkBatch100(b *testing.B) {
 
 func BenchmarkCheckRequest(b *testing.B) {
 	one, two := matching("one", "/api/", "{address}", "1000000/1h"), matching("two", "", "{host}", "1000000/1h")
-	g := newGate(b, all(benchStore(b)), gate.Options{}, one, two)
+	g := newGate(b, sameStores(benchStore(b)), gate.Options{}, one, two)
 	r := httptest.NewRequest("GET", "http://h.example/api/x", nil)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -85,8 +85,8 @@ func left(t *testing.T, g *Gate, policy string) (remaining []int64) {
 	return remaining
 }
 
-// TestVersion1: files of the previous version keep their meaning, and their reservations are settled once.
-func TestVersion1(t *testing.T) {
+// TestVersion1FilesKeepTheirMeaning: files of the previous version keep their meaning, and their reservations are settled once.
+func TestVersion1FilesKeepTheirMeaning(t *testing.T) {
 	g := recorded(t)
 	wantLeft(t, left(t, g, "api"), 1, 16, 26, 36, 4996)
 	for i, repeated := range []bool{false, true} {
@@ -116,9 +116,9 @@ func wantLeft(t *testing.T, got []int64, want ...int64) {
 	}
 }
 
-// TestVersion1Changed: a client cannot turn a reservation of the earlier format into another one by changing its
+// TestVersion1ReservationCannotBeChanged: a client cannot turn a reservation of the earlier format into another one by changing its
 // version, or by adding an algorithm that it did not name.
-func TestVersion1Changed(t *testing.T) {
+func TestVersion1ReservationCannotBeChanged(t *testing.T) {
 	g := recorded(t)
 	text, err := os.ReadFile(filepath.Join("testdata", "version1", "plain.json"))
 	if err != nil {

@@ -15,23 +15,23 @@ import (
 func TestAllowOne(t *testing.T) {
 	s := newService(t, Options{})
 	const policy = `"2/1m";q=2;w=60`
-	ask := `{"policy":"login","key":"ann","cost":1}`
-	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).
+	req := `{"policy":"login","key":"ann","cost":1}`
+	s.post("/v1/allow", req).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).
 		wantHeaders(t, `"2/1m";r=1;t=60`, policy, "")
 	s.post("/v1/allow", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 60e6, start)).
 		wantHeaders(t, `"2/1m";r=0;t=60`, policy, "") // the last unit, and when the next is free
-	refused := s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
+	refused := s.post("/v1/allow", req).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
 	refused.wantHeaders(t, `"2/1m";r=0;t=60`, policy, "60")
 	if got := refused.header.Get("Cache-Control"); got != "no-store" {
-		t.Errorf("Cache-Control: %q", got)
+		t.Errorf("Cache-Control: got %q, want \"no-store\"", got)
 	}
 	s.add(time.Microsecond)
-	s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6-1, 60e6-1, start+1)).
+	s.post("/v1/allow", req).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6-1, 60e6-1, start+1)).
 		wantHeaders(t, `"2/1m";r=0;t=60`, policy, "60") // rounded up
 	s.add(time.Second)
-	s.post("/v1/allow", ask).wantHeaders(t, `"2/1m";r=0;t=59`, policy, "59")
+	s.post("/v1/allow", req).wantHeaders(t, `"2/1m";r=0;t=59`, policy, "59")
 	s.clock.Set(start + 60e6)
-	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start+60e6)).
+	s.post("/v1/allow", req).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start+60e6)).
 		wantHeaders(t, `"2/1m";r=1;t=60`, policy, "")
 }
 
@@ -48,16 +48,16 @@ func TestAllowSeveralLimits(t *testing.T) {
 	with := func(decision string, limits ...string) string {
 		return strings.TrimSuffix(decision, "}") + `,"limits":[` + strings.Join(limits, ",") + `]}`
 	}
-	ask := `{"policy":"two","key":"ann","cost":2}`
-	s.post("/v1/allow", ask).want(t, 200, with(plainDecision(true, "two", "burst", 3, 1, 2, 0, 1e6, start),
+	req := `{"policy":"two","key":"ann","cost":2}`
+	s.post("/v1/allow", req).want(t, 200, with(plainDecision(true, "two", "burst", 3, 1, 2, 0, 1e6, start),
 		limitJSON("burst", true, 3, 1e6, 1, "0", 1e6), limitJSON("hour", true, 4, 3600e6, 2, "0", 3600e6))).
 		wantHeaders(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "")
 	s.add(500 * time.Millisecond)
-	s.post("/v1/allow", ask).want(t, 429, with(plainDecision(false, "two", "burst", 3, 1, 0, 5e5, 5e5, start+5e5),
+	s.post("/v1/allow", req).want(t, 429, with(plainDecision(false, "two", "burst", 3, 1, 0, 5e5, 5e5, start+5e5),
 		limitJSON("burst", false, 3, 1e6, 1, "500000", 5e5), limitJSON("hour", true, 4, 3600e6, 2, "0", 3600e6-5e5))).
 		wantHeaders(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "1")
 	s.add(500 * time.Millisecond)
-	s.post("/v1/allow", ask).want(t, 200, with(plainDecision(true, "two", "hour", 4, 0, 2, 0, 3599e6, start+1e6),
+	s.post("/v1/allow", req).want(t, 200, with(plainDecision(true, "two", "hour", 4, 0, 2, 0, 3599e6, start+1e6),
 		limitJSON("burst", true, 3, 1e6, 1, "0", 1e6), limitJSON("hour", true, 4, 3600e6, 0, "0", 3599e6))).
 		wantHeaders(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "")
 	s.post("/v1/allow", `{"policy":"two","key":"ann"}`).wantHeaders(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "3599")
@@ -76,7 +76,7 @@ func TestAllowUpTo(t *testing.T) {
 
 // Lists, policies in shadow mode and failure modes are named in the decision, and limits that did not decide are not
 // reported.
-func TestDecisionSaysHow(t *testing.T) {
+func TestDecisionNamesItsSource(t *testing.T) {
 	s := newService(t, Options{})
 	listed := func(allowed bool, granted int, retry, by string) string {
 		return fmt.Sprintf(`{"allowed":%v,"policy":"listed","limit":"","quota":0,"remaining":0,"granted":%d,"retry_after_us":%s,"reset_after_us":0,`+
@@ -160,10 +160,10 @@ func TestKeysAreCopied(t *testing.T) {
 	s := newService(t, Options{})
 	s.store.keeps.Store(true)
 	for _, body := range []string{`{"key":"the first key"}`, `{"requests":[{"key":"another"},{"key":"the first key"}]}`} {
-		newRepeated(t, s.api.Handler(), body).serve()
+		newRepeatedRequest(t, s.api.Handler(), body).serve()
 		kept := s.store.last.Load()
 		for range 3 {
-			newRepeated(t, s.api.Handler(), strings.ReplaceAll(body, "the first", "some later")).serve()
+			newRepeatedRequest(t, s.api.Handler(), strings.ReplaceAll(body, "the first", "some later")).serve()
 		}
 		if *kept != "the first key" {
 			t.Errorf("%s: the retained key became %q", body, *kept)

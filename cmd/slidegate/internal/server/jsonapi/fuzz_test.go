@@ -21,8 +21,8 @@ type parsedRequest struct {
 	upTo bool
 }
 
-// strict reads the body of /v1/allow with encoding/json, slowly and obviously. The scanner must agree with it.
-func strict(text string) (asks []parsedRequest, batch, ok bool) {
+// strictRequests reads the body of /v1/allow with encoding/json, slowly and obviously. The scanner must agree with it.
+func strictRequests(text string) (reqs []parsedRequest, batch, ok bool) {
 	if !utf8.ValidString(text) || !json.Valid([]byte(text)) || halfSurrogate(text) {
 		return nil, false, false
 	}
@@ -31,7 +31,7 @@ func strict(text string) (asks []parsedRequest, batch, ok bool) {
 		return nil, false, false
 	}
 	if _, batch = fields["requests"]; !batch {
-		one, ok := strictAsk(fields, true)
+		one, ok := strictRequest(fields, true)
 		return []parsedRequest{one}, false, ok
 	}
 	var requests []json.RawMessage
@@ -44,13 +44,13 @@ func strict(text string) (asks []parsedRequest, batch, ok bool) {
 		if !ok {
 			return nil, false, false
 		}
-		one, ok := strictAsk(fields, false)
+		one, ok := strictRequest(fields, false)
 		if !ok {
 			return nil, false, false
 		}
-		asks = append(asks, one)
+		reqs = append(reqs, one)
 	}
-	return asks, true, true
+	return reqs, true, true
 }
 
 var escapes = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`)
@@ -98,7 +98,7 @@ func strictFields(text []byte) (map[string]json.RawMessage, bool) {
 
 var digitsAlone = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 
-func strictAsk(fields map[string]json.RawMessage, alone bool) (a parsedRequest, ok bool) {
+func strictRequest(fields map[string]json.RawMessage, alone bool) (a parsedRequest, ok bool) {
 	a.Cost = 1
 	if (fields["key"] == nil) == (fields["key_base64"] == nil) {
 		return a, false
@@ -138,8 +138,8 @@ func strictAsk(fields map[string]json.RawMessage, alone bool) (a parsedRequest, 
 	return a, true
 }
 
-// scanned reads the same with the scanner.
-func scanned(text string) (asks []parsedRequest, batch, ok bool) {
+// scanRequests reads the same with the scanner.
+func scanRequests(text string) (reqs []parsedRequest, batch, ok bool) {
 	c := &call{scan: scanner{text: text}}
 	if !c.readAllow() {
 		return nil, false, false
@@ -148,9 +148,9 @@ func scanned(text string) (asks []parsedRequest, batch, ok bool) {
 		return []parsedRequest{{c.one, c.upTo}}, false, true
 	}
 	for _, req := range c.requests {
-		asks = append(asks, parsedRequest{Request: req})
+		reqs = append(reqs, parsedRequest{Request: req})
 	}
-	return asks, true, true
+	return reqs, true, true
 }
 
 var goodBodies = []string{
@@ -169,8 +169,8 @@ func FuzzAllow(f *testing.F) {
 		f.Add(c.body)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, batch, ok := scanned(text)
-		want, wantBatch, wantOK := strict(text)
+		got, batch, ok := scanRequests(text)
+		want, wantBatch, wantOK := strictRequests(text)
 		if ok != wantOK || batch != wantBatch || !reflect.DeepEqual(got, want) && ok {
 			t.Errorf("%q:\ngot  %+v %v %v\nwant %+v %v %v", text, got, batch, ok, want, wantBatch, wantOK)
 		}
@@ -180,20 +180,20 @@ func FuzzAllow(f *testing.F) {
 // Both readers accept the good bodies; otherwise the fuzzing would only compare rejections.
 func TestGoodBodies(t *testing.T) {
 	for _, body := range goodBodies {
-		if _, _, ok := scanned(body); !ok {
+		if _, _, ok := scanRequests(body); !ok {
 			t.Errorf("refused: %s", body)
 		}
 	}
 	for _, c := range badBodies {
-		if _, _, ok := strict(c.body); ok {
+		if _, _, ok := strictRequests(c.body); ok {
 			t.Errorf("got %s accepted, want it rejected", c.body)
 		}
 	}
-	got, _, _ := scanned(goodBodies[7])
+	got, _, _ := scanRequests(goodBodies[7])
 	if want := "\"\\/\b\f\n\r\té😀"; got[0].Key != want {
 		t.Errorf("%q, want %q", got[0].Key, want)
 	}
-	got, _, _ = scanned(goodBodies[6])
+	got, _, _ = scanRequests(goodBodies[6])
 	if want := (gate.Request{Key: "\xff\xef", Cost: 1}); got[0].Request != want {
 		t.Errorf("got %+v, want %+v", got[0].Request, want)
 	}

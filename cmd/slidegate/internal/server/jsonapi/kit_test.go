@@ -44,8 +44,8 @@ policies:
     deny: ["key:bad", 192.0.2.0/24]
 `
 
-// breakable is a store that a test can break. It counts its calls and can retain the last key.
-type breakable struct {
+// breakableStore is a store that a test can break. It counts its calls and can retain the last key.
+type breakableStore struct {
 	store.Store
 	err     atomic.Pointer[error]
 	applies atomic.Int64
@@ -53,7 +53,7 @@ type breakable struct {
 	last    atomic.Pointer[string]
 }
 
-func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
+func (b *breakableStore) Apply(ctx context.Context, batch []store.Request) error {
 	b.applies.Add(1)
 	if b.keeps.Load() {
 		key := batch[len(batch)-1].Charges[0].Key
@@ -73,7 +73,7 @@ func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
 type service struct {
 	t             testing.TB
 	clock         storetest.Clock
-	store         *breakable
+	store         *breakableStore
 	gate          *gate.Gate
 	api           *API
 	public, admin *httptest.Server
@@ -85,7 +85,7 @@ func newService(t testing.TB, opts Options) *service {
 	s.clock.Set(start)
 	memory, err := memstore.New(memstore.Options{Now: s.clock.Now})
 	must(t, err)
-	s.store = &breakable{Store: memory}
+	s.store = &breakableStore{Store: memory}
 	open, err := failure.New(s.store, failure.Open(), failure.Options{})
 	must(t, err)
 	closed, err := failure.New(s.store, failure.Closed(), failure.Options{})
@@ -124,21 +124,21 @@ func (s *service) fail(err error) {
 	s.store.err.Store(&err)
 }
 
-// answer is a response.
-type answer struct {
+// reply is a response that was read to its end.
+type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
 // post sends JSON.
-func (s *service) post(path, body string) answer {
+func (s *service) post(path, body string) reply {
 	s.t.Helper()
 	return s.send(http.MethodPost, path, body, "application/json")
 }
 
 // send sends a request to the server that serves the path, and checks the response against the document.
-func (s *service) send(method, path, body, contentType string) answer {
+func (s *service) send(method, path, body, contentType string) reply {
 	s.t.Helper()
 	server := s.public
 	if _, ok := admin[strings.Split(path, "?")[0]]; ok {
@@ -149,7 +149,7 @@ func (s *service) send(method, path, body, contentType string) answer {
 	return got
 }
 
-func (s *service) sendTo(server *httptest.Server, method, path, body, contentType string) answer {
+func (s *service) sendTo(server *httptest.Server, method, path, body, contentType string) reply {
 	s.t.Helper()
 	r, err := http.NewRequest(method, server.URL+path, strings.NewReader(body))
 	must(s.t, err)
@@ -161,11 +161,11 @@ func (s *service) sendTo(server *httptest.Server, method, path, body, contentTyp
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	must(s.t, err)
-	return answer{response.StatusCode, response.Header, string(text)}
+	return reply{response.StatusCode, response.Header, string(text)}
 }
 
 // want checks the status and the body, which ends in a line break.
-func (a answer) want(t testing.TB, status int, body string) answer {
+func (a reply) want(t testing.TB, status int, body string) reply {
 	t.Helper()
 	if body != "" {
 		body += "\n"
@@ -177,7 +177,7 @@ func (a answer) want(t testing.TB, status int, body string) answer {
 }
 
 // wantHeaders checks the headers RateLimit, RateLimit-Policy and Retry-After.
-func (a answer) wantHeaders(t testing.TB, limit, policy, retry string) {
+func (a reply) wantHeaders(t testing.TB, limit, policy, retry string) {
 	t.Helper()
 	for name, want := range map[string]string{"RateLimit": limit, "RateLimit-Policy": policy, "Retry-After": retry} {
 		if got := strings.Join(a.header.Values(name), "|"); got != want {

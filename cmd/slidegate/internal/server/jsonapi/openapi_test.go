@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// parsed is the part of the document that the tests use.
-type parsed struct {
+// openapiDocument is the part of the document that the tests use.
+type openapiDocument struct {
 	OpenAPI string `json:"openapi"`
 	Paths   map[string]map[string]struct {
 		OperationID string   `json:"operationId"`
@@ -26,8 +26,8 @@ type parsed struct {
 }
 
 var (
-	readDocument = sync.OnceValues(func() (*parsed, error) {
-		var doc parsed
+	readDocument = sync.OnceValues(func() (*openapiDocument, error) {
+		var doc openapiDocument
 		return &doc, json.Unmarshal(document, &doc)
 	})
 	readSchemas = sync.OnceValues(func() (schemas, error) {
@@ -36,8 +36,8 @@ var (
 	})
 )
 
-// valid validates a text by the schema at a JSON pointer of the document.
-func valid(t testing.TB, pointer, text string) error {
+// validate validates a text by the schema at a JSON pointer of the document.
+func validate(t testing.TB, pointer, text string) error {
 	t.Helper()
 	s, err := readSchemas()
 	must(t, err)
@@ -50,12 +50,12 @@ func valid(t testing.TB, pointer, text string) error {
 	return s.check(schema, "", value)
 }
 
-// answered holds the responses that were checked, as "post /v1/allow 200".
-var answered sync.Map
+// checkedResponses holds the responses that were checked, as "post /v1/allow 200".
+var checkedResponses sync.Map
 
 // checkDocumented checks a response against the document: its status, type, headers and body; and that a request with a
 // successful response is one that the document describes.
-func checkDocumented(t testing.TB, method, path, body string, got answer) {
+func checkDocumented(t testing.TB, method, path, body string, got reply) {
 	t.Helper()
 	doc, err := readDocument()
 	must(t, err)
@@ -66,11 +66,11 @@ func checkDocumented(t testing.TB, method, path, body string, got answer) {
 	}
 	operations, ok := doc.Paths[path]
 	if got.status == 404 && !ok || got.status == 405 || got.status == 404 && operations[verb].OperationID == "" {
-		if err := valid(t, "/components/schemas/Problem", got.body); err != nil {
+		if err := validate(t, "/components/schemas/Problem", got.body); err != nil {
 			t.Errorf("%s %s: %d is not a problem as documented: %v", method, path, got.status, err)
 		}
 		for other := range operations {
-			answered.Store(fmt.Sprintf("%s %s %d", other, path, got.status), true)
+			checkedResponses.Store(fmt.Sprintf("%s %s %d", other, path, got.status), true)
 		}
 		return
 	}
@@ -79,7 +79,7 @@ func checkDocumented(t testing.TB, method, path, body string, got answer) {
 	if !ok {
 		t.Fatalf("%s %s: %s is not in the document: %s", method, path, status, got.body)
 	}
-	answered.Store(fmt.Sprintf("%s %s %s", verb, path, status), true)
+	checkedResponses.Store(fmt.Sprintf("%s %s %s", verb, path, status), true)
 	for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "Retry-After"} {
 		if got.header.Get(name) != "" && !hasFold(response.Headers, name) {
 			t.Errorf("%s %s %s: header %s is not in the document", method, path, status, name)
@@ -87,7 +87,7 @@ func checkDocumented(t testing.TB, method, path, body string, got answer) {
 	}
 	pointer := "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + verb
 	if got.status < 300 && verb == "post" {
-		if err := valid(t, pointer+"/requestBody/content/application~1json/schema", body); err != nil {
+		if err := validate(t, pointer+"/requestBody/content/application~1json/schema", body); err != nil {
 			t.Errorf("%s %s: the request is not as documented: %v", method, path, err)
 		}
 	}
@@ -101,7 +101,7 @@ func checkDocumented(t testing.TB, method, path, body string, got answer) {
 	if _, ok := response.Content[kind]; !ok {
 		t.Fatalf("%s %s: %s: the type %q is not in the document", method, path, status, kind)
 	}
-	if err := valid(t, pointer+"/responses/"+status+"/content/"+strings.ReplaceAll(kind, "/", "~1")+"/schema", got.body); err != nil {
+	if err := validate(t, pointer+"/responses/"+status+"/content/"+strings.ReplaceAll(kind, "/", "~1")+"/schema", got.body); err != nil {
 		t.Errorf("%s %s: %s is not as documented: %v\n%s", method, path, status, err, got.body)
 	}
 }
@@ -153,7 +153,7 @@ func TestEveryDocumentedResponse(t *testing.T) {
 	s := newService(t, Options{})
 	reserved := reservationOf(t, s.post("/v1/reserve", `{"key":"r"}`).body)
 	held := reservationOf(t, s.post("/v1/acquire", `{"policy":"slots","key":"r"}`).body)
-	asks := map[string]string{
+	reqs := map[string]string{
 		"/v1/allow": `{"policy":"POLICY","key":"k"}`, "/v1/peek": `{"policy":"POLICY","key":"k"}`,
 		"/v1/reserve": `{"policy":"POLICY","key":"k"}`, "/v1/refund": `{"policy":"POLICY","key":"k"}`,
 		"/v1/charge": `{"policy":"POLICY","key":"k"}`, "/v1/reset": `{"policy":"POLICY","key":"k"}`,
@@ -165,8 +165,8 @@ func TestEveryDocumentedResponse(t *testing.T) {
 	}
 	s.post("/v1/renew", `{"policy":"slots","reservation":`+held+`}`)
 	s.post("/v1/release", `{"policy":"slots","reservation":`+held+`}`)
-	maps.Copy(asks, slots)
-	for path, body := range asks {
+	maps.Copy(reqs, slots)
+	for path, body := range reqs {
 		policy := "login"
 		if slots[path] != "" {
 			policy = "slots"
@@ -202,7 +202,7 @@ func TestEveryDocumentedResponse(t *testing.T) {
 	for path, operations := range doc.Paths {
 		for verb, operation := range operations {
 			for status := range operation.Responses {
-				if _, ok := answered.Load(verb + " " + path + " " + status); !ok {
+				if _, ok := checkedResponses.Load(verb + " " + path + " " + status); !ok {
 					t.Errorf("%s %s: no response had the status %s", verb, path, status)
 				}
 			}

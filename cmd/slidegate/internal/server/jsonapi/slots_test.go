@@ -36,7 +36,7 @@ func TestSlots(t *testing.T) {
 	renewed(first, 200, true)
 	s.add(29 * time.Second)
 	renewed(first, 200, true)
-	s.post("/v1/release", first).want(t, 200, settled(false, "slots", 1, "hour", 0))
+	s.post("/v1/release", first).want(t, 200, settledJSON(false, "slots", 1, "hour", 0))
 	second := acquire()
 	renewed(first, 409, false)
 	if got := s.post("/v1/release", first); got.status != 200 || !strings.Contains(got.body, `"repeated":true`) {
@@ -46,7 +46,7 @@ func TestSlots(t *testing.T) {
 	s.add(30 * time.Second)
 	renewed(second, 409, false)
 	third := acquire()
-	s.post("/v1/cancel", third).want(t, 200, settled(false, "slots", 1, "hour", 1))
+	s.post("/v1/cancel", third).want(t, 200, settledJSON(false, "slots", 1, "hour", 1))
 	if got := s.post("/v1/peek", `{"policy":"slots","key":"ann"}`).body; !strings.Contains(got, `{"limit":"hour","allowed":true,"quota":4,"window_us":3600000000,"remaining":2`) {
 		t.Errorf("got %s, want two charged to the hour", got)
 	}
@@ -56,7 +56,7 @@ func TestSlots(t *testing.T) {
 func TestUnsettled(t *testing.T) {
 	s := newService(t, Options{})
 	most := (&rule.Limit{Quota: 2}).Settlements()
-	var last answer
+	var last reply
 	for range most + 1 {
 		made := reservationOf(t, s.post("/v1/reserve", `{"key":"ann"}`).body)
 		last = s.post("/v1/cancel", `{"reservation":`+made+`}`)

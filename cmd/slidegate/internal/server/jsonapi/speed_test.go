@@ -7,31 +7,31 @@ import (
 	"testing"
 )
 
-// written is a reusable response.
-type written struct {
+// discardResponse is a reusable response.
+type discardResponse struct {
 	header http.Header
 	status int
 }
 
-func (w *written) Header() http.Header         { return w.header }
-func (w *written) WriteHeader(status int)      { w.status = status }
-func (w *written) Write(b []byte) (int, error) { return len(b), nil }
+func (w *discardResponse) Header() http.Header         { return w.header }
+func (w *discardResponse) WriteHeader(status int)      { w.status = status }
+func (w *discardResponse) Write(b []byte) (int, error) { return len(b), nil }
 
-// repeated is a request that can be served repeatedly.
-type repeated struct {
-	body    strings.Reader
-	text    string
-	request *http.Request
-	answer  written
-	handler http.Handler
+// repeatedRequest is a request that can be served repeatedly.
+type repeatedRequest struct {
+	body     strings.Reader
+	text     string
+	request  *http.Request
+	response discardResponse
+	handler  http.Handler
 }
 
-func (r *repeated) Close() error               { return nil }
-func (r *repeated) Read(b []byte) (int, error) { return r.body.Read(b) }
+func (r *repeatedRequest) Close() error               { return nil }
+func (r *repeatedRequest) Read(b []byte) (int, error) { return r.body.Read(b) }
 
-func newRepeated(t testing.TB, handler http.Handler, text string) *repeated {
+func newRepeatedRequest(t testing.TB, handler http.Handler, text string) *repeatedRequest {
 	t.Helper()
-	r := &repeated{text: text, handler: handler, answer: written{header: http.Header{}}}
+	r := &repeatedRequest{text: text, handler: handler, response: discardResponse{header: http.Header{}}}
 	var err error
 	r.request, err = http.NewRequest(http.MethodPost, "http://localhost/v1/allow", nil)
 	must(t, err)
@@ -41,22 +41,22 @@ func newRepeated(t testing.TB, handler http.Handler, text string) *repeated {
 	return r
 }
 
-func (r *repeated) serve() {
-	clear(r.answer.header)
-	r.answer.status = 200
+func (r *repeatedRequest) serve() {
+	clear(r.response.header)
+	r.response.status = 200
 	r.body.Reset(r.text)
-	r.handler.ServeHTTP(&r.answer, r.request)
+	r.handler.ServeHTTP(&r.response, r.request)
 }
 
 func batchOf(n int) string {
-	var asks []string
+	var reqs []string
 	for i := range n {
-		asks = append(asks, fmt.Sprintf(`{"policy":"open","key":"user-%d","cost":1}`, i))
+		reqs = append(reqs, fmt.Sprintf(`{"policy":"open","key":"user-%d","cost":1}`, i))
 	}
-	return `{"requests":[` + strings.Join(asks, ",") + `]}`
+	return `{"requests":[` + strings.Join(reqs, ",") + `]}`
 }
 
-// One ask allocates its text and the two RateLimit headers, and nothing more; a batch of 100 allocates one text for all
+// One request allocates its text and the two RateLimit headers, and nothing more; a batch of 100 allocates one text for all
 // its keys.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
@@ -70,7 +70,7 @@ func TestAllocations(t *testing.T) {
 		{`{"policy":"login","key":"ann","cost":1}`, 3},
 		{batchOf(100), 3}, // and a Content-Length
 	} {
-		r := newRepeated(t, s.api.Handler(), c.body)
+		r := newRepeatedRequest(t, s.api.Handler(), c.body)
 		r.serve()
 		if got := testing.AllocsPerRun(200, r.serve); got > c.max {
 			t.Errorf("%.40s...: got %v allocations, want at most %v", c.body, got, c.max)
@@ -84,7 +84,7 @@ func BenchmarkAllow(b *testing.B) {
 		{"one", `{"policy":"open","key":"user-12345678","cost":1}`}, {"batch of 100", batchOf(100)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := newRepeated(b, s.api.Handler(), c.body)
+			r := newRepeatedRequest(b, s.api.Handler(), c.body)
 			b.ReportAllocs()
 			for b.Loop() {
 				r.serve()

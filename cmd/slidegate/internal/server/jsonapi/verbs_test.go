@@ -23,8 +23,8 @@ func reservationOf(t testing.TB, body string) string {
 	return string(got.Reservation)
 }
 
-// settled returns the response of settle, cancel and release: limits, each followed by the amount refunded.
-func settled(repeated bool, given ...any) string {
+// settledJSON returns the response of settle, cancel and release: limits, each followed by the amount refunded.
+func settledJSON(repeated bool, given ...any) string {
 	var limits []string
 	for i := 0; i < len(given); i += 2 {
 		limits = append(limits, fmt.Sprintf(`{"limit":%q,"given_back":%d}`, given[i], given[i+1]))
@@ -58,11 +58,11 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	}
 	one := reserve(3)
 	left(1)
-	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[1,1]}`).want(t, 200, settled(false, "burst", 2, "hour", 2))
-	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[0,0]}`).want(t, 200, settled(true, "burst", 2, "hour", 2))
+	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[1,1]}`).want(t, 200, settledJSON(false, "burst", 2, "hour", 2))
+	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[0,0]}`).want(t, 200, settledJSON(true, "burst", 2, "hour", 2))
 	left(3)
 	two := reserve(1)
-	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2]}`).want(t, 200, settled(false, "burst", 0, "hour", -1))
+	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2]}`).want(t, 200, settledJSON(false, "burst", 0, "hour", -1))
 	left(1)
 	s.add(1e9)
 	three := reserve(1)
@@ -72,7 +72,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 		t.Errorf("got %d %v %s, want 429, no reservation and Retry-After 3599", refused.status, refused.header, refused.body)
 	}
 	for _, repeated := range []bool{false, true} {
-		s.post("/v1/cancel", `{"policy":"two","reservation":`+three+`}`).want(t, 200, settled(repeated, "burst", 1, "hour", 1))
+		s.post("/v1/cancel", `{"policy":"two","reservation":`+three+`}`).want(t, 200, settledJSON(repeated, "burst", 1, "hour", 1))
 	}
 	left(1)
 	if got := s.post("/v1/refund", `{"policy":"two","key":"\u0000é","cost":2}`); got.status != 200 || !strings.Contains(got.body, `"granted":`) {
@@ -83,7 +83,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	left(4)
 	// If nothing was charged, there is nothing to settle.
 	free := reservationOf(t, s.post("/v1/reserve", `{"policy":"listed","key":"good"}`).body)
-	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 200, settled(false))
+	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 200, settledJSON(false))
 	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2,3]}`).
 		wantProblem(t, 400, "costs", "3 costs for 2 charges")
 }
@@ -104,7 +104,7 @@ func TestSettleByLimit(t *testing.T) {
 	left(3, 4)
 	made := reservationOf(t, s.post("/v1/reserve", `{"policy":"two","key":"ann","cost":2}`).body)
 	left(1, 2)
-	settle := func(costs string) answer {
+	settle := func(costs string) reply {
 		return s.post("/v1/settle", `{"policy":"two","reservation":`+made+`,`+costs+`}`)
 	}
 	for _, wrong := range []struct{ costs, field, detail string }{
@@ -116,12 +116,12 @@ func TestSettleByLimit(t *testing.T) {
 		settle(wrong.costs).wantProblem(t, 400, wrong.field, wrong.detail)
 		left(1, 2)
 	}
-	settle(`"costs":{"hour":1}`).want(t, 200, settled(false, "burst", 0, "hour", 1))
+	settle(`"costs":{"hour":1}`).want(t, 200, settledJSON(false, "burst", 0, "hour", 1))
 	left(1, 3)
-	settle(`"costs":{"4/1h fixed-window name=hour":0, "burst":1}`).want(t, 200, settled(true, "burst", 0, "hour", 1))
+	settle(`"costs":{"4/1h fixed-window name=hour":0, "burst":1}`).want(t, 200, settledJSON(true, "burst", 0, "hour", 1))
 	left(1, 3)
 	made = reservationOf(t, s.post("/v1/reserve", `{"policy":"two","key":"ann"}`).body)
-	settle(`"costs":{}`).want(t, 200, settled(false, "burst", 0, "hour", 0))
+	settle(`"costs":{}`).want(t, 200, settledJSON(false, "burst", 0, "hour", 0))
 	left(0, 2)
 }
 
@@ -136,7 +136,7 @@ func TestCharge(t *testing.T) {
 }
 
 // Corrections of a charge are made even if the client has disconnected.
-func TestCorrectionsFinish(t *testing.T) {
+func TestCorrectionsOutliveTheClient(t *testing.T) {
 	s := newService(t, Options{})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

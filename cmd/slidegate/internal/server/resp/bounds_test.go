@@ -38,11 +38,11 @@ func TestProtocolErrors(t *testing.T) {
 		broken := w.dial(t)
 		go func() { _, _ = io.WriteString(broken.Conn, frame("PING")+c.send) }() // the connection may end before all is sent
 		broken.expect("+PONG\r\n-ERR Protocol error: " + c.want + "\r\n")
-		other.ask("PING", "+PONG")
+		other.exchange("PING", "+PONG")
 	}
 	browser := w.dial(t)
 	browser.send("POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSG.RESET default ann\r\n")
-	browser.ended()
+	browser.expectClosed()
 	big := strings.Repeat("k", 65_536) // the maximum size
 	other.send(frame("SG.ALLOW", "default", big))
 	other.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
@@ -51,14 +51,14 @@ func TestProtocolErrors(t *testing.T) {
 func TestMaxConnections(t *testing.T) {
 	w := open(t, resp.Options{MaxConnections: 2})
 	first, second := w.dial(t), w.dial(t)
-	first.ask("PING", "+PONG")
-	second.ask("PING", "+PONG")
+	first.exchange("PING", "+PONG")
+	second.exchange("PING", "+PONG")
 	third := w.dial(t)
 	third.expect("-ERR max number of clients reached\r\n")
-	third.ended()
-	first.ask("PING", "+PONG")
-	first.ask("QUIT", "+OK")
-	first.ended()
+	third.expectClosed()
+	first.exchange("PING", "+PONG")
+	first.exchange("QUIT", "+OK")
+	first.expectClosed()
 	testkit.Eventually(t, "a place to be free", func() bool {
 		conn, err := net.Dial("tcp", w.addr)
 		if err != nil {
@@ -167,7 +167,7 @@ func TestIdle(t *testing.T) {
 		c := p.dial(t)
 		for range 5 {
 			time.Sleep(7*time.Minute - time.Second) // steps of an eighth never cut more
-			c.ask("PING", "+PONG")
+			c.exchange("PING", "+PONG")
 		}
 		if time.Sleep(7*time.Minute - time.Second); !c.alive() {
 			t.Error("ended too early")
@@ -186,7 +186,7 @@ func TestIdle(t *testing.T) {
 		if time.Sleep(1000 * time.Hour); !c.alive() {
 			t.Error("disconnected, although IdleTimeout is disabled")
 		}
-		c.ask("PING", "+PONG")
+		c.exchange("PING", "+PONG")
 		_ = c.Close()
 	})
 }
@@ -205,7 +205,7 @@ func TestClientsThatNeverRead(t *testing.T) {
 	const clients = 200
 	inBubble(t, resp.Options{WriteTimeout: 10 * time.Second}, func(t *testing.T, w *world, p *pipes) {
 		good := p.dial(t)
-		good.ask("PING", "+PONG")
+		good.exchange("PING", "+PONG")
 		before := heap()
 		bad := make([]*client, clients)
 		for i := range bad {
@@ -219,14 +219,14 @@ func TestClientsThatNeverRead(t *testing.T) {
 			t.Errorf("got %d clients that do not read with %d KiB each", clients, grown/clients/1024)
 		}
 		for range 100 {
-			good.ask("PING", "+PONG")
+			good.exchange("PING", "+PONG")
 		}
 		time.Sleep(9 * time.Second)
-		if n := connected(good); n != clients+1 {
+		if n := connectedClients(good); n != clients+1 {
 			t.Errorf("got %d connected, want %d: their time is not over", n, clients+1)
 		}
 		time.Sleep(2 * time.Second)
-		if n := connected(good); n != 1 {
+		if n := connectedClients(good); n != 1 {
 			t.Errorf("got %d connected, want 1", n)
 		}
 		for _, c := range bad {
@@ -236,8 +236,8 @@ func TestClientsThatNeverRead(t *testing.T) {
 	})
 }
 
-// connected returns how many clients there are.
-func connected(c *client) (n int) {
+// connectedClients returns how many clients there are.
+func connectedClients(c *client) (n int) {
 	c.t.Helper()
 	synctest.Wait()
 	c.send("INFO\r\n")
@@ -270,12 +270,12 @@ func TestSlowClientsDoNotAffectOthers(t *testing.T) {
 	}()
 	good := w.dial(t)
 	for i := int64(9); i >= 0; i-- {
-		good.ask("SG.ALLOW default ann", numbers(1, 10, i, 0, hour, 1))
+		good.exchange("SG.ALLOW default ann", numbers(1, 10, i, 0, hour, 1))
 	}
 	if err := <-ended; errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
 		t.Errorf("a client that never reads was not disconnected: %v", err)
 	}
-	good.ask("PING", "+PONG")
+	good.exchange("PING", "+PONG")
 }
 
 func isTimeout(err error) bool {
@@ -314,15 +314,15 @@ func TestShutdownDrains(t *testing.T) {
 	w, slow := slowWorld(t)
 	w.listen(t)
 	idle, half, busy := w.dial(t), w.dial(t), w.dial(t)
-	idle.ask("PING", "+PONG")
-	half.ask("PING", "+PONG")
+	idle.exchange("PING", "+PONG")
+	half.exchange("PING", "+PONG")
 	half.send("*1\r\n$4\r\nPI")
 	busy.send(strings.Repeat(frame("SG.ALLOW", "default", "ann"), 3))
 	<-slow.entered
 	over := make(chan error)
 	go func() { over <- w.server.Shutdown(context.Background()) }()
-	idle.ended()
-	half.ended()
+	idle.expectClosed()
+	half.expectClosed()
 	if _, err := net.Dial("tcp", w.addr); err == nil {
 		t.Error("a client was accepted")
 	}
@@ -333,7 +333,7 @@ func TestShutdownDrains(t *testing.T) {
 	}
 	close(slow.leave)
 	busy.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n" + numbers(1, 10, 8, 0, hour, 1) + "\r\n" + numbers(1, 10, 7, 0, hour, 1) + "\r\n")
-	busy.ended()
+	busy.expectClosed()
 	if err := <-over; err != nil {
 		t.Error(err)
 	}

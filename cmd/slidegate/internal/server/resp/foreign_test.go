@@ -28,16 +28,16 @@ func TestForeignProtocols(t *testing.T) {
 		w := open(t, resp.Options{Tokens: tokens})
 		friend := w.dial(t)
 		if tokens != nil {
-			friend.ask("AUTH token", "+OK")
+			friend.exchange("AUTH token", "+OK")
 		}
-		friend.ask("SG.ALLOW default victim 10", numbers(1, 10, 0, 0, hour, 10))
+		friend.exchange("SG.ALLOW default victim 10", numbers(1, 10, 0, 0, hour, 10))
 		for _, opening := range openings {
 			c := w.dial(t)
 			c.send(opening + body)
-			if got := c.rest(); strings.Contains(got, "+") || strings.Contains(got, "unknown") || strings.Contains(got, "NOAUTH") {
+			if got := c.readRest(); strings.Contains(got, "+") || strings.Contains(got, "unknown") || strings.Contains(got, "NOAUTH") {
 				t.Errorf("%q: got the reply %q, want none", opening, got)
 			}
-			friend.ask("SG.PEEK default victim", numbers(0, 10, 0, hour, hour, 0))
+			friend.exchange("SG.PEEK default victim", numbers(0, 10, 0, hour, hour, 0))
 		}
 	}
 }

@@ -16,9 +16,9 @@ func TestTimeToAuthenticate(t *testing.T) {
 			half.send("*1\r\n$4\r\nPI")
 			for range 9 {
 				time.Sleep(time.Second)
-				busy.ask("PING", "-NOAUTH Authentication required.")
+				busy.exchange("PING", "-NOAUTH Authentication required.")
 			}
-			friend.ask("AUTH token", "+OK")
+			friend.exchange("AUTH token", "+OK")
 			if !silent.alive() || !busy.alive() || !half.alive() {
 				t.Fatal("ended too early")
 			}
@@ -27,12 +27,12 @@ func TestTimeToAuthenticate(t *testing.T) {
 				t.Error("still connected after 10 s without the token")
 			}
 			time.Sleep(20 * time.Minute)
-			friend.ask("PING", "+PONG")
-			friend.ask("RESET", "+RESET") // undoes the authentication
+			friend.exchange("PING", "+PONG")
+			friend.exchange("RESET", "+RESET") // undoes the authentication
 			time.Sleep(9 * time.Second)
-			friend.ask("AUTH token", "+OK")
+			friend.exchange("AUTH token", "+OK")
 			time.Sleep(20 * time.Minute)
-			friend.ask("RESET", "+RESET")
+			friend.exchange("RESET", "+RESET")
 			if time.Sleep(10 * time.Second); friend.alive() {
 				t.Error("still connected 10 s after RESET")
 			}
@@ -49,23 +49,23 @@ func TestWrongTokens(t *testing.T) {
 	for _, attempt := range []string{"AUTH guess", "AUTH any guess", "HELLO 3 AUTH any guess"} {
 		c := w.dial(t)
 		for range 5 {
-			c.ask(attempt, wrong)
+			c.exchange(attempt, wrong)
 		}
-		c.ended()
+		c.expectClosed()
 	}
 	c := w.dial(t)
 	c.send(frame("AUTH", "1") + frame("AUTH", "2") + frame("AUTH", "3") + frame("AUTH", "4") + frame("AUTH", "5") + frame("AUTH", "token"))
 	c.expect(wrong + "\r\n" + wrong + "\r\n" + wrong + "\r\n" + wrong + "\r\n" + wrong + "\r\n")
-	c.ended()
+	c.expectClosed()
 	c = w.dial(t)
-	c.ask("AUTH guess", wrong)
-	c.ask("AUTH token", "+OK")
-	c.ask("MULTI", "+OK") // guesses in a transaction count too
+	c.exchange("AUTH guess", wrong)
+	c.exchange("AUTH token", "+OK")
+	c.exchange("MULTI", "+OK") // guesses in a transaction count too
 	for range 5 {
-		c.ask("AUTH guess", "+QUEUED")
+		c.exchange("AUTH guess", "+QUEUED")
 	}
-	c.ask("EXEC", "*5", wrong, wrong, wrong, wrong)
-	c.ended()
+	c.exchange("EXEC", "*5", wrong, wrong, wrong, wrong)
+	c.expectClosed()
 }
 
 // Silent clients do not keep out one that authenticates.
@@ -77,14 +77,14 @@ func TestGuestsDoNotKeepOthersOut(t *testing.T) {
 				strangers = append(strangers, p.dial(t))
 			}
 			friend := p.dial(t)
-			friend.ask("AUTH token", "+OK")
+			friend.exchange("AUTH token", "+OK")
 			friends = append(friends, friend)
 		}
-		if n := connected(friends[0]); n != 8 {
+		if n := connectedClients(friends[0]); n != 8 {
 			t.Errorf("got %d connected, want the 8 with the token", n)
 		}
 		for _, friend := range friends {
-			friend.ask("PING", "+PONG")
+			friend.exchange("PING", "+PONG")
 		}
 		late := p.dial(t)
 		late.expect("-ERR max number of clients reached\r\n")
@@ -95,7 +95,7 @@ func TestGuestsDoNotKeepOthersOut(t *testing.T) {
 			strangers = append(strangers, p.dial(t))
 		}
 		last := p.dial(t)
-		last.ask("AUTH token", "+OK")
+		last.exchange("AUTH token", "+OK")
 		for _, c := range append(strangers, append(friends, last)...) {
 			_ = c.Close()
 		}

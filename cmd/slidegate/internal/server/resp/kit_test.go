@@ -52,15 +52,15 @@ policies:
 // world is a server and everything under it.
 type world struct {
 	clock  *storetest.Clock
-	store  *counted
+	store  *countingStore
 	gate   *gate.Gate
 	server *resp.Server
 	addr   string
 	served chan error
 }
 
-// counted is a store that counts its calls, and can fail.
-type counted struct {
+// countingStore is a store that counts its calls, and can fail.
+type countingStore struct {
 	*memstore.Store
 	applies, ones atomic.Int64
 	failing       atomic.Bool
@@ -68,7 +68,7 @@ type counted struct {
 
 var errBroken = errors.New("the store is broken")
 
-func (s *counted) Apply(ctx context.Context, batch []store.Request) error {
+func (s *countingStore) Apply(ctx context.Context, batch []store.Request) error {
 	s.applies.Add(1)
 	if s.failing.Load() {
 		for i := range batch {
@@ -79,7 +79,7 @@ func (s *counted) Apply(ctx context.Context, batch []store.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+func (s *countingStore) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error) {
 	s.ones.Add(1)
 	if s.failing.Load() {
@@ -97,7 +97,7 @@ func newWorld(t testing.TB, opts resp.Options) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store = &counted{Store: store}
+	w.store = &countingStore{Store: store}
 	file, err := config.Parse("policies.yaml", []byte(policiesText))
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +183,8 @@ func (c *client) expect(want string) {
 	}
 }
 
-// ended expects that the server has closed the connection without sending more.
-func (c *client) ended() {
+// expectClosed expects that the server has closed the connection without sending more.
+func (c *client) expectClosed() {
 	c.t.Helper()
 	if rest, err := io.ReadAll(c.in); len(rest) > 0 || errors.Is(err, context.DeadlineExceeded) {
 		c.t.Fatalf("got %q and %v, want the connection closed", rest, err)
@@ -193,8 +193,8 @@ func (c *client) ended() {
 	}
 }
 
-// rest reads what the server sends until it closes the connection.
-func (c *client) rest() string {
+// readRest reads what the server sends until it closes the connection.
+func (c *client) readRest() string {
 	c.t.Helper()
 	rest, err := io.ReadAll(c.in)
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
@@ -203,9 +203,9 @@ func (c *client) rest() string {
 	return string(rest)
 }
 
-// ask sends a command and expects a reply. Both are written without line ends: the parts of the reply are separated by
-// blanks, unless it is a text, whose parts are given one by one.
-func (c *client) ask(command string, want ...string) {
+// exchange sends a command and checks the reply. Both are written without line ends: the parts of the reply are separated by
+// spaces, unless it is a text, whose parts are given one by one.
+func (c *client) exchange(command string, want ...string) {
 	c.t.Helper()
 	c.send(frame(strings.Fields(command)...))
 	c.expect(strings.Join(want, "\r\n") + "\r\n")

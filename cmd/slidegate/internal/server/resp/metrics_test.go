@@ -45,18 +45,18 @@ func TestMetrics(t *testing.T) {
 	reader := metric.NewManualReader()
 	w := open(t, resp.Options{Tokens: []string{"token"}, MaxConnections: 2, MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	c := w.dial(t)
-	c.ask("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.")
-	c.ask("AUTH token", "+OK")
+	c.exchange("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.")
+	c.exchange("AUTH token", "+OK")
 	c.send(strings.Repeat(frame("SG.ALLOW", "default", "secret"), 2) + frame("PING") + frame("SG.ALLOW", "default", "secret") + frame("NOSUCH"))
 	for !strings.HasPrefix(c.line(), "-ERR unknown") {
 	}
 	broken := w.dial(t)
 	broken.send("*x\r\n")
 	broken.expect("-ERR Protocol error: invalid multibulk length\r\n")
-	broken.ended()
+	broken.expectClosed()
 	testkit.Eventually(t, "the place to be free", func() bool { return measure(t, reader)["connections"] == 1 })
 	second := w.dial(t)
-	second.ask("AUTH token", "+OK")
+	second.exchange("AUTH token", "+OK")
 	third := w.dial(t)
 	third.expect("-ERR max number of clients reached\r\n")
 	want := map[string]int64{"commands{auth}": 3, "commands{sg.allow}": 3, "commands{ping}": 1, "connections": 2, "sent_away": 1,

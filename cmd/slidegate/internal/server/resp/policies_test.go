@@ -26,28 +26,28 @@ func TestPolicyCommands(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		w := open(t, resp.Options{Batch: batch})
 		c := w.dial(t)
-		c.ask("SG.PEEK default ann", numbers(1, 10, 10, 0, 0, 0)) // nothing is charged, so nothing was granted
-		c.ask("SG.ALLOW default ann", numbers(1, 10, 9, 0, hour, 1))
+		c.exchange("SG.PEEK default ann", numbers(1, 10, 10, 0, 0, 0)) // nothing is charged, so nothing was granted
+		c.exchange("SG.ALLOW default ann", numbers(1, 10, 9, 0, hour, 1))
 		w.clock.Advance(60_000_000)
-		c.ask("sg.allow default ann 4", numbers(1, 10, 5, 0, hour-minute, 4))
-		c.ask("Sg.Allow default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
-		c.ask("SG.ALLOW default ann 11", numbers(0, 10, 5, -1, hour-minute, 0))
-		c.ask("SG.ALLOW default ann 0", numbers(1, 10, 5, 0, hour-minute, 0))
-		c.ask("SG.PEEK default ann 5", numbers(1, 10, 5, 0, hour-minute, 0))
-		c.ask("SG.PEEK default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
-		c.ask("SG.REFUND default ann 2", numbers(1, 10, 7, 0, hour-minute, 2))
-		c.ask("SG.ALLOWUPTO default ann 100", numbers(1, 10, 0, 0, hour-minute, 7))
-		c.ask("SG.ALLOW default bob", numbers(1, 10, 9, 0, hour, 1))
-		c.ask("SG.RESET default ann", "+OK")
-		c.ask("SG.ALLOW default ann 10", numbers(1, 10, 0, 0, hour, 10))
+		c.exchange("sg.allow default ann 4", numbers(1, 10, 5, 0, hour-minute, 4))
+		c.exchange("Sg.Allow default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
+		c.exchange("SG.ALLOW default ann 11", numbers(0, 10, 5, -1, hour-minute, 0))
+		c.exchange("SG.ALLOW default ann 0", numbers(1, 10, 5, 0, hour-minute, 0))
+		c.exchange("SG.PEEK default ann 5", numbers(1, 10, 5, 0, hour-minute, 0))
+		c.exchange("SG.PEEK default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
+		c.exchange("SG.REFUND default ann 2", numbers(1, 10, 7, 0, hour-minute, 2))
+		c.exchange("SG.ALLOWUPTO default ann 100", numbers(1, 10, 0, 0, hour-minute, 7))
+		c.exchange("SG.ALLOW default bob", numbers(1, 10, 9, 0, hour, 1))
+		c.exchange("SG.RESET default ann", "+OK")
+		c.exchange("SG.ALLOW default ann 10", numbers(1, 10, 0, 0, hour, 10))
 		// A full bucket of 5 that gains one per second.
-		c.ask("SG.ALLOW bucket ann 5", numbers(1, 60, 0, 0, 5*second, 5))
-		c.ask("SG.ALLOW bucket ann 2", numbers(0, 60, 0, 2*second, 5*second, 0))
+		c.exchange("SG.ALLOW bucket ann 5", numbers(1, 60, 0, 0, 5*second, 5))
+		c.exchange("SG.ALLOW bucket ann 2", numbers(0, 60, 0, 2*second, 5*second, 0))
 		// If no limit decides, its numbers are 0.
-		c.ask("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
-		c.ask("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
-		c.ask("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
-		c.ask("SG.POLICIES", "*4", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots")
+		c.exchange("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
+		c.exchange("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
+		c.exchange("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
+		c.exchange("SG.POLICIES", "*4", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots")
 		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and an empty key
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
@@ -62,13 +62,13 @@ func TestPolicyErrors(t *testing.T) {
 		wrongCost := "-ERR cost: must be a whole number from 0 to 9007199254740991"
 		for _, command := range []string{"sg.allow", "sg.peek", "sg.refund", "sg.charge", "sg.allowupto", "sg.reserve"} {
 			for _, cost := range []string{"-1", "x", "1.5", "9007199254740992", "99999999999999999999"} {
-				c.ask(command+" default ann "+cost, wrongCost)
+				c.exchange(command+" default ann "+cost, wrongCost)
 			}
-			c.ask(command, "-ERR wrong number of arguments for '"+command+"' command")
-			c.ask(command+" default", "-ERR wrong number of arguments for '"+command+"' command")
-			c.ask(command+" default ann 1 2", "-ERR wrong number of arguments for '"+command+"' command")
+			c.exchange(command, "-ERR wrong number of arguments for '"+command+"' command")
+			c.exchange(command+" default", "-ERR wrong number of arguments for '"+command+"' command")
+			c.exchange(command+" default ann 1 2", "-ERR wrong number of arguments for '"+command+"' command")
 		}
-		c.ask("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
+		c.exchange("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
 		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.charge nobody ann", "sg.reset nobody ann",
 			"sg.allowupto nobody ann 1", "sg.reserve nobody ann 1", "sg.cancel nobody {}", "sg.settle nobody {} 1"} {
 			c.send(frame(strings.Fields(command)...))
@@ -81,8 +81,8 @@ func TestPolicyErrors(t *testing.T) {
 			}
 		}
 		w.store.failing.Store(true)
-		c.ask("sg.allow default ann", "-STORE the store is broken")
-		c.ask("sg.reset default ann", "-STORE the store is broken")
+		c.exchange("sg.allow default ann", "-STORE the store is broken")
+		c.exchange("sg.reset default ann", "-STORE the store is broken")
 	}
 }
 
@@ -103,18 +103,18 @@ func TestReservations(t *testing.T) {
 		c.send(frame("SG.SETTLE", "default", first, "1"))
 		c.expect(numbers(repeated, 3) + "\r\n")
 	}
-	c.ask("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
+	c.exchange("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
 	second := reserve(5, 4)
 	for i, verb := range []string{"SG.CANCEL", "SG.CANCEL", "SG.RELEASE"} {
 		c.send(frame(verb, "default", second))
 		c.expect(numbers(int64(min(i, 1)), 5) + "\r\n")
 	}
-	c.ask("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
+	c.exchange("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
 	c.send(frame("SG.RESERVE", "default", "ann", "10"))
 	c.expect("*7" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n$-1\r\n")
 	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE returned"
-	c.ask("SG.SETTLE default {ann 1", wrong)
-	c.ask("SG.CANCEL default ann", wrong)
+	c.exchange("SG.SETTLE default {ann 1", wrong)
+	c.exchange("SG.CANCEL default ann", wrong)
 	c.send(frame("SG.SETTLE", "default", first, "x"))
 	c.expect("-ERR cost: must be a whole number from 0 to 9007199254740991\r\n")
 	c.send(frame("SG.SETTLE", "default", first, "1", "2", "3")) // one cost, or one per charge
@@ -144,16 +144,16 @@ func TestReservations(t *testing.T) {
 	if line := c.line(); !strings.HasPrefix(line, "-ERR slidegate: invalid reservation: version 3") || !strings.Contains(line, "upgrade") {
 		t.Errorf("a newer version: got %q, want an error that says to upgrade", line)
 	}
-	c.ask("SG.PEEK default ann", numbers(1, 10, 7, 0, hour, 0))
+	c.exchange("SG.PEEK default ann", numbers(1, 10, 7, 0, hour, 0))
 }
 
 // Charging is unconditional, even beyond the quota.
 func TestChargeCommand(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
-	c.ask("SG.CHARGE default ann", numbers(1, 10, 9, 0, hour, 1))
-	c.ask("sg.charge default ann 12", numbers(1, 10, 0, 0, hour, 12))
-	c.ask("SG.ALLOW default ann", numbers(0, 10, 0, hour, hour, 0))
+	c.exchange("SG.CHARGE default ann", numbers(1, 10, 9, 0, hour, 1))
+	c.exchange("sg.charge default ann 12", numbers(1, 10, 0, 0, hour, 12))
+	c.exchange("SG.ALLOW default ann", numbers(0, 10, 0, hour, hour, 0))
 	c.send(frame("SG.CHARGE", "default", "ann", "0"))
 	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR gate: invalid cost: must be 1") {
 		t.Errorf("charging nothing: got %q, %v", line, err)
@@ -198,7 +198,7 @@ func TestBatch(t *testing.T) {
 	c.expect(first + first + "+PONG\r\n" + first + first + "-ERR cost: must be a whole number from 0 to 9007199254740991\r\n" +
 		first + "-ERR unknown command 'NOSUCH'\r\n" + first +
 		"-ERR wrong number of arguments for 'sg.allow' command\r\n" + first + "+OK\r\n")
-	c.ended()
+	c.expectClosed()
 	if calls, ones := w.store.applies.Load(), w.store.ones.Load(); calls != 2 || ones != 3 {
 		t.Errorf("got %d calls with batches and %d with one, want 2 and 3", calls, ones)
 	}

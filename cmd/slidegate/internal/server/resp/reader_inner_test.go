@@ -209,9 +209,9 @@ func (p *pieces) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// TestReaderAgrees does the same with texts made of pieces of the protocol, which come close to valid and invalid input
+// TestReaderMatchesModel does the same with texts made of pieces of the protocol, which come close to valid and invalid input
 // far more often than random bytes.
-func TestReaderAgrees(t *testing.T) {
+func TestReaderMatchesModel(t *testing.T) {
 	fragments := []string{"*1\r\n", "*2\r\n", "*0\r\n", "*-1\r\n", "*9\r\n", "*", "$4\r\n", "$0\r\n", "$1\r\n", "$-1\r\n", "$2000\r\n", "$", "PING", "a", "1",
 		"\r\n", "\r", "\n", " ", " ", "\t", "\"", "'", "\\", "\\x41", "\\x4", "\\n", "\\'", "\\\"", "\x00", "\xff", "*1\r\n$4\r\nPING\r\n", "ECHO \"a b\"\r\n",
 		"POST", "put", "get ", "HTTP/1.1", "http/2", "HTTP/", "host:", "/", "://", strings.Repeat("x", 1020), strings.Repeat("a ", 6), strings.Repeat("0", 22)}

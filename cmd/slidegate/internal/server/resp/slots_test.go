@@ -31,7 +31,7 @@ func TestSlotCommands(t *testing.T) {
 			return made
 		}
 		first, second := acquire(1), acquire(0)
-		c.ask("SG.ACQUIRE slots ann", "*8"+strings.TrimPrefix(numbers(0, 2, 0, thirtySeconds, thirtySeconds, 0), "*6"), null, ":0")
+		c.exchange("SG.ACQUIRE slots ann", "*8"+strings.TrimPrefix(numbers(0, 2, 0, thirtySeconds, thirtySeconds, 0), "*6"), null, ":0")
 		c.send(frame("SG.RELEASE", "slots", first))
 		c.expect(numbers(0, 1, 0) + "\r\n")
 		c.send(frame("MULTI") + frame("SG.RELEASE", "slots", first) + frame("SG.RENEW", "slots", first) + frame("SG.RENEW", "slots", second) + frame("EXEC"))
@@ -47,8 +47,7 @@ func TestSlotCommands(t *testing.T) {
 	}
 }
 
-// Taking a slot without holding it is an error that says what to do, and so is acquiring where there is nothing to
-// hold.
+// Taking a slot without holding it is an error that says what to do, and so is acquiring under a policy without slots.
 func TestSlotErrors(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		w := open(t, resp.Options{Batch: batch})
@@ -70,7 +69,7 @@ func TestSlotErrors(t *testing.T) {
 				t.Errorf("%s: got %q, want an ERR with %q and without the key", command, line, want)
 			}
 		}
-		c.ask("SG.PEEK slots ann", numbers(1, 2, 2, 0, 0, 0))
+		c.exchange("SG.PEEK slots ann", numbers(1, 2, 2, 0, 0, 0))
 	}
 }
 

@@ -10,15 +10,15 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// throttled is a step of a script: when, how much, and the five numbers.
-type throttled struct {
+// throttleStep is a step of a script: when, how much, and the five numbers.
+type throttleStep struct {
 	at       time.Duration
 	quantity string
 	want     [5]int64
 }
 
 // play sends commands for one key in the order of the script.
-func play(t *testing.T, params string, steps []throttled) {
+func play(t *testing.T, params string, steps []throttleStep) {
 	t.Helper()
 	w := open(t, resp.Options{})
 	c := w.dial(t)
@@ -42,7 +42,7 @@ func play(t *testing.T, params string, steps []throttled) {
 
 // The example of redis-cell's README: 30 per minute is one every two seconds; a bucket of 16, of which 15 are left.
 func TestThrottleAsPublished(t *testing.T) {
-	play(t, "15 30 60", []throttled{
+	play(t, "15 30 60", []throttleStep{
 		{quantity: "", want: [5]int64{0, 16, 15, -1, 2}},
 		{quantity: "1", want: [5]int64{0, 16, 14, -1, 4}},
 	})
@@ -51,7 +51,7 @@ func TestThrottleAsPublished(t *testing.T) {
 // One unit per second and a bucket of 5: redis-cell's own test, in whole seconds.
 func TestThrottleAsRedisCell(t *testing.T) {
 	const ms = time.Millisecond
-	play(t, "4 1 1", []throttled{
+	play(t, "4 1 1", []throttleStep{
 		{0, "6", [5]int64{1, 5, 5, -1, 0}}, // more than the bucket ever holds: no time to retry
 		{0, "1", [5]int64{0, 5, 4, -1, 1}},
 		{0, "1", [5]int64{0, 5, 3, -1, 2}},
@@ -73,7 +73,7 @@ func TestThrottleAsRedisCell(t *testing.T) {
 // A bucket of one unit that takes two seconds. Seconds round up at a whole millisecond beyond them, otherwise down.
 func TestThrottleRounds(t *testing.T) {
 	const us = time.Microsecond
-	play(t, "0 1 2", []throttled{
+	play(t, "0 1 2", []throttleStep{
 		{0, "1", [5]int64{0, 1, 0, -1, 2}},
 		{0, "1", [5]int64{1, 1, 0, 2, 2}},
 		{1 * us, "1", [5]int64{1, 1, 0, 2, 2}},         // 1.999999 s
@@ -90,12 +90,12 @@ func TestThrottleRounds(t *testing.T) {
 func TestThrottleChanges(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
-	c.ask("CL.THROTTLE k 9 60 60 6", numbers(0, 10, 4, -1, 6))
-	c.ask("CL.THROTTLE k 6 60 60 0", numbers(0, 7, 1, -1, 6))   // the bucket is smaller,
-	c.ask("CL.THROTTLE k 4 60 60 0", numbers(1, 5, 0, 1, 6))    // and now overdrawn by one
-	c.ask("CL.THROTTLE k 9 120 60 1", numbers(0, 10, 3, -1, 4)) // seven units are 3.5 s at two a second
-	c.ask("CL.THROTTLE k 9 1 60 0", numbers(0, 10, 3, -1, 60))  // seven minutes at one a minute, but what was charged counts for its period
-	c.ask("CL.THROTTLE other 9 60 60 1", numbers(0, 10, 9, -1, 1))
+	c.exchange("CL.THROTTLE k 9 60 60 6", numbers(0, 10, 4, -1, 6))
+	c.exchange("CL.THROTTLE k 6 60 60 0", numbers(0, 7, 1, -1, 6))   // the bucket is smaller,
+	c.exchange("CL.THROTTLE k 4 60 60 0", numbers(1, 5, 0, 1, 6))    // and now overdrawn by one
+	c.exchange("CL.THROTTLE k 9 120 60 1", numbers(0, 10, 3, -1, 4)) // seven units are 3.5 s at two a second
+	c.exchange("CL.THROTTLE k 9 1 60 0", numbers(0, 10, 3, -1, 60))  // seven minutes at one a minute, but what was charged counts for its period
+	c.exchange("CL.THROTTLE other 9 60 60 1", numbers(0, 10, 9, -1, 1))
 }
 
 func TestThrottleErrors(t *testing.T) {
@@ -103,32 +103,32 @@ func TestThrottleErrors(t *testing.T) {
 	c := w.dial(t)
 	usage := "-Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
 	zero := "-Cell error: Store error: Zero rates are not supported"
-	c.ask("CL.THROTTLE", usage)
-	c.ask("CL.THROTTLE k 1 2", usage)
-	c.ask("CL.THROTTLE k 1 2 3 4 5", usage)
-	c.ask("CL.THROTTLE k x 2 3", "-Cell error: Store error: Couldn't parse as integer: x")
-	c.ask("CL.THROTTLE k 1 2.5 3", "-Cell error: Store error: Couldn't parse as integer: 2.5")
-	c.ask("CL.THROTTLE k 1 2 9223372036854775808", "-Cell error: Store error: Couldn't parse as integer: 9223372036854775808")
-	c.ask("CL.THROTTLE k 1 2 3 -", "-Cell error: Store error: Couldn't parse as integer: -")
-	c.ask("CL.THROTTLE k 1 0 3", zero)
-	c.ask("CL.THROTTLE k 1 1 0", zero)
-	c.ask("CL.THROTTLE k 1 1 1 -1", "-Cell error: Store error: quantity: must not be negative")
-	c.ask("CL.THROTTLE k 1 -1 1", "-Cell error: Store error: count: must be positive")
-	c.ask("CL.THROTTLE k 1 1 -1", "-Cell error: Store error: period: must be positive, and at most five years")
-	c.ask("CL.THROTTLE k 1 1 9223372036854775807", "-Cell error: Store error: period: must be positive, and at most five years")
-	c.ask("CL.THROTTLE k -1 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
-	c.ask("CL.THROTTLE k 9223372036854775807 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
-	c.ask("CL.THROTTLE k +1 1 1", numbers(0, 2, 1, -1, 1)) // what parses in Rust parses here; and period 1 is the first
-	c.ask("CL.THROTTLE k 1 1 2", numbers(0, 2, 1, -1, 2))
-	c.ask("CL.THROTTLE k 1 1 3", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
-	c.ask("CL.THROTTLE k 1 1 2", numbers(0, 2, 0, -1, 4))
+	c.exchange("CL.THROTTLE", usage)
+	c.exchange("CL.THROTTLE k 1 2", usage)
+	c.exchange("CL.THROTTLE k 1 2 3 4 5", usage)
+	c.exchange("CL.THROTTLE k x 2 3", "-Cell error: Store error: Couldn't parse as integer: x")
+	c.exchange("CL.THROTTLE k 1 2.5 3", "-Cell error: Store error: Couldn't parse as integer: 2.5")
+	c.exchange("CL.THROTTLE k 1 2 9223372036854775808", "-Cell error: Store error: Couldn't parse as integer: 9223372036854775808")
+	c.exchange("CL.THROTTLE k 1 2 3 -", "-Cell error: Store error: Couldn't parse as integer: -")
+	c.exchange("CL.THROTTLE k 1 0 3", zero)
+	c.exchange("CL.THROTTLE k 1 1 0", zero)
+	c.exchange("CL.THROTTLE k 1 1 1 -1", "-Cell error: Store error: quantity: must not be negative")
+	c.exchange("CL.THROTTLE k 1 -1 1", "-Cell error: Store error: count: must be positive")
+	c.exchange("CL.THROTTLE k 1 1 -1", "-Cell error: Store error: period: must be positive, and at most five years")
+	c.exchange("CL.THROTTLE k 1 1 9223372036854775807", "-Cell error: Store error: period: must be positive, and at most five years")
+	c.exchange("CL.THROTTLE k -1 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
+	c.exchange("CL.THROTTLE k 9223372036854775807 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
+	c.exchange("CL.THROTTLE k +1 1 1", numbers(0, 2, 1, -1, 1)) // what parses in Rust parses here; and period 1 is the first
+	c.exchange("CL.THROTTLE k 1 1 2", numbers(0, 2, 1, -1, 2))
+	c.exchange("CL.THROTTLE k 1 1 3", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
+	c.exchange("CL.THROTTLE k 1 1 2", numbers(0, 2, 0, -1, 4))
 	for _, quantity := range []string{"9007199254740991", "9007199254740992", "4611686018427387903", "9223372036854775807"} {
-		c.ask("CL.THROTTLE k 1 1 2 "+quantity, numbers(1, 2, 0, -1, 4)) // never fits, and takes nothing
+		c.exchange("CL.THROTTLE k 1 1 2 "+quantity, numbers(1, 2, 0, -1, 4)) // never fits, and takes nothing
 	}
-	c.ask("CL.THROTTLE full 9007199254740990 9007199254740991 1 9007199254740992", numbers(1, 9007199254740991, 9007199254740991, -1, 0))
-	c.ask("CL.THROTTLE k 1 1 157766400", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
+	c.exchange("CL.THROTTLE full 9007199254740990 9007199254740991 1 9007199254740992", numbers(1, 9007199254740991, 9007199254740991, -1, 0))
+	c.exchange("CL.THROTTLE k 1 1 157766400", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
 	w.store.failing.Store(true)
-	c.ask("CL.THROTTLE k 1 1 2", "-Cell error: Store error: the store is broken")
+	c.exchange("CL.THROTTLE k 1 1 2", "-Cell error: Store error: the store is broken")
 }
 
 // More rates than are cached still work.
@@ -151,7 +151,7 @@ func TestThrottleManyRates(t *testing.T) {
 	<-written
 }
 
-func TestWithoutThrottle(t *testing.T) {
+func TestThrottleCanBeDisabled(t *testing.T) {
 	w := newWorld(t, resp.Options{})
 	bare, err := resp.New(w.gate, nil, resp.Options{})
 	if err != nil {
@@ -159,5 +159,5 @@ func TestWithoutThrottle(t *testing.T) {
 	}
 	w.server = bare
 	w.listen(t)
-	w.dial(t).ask("CL.THROTTLE k 1 1 1", "-ERR unknown command 'CL.THROTTLE'")
+	w.dial(t).exchange("CL.THROTTLE k 1 1 1", "-ERR unknown command 'CL.THROTTLE'")
 }

@@ -8,38 +8,38 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// batches runs a test with SG.ALLOWs decided one by one and together.
-func batches(t *testing.T, opts resp.Options, test func(t *testing.T, w *world)) {
+// oneByOneAndBatched runs a test with SG.ALLOWs decided one by one and together.
+func oneByOneAndBatched(t *testing.T, opts resp.Options, test func(t *testing.T, w *world)) {
 	for _, batch := range []bool{false, true} {
 		opts.Batch = batch
 		test(t, open(t, opts))
 	}
 }
 
-// used checks how many of ten units a key has used.
-func (w *world) used(t *testing.T, key string, want int64) {
+// checkUsed checks how many of ten units a key has used.
+func (w *world) checkUsed(t *testing.T, key string, want int64) {
 	t.Helper()
 	reset := int64(hour)
 	if want == 0 {
 		reset = 0
 	}
-	w.dial(t).ask("SG.PEEK default "+key, numbers(1, 10, 10-want, 0, reset, 0))
+	w.dial(t).exchange("SG.PEEK default "+key, numbers(1, 10, 10-want, 0, reset, 0))
 }
 
 func TestTransaction(t *testing.T) {
-	batches(t, resp.Options{}, func(t *testing.T, w *world) {
+	oneByOneAndBatched(t, resp.Options{}, func(t *testing.T, w *world) {
 		c := w.dial(t)
 		for range 2 { // the second continues after the first
-			c.ask("multi", "+OK")
+			c.exchange("multi", "+OK")
 			for range 3 {
-				c.ask("SG.ALLOW default ann", "+QUEUED")
+				c.exchange("SG.ALLOW default ann", "+QUEUED")
 			}
-			c.ask("SG.ALLOW nobody ann", "+QUEUED") // errors found only when it runs are replies, as in Redis
-			c.ask("SG.PEEK default bob 2", "+QUEUED")
-			w.used(t, "bob", 0)
+			c.exchange("SG.ALLOW nobody ann", "+QUEUED") // errors found only when it runs are replies, as in Redis
+			c.exchange("SG.PEEK default bob 2", "+QUEUED")
+			w.checkUsed(t, "bob", 0)
 			c.send(frame("EXEC"))
 			if got := c.line(); got != "*5\r\n" {
-				t.Fatalf("EXEC: %q", got)
+				t.Fatalf("EXEC: got %q, want \"*5\\r\\n\"", got)
 			}
 			for range 3 {
 				if got := c.line(); got != "*6\r\n" {
@@ -54,15 +54,15 @@ func TestTransaction(t *testing.T) {
 			}
 			c.expect(numbers(1, 10, 10, 0, 0, 0) + "\r\n")
 		}
-		w.used(t, "ann", 6)
-		c.ask("PING", "+PONG")
-		c.ask("EXEC", "-ERR EXEC without MULTI") // and not the last command
+		w.checkUsed(t, "ann", 6)
+		c.exchange("PING", "+PONG")
+		c.exchange("EXEC", "-ERR EXEC without MULTI") // and not the last command
 	})
 }
 
 // As clients send it: in one piece, followed by more.
 func TestTransactionInOnePiece(t *testing.T) {
-	batches(t, resp.Options{MaxPipeline: 2}, func(t *testing.T, w *world) {
+	oneByOneAndBatched(t, resp.Options{MaxPipeline: 2}, func(t *testing.T, w *world) {
 		c := w.dial(t)
 		one := frame("SG.ALLOW", "default", "ann")
 		c.send(one + frame("MULTI") + one + one + one + frame("EXEC") + one)
@@ -75,7 +75,7 @@ const aborted = "-EXECABORT Transaction discarded because of previous errors."
 
 // An error while commands are queued makes EXEC run none of them.
 func TestTransactionAborted(t *testing.T) {
-	batches(t, resp.Options{}, func(t *testing.T, w *world) {
+	oneByOneAndBatched(t, resp.Options{}, func(t *testing.T, w *world) {
 		for _, c := range []struct{ wrong, tooMany string }{
 			{"NOSUCH a", "-ERR unknown command 'NOSUCH'"},
 			{"SG.ALLOW default", "-ERR wrong number of arguments for 'sg.allow' command"},
@@ -86,55 +86,55 @@ func TestTransactionAborted(t *testing.T) {
 			{"WATCH ann", "-ERR WATCH inside MULTI is not allowed"},
 		} {
 			client := w.dial(t)
-			client.ask("MULTI", "+OK")
-			client.ask("SG.ALLOW default ann", "+QUEUED")
-			client.ask(c.wrong, c.tooMany)
-			client.ask("SG.ALLOW default ann", "+QUEUED")
-			client.ask("EXEC", aborted)
-			client.ask("EXEC", "-ERR EXEC without MULTI")
-			client.ask("MULTI", "+OK") // the next transaction is not affected
-			client.ask("PING", "+QUEUED")
-			client.ask("EXEC", "*1", "+PONG")
+			client.exchange("MULTI", "+OK")
+			client.exchange("SG.ALLOW default ann", "+QUEUED")
+			client.exchange(c.wrong, c.tooMany)
+			client.exchange("SG.ALLOW default ann", "+QUEUED")
+			client.exchange("EXEC", aborted)
+			client.exchange("EXEC", "-ERR EXEC without MULTI")
+			client.exchange("MULTI", "+OK") // the next transaction is not affected
+			client.exchange("PING", "+QUEUED")
+			client.exchange("EXEC", "*1", "+PONG")
 		}
-		w.used(t, "ann", 0)
+		w.checkUsed(t, "ann", 0)
 	})
 }
 
 func TestTransactionEnds(t *testing.T) {
-	batches(t, resp.Options{}, func(t *testing.T, w *world) {
+	oneByOneAndBatched(t, resp.Options{}, func(t *testing.T, w *world) {
 		c := w.dial(t)
 		begin := func() {
 			t.Helper()
-			c.ask("MULTI", "+OK")
-			c.ask("SG.ALLOW default ann", "+QUEUED")
+			c.exchange("MULTI", "+OK")
+			c.exchange("SG.ALLOW default ann", "+QUEUED")
 		}
-		c.ask("EXEC", "-ERR EXEC without MULTI")
-		c.ask("DISCARD", "-ERR DISCARD without MULTI")
-		c.ask("WATCH ann", "-ERR WATCH is not supported: every command is decided separately; leave it out")
-		c.ask("UNWATCH", "+OK")
+		c.exchange("EXEC", "-ERR EXEC without MULTI")
+		c.exchange("DISCARD", "-ERR DISCARD without MULTI")
+		c.exchange("WATCH ann", "-ERR WATCH is not supported: every command is decided separately; leave it out")
+		c.exchange("UNWATCH", "+OK")
 		begin()
-		c.ask("DISCARD", "+OK")
-		c.ask("DISCARD", "-ERR DISCARD without MULTI")
+		c.exchange("DISCARD", "+OK")
+		c.exchange("DISCARD", "-ERR DISCARD without MULTI")
 		begin()
-		c.ask("RESET", "+RESET")
-		c.ask("EXEC", "-ERR EXEC without MULTI")
+		c.exchange("RESET", "+RESET")
+		c.exchange("EXEC", "-ERR EXEC without MULTI")
 		begin()
-		c.ask("EXEC now", "-ERR wrong number of arguments for 'exec' command") // which ends it, as in Redis
-		c.ask("EXEC", "-ERR EXEC without MULTI")
-		c.ask("MULTI", "+OK")
-		c.ask("EXEC", "*0")
+		c.exchange("EXEC now", "-ERR wrong number of arguments for 'exec' command") // which ends it, as in Redis
+		c.exchange("EXEC", "-ERR EXEC without MULTI")
+		c.exchange("MULTI", "+OK")
+		c.exchange("EXEC", "*0")
 		begin()
-		c.ask("QUIT", "+OK")
-		c.ended()
+		c.exchange("QUIT", "+OK")
+		c.expectClosed()
 		c = w.dial(t)
 		begin()
 		_ = c.Close()
-		w.used(t, "ann", 0)
+		w.checkUsed(t, "ann", 0)
 		c = w.dial(t)
 		begin()
-		c.ask("MULTI", "-ERR MULTI calls can not be nested")
-		c.ask("UNWATCH", "+QUEUED")
-		c.ask("EXEC", "*2", numbers(1, 10, 9, 0, hour, 1), "+OK")
+		c.exchange("MULTI", "-ERR MULTI calls can not be nested")
+		c.exchange("UNWATCH", "+QUEUED")
+		c.exchange("EXEC", "*2", numbers(1, 10, 9, 0, hour, 1), "+OK")
 	})
 }
 
@@ -142,25 +142,25 @@ func TestTransactionEnds(t *testing.T) {
 func TestTransactionSession(t *testing.T) {
 	w := open(t, resp.Options{Tokens: []string{"token"}})
 	c := w.dial(t)
-	c.ask("MULTI", "-NOAUTH Authentication required.")
-	c.ask("EXEC", "-NOAUTH Authentication required.")
-	c.ask("AUTH token", "+OK")
-	c.ask("MULTI", "+OK")
-	c.ask("AUTH wrong", "+QUEUED")
-	c.ask("CLIENT GETNAME", "+QUEUED")
-	c.ask("HELLO 3", "+QUEUED")
-	c.ask("CLIENT GETNAME", "+QUEUED")
+	c.exchange("MULTI", "-NOAUTH Authentication required.")
+	c.exchange("EXEC", "-NOAUTH Authentication required.")
+	c.exchange("AUTH token", "+OK")
+	c.exchange("MULTI", "+OK")
+	c.exchange("AUTH wrong", "+QUEUED")
+	c.exchange("CLIENT GETNAME", "+QUEUED")
+	c.exchange("HELLO 3", "+QUEUED")
+	c.exchange("CLIENT GETNAME", "+QUEUED")
 	c.send(frame("EXEC"))
 	c.expect("*4\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n$-1\r\n%7\r\n")
 	for line := ""; line != "_\r\n"; {
 		line = c.line()
 	}
-	c.ask("MULTI", "+OK") // in RESP3
-	c.ask("SG.ALLOW default ann", "+QUEUED")
-	c.ask("EXEC", "*1", numbers(1, 10, 9, 0, hour, 1))
-	c.ask("MULTI", "+OK")
-	c.ask("RESET", "+RESET")
-	c.ask("EXEC", "-NOAUTH Authentication required.")
+	c.exchange("MULTI", "+OK") // in RESP3
+	c.exchange("SG.ALLOW default ann", "+QUEUED")
+	c.exchange("EXEC", "*1", numbers(1, 10, 9, 0, hour, 1))
+	c.exchange("MULTI", "+OK")
+	c.exchange("RESET", "+RESET")
+	c.exchange("EXEC", "-NOAUTH Authentication required.")
 }
 
 // What a connection holds until EXEC is bounded, in commands and in bytes; beyond that nothing is charged.
@@ -185,7 +185,7 @@ func TestTransactionBounds(t *testing.T) {
 		}
 		c.expect(aborted + "\r\n+PONG\r\n")
 		<-written
-		w.used(t, "ann", 0)
+		w.checkUsed(t, "ann", 0)
 	}
 	play(t, frame("PING"), 16384, 16400,
 		"-ERR a transaction can have at most 16384 commands; send fewer, or a pipeline without MULTI")
@@ -195,10 +195,10 @@ func TestTransactionBounds(t *testing.T) {
 	play(t, empty, 1232, 1300, "-ERR the commands of a transaction can have at most 1048576 bytes; send fewer, or a pipeline without MULTI")
 
 	c := w.dial(t) // all that fit are run, with replies larger than one write
-	c.ask("MULTI", "+OK")
+	c.exchange("MULTI", "+OK")
 	c.send(strings.Repeat(frame("ECHO", strings.Repeat("x", 9_000)), 100))
 	c.expect(strings.Repeat("+QUEUED\r\n", 100))
-	c.ask("EXEC", "*100")
+	c.exchange("EXEC", "*100")
 	for range 100 {
 		if got := c.bulk(); got != strings.Repeat("x", 9_000) {
 			t.Fatalf("got %d bytes", len(got))
@@ -221,7 +221,7 @@ func TestTransactionsOfAll(t *testing.T) {
 	late := w.dial(t)
 	try := func(want string) {
 		t.Helper()
-		late.ask("MULTI", "+OK")
+		late.exchange("MULTI", "+OK")
 		late.send(large)
 		got := ""
 		for range 17 {
@@ -232,15 +232,15 @@ func TestTransactionsOfAll(t *testing.T) {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		late.ask("DISCARD", "+OK")
+		late.exchange("DISCARD", "+OK")
 	}
 	const tooMany = "-ERR the transactions of all clients can have at most 67108864 bytes; send EXEC sooner, or a pipeline without MULTI\r\n"
 	for i, end := range []func(c *client){
-		func(c *client) { c.ask("DISCARD", "+OK") },
-		func(c *client) { c.ask("RESET", "+RESET") },
-		func(c *client) { c.ask("NOSUCH", "-ERR unknown command 'NOSUCH'") },
-		func(c *client) { c.ask("EXEC now", "-ERR wrong number of arguments for 'exec' command") },
-		func(c *client) { c.ask("QUIT", "+OK"); c.ended() },
+		func(c *client) { c.exchange("DISCARD", "+OK") },
+		func(c *client) { c.exchange("RESET", "+RESET") },
+		func(c *client) { c.exchange("NOSUCH", "-ERR unknown command 'NOSUCH'") },
+		func(c *client) { c.exchange("EXEC now", "-ERR wrong number of arguments for 'exec' command") },
+		func(c *client) { c.exchange("QUIT", "+OK"); c.expectClosed() },
 		func(c *client) {
 			c.send(frame("EXEC") + frame("ECHO", "over"))
 			for c.line() != "over\r\n" {

@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-// failing is a keeper that can be made to fail.
-type failing struct {
+// failingKeeper is a keeper that can be made to fail.
+type failingKeeper struct {
 	rulings.Keeper
 	down, downToRead atomic.Bool
 	empty            atomic.Pointer[rulings.Keeper] // replaces Keeper once set
@@ -24,29 +24,29 @@ type failing struct {
 
 var errDown = errors.New("the store is down")
 
-func (f *failing) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
+func (f *failingKeeper) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
 	if f.down.Load() || f.downToRead.Load() {
 		return nil, 0, errDown
 	}
 	return f.keeper().Load(ctx, known)
 }
 
-func (f *failing) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
+func (f *failingKeeper) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
 	if f.down.Load() {
 		return errDown
 	}
 	return f.keeper().Apply(ctx, change, stale)
 }
 
-func (f *failing) keeper() rulings.Keeper {
+func (f *failingKeeper) keeper() rulings.Keeper {
 	if empty := f.empty.Load(); empty != nil {
 		return *empty
 	}
 	return f.Keeper
 }
 
-// accept is a Resolve that accepts every policy but one, and lowercases keys.
-func accept(r *rulings.Ruling) error {
+// acceptMost is a Resolve that accepts every policy but one, and lowercases keys.
+func acceptMost(r *rulings.Ruling) error {
 	if r.Policy == "unknown" {
 		return &rulings.FieldError{Field: "policy", Err: errors.New("no such policy")}
 	}
@@ -56,7 +56,7 @@ func accept(r *rulings.Ruling) error {
 
 func newBook(t *testing.T, keeper rulings.Keeper, opts rulings.Options) *rulings.Book {
 	t.Helper()
-	opts.Resolve = accept
+	opts.Resolve = acceptMost
 	book, err := rulings.New(keeper, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestAllInstancesObey(t *testing.T) {
 func TestStoreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		keeper := &failing{Keeper: rulings.InMemory()}
+		keeper := &failingKeeper{Keeper: rulings.InMemory()}
 		book := newBook(t, keeper, rulings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if _, _, err := book.Change(t.Context(), block("bob")); err != nil {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func TestStoreDown(t *testing.T) {
 // The rulings in force are restored to a store that has lost everything.
 func TestStoreLosesEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keeper := &failing{Keeper: rulings.InMemory()}
+		keeper := &failingKeeper{Keeper: rulings.InMemory()}
 		book, other := newBook(t, keeper, rulings.Options{}), newBook(t, keeper, rulings.Options{})
 		short := block("short")
 		short.Until = time.Now().Add(time.Minute)

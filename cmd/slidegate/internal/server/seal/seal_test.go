@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// shelf is a Keeper that can lose its key, and be down.
-type shelf struct {
+// memoryKeeper is a Keeper that can lose its key, and be down.
+type memoryKeeper struct {
 	key   []byte
 	down  bool
 	calls int
 }
 
-func (s *shelf) keep(_ context.Context, proposed []byte) ([]byte, error) {
+func (s *memoryKeeper) keep(_ context.Context, proposed []byte) ([]byte, error) {
 	s.calls++
 	if s.down {
 		return nil, errors.New("down")
@@ -33,9 +33,9 @@ func newKey(k Keeper) *Key { return New(k, slog.New(slog.DiscardHandler)) }
 
 var text = []byte("text")
 
-// TestShared: services that share a keeper accept each other's signatures, and others do not.
-func TestShared(t *testing.T) {
-	s := &shelf{}
+// TestSharedKeySignsForAll: services that share a keeper accept each other's signatures, and others do not.
+func TestSharedKeySignsForAll(t *testing.T) {
+	s := &memoryKeeper{}
 	one, two, stranger := newKey(s.keep), newKey(s.keep), newKey(nil)
 	signature := one.Sign(t.Context(), text)
 	for name, test := range map[string]struct {
@@ -58,8 +58,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestFixed: the same secret gives the same key.
-func TestFixed(t *testing.T) {
+// TestSameSecretGivesSameKey: the same secret gives the same key.
+func TestSameSecretGivesSameKey(t *testing.T) {
 	secret := []byte("a secret of some length")
 	signature := newKey(Fixed(secret)).Sign(t.Context(), text)
 	if !newKey(Fixed(secret)).Verify(t.Context(), text, signature) {
@@ -70,10 +70,10 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestKeeperDown: signatures made without a shared key stay valid for the process that made them.
-func TestKeeperDown(t *testing.T) {
+// TestSignaturesStayValidWithoutKeeper: signatures made without a shared key stay valid for the process that made them.
+func TestSignaturesStayValidWithoutKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{down: true}
+		s := &memoryKeeper{down: true}
 		one, two := newKey(s.keep), newKey(s.keep)
 		early := one.Sign(t.Context(), text)
 		for range 100 {
@@ -92,10 +92,10 @@ func TestKeeperDown(t *testing.T) {
 	})
 }
 
-// TestKeyLost: a keeper that has lost its key gets it back, and a keeper's new key is used.
-func TestKeyLost(t *testing.T) {
+// TestLostKeyIsRestored: a keeper that has lost its key gets it back, and a keeper's new key is used.
+func TestLostKeyIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
+		s := &memoryKeeper{}
 		one := newKey(s.keep)
 		before := one.Sign(t.Context(), text)
 		s.key = nil
@@ -121,9 +121,9 @@ func TestKeyLost(t *testing.T) {
 	})
 }
 
-// TestUnkeptIsLoggedOnce: a missing or invalid stored key is logged once, not at every attempt.
-func TestUnkeptIsLoggedOnce(t *testing.T) {
-	for want, s := range map[string]*shelf{"error=down": {down: true}, "has 5 bytes, want 32": {key: []byte("short")}} {
+// TestMissingKeyIsLoggedOnce: a missing or invalid stored key is logged once, not at every attempt.
+func TestMissingKeyIsLoggedOnce(t *testing.T) {
+	for want, s := range map[string]*memoryKeeper{"error=down": {down: true}, "has 5 bytes, want 32": {key: []byte("short")}} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			key := New(s.keep, slog.New(slog.NewTextHandler(&log, nil)))

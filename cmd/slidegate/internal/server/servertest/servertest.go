@@ -28,7 +28,7 @@ type Service struct {
 	err  error // the error of Run, valid once done is closed
 }
 
-// Start runs a server with all listeners on free ports. The text is its file of policies; change may be nil.
+// Start runs a server with all listeners on free ports. The text is its policy file; change may be nil.
 func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "slidegate.yaml")

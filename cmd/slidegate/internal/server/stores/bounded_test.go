@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// hostile are replies that no Redis sends. A client that believes them runs out of memory or stack, or panics.
-var hostile = map[string]string{
+// hostileReplies are replies that no Redis sends. A client that believes them runs out of memory or stack, or panics.
+var hostileReplies = map[string]string{
 	"a long array":            "*2147483647\r\n",
 	"a long array, less":      "*100000000\r\n",
 	"a longer array":          "*9223372036854775807\r\n",
@@ -145,10 +145,10 @@ func readCommand(r *bufio.Reader) (name string, err error) {
 	return name, err
 }
 
-// TestHostileServer: whatever a server replies, and whenever, the process survives, the store opens within a second, and the
+// TestHostileRepliesDoNoHarm: whatever a server replies, and whenever, the process survives, the store opens within a second, and the
 // failure modes decide.
-func TestHostileServer(t *testing.T) {
-	for name, answer := range hostile {
+func TestHostileRepliesDoNoHarm(t *testing.T) {
+	for name, answer := range hostileReplies {
 		for _, polite := range []bool{false, true} {
 			for _, scheme := range []string{"redis", "redis+cluster"} {
 				t.Run(fmt.Sprintf("%s/%s/polite=%v", name, scheme, polite), func(t *testing.T) {

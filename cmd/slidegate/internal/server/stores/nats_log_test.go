@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-// TestSparseLog: of lines that differ only in numbers, one is written per interval; lines of other kinds are not affected.
-func TestSparseLog(t *testing.T) {
+// TestRepeatedLinesAreLoggedOnce: of lines that differ only in numbers, one is written per interval; lines of other kinds are not affected.
+func TestRepeatedLinesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
 		log := slog.New(newSparseHandler(slog.NewTextHandler(&b, nil))).With("store", "nats")

@@ -16,45 +16,47 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// shelf is a key-value engine in memory that immediately drops entries that are not kept forever.
-type shelf struct {
+// memoryEngine is a key-value engine in memory that immediately drops entries that are not kept forever.
+type memoryEngine struct {
 	mu     sync.Mutex
 	writes uint64
-	all    map[string]shelved
+	all    map[string]memoryEntry
 }
 
-type shelved struct {
+type memoryEntry struct {
 	value    []byte
 	revision uint64
 }
 
-func (s *shelf) Get(_ context.Context, name string) ([]byte, uint64, error) {
+func (s *memoryEngine) Get(_ context.Context, name string) ([]byte, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := s.all[name]
 	return kept.value, kept.revision, nil
 }
 
-func (s *shelf) Swap(_ context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
+func (s *memoryEngine) Swap(_ context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[name].revision != revision {
 		return 0, fmt.Errorf("shelf: %w", kvstore.ErrConflict)
 	}
 	s.writes++
-	if s.all[name] = (shelved{bytes.Clone(value), s.writes}); keep != forever {
+	if s.all[name] = (memoryEntry{bytes.Clone(value), s.writes}); keep != forever {
 		delete(s.all, name)
 	}
 	return s.writes, nil
 }
 
-func (s *shelf) Now() rule.Micros { return 0 }
+func (s *memoryEngine) Now() rule.Micros { return 0 }
 
-func (s *shelf) Traits() kvstore.Traits { return kvstore.Traits{Name: "shelf", MaxValue: 1 << 20} }
+func (s *memoryEngine) Traits() kvstore.Traits {
+	return kvstore.Traits{Name: "shelf", MaxValue: 1 << 20}
+}
 
 // TestRulingsInKV: the keeper passes the common tests, and leaves no unneeded entries behind.
 func TestRulingsInKV(t *testing.T) {
-	engine := &shelf{all: map[string]shelved{}}
+	engine := &memoryEngine{all: map[string]memoryEntry{}}
 	one, other := newKVRulings("shelf", "p", engine), newKVRulings("shelf", "p", engine)
 	read := func() *head {
 		h, err := one.readHead(t.Context())
@@ -88,7 +90,7 @@ func TestRulingsInKV(t *testing.T) {
 
 // TestLogInKV: the log has the last changes, and no more of them than required.
 func TestLogInKV(t *testing.T) {
-	engine := &shelf{all: map[string]shelved{}}
+	engine := &memoryEngine{all: map[string]memoryEntry{}}
 	keeper := newKVRulings("shelf", "p", engine)
 	const changes = rulings.MaxLog + 3*logSheet + 1
 	for i := range changes {
@@ -119,14 +121,14 @@ func TestLargestRulingsInKV(t *testing.T) {
 		}
 		sheets[sheetIndex(&r)]++
 	}
-	if size, most := slices.Max(sheets[:])*largest, (&shelf{}).Traits().MaxValue; size > most {
+	if size, most := slices.Max(sheets[:])*largest, (&memoryEngine{}).Traits().MaxValue; size > most {
 		t.Errorf("a sheet of %d rulings takes %d bytes, but an entry holds %d", slices.Max(sheets[:]), size, most)
 	}
 }
 
 // TestKeyInKV: all instances get the key that was kept first.
 func TestKeyInKV(t *testing.T) {
-	engine := &shelf{all: map[string]shelved{}}
+	engine := &memoryEngine{all: map[string]memoryEntry{}}
 	for _, proposed := range []string{"first", "second"} {
 		if kept, err := keepKeyInKV("shelf", "p", engine)(t.Context(), []byte(proposed)); err != nil || string(kept) != "first" {
 			t.Errorf("proposing %s: got %q, %v, want first", proposed, kept, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// TestSilentServer: a server that accepts connections and sends nothing delays neither Open nor Close nor a decision.
-func TestSilentServer(t *testing.T) {
+// TestSilentServerDelaysNothing: a server that accepts connections and sends nothing delays neither Open nor Close nor a decision.
+func TestSilentServerDelaysNothing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -88,10 +88,10 @@ type client struct {
 
 // simulation runs the arrivals through one limit.
 type simulation struct {
-	limit   rule.Limit
-	clients map[string]*client
-	outcome replay.Outcome
-	allowed []bool // by arrival
+	limit    rule.Limit
+	clients  map[string]*client
+	outcome  replay.Outcome
+	admitted []bool // by arrival
 }
 
 func simulate(name, text string, all []arrival) *simulation {
@@ -127,7 +127,7 @@ func (s *simulation) decide(a arrival) {
 	next, answer := s.limit.Decide(c.state, a.at, 1)
 	c.state = next
 	c.out.Requests++
-	s.allowed = append(s.allowed, answer.Allowed)
+	s.admitted = append(s.admitted, answer.Allowed)
 	if answer.Allowed {
 		s.outcome.Admitted++
 		if !exact {
@@ -203,7 +203,7 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 	t := replay.Timeline{From: sampleDay, Width: sampleBucket, Buckets: make([]replay.Bucket, 24*3600*second/sampleBucket)}
 	for i, a := range all {
 		b := &t.Buckets[(a.at-sampleDay)/sampleBucket]
-		if s.allowed[i] {
+		if s.admitted[i] {
 			b.Admitted++
 		} else {
 			b.Denied++
@@ -222,7 +222,7 @@ func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 			continue
 		}
 		requested.times = append(requested.times, a.at)
-		if s.allowed[i] {
+		if s.admitted[i] {
 			admitted.times = append(admitted.times, a.at)
 		}
 		b := (a.at - sampleDay) / sampleBucket

@@ -15,23 +15,23 @@ import (
 
 // Leased units are charged on the server. These tests are about what happens to them.
 
-// steady is a limit whose window does not move on while a test reads the server's counts.
+// steady is a limit whose window does not advance while a test reads the server's counts.
 var steady = slidegate.Limit{Name: "steady", Quota: 1_000, Window: 10 * time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
 
 // A process that is killed leaves units charged that no process spends. They are free again when their window has
 // passed, and the whole quota is then available.
-func TestKilled(t *testing.T) {
+func TestUnitsOfKilledProcessExpire(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		limit := kit.Must(bind(narrow))(t)
-		f := launch(t, s, 1, time.Hour)
+		f := startFleet(t, s, 1, time.Hour)
 		for {
 			kit.Eventually(t, "some to be leased", func() bool { return f.unspent(0) > 0 })
 			f.workers[0].Kill()
-			noted := f.noted() // before the server is called: the server must have at least as much
+			records := f.records() // before the server is called: the server must have at least as much
 			peek := kit.Must(apply(s.raw, rule.Peek, store.Charge{Limit: limit, Key: key}))(t)
 			counted := limit.Rule().Quota - peek.Remaining
-			all := current(noted, limit.Rule(), peek.At)
-			admitted := sum(all, narrow.Name, spent) + sum(all, narrow.Name, straight)
+			all := current(records, limit.Rule(), peek.At)
+			admitted := sum(all, narrow.Name, spent) + sum(all, narrow.Name, direct)
 			t.Logf("the server counts %d, and %d were admitted", counted, admitted)
 			if counted < admitted {
 				t.Errorf("the server counts %d, and %d were admitted", counted, admitted)
@@ -40,19 +40,19 @@ func TestKilled(t *testing.T) {
 				break
 			}
 			f.start(0) // it had nothing when it was killed
-			f.tell(0)
+			f.sendOrder(0)
 		}
 		kit.Eventually(t, "the whole quota to be free", func() bool { return used(t, s, limit) == 0 })
 		if a := kit.Must(apply(s.raw, rule.Take, store.Charge{Limit: limit, Key: key, Cost: narrow.Quota}))(t); !a.Allowed {
-			t.Errorf("the quota is not free: %+v", a)
+			t.Errorf("the quota is not free: got %+v, want allowed", a)
 		}
 	})
 }
 
-// unspent returns what a process has leased of the narrow limit, as far as it has recorded it.
+// unspent returns how many units of the narrow limit a process holds in leases, by its records.
 func (f *fleet) unspent(i int) int64 {
 	all := read(f.t, f.journals[f.current[i]], f.current[i])
-	return sum(all, narrow.Name, granted) - sum(all, narrow.Name, spent) - sum(all, narrow.Name, back)
+	return sum(all, narrow.Name, granted) - sum(all, narrow.Name, spent) - sum(all, narrow.Name, returning)
 }
 
 // current returns what was charged in parts that count at a time of the server's clock.
@@ -67,8 +67,8 @@ func current(all []record, limit *rule.Limit, now rule.Micros) (some []record) {
 	return some
 }
 
-// Units of a key that goes idle are returned: the server then counts what was admitted, and no more.
-func TestIdle(t *testing.T) {
+// The leased units of an idle key are returned: the server then counts only what was admitted.
+func TestIdleKeyReturnsItsUnits(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		limit := kit.Must(bind(steady))(t)
 		l := leased(t, s.raw)
@@ -84,12 +84,12 @@ func TestIdle(t *testing.T) {
 }
 
 // Close returns all leased units before it returns, and requests go straight to the server from then on.
-func TestClose(t *testing.T) {
+func TestCloseReturnsAllUnits(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		limit := kit.Must(bind(steady))(t)
 		l := leased(t, s.raw)
 		admitted := warmUp(t, l, limit)
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := l.Close(ctx); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestClose(t *testing.T) {
 
 // A reset by another process forgets what was charged for leases, so that at most what was leased then is admitted
 // twice. With a reset through the layer that has the leases, nothing is admitted twice.
-func TestReset(t *testing.T) {
+func TestResetAdmitsAtMostLeasedUnitsTwice(t *testing.T) {
 	overServers(t, func(t *testing.T, s server) {
 		for round := range 5 {
 			testReset(t, s, slidegate.Limit{Name: "elsewhere", Quota: 200 + int64(round), Window: 10 * time.Minute, Segments: 60,
@@ -122,7 +122,7 @@ func testReset(t *testing.T, s server, l slidegate.Limit, here bool) {
 	limit := kit.Must(bind(l))(t)
 	path := filepath.Join(t.TempDir(), "journal")
 	j := kit.Must(openJournal(path))(t)
-	layer := kit.Must(j.watch(s.raw))(t)
+	layer := kit.Must(j.openLeases(s.raw))(t)
 	kit.Must(apply(s.raw, rule.Reset, store.Charge{Limit: limit, Key: key}))(t)
 	warmUp(t, layer, limit)
 	var by store.Store = s.raw
@@ -135,20 +135,20 @@ func testReset(t *testing.T, s server, l slidegate.Limit, here bool) {
 	takeAll(t, layer, limit)
 	other := takeAll(t, leased(t, s.raw), limit)
 	all := read(t, path, 0)
-	out := steps.out(all, l.Name, 1)
-	after := all[before:] // not by their times, which are not that exact
-	got := sum(after, l.Name, spent) + sum(after, l.Name, straight) + other
+	outstanding := steps.outstanding(all, l.Name, 1)
+	after := all[before:] // not by their times, which are not exact enough
+	got := sum(after, l.Name, spent) + sum(after, l.Name, direct) + other
 	most := l.Quota
 	if !here {
-		most += out
+		most += outstanding
 	}
-	t.Logf("%s: after the reset %d of a quota of %d were admitted; %d were leased", l.Name, got, l.Quota, out)
+	t.Logf("%s: after the reset %d of a quota of %d were admitted; %d were leased", l.Name, got, l.Quota, outstanding)
 	if got > most || got < l.Quota {
 		t.Errorf("%s: after the reset %d of a quota of %d were admitted, want at most %d", l.Name, got, l.Quota, most)
 	}
 }
 
-// takeAll takes units one by one until it is denied, also after leased units were returned, and returns how many it
+// takeAll takes units one by one until it is denied, even after leased units were returned, and returns how many it
 // got.
 func takeAll(t *testing.T, l *lease.Store, limit *store.Limit) (units int64) {
 	t.Helper()

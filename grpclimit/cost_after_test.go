@@ -34,7 +34,7 @@ func left(t *testing.T, limiter *slidegate.Limiter) int64 {
 	return d.Remaining
 }
 
-// The actual cost of a call is charged when it has ended: on the server, also if its handler panics, and on the client.
+// The actual cost of a call is charged when it has ended: on the server, even if its handler panics, and on the client.
 func TestCostAfter(t *testing.T) {
 	settled := []grpclimit.Policy{{Key: grpclimit.Global(), CostAfter: costOfReply}}
 	for name, test := range map[string]struct {
@@ -173,7 +173,7 @@ func TestSendRemaining(t *testing.T) {
 
 // A client on a deny list is refused without a call to the store, which would block.
 func TestDenyList(t *testing.T) {
-	limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"), grpclimit.Options{
+	limits, err := grpclimit.New(newFailingStore(t, failingStore{blocks: true}, "1/1m"), grpclimit.Options{
 		Timeout:  -1,
 		Policies: []grpclimit.Policy{{Key: grpclimit.Global(), Deny: policy.List{Keys: []string{""}}}},
 	})

@@ -15,14 +15,14 @@ const (
 	exitFailure = 2
 )
 
-// asks is a sequence of command lines with their expected results.
-type asks []struct {
+// commandRuns is a sequence of command lines and their expected results.
+type commandRuns []struct {
 	args   []string
 	status int
 	want   string // part of the output or of the error
 }
 
-func (steps asks) play(t *testing.T, more ...string) {
+func (steps commandRuns) play(t *testing.T, more ...string) {
 	t.Helper()
 	for i, step := range steps {
 		status, out, errs := call(t, append(step.args, more...)...)
@@ -39,9 +39,9 @@ func (steps asks) play(t *testing.T, more ...string) {
 	}
 }
 
-// TestAskStore checks that commands without --server use the store itself, and see what a service has counted there.
-func TestAskStore(t *testing.T) {
-	node := redistest.Server(t, "maxclients 100") // of its own
+// TestCommandsUseTheStore checks that commands without --server use the store itself, and see what a service has counted there.
+func TestCommandsUseTheStore(t *testing.T) {
+	node := redistest.Server(t, "maxclients 100") // not shared with other tests
 	at := "redis://" + node.Addr()
 	limit := []string{"--limit", "3/1h sliding-log"}
 	listeners := serve(t, append(limit, "--store", at)...)
@@ -51,9 +51,9 @@ func TestAskStore(t *testing.T) {
 	}
 	got.Body.Close()
 	if got.StatusCode != http.StatusOK {
-		t.Fatalf("the service: %s", got.Status)
+		t.Fatalf("the service: got %s, want status 200", got.Status)
 	}
-	asks{
+	commandRuns{
 		{[]string{"peek", "me"}, exitOK, "allowed: 2 of 3 left"},
 		{[]string{"allow", "me", "--cost", "2"}, exitOK, "allowed: 0 of 3 left"},
 		{[]string{"allow", "me"}, exitRefused, "refused by 3/1h sliding-log"},
@@ -63,10 +63,10 @@ func TestAskStore(t *testing.T) {
 		{[]string{"peek", "me", "--policy", "web"}, exitFailure, `"web" is not a policy (want default)`},
 	}.play(t, append(limit, "--store", at)...)
 	policies := write(t, "policies.yaml", "store: "+at+"\npolicies: {default: {limits: [3/1h sliding-log]}}\n")
-	asks{
+	commandRuns{
 		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left"},
 		{[]string{"allow", "me", "--limit", "1/1s"}, exitFailure, "leave out --limit"},
 	}.play(t, "--config", policies)
 	node.Kill()
-	asks{{[]string{"allow", "me"}, exitFailure, "--store"}}.play(t, "--config", policies)
+	commandRuns{{[]string{"allow", "me"}, exitFailure, "--store"}}.play(t, "--config", policies)
 }

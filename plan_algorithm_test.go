@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-func TestLike(t *testing.T) {
+func TestPlansCountLikeTheLimiter(t *testing.T) {
 	parse := slidegate.MustParseLimit
 	for _, test := range []struct{ limit, base, want string }{
 		{"600/1m", "60/1m", "600/1m sliding-log"},

@@ -13,12 +13,12 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// soon is how long a request may take while the service hangs: the examples wait for 250 ms, and this machine may be busy.
-const soon = 5 * time.Second
+// maxWait is how long a request may take while the service hangs: the examples wait for 250 ms, and this machine may be busy.
+const maxWait = 5 * time.Second
 
-// TestServiceAway checks that while the service hangs or is down, requests through the proxies of the documentation pass or are
+// TestServiceOutageIsShort checks that while the service hangs or is down, requests through the proxies of the documentation pass or are
 // refused, as the example says, without a long wait.
-func TestServiceAway(t *testing.T) {
+func TestServiceOutageIsShort(t *testing.T) {
 	for name, test := range map[string]struct {
 		front         func(t *testing.T, service, app string) string
 		hanging, gone int
@@ -42,7 +42,7 @@ func TestServiceAway(t *testing.T) {
 				if got := send(t, address, "POST /login", "a body"); got != test.hanging {
 					t.Errorf("the service hangs: status %d, want %d", got, test.hanging)
 				}
-				if took := time.Since(began); took > soon {
+				if took := time.Since(began); took > maxWait {
 					t.Errorf("the service hangs: a request took %v", took)
 				}
 			}
@@ -61,8 +61,8 @@ func TestServiceAway(t *testing.T) {
 	}
 }
 
-// TestApplicationAway checks that an error of the application is not taken for one of the service: the request is not repeated.
-func TestApplicationAway(t *testing.T) {
+// TestApplicationErrorIsNotRetried checks that an error of the application is not taken for one of the service: the request is not repeated.
+func TestApplicationErrorIsNotRetried(t *testing.T) {
 	app := startApplication(t)
 	service, _ := serve(t)
 	address := caddy(t, "open.Caddyfile", service, app.address())

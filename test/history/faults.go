@@ -7,10 +7,10 @@ import (
 	"github.com/slidegate/slidegate/test/faultproxy"
 )
 
-// Disturb does something bad about three times a second until the end, to the way to a server or, by kill, to the server, and then
-// makes all good again. It counts what it did in faults.
+// Disturb causes a fault about three times per second until the end, on the connections to a server or, by kill, in the server
+// itself, and then heals everything. It counts the faults by name.
 func Disturb(wire *faultproxy.Wire, kill func(), random *rand.Rand, faults map[string]int, end time.Time) {
-	pause := func() bool { // lets the processes work, and reports whether there is time for more
+	pause := func() bool { // lets the processes work, and reports whether time is left
 		left := time.Until(end)
 		<-time.After(min(left, time.Duration(100+random.IntN(300))*time.Millisecond))
 		return time.Now().Before(end)
@@ -32,7 +32,7 @@ func Disturb(wire *faultproxy.Wire, kill func(), random *rand.Rand, faults map[s
 			wire.Slow(30*time.Millisecond, 25*time.Millisecond)
 			pause()
 			wire.Heal()
-		case "stall": // for far longer than anybody waits
+		case "stall": // for far longer than any caller waits
 			wire.Slow(2*time.Second, 0)
 			pause()
 			wire.Heal()

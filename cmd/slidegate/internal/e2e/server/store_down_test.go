@@ -79,7 +79,7 @@ policies:
 		} {
 			got, flags := flagsOf(t, s, step.policy, key)
 			if got != step.want || got != http.StatusServiceUnavailable && !slices.Contains(flags, "fallback_"+step.policy) {
-				t.Errorf("%d: by failure mode %s: %d, %q", i, step.policy, got, flags)
+				t.Errorf("%d: by failure mode %s: got %d, %q, want %d and its flag", i, step.policy, got, flags, step.want)
 			}
 		}
 	}
@@ -147,16 +147,16 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 				Domain: "d", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "grpc"}}}},
 			})
 			if status.Code(err) != c.code || answer.GetOverallCode() != c.overall {
-				t.Errorf("gRPC: %v, %v", answer, err)
+				t.Errorf("gRPC: got %v, %v, want %v, %v", answer, err, c.overall, c.code)
 			}
 			if got := s.Send(t, "http", "POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}`); got.Status != c.status {
-				t.Errorf("/json: %+v", got)
+				t.Errorf("/json: got %+v, want status %d", got, c.status)
 			}
 			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), MaxRetries: -1})
 			defer client.Close()
 			reply, err := client.Do(t.Context(), "CL.THROTTLE", "k", 1, 1, 3600).Int64Slice()
 			if (err != nil) != (c.limited < 0) || err == nil && reply[0] != c.limited {
-				t.Errorf("CL.THROTTLE: %v, %v", reply, err)
+				t.Errorf("CL.THROTTLE: got %v, %v, want %d first, or an error if that is -1", reply, err, c.limited)
 			}
 		})
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestGuests: connections to the RESP listener that never send a token, more than the listener holds, do not keep out a client
-// that does.
-func TestGuests(t *testing.T) {
+// TestUnauthenticatedClientsKeepOutNoOther: connections to the RESP listener that never send a token, more than the listener holds,
+// do not keep out a client that does.
+func TestUnauthenticatedClientsKeepOutNoOther(t *testing.T) {
 	const token, most = "0123456789abcdef", 60
 	s := start(t, "policies: {default: {limits: [1000/1h]}}\n", func(o *server.Options) {
 		o.Tokens, o.MaxConnections = []string{token}, most

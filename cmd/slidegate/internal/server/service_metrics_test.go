@@ -15,7 +15,7 @@ import (
 // metric returns the value of a series on /metrics, and whether it exists.
 func (s *service) metric(t *testing.T, series string) (value float64, there bool) {
 	t.Helper()
-	page := s.ask(t, "metrics", "GET", "/metrics", "").body
+	page := s.send(t, "metrics", "GET", "/metrics", "").body
 	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(page)
 	if found == nil {
 		return 0, false
@@ -28,7 +28,7 @@ func (s *service) metric(t *testing.T, series string) (value float64, there bool
 // hash returns the hash of the files in force.
 func (s *service) hash(t *testing.T) string {
 	t.Helper()
-	found := regexp.MustCompile(`slidegate_config_info\{hash="(\w+)"\} 1`).FindStringSubmatch(s.ask(t, "metrics", "GET", "/metrics", "").body)
+	found := regexp.MustCompile(`slidegate_config_info\{hash="(\w+)"\} 1`).FindStringSubmatch(s.send(t, "metrics", "GET", "/metrics", "").body)
 	if found == nil {
 		t.Fatal("got no hash")
 	}
@@ -72,7 +72,7 @@ func TestSeriesFromTheStart(t *testing.T) {
 	zero(`slidegate_requests_total{listener="grpc",status="Unavailable"}`)
 	zero(`slidegate_requests_total{listener="resp",status="error"}`)
 	zero(`slidegate_reloads_total{outcome="failed"}`)
-	page := s.ask(t, "metrics", "GET", "/metrics", "").body
+	page := s.send(t, "metrics", "GET", "/metrics", "").body
 	if strings.Contains(page, "{slidegate_") || strings.Contains(page, ",slidegate_") || regexp.MustCompile(`slidegate_decisions_total.*limit="2/1m"`).MatchString(page) {
 		t.Errorf("a label has a prefix, or a candidate is among the limits:\n%s", page)
 	}
@@ -121,14 +121,14 @@ func TestReloadMetrics(t *testing.T) {
 	}
 }
 
-// TestVitals: the build, the store, the age of the state file, and requests by status.
-func TestVitals(t *testing.T) {
+// TestBuildStoreAndStateMetrics: the build, the store, the age of the state file, and requests by status.
+func TestBuildStoreAndStateMetrics(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, "policies: {p: {limits: [2/1h]}}\n", func(o *server.Options) {
 		withMetrics(nil)(o)
 		o.State, o.StateEvery = state, time.Millisecond
 	})
-	if page := s.ask(t, "metrics", "GET", "/metrics", "").body; !regexp.MustCompile(`slidegate_build_info\{commit="abc",go="go1[^"]+",version="v1.2.3"\} 1`).MatchString(page) {
+	if page := s.send(t, "metrics", "GET", "/metrics", "").body; !regexp.MustCompile(`slidegate_build_info\{commit="abc",go="go1[^"]+",version="v1.2.3"\} 1`).MatchString(page) {
 		t.Errorf("got no build_info:\n%s", page)
 	}
 	if up, _ := s.metric(t, `slidegate_store_up{store="memory"}`); up != 1 {
@@ -145,7 +145,7 @@ func TestVitals(t *testing.T) {
 	for range 5 {
 		s.allow(t, "p", "k")
 	}
-	s.ask(t, "http", "GET", "/nowhere", "")
+	s.send(t, "http", "GET", "/nowhere", "")
 	for series, want := range map[string]float64{
 		`slidegate_requests_total{listener="http",status="200"}`: 2, `slidegate_requests_total{listener="http",status="429"}`: 3,
 		`slidegate_requests_total{listener="http",status="404"}`: 1,
@@ -155,7 +155,7 @@ func TestVitals(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/v1/top", "/v1/allow"} { // this listener requires no token and serves only metrics and health
-		if got := s.ask(t, "metrics", "GET", path, "").status; got != 404 {
+		if got := s.send(t, "metrics", "GET", path, "").status; got != 404 {
 			t.Errorf("%s: got %d, want 404", path, got)
 		}
 	}

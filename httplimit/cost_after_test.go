@@ -62,7 +62,7 @@ func TestCostAfter(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := afterPlay(t, test.after, test.handler)
-			p.ask(httptest.NewRequest("GET", "/", nil))
+			p.do(httptest.NewRequest("GET", "/", nil))
 			if got := p.left(); got != test.left {
 				t.Errorf("got %d left, want %d", got, test.left)
 			}
@@ -102,7 +102,7 @@ func TestPanicIsSettled(t *testing.T) {
 					t.Error("the handler's panic was swallowed or changed, want http.ErrAbortHandler")
 				}
 			}()
-			p.ask(httptest.NewRequest("GET", test.path, nil))
+			p.do(httptest.NewRequest("GET", test.path, nil))
 		}()
 		if got := p.left(); got != test.left {
 			t.Errorf("got %d left, want %d", got, test.left)
@@ -202,7 +202,7 @@ func TestStreamingThroughServer(t *testing.T) {
 }
 
 // If everything is charged afterwards, an overdrawn limit refuses, with a Retry-After.
-func TestPayAfterwards(t *testing.T) {
+func TestOverdrawnLimitRefuses(t *testing.T) {
 	free := func(*http.Request) int64 { return 0 }
 	p := newPlay(t, Options{Policies: []Policy{{Cost: free, CostAfter: CostOfBytes(1)}}},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6)) }, slidegate.PerHour(10))

@@ -14,12 +14,12 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// liar is a connection that inverts the script's first verdict.
-type liar struct{ client rueidis.Client }
+// invertingConn is a connection that inverts the script's first verdict.
+type invertingConn struct{ client rueidis.Client }
 
-func (c liar) Cluster() bool { return false }
+func (c invertingConn) Cluster() bool { return false }
 
-func (c liar) Run(ctx context.Context, script *redisstore.Script, calls []redisstore.Call) {
+func (c invertingConn) Run(ctx context.Context, script *redisstore.Script, calls []redisstore.Call) {
 	const verdict = 10 // after the time and the number of decided charges
 	for i := range calls {
 		command := c.client.B().Arbitrary("EVAL", script.Text, strconv.Itoa(len(calls[i].Keys))).Keys(calls[i].Keys...).Args(calls[i].Args...).Build()
@@ -31,19 +31,19 @@ func (c liar) Run(ctx context.Context, script *redisstore.Script, calls []rediss
 	}
 }
 
-// Where a fast path decides differently from the rule from the same state, the request gets an error. Other requests of
-// the same call are answered.
-func TestDisagreement(t *testing.T) {
+// If a fast path decides differently from the rule on the same state, the request gets an error. Other requests of the same
+// call are decided.
+func TestDisagreementWithTheRuleIsAnError(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	honest := newStore(t, client, redisstore.Options{})
-	s := kit.Must(redisstore.NewWithConn(liar{client}, redisstore.Options{}))(t)
+	s := kit.Must(redisstore.NewWithConn(invertingConn{client}, redisstore.Options{}))(t)
 	for name, l := range oldKinds() {
 		limit := bindRule(t, "disagree", name, l)
 		for _, full := range []bool{false, true} { // the verdict is an admission, or a denial
 			key := strconv.FormatBool(full)
 			if full {
-				answerTo(t, honest, request(rule.Take, limit, key, 0, limit.Rule().Capacity()))
+				applyRequest(t, honest, request(rule.Take, limit, key, 0, limit.Rule().Capacity()))
 			}
 			batch := []store.Request{request(rule.Take, limit, key, 0, 1), request(rule.Take, limit, "other-"+key, 0, 1)}
 			for _, some := range [][]store.Request{batch, batch[:1]} {

@@ -88,12 +88,12 @@ func TestNextInHeaders(t *testing.T) {
 }
 
 // No request calls the store twice, whatever headers it writes: the decision contains when the next unit is free.
-func TestStoreIsAskedOnce(t *testing.T) {
+func TestStoreIsCalledOnce(t *testing.T) {
 	for _, headers := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
 		for _, policies := range [][]Policy{nil, {{Name: "a", Match: "/"}, {Name: "b", Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h token-bucket")}}}} {
 			calls, requests := 0, 0
-			counted := &between{store: newBetween(t, nil).store, apply: func(context.Context, *store.Request) error { calls++; return nil }}
-			p := (&play{t: t}).over(&asked{counted, &requests}, Options{Headers: headers, Policies: policies}, nil, slidegate.MustParseLimit("3/1h sliding-log"))
+			counted := &hookStore{store: newHookStore(t, nil).store, apply: func(context.Context, *store.Request) error { calls++; return nil }}
+			p := (&play{t: t}).over(&requestCounter{counted, &requests}, Options{Headers: headers, Policies: policies}, nil, slidegate.MustParseLimit("3/1h sliding-log"))
 			for i := range 4 {
 				calls, requests = 0, 0
 				if p.from("192.0.2.1"); calls != 1 || requests != 1 {
@@ -104,13 +104,13 @@ func TestStoreIsAskedOnce(t *testing.T) {
 	}
 }
 
-// asked counts the requests in all batches.
-type asked struct {
-	*between
+// requestCounter counts the requests in all batches.
+type requestCounter struct {
+	*hookStore
 	requests *int
 }
 
-func (a *asked) Apply(ctx context.Context, batch []store.Request) error {
+func (a *requestCounter) Apply(ctx context.Context, batch []store.Request) error {
 	*a.requests += len(batch)
-	return a.between.Apply(ctx, batch)
+	return a.hookStore.Apply(ctx, batch)
 }

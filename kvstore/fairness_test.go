@@ -16,7 +16,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/kvtest"
 )
 
-// distant returns an engine to which each way takes 50 to 100 microseconds.
+// distant returns an engine whose requests and replies each take 50 to 100 microseconds.
 func distant() *kvtest.Table {
 	travel := func(context.Context, kvtest.Call) error {
 		testkit.Delay(50*time.Microsecond + rand.N(50*time.Microsecond))
@@ -44,13 +44,13 @@ func TestProcessesTakeTurns(t *testing.T) {
 					for range callers {
 						group.Go(func() {
 							for begun := time.Now(); time.Since(begun) < length; {
-								asked := time.Now()
+								start := time.Now()
 								if _, err := limiter.Allow(t.Context(), "key"); err != nil {
 									t.Errorf("process %d: %v", p, err)
 									return
 								}
 								counts[p].Add(1)
-								took := int64(time.Since(asked))
+								took := int64(time.Since(start))
 								for before := longest.Load(); took > before && !longest.CompareAndSwap(before, took); before = longest.Load() {
 								}
 							}

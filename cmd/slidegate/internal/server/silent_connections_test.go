@@ -11,9 +11,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// strangers opens connections to a listener from an address and sends nothing. It waits until the expected number is held and all
-// others are closed, either immediately or when later connections replace them.
-func (s *service) strangers(t *testing.T, listener, from string, n, want int) {
+// openSilentConnections opens connections to a listener from an address, and sends nothing. It waits until the expected number is
+// held and all others are closed, either immediately or when later connections replace them.
+func (s *service) openSilentConnections(t *testing.T, listener, from string, n, want int) {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	var gone atomic.Int64
@@ -34,8 +34,9 @@ func (s *service) strangers(t *testing.T, listener, from string, n, want int) {
 	})
 }
 
-// TestOneStranger: a client that opens as many connections as it can from one address keeps out no other client, on any listener.
-func TestOneStranger(t *testing.T) {
+// TestOneAddressKeepsOutNoOther: a client that opens as many connections as it can from one address keeps out no other client, on
+// any listener.
+func TestOneAddressKeepsOutNoOther(t *testing.T) {
 	const most = 20
 	for name, test := range map[string]struct {
 		file string
@@ -51,24 +52,24 @@ func TestOneStranger(t *testing.T) {
 			s := start(t, test.file, func(o *server.Options) {
 				o.MaxConnections, o.MaxConnectionsPerAddress, o.Tokens = most, test.per, []string{someToken}
 				o.Envoy = []string{domainFile(t)}
-				before(t, nil)(o)
+				withApplication(t, nil)(o)
 			})
 			for _, listener := range []string{"http", "grpc", "resp", "proxy", "admin"} {
 				want := test.want
 				if listener == "resp" {
 					want = min(want, most/4) // RESP clients without a token, from any address
 				}
-				s.strangers(t, listener, "127.0.0.2", 2*most, want)
+				s.openSilentConnections(t, listener, "127.0.0.2", 2*most, want)
 			}
 			if test.want == most {
 				return
 			}
-			for listener, err := range s.askAll(t, nil, someToken) {
+			for listener, err := range s.sendToAll(t, nil, someToken) {
 				if err != nil {
 					t.Errorf("%s, another client: got %v", listener, err)
 				}
 			}
-			if err := s.askHTTP("admin", nil, "/metrics", someToken); err != nil {
+			if err := s.callHTTP("admin", nil, "/metrics", someToken); err != nil {
 				t.Errorf("admin, another client: got %v", err)
 			}
 		})

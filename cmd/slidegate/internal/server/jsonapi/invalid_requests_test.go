@@ -9,7 +9,7 @@ import (
 )
 
 // wantProblem checks a problem.
-func (a answer) wantProblem(t testing.TB, status int, field, detail string) problem {
+func (a reply) wantProblem(t testing.TB, status int, field, detail string) problem {
 	t.Helper()
 	var got problem
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
@@ -186,13 +186,13 @@ func TestBadRequests(t *testing.T) {
 		t.Error("got no title, want one")
 	}
 	if got := s.send("PUT", "/v1/allow", good, "application/json").header.Get("Allow"); got != "POST" {
-		t.Errorf("Allow: %q", got)
+		t.Errorf("Allow: got %q, want \"POST\"", got)
 	}
 	if got := s.send("POST", "/v1/openapi.json", "", "").header.Get("Allow"); got != "GET, HEAD" {
-		t.Errorf("Allow: %q", got)
+		t.Errorf("Allow: got %q, want \"GET, HEAD\"", got)
 	}
 	if got := s.send("HEAD", "/v1/openapi.json", "", ""); got.status != 200 {
-		t.Errorf("HEAD: %d", got.status)
+		t.Errorf("HEAD: got %d, want status 200", got.status)
 	}
 	if got := s.post("/v1/alow", good).wantProblem(t, 404, "", "/v1/allow"); got.Meant != "/v1/allow" {
 		t.Errorf("got the suggestion %q, want /v1/allow", got.Meant)

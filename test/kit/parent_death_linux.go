@@ -5,6 +5,6 @@ import (
 	"syscall"
 )
 
-// DieWithUs has the system end a program when the test's process ends without cleaning up, as it does when it runs out of
-// time.
+// DieWithUs makes the system kill a program when the test's process ends without cleaning up, as it does after a test
+// timeout.
 func DieWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -29,7 +29,7 @@ func TestRights(t *testing.T) {
 		for _, limit := range porttest.Kinds() {
 			charge := store.Charge{Limit: bind(t, "rights", limit), Key: by, Cost: 1}
 			for _, op := range []rule.Op{rule.Take, rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset} {
-				if _, err := try(context.Background(), s, op, charge); err != nil {
+				if _, err := tryApply(context.Background(), s, op, charge); err != nil {
 					t.Errorf("%s, %s, %v: %v", by, limit.Name, op, err)
 				}
 			}
@@ -61,7 +61,7 @@ func checkRights(t *testing.T, by string, s *redisstore.Store) {
 	}
 	dropped := bindRule(t, "rights-"+by, "dropped", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1, Window: rule.MinWindow})
 	for i := range 200 { // the generations of a millisecond are dropped before they have expired
-		answerTo(t, s, settleOf(dropped, "key", rule.ID(i), 1, 0, 1))
+		applyRequest(t, s, settleOf(dropped, "key", rule.ID(i), 1, 0, 1))
 	}
 }
 

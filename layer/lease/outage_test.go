@@ -15,13 +15,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// leaving is a store that can go away, behind a failure mode that then decides.
-type leaving struct {
+// leavingStore is a store that can become unreachable, behind a failure mode that then decides.
+type leavingStore struct {
 	*memstore.Store
 	away atomic.Bool
 }
 
-func (l *leaving) Apply(ctx context.Context, batch []store.Request) error {
+func (l *leavingStore) Apply(ctx context.Context, batch []store.Request) error {
 	if !l.away.Load() {
 		return l.Store.Apply(ctx, batch)
 	}
@@ -31,12 +31,12 @@ func (l *leaving) Apply(ctx context.Context, batch []store.Request) error {
 	return nil
 }
 
-// TestLeaseIsWastedWhileTheStoreIsAway holds a lease while the store goes away. A failure mode answers when the lease
+// TestLeaseIsWastedWhileTheStoreIsAway holds a lease while the store becomes unreachable. A failure mode answers when the lease
 // is returned, and the units stay charged: they must be counted as wasted, and not disappear from the counts.
 func TestLeaseIsWastedWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		remote := &leaving{Store: testkit.Must(memstore.New(memstore.Options{}))(t)}
+		remote := &leavingStore{Store: testkit.Must(memstore.New(memstore.Options{}))(t)}
 		s := testkit.Must(lease.New(remote, lease.Options{}))(t)
 		limiter := testkit.Must(slidegate.New(s, slidegate.MustParseLimit("1000/1m segments=60 overlap=whole lease")))(t)
 		for range 20 {
