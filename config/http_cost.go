@@ -47,8 +47,8 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 	}, nil
 }
 
-// unitsOf returns the cost of a live request. A header counts as a whole number from 1: a client may be able to send it, so neither
-// a missing header, nor an invalid one, nor a 0 makes a request free.
+// unitsOf returns the cost of a live request. A header counts as a whole number from 1: a client may be able to send it, so
+// neither a missing header, nor an invalid one, nor a 0 makes a request free.
 func (c Cost) unitsOf(r *http.Request) int64 {
 	if units, fixed := c.Fixed(); fixed {
 		return units

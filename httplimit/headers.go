@@ -108,9 +108,9 @@ func quote(text string) (quoted string, ok bool) {
 	return string(append(b, '"')), true
 }
 
-// Write sets the fields that report what a decision left of its limits, whose items are in the order of d.Answers, and Retry-After if
-// d is a refusal for a limited time. It writes nothing about limits if the store failed and no limit decided, or if there are no
-// items.
+// Write sets the fields that report what a decision left of its limits, whose items are in the order of d.Answers, and
+// Retry-After if d is a refusal for a limited time. It writes nothing about limits if the store failed and no limit decided,
+// or if there are no items.
 //
 // Fields that a middleware around this one has written are kept: items of RateLimit and RateLimit-Policy are added to the
 // existing ones, the three fields of the other dialects are written unless the existing ones report less remaining, and the
@@ -190,11 +190,11 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 	return strconv.AppendInt(b, min(t, sfMax), 10)
 }
 
-// effectiveSeconds returns how many seconds the remaining units must last: after a refusal, until the same cost is admitted; after an
-// admission that took the last unit, until a unit is free; otherwise until all are free. It is -1, and left out, if that never
-// happens or is unknown. For an in-flight limit it is unknown when the requests that hold its slots will end, and a client that
-// waited for the latest possible time would wait in vain. After a refusal, though, the client needs a time: when the first slot
-// expires unless it is renewed.
+// effectiveSeconds returns how many seconds the remaining units must last: after a refusal, until the same cost is admitted;
+// after an admission that took the last unit, until a unit is free; otherwise until all are free. It is -1, and left out, if
+// that never happens or is unknown. For an in-flight limit it is unknown when the requests that hold its slots will end, and a
+// client that waited for the latest possible time would wait in vain. After a refusal, though, the client needs a time: when
+// the first slot expires unless it is renewed.
 func (item *HeaderItem) effectiveSeconds(allowed bool, remaining int64, next, reset time.Duration) int64 {
 	switch {
 	case !allowed:

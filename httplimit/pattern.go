@@ -196,9 +196,9 @@ func wordIn(text string) string {
 	return "name"
 }
 
-// unusualIndex returns the index of the first character of a segment that has a special meaning in other syntaxes, or that is not
-// valid in a path; -1 if there is none. A + counts only where it would repeat something, and a : only where it would begin a
-// name: a+b and item:archive are usual.
+// unusualIndex returns the index of the first character of a segment that has a special meaning in other syntaxes, or that is
+// not valid in a path; -1 if there is none. A + counts only where it would repeat something, and a : only where it would begin
+// a name: a+b and item:archive are usual.
 func unusualIndex(segment string) int {
 	for i := 0; i < len(segment); i++ {
 		switch c := segment[i]; {

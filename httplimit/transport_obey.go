@@ -139,8 +139,8 @@ func fromSeconds(n int64) time.Duration {
 	return time.Duration(max(0, min(n, math.MaxInt64/int64(time.Second)))) * time.Second
 }
 
-// parseRoundedUp reads a decimal number without a sign, and rounds it up. Signs, exponents and words such as NaN are not valid. A
-// number too large for an int64 is valid, and becomes the largest.
+// parseRoundedUp reads a decimal number without a sign, and rounds it up. Signs, exponents and words such as NaN are not
+// valid. A number too large for an int64 is valid, and becomes the largest.
 func parseRoundedUp(text string) (n int64, valid bool) {
 	whole, fraction, pointed := strings.Cut(strings.TrimSpace(text), ".")
 	if !onlyDigits(whole) || pointed && !onlyDigits(fraction) {

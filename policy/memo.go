@@ -105,9 +105,9 @@ func (p *compiled) plan(limits []slidegate.Limit) (*rules, error) {
 	return r, err
 }
 
-// separateLimiter returns a limiter for a plan whose limits cannot all count as the policy's own do, which err reports: a sliding
-// log does not accept 20,000 units, for example. Those limits use their own default algorithm, and have their own
-// counts. It returns nil if that does not help. In a file such a limit is an error, but a plan is compiled for a
+// separateLimiter returns a limiter for a plan whose limits cannot all count as the policy's own do, which err reports:
+// a sliding log does not accept 20,000 units, for example. Those limits use their own default algorithm, and have their
+// own counts. It returns nil if that does not help. In a file such a limit is an error, but a plan is compiled for a
 // request, which must be decided.
 func (p *compiled) separateLimiter(limits []slidegate.Limit, err error) *slidegate.Limiter {
 	if err == nil || p.set.checkNames(limits) != nil {

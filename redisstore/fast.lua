@@ -133,7 +133,7 @@ if path > 0 then
         end
       end
       local allowed, held -- a refund is allowed if it returns anything
-      local amount = cost -- what is taken or refunded; possibly less than the cost for a TakeUpTo
+      local amount = cost -- the units to take; may be less than the cost for a TakeUpTo
       local note = absent -- 4 means that there is no value
 
       if path <= PARTS then

@@ -80,7 +80,7 @@ func checkReadInside(p *pair, limit *store.Limit) {
 	slices.SortFunc(all, func(a, b rule.Answer) int { return cmp.Compare(b.Remaining, a.Remaining) })
 	for i := 1; i < len(all); i++ {
 		if all[i].Remaining == all[i-1].Remaining {
-			p.fatalf("two requests both got %d remaining", all[i].Remaining)
+			p.fatalf("got %d remaining in two answers, want a different number in each", all[i].Remaining)
 		}
 		if all[i].At < all[i-1].At {
 			p.fatalf("request %d of a key was decided at %d, the one before it at %d; read the clock inside the critical section",

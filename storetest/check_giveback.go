@@ -107,7 +107,7 @@ func checkRefilled(p *pair) {
 	p.single(rule.Take, limit, "key", 99)
 	p.giveBack(limit, "key", 100, first.At)
 	if a := p.single(rule.Take, limit, "key", 100); a.Allowed || a.Remaining != 1 {
-		p.fatalf("units that had been refilled were given back: %+v", a)
+		p.fatalf("taking all after giving back refilled units: got %+v, want a denial with 1 remaining", a)
 	}
 }
 

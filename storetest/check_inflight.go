@@ -123,7 +123,7 @@ func raceSlots(p *pair, limit *store.Limit, key string) {
 			return err
 		}
 		if first[0].Allowed != again[0].Allowed {
-			return fmt.Errorf("slot %d: allowed %v, and again %v", id, first[0].Allowed, again[0].Allowed)
+			return fmt.Errorf("slot %d: got allowed %v and, when sent again, %v; want the same", id, first[0].Allowed, again[0].Allowed)
 		}
 		if first[0].Allowed {
 			held.Add(1)
@@ -131,14 +131,14 @@ func raceSlots(p *pair, limit *store.Limit, key string) {
 		return nil
 	})
 	if n := held.Load(); n != quota {
-		p.fatalf("%d of %d slots were taken concurrently", n, quota)
+		p.fatalf("got %d slots taken concurrently, want %d", n, quota)
 	}
 	p.race(4*int(quota), func(ctx context.Context, worker int) error {
 		_, err := decideAs(ctx, p.store.Apply, rule.ID(worker+1), rule.Settle, "", slot(limit, key, 1))
 		return err
 	})
 	if a, err := decideOne(context.Background(), p.store, rule.Peek, slot(limit, key, 1)); err != nil || a.Remaining != quota {
-		p.fatalf("all were released, but %d of %d are free: %v", a.Remaining, quota, err)
+		p.fatalf("after all slots were released: got %d free and the error %v, want %d free", a.Remaining, err, quota)
 	}
 }
 
@@ -159,13 +159,13 @@ func checkSlotsWithRate(p *pair, limit *store.Limit) {
 			return p.bothAs(id, op, "group", slot(limit, key, p.clock.Now()), store.Charge{Limit: rate, Key: key, Cost: cost, At: p.clock.Now()})
 		}
 		if a := send(1, rule.Take, 31); a[0].Remaining != 3 {
-			p.fatalf("a denied request holds a slot: %+v", a)
+			p.fatalf("after a denied request: got %+v, want all 3 slots free", a)
 		}
 		send(1, rule.Take, 10)
 		send(2, rule.Take, 1)
 		send(3, rule.Take, 1)
 		if a := send(4, rule.Take, 1); a[0].Allowed || a[1].Remaining != 18 {
-			p.fatalf("units were taken without a slot: %+v", a)
+			p.fatalf("a request without a free slot: got %+v, want a denial that leaves 18 units", a)
 		}
 		send(1, rule.Renew, 1)
 		if a := send(1, rule.Settle, 10); a[0].Remaining != 1 || a[1].Remaining != 28 {

@@ -134,7 +134,7 @@ func raceRefunds(p *pair, limit *store.Limit, key string) {
 				return err
 			}
 			if now := held.Add(a.Granted); now > limit.Rule().Quota {
-				return fmt.Errorf("%d units are held with a quota of %d", now, limit.Rule().Quota)
+				return fmt.Errorf("got %d units held, want at most the quota, %d", now, limit.Rule().Quota)
 			}
 			if a.Granted == 0 || i == 3 && worker%4 == 0 {
 				continue
@@ -149,7 +149,7 @@ func raceRefunds(p *pair, limit *store.Limit, key string) {
 				return err
 			}
 			if back.Granted != a.Granted {
-				return fmt.Errorf("only %[2]d of %[1]d held units could be given back", a.Granted, back.Granted)
+				return fmt.Errorf("got %d units given back, want %d", back.Granted, a.Granted)
 			}
 		}
 		return nil
@@ -221,11 +221,11 @@ func raceAnyWindow(p *pair, limit *store.Limit) {
 	slices.SortFunc(at, cmp.Compare[rule.Micros])
 	quota := int(limit.Rule().Quota)
 	if len(at) < quota {
-		p.fatalf("only %d were admitted with a quota of %d", len(at), quota)
+		p.fatalf("got %d units admitted, want at least the quota, %d", len(at), quota)
 	}
 	for i := quota; i < len(at); i++ {
 		if length := at[i] - at[i-quota]; length < limit.Rule().Window {
-			p.fatalf("%d units were admitted within %dus with a quota of %d", quota+1, length, quota)
+			p.fatalf("got %d units admitted within %dus, want at most the quota, %d", quota+1, length, quota)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func settleMemory(p *pair, limit *store.Limit, key string) {
 		p.moveBy(memory/4 - 1)
 		p.single(rule.Charge, limit, key, 9)
 		if a := p.bothAs(7, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
-			p.fatalf("forgotten within %dus: %+v", memory, a)
+			p.fatalf("a repeated settlement within %dus: got %+v, want it flagged as repeated with 15 units back", memory, a)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func settleSetBack(p *pair, limit *store.Limit, key string) {
 	p.settle(12, charge, 15, 25, 0)
 	p.moveBy(-20)
 	if a := p.bothAs(12, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
-		p.fatalf("forgotten when the clock was set back: %+v", a)
+		p.fatalf("a repeated settlement after the clock was set back: got %+v, want it flagged as repeated with 15 units back", a)
 	}
 	p.moveBy(20)
 }
@@ -102,7 +102,7 @@ func settleEnded(p *pair, limit *store.Limit, key string) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := decideAs(ended, p.store.Apply, 8, rule.Settle, "", charge); !errors.Is(err, context.Canceled) {
-		p.fatalf("with a context that has ended: got the error %v", err)
+		p.fatalf("with a context that has ended: got the error %v, want context.Canceled", err)
 	}
 	p.settle(8, charge, 15, 25, 0)
 }
@@ -112,7 +112,7 @@ func raceSettle(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	a, err := decideOne(context.Background(), p.store, rule.Take, store.Charge{Limit: limit, Key: key, Cost: 30})
 	if err != nil || !a.Allowed {
-		p.fatalf("a whole quota was denied: %+v, %v", a, err)
+		p.fatalf("taking a whole quota: got %+v and the error %v, want an admission", a, err)
 	}
 	charge := store.Charge{Limit: limit, Key: key, Cost: 30, Used: 28, At: a.At}
 	var first atomic.Int64

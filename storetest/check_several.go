@@ -95,10 +95,10 @@ func checkCountsOwnDenials(p *pair) {
 	}
 	take(1, 1)
 	if a := take(1, 2); a[0].Allowed || !a[1].Allowed || a[1].Remaining != 4 {
-		p.fatalf("the plain limit denied, but the other one counted that: %+v", a)
+		p.fatalf("a denial by the limit that does not count denials: got %+v, want 4 units left of the other one", a)
 	}
 	if a := take(0, 5); !a[0].Allowed || a[1].Allowed || a[1].Remaining != 0 {
-		p.fatalf("the limit that counts denials did not count its own: %+v", a)
+		p.fatalf("a denial by the limit that counts denials: got %+v, want none of its units left", a)
 	}
 }
 

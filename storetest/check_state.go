@@ -49,7 +49,7 @@ func checkChangedBucket(p *pair) {
 		p.single(rule.Take, limits[1], "key", 1)
 		p.moveBy(1)
 		if a = p.single(rule.Take, limits[1], "key", 1); !a.Allowed {
-			p.fatalf("denied after RetryAfter: %+v", a)
+			p.fatalf("after RetryAfter: got %+v, want an admission", a)
 		}
 	}
 }

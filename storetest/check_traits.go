@@ -24,7 +24,7 @@ func checkTraits(t testing.TB, s *suite) {
 		t.Errorf("Traits.RoundTrips: got %d, want 0 or more", traits.RoundTrips)
 	}
 	if again := p.store.Traits(); again != traits {
-		t.Errorf("Traits changed from %+v to %+v", traits, again)
+		t.Errorf("Traits: got %+v and then %+v, want the same", traits, again)
 	}
 	checkAccepts(p)
 }
@@ -42,7 +42,7 @@ func checkAccepts(p *pair) {
 			p.t.Errorf("Check rejects %v with an error that does not wrap ErrUnsupported: %v", limit, err)
 		}
 		if accepted := bound != nil; accepted != (err == nil) {
-			p.t.Errorf("Check of %v returns different results", limit)
+			p.t.Errorf("Check of %v: got different results from two calls, want the same", limit)
 		}
 	}
 	if p.bind(slidegate.PerMinute(200)) == nil {

@@ -67,8 +67,8 @@ func callNext(c *echo.Context, next echo.HandlerFunc, to *target, w http.Respons
 	return err
 }
 
-// replaceWriter makes handlers write to w, and returns a function that undoes it. w is placed below echo's Response, where the status is
-// the one that is sent, or above the writer that another middleware has put in its place.
+// replaceWriter makes handlers write to w, and returns a function that undoes it. w is placed below echo's Response, where the
+// status is the one that is sent, or above the writer that another middleware has put in its place.
 func replaceWriter(c *echo.Context, to *target, w http.ResponseWriter) (undo func()) {
 	response, ok := c.Response().(*echo.Response)
 	if !ok {
@@ -93,7 +93,8 @@ type target struct{ http.ResponseWriter }
 // Unwrap is for http.ResponseController.
 func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// sealedResponse is a response that discards all further writes, so that an HTTPErrorHandler that is called again cannot append to it.
+// sealedResponse is a response that discards all further writes, so that an HTTPErrorHandler that is called again cannot
+// append to it.
 type sealedResponse struct{ http.ResponseWriter }
 
 func (sealedResponse) WriteHeader(int)             {}

@@ -91,8 +91,8 @@ func handleError(c fiber.Ctx, err error) error {
 	return nil
 }
 
-// reportResponse reports fiber's response to the middleware: its status, and the size of its body. The bytes are not those of the body,
-// since a stream is read only after the handlers have returned.
+// reportResponse reports fiber's response to the middleware: its status, and the size of its body. The bytes are not those of
+// the body, since a stream is read only after the handlers have returned.
 func reportResponse(c fiber.Ctx, w http.ResponseWriter) {
 	response := c.Response()
 	w.WriteHeader(response.StatusCode())

@@ -43,7 +43,7 @@ func (s *Store) chargeLater() {
 	}
 }
 
-// stopIfIdle reports whether nothing is owed, so that the goroutine must end.
+// stopIfIdle reports whether nothing is owed. If so, it records that the goroutine ends.
 func (o *optimism) stopIfIdle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -78,8 +78,8 @@ func (c *clock) checkSuspension() {
 	c.recordSuspension(gain, suspended())
 }
 
-// recordSuspension detects a wall clock that was set back, so that what it gains from now on counts again, and adds the time that
-// the machine was suspended according to the system, as far as the wall clock has not shown it.
+// recordSuspension detects a wall clock that was set back, so that what it gains from now on counts again, and adds the
+// time that the machine was suspended according to the system, as far as the wall clock has not shown it.
 func (c *clock) recordSuspension(gain, slept int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
