@@ -81,7 +81,7 @@ func TestStateSizes(t *testing.T) {
 		{rule.Limit{Algorithm: rule.SlidingWindow, Segments: 60}, fmt.Sprintf("%d bytes", 62*word)},
 	} {
 		c.limit.Quota = 100
-		if got := memory(normal(c.limit)); got != c.want {
+		if got := memory(normalize(c.limit)); got != c.want {
 			t.Errorf("%s, %d segments: got %s, want %s", c.limit.Algorithm, c.limit.Segments, got, c.want)
 		}
 	}
