@@ -85,15 +85,15 @@ func (c *config) check(rest []string, procs, callers, scenarios, only, format st
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case c.rounds < 1 || c.rounds > 1000:
-		return fmt.Errorf("-rounds: must be 1 to 1000, got %d", c.rounds)
+		return fmt.Errorf("-rounds: must be 1 to 1000, not %d", c.rounds)
 	case c.keys < 1000 || c.keys > maxKeys:
-		return fmt.Errorf("-keys: must be 1000 to %d, got %d", maxKeys, c.keys)
+		return fmt.Errorf("-keys: must be 1000 to %d, not %d", maxKeys, c.keys)
 	case c.conns < 1 || c.conns > maxConns:
-		return fmt.Errorf("-conns: must be 1 to %d, got %d", maxConns, c.conns)
+		return fmt.Errorf("-conns: must be 1 to %d, not %d", maxConns, c.conns)
 	case c.quick && c.big:
 		return fmt.Errorf("-quick and -big exclude each other")
 	case format != "text" && format != "markdown":
-		return fmt.Errorf("-format: must be text or markdown, got %q", format)
+		return fmt.Errorf("-format: must be text or markdown, not %q", format)
 	}
 	c.markdown = format == "markdown"
 	if c.procs, err = parseProcs(procs); err != nil {
@@ -144,7 +144,7 @@ func parseNumbers(flag, text string, most int, wanted string) ([]int, error) {
 	for _, item := range splitList(text) {
 		n, err := strconv.Atoi(item)
 		if err != nil || n < 1 || n > most {
-			return nil, fmt.Errorf("%s: must be %s, got %q", flag, wanted, item)
+			return nil, fmt.Errorf("%s: must be %s, not %q", flag, wanted, item)
 		}
 		if !slices.Contains(numbers, n) {
 			numbers = append(numbers, n)

@@ -62,7 +62,7 @@ type chargeCommand struct {
 // Run charges the units and prints what is left.
 func (a *chargeCommand) Run(ctx context.Context, c *console) error {
 	if a.Cost == 0 {
-		return fmt.Errorf("--cost: must be 1 to %d, got 0", int64(rule.MaxQuota))
+		return fmt.Errorf("--cost: must be 1 to %d, not 0", int64(rule.MaxQuota))
 	}
 	return a.decisionFlags.run(ctx, c, "charge", a.Key, a.Cost)
 }
@@ -143,7 +143,7 @@ func (f *decisionFlags) open(ctx context.Context, admin bool) (decider, error) {
 
 func (f *decisionFlags) run(ctx context.Context, c *console, verb, key string, cost int64) error {
 	if cost < 0 || cost > rule.MaxQuota {
-		return fmt.Errorf("--cost: must be 0 to %d, got %d", int64(rule.MaxQuota), cost)
+		return fmt.Errorf("--cost: must be 0 to %d, not %d", int64(rule.MaxQuota), cost)
 	}
 	target, err := f.open(ctx, false)
 	if err != nil {

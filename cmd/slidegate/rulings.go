@@ -219,7 +219,7 @@ func (f *endFlags) time(now time.Time) (string, error) {
 			return end.Format(time.RFC3339), nil
 		}
 	}
-	return "", fmt.Errorf("--until: must be a time of day such as 18:00, or a time such as 2026-01-31T18:00:00Z, got %q", f.Until)
+	return "", fmt.Errorf("--until: must be a time of day such as 18:00, or a time such as 2026-01-31T18:00:00Z, not %q", f.Until)
 }
 
 // effect describes what a ruling does, and until when.

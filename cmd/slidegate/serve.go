@@ -68,7 +68,7 @@ func (f *policyFlags) read() (*config.File, error) {
 	service := config.Service{Store: f.Store, Failure: f.Failure}
 	if f.Optimism != nil {
 		if service.Optimism = *f.Optimism; service.Optimism == 0 { // 0 means the default in config.Service
-			return nil, inFlag("--optimism", errors.New("must be at least 1, got 0"))
+			return nil, inFlag("--optimism", errors.New("must be at least 1, not 0"))
 		}
 	}
 	if service.AddressGroups.V4, err = prefixLength("--ipv4-prefix", f.V4, 32); err != nil {
@@ -87,7 +87,7 @@ func prefixLength(flag string, given *int, maxBits int) (int, error) {
 		return 0, nil
 	}
 	if *given < 1 || *given > maxBits {
-		return 0, inFlag(flag, fmt.Errorf("must be a prefix length of 1 to %d, got %d", maxBits, *given))
+		return 0, inFlag(flag, fmt.Errorf("must be a prefix length of 1 to %d, not %d", maxBits, *given))
 	}
 	return *given, nil
 }

@@ -29,7 +29,7 @@ func (o *Options) check() error {
 	case strings.ContainsFunc(o.Bucket, notInBucket):
 		return fmt.Errorf("natskv: bucket: %q is invalid; use letters, digits, - and _", o.Bucket)
 	case o.Replicas < 0 || o.Replicas > 5:
-		return fmt.Errorf("natskv: replicas: must be 1 to 5, or 0 for 1, got %d", o.Replicas)
+		return fmt.Errorf("natskv: replicas: must be 1 to 5, or 0 for 1, not %d", o.Replicas)
 	case o.MaxBytes < 0:
 		return fmt.Errorf("natskv: max bytes: must not be negative, got %d; 0 means no limit", o.MaxBytes)
 	}

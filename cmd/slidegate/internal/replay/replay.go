@@ -64,7 +64,7 @@ func (o *Options) Check() error {
 	case len(o.Against) > 0 && o.Decisions != nil:
 		return invalid("Against", "cannot be combined with Decisions; write the decisions of one file at a time")
 	case o.Suggest && !(o.Percent >= 0 && o.Percent <= 100):
-		return invalid("Percent", "must be a percentage of keys from 0 to 100, got %v", o.Percent)
+		return invalid("Percent", "must be a percentage of keys from 0 to 100, not %v", o.Percent)
 	case o.Suggest && hasSeveralPolicies(groups):
 		return invalid("Suggest", "a quota can only be suggested for one policy; choose one from the file, such as %s", groups[0].Policy)
 	case len(o.Sweep) > 0 && hasSeveralPolicies(groups):
@@ -76,7 +76,7 @@ func (o *Options) Check() error {
 	case o.Trails < 0:
 		return invalid("Trails", "must not be negative, got %d", o.Trails)
 	case !slices.IsSorted(o.Sweep) || len(slices.Compact(slices.Clone(o.Sweep))) < len(o.Sweep):
-		return invalid("Sweep", "must be in ascending order without duplicates, got %v", o.Sweep)
+		return invalid("Sweep", "must be in ascending order without duplicates, not %v", o.Sweep)
 	case o.Sort < 0:
 		return invalid("Sort", "must not be negative, got %v", o.Sort)
 	}

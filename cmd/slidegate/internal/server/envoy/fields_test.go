@@ -198,7 +198,7 @@ func TestInvalidRequests(t *testing.T) {
 	}{
 		{request("", 0, "k=a"), "domain"},
 		{request("d", 0), "descriptors"},
-		{many, "at most 64, got 65"},
+		{many, "at most 64, not 65"},
 		{&rls.RateLimitRequest{Domain: "d", Descriptors: []*common.RateLimitDescriptor{deep}}, "descriptors[0].entries: must be at most 32"},
 		{request("d", 0, "k=a", "k="+long), "descriptors[1].entries: must have at most 65536 bytes"},
 		{limited(limitOf(1, typev3.RateLimitUnit_UNKNOWN)), "descriptors[0].limit: unit"},

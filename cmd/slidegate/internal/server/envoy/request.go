@@ -28,11 +28,11 @@ func check(request *rls.RateLimitRequest) error {
 	case n == 0:
 		return errors.New("envoy: descriptors: must not be empty")
 	case n > MaxDescriptors:
-		return fmt.Errorf("envoy: descriptors: must be at most %[2]d, got %[1]d", n, MaxDescriptors)
+		return fmt.Errorf("envoy: descriptors: must be at most %[2]d, not %[1]d", n, MaxDescriptors)
 	}
 	for i, descriptor := range request.GetDescriptors() {
 		if n := len(descriptor.GetEntries()); n > MaxEntries {
-			return fmt.Errorf("envoy: descriptors[%d].entries: must be at most %[3]d, got %[2]d", i, n, MaxEntries)
+			return fmt.Errorf("envoy: descriptors[%d].entries: must be at most %[3]d, not %[2]d", i, n, MaxEntries)
 		}
 		bytes := 0
 		for _, entry := range descriptor.GetEntries() {

@@ -108,7 +108,7 @@ func (o *Options) complete() error {
 			*n.value = n.standard
 		}
 		if *n.value < n.smallest || *n.value > n.max {
-			return fmt.Errorf("resp: %s: must be %d to %d, or 0 for %d, got %d", n.name, n.smallest, n.max, n.standard, *n.value)
+			return fmt.Errorf("resp: %s: must be %d to %d, or 0 for %d, not %d", n.name, n.smallest, n.max, n.standard, *n.value)
 		}
 	}
 	if o.IdleTimeout == 0 {

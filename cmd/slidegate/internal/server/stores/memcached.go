@@ -40,7 +40,7 @@ func parseMemcached(text string, opts *Options) (*memcachedTarget, error) {
 	t := &memcachedTarget{servers: a.hosts, timeout: memcachedTimeout, store: kvOptions(a.query.Get("prefix"), opts.Timeout)}
 	if text := a.query.Get("timeout"); text != "" {
 		if t.timeout, err = time.ParseDuration(text); err != nil || t.timeout <= 0 {
-			return nil, invalid("URL", "timeout: must be a duration such as 500ms, got %q", text)
+			return nil, invalid("URL", "timeout: must be a duration such as 500ms, not %q", text)
 		}
 	}
 	switch clock := a.query.Get("clock"); clock {

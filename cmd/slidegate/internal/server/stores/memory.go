@@ -112,7 +112,7 @@ func ParseBytes(text string) (int64, error) {
 	shift, known := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[text[len(digits):]]
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || !known || n < 1 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("must be a positive number of bytes, such as 268435456 or 256MiB (KiB, MiB, GiB, TiB), got %q", text)
+		return 0, fmt.Errorf("must be a positive number of bytes, such as 268435456 or 256MiB (KiB, MiB, GiB, TiB), not %q", text)
 	}
 	return int64(n << shift), nil
 }

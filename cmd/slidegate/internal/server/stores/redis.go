@@ -107,7 +107,7 @@ func (t *redisTarget) readParameters(a *address) error {
 		if text := a.query.Get(name); text != "" {
 			d, err := time.ParseDuration(text)
 			if err != nil || d <= 0 {
-				return invalid("URL", "%s: must be a duration such as 500ms, got %q", name, text)
+				return invalid("URL", "%s: must be a duration such as 500ms, not %q", name, text)
 			}
 			*to = d
 		}
