@@ -86,7 +86,7 @@ func (o *Options) validate(traits store.Traits) error {
 	return nil
 }
 
-// every returns how many calls there are to each one that is timed, for plain limits and for leased ones.
+// every returns how many calls there are per timed call, for plain limits and for leased ones.
 func (o *Options) every(traits store.Traits) (plain, leased int) {
 	switch {
 	case o.DurationEvery > 0:
@@ -105,7 +105,7 @@ type Store struct {
 	opts  Options
 	tally *tally
 	lanes sync.Pool // of *lane
-	every [2]int    // calls per call that is timed: for plain limits, and for leased ones
+	every [2]int    // calls per timed call: for plain limits, and for leased ones
 
 	durations    metric.Float64Histogram
 	durationsFor [kinds + 1][]metric.RecordOption // by kind of error; the last is for none
