@@ -120,10 +120,10 @@ func addressText(prefix netip.Prefix) string {
 // checkGroups checks the prefix lengths of a File that a program made, and reports which one is invalid.
 func checkGroups(groups clientip.Grouping) error {
 	if err := (clientip.Grouping{V4: groups.V4}).Check(); err != nil {
-		return optionErrorf("address_groups.ipv4", "%w", err)
+		return invalid("address_groups.ipv4", "%w", err)
 	}
 	if err := groups.Check(); err != nil {
-		return optionErrorf("address_groups.ipv6", "%w", err)
+		return invalid("address_groups.ipv6", "%w", err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	from := &source{client: opts.Client}
 	if from.claims, err = file.Service.JWT.reader(); err != nil {
 		field, text := jwtProblem(err)
-		return opts, optionErrorf("jwt", "%s: %s", field, strings.TrimPrefix(text, field+": "))
+		return opts, invalid("jwt", "%s: %s", field, strings.TrimPrefix(text, field+": "))
 	}
 	var problems []error
 	for i := range file.Policies {
@@ -58,8 +58,8 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	return opts, errors.Join(problems...)
 }
 
-// optionErrorf returns an error about a field that is invalid for live requests.
-func optionErrorf(option, format string, args ...any) error {
+// invalid returns an error about a field that is invalid for live requests.
+func invalid(option, format string, args ...any) error {
 	return &OptionError{Package: "config", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
@@ -73,7 +73,7 @@ func modeOf(name string) (mode policy.Mode, err error) {
 			return mode, nil
 		}
 	}
-	return 0, optionErrorf("failure", "%q: must be open, closed, local or optimistic", name)
+	return 0, invalid("failure", "%q: must be open, closed, local or optimistic", name)
 }
 
 // source provides the fields of live requests.
@@ -106,7 +106,7 @@ func (p *Policy) checkLive() error {
 	var problems []error
 	for _, field := range p.Key.Fields() {
 		if field.Kind == FieldStatus || field.Kind == FieldJSON {
-			problems = append(problems, p.withPolicy(optionErrorf("key", "{%v} is known in recorded traffic only; "+
+			problems = append(problems, p.withPolicy(invalid("key", "{%v} is known in recorded traffic only; "+
 				"use address, user, key, header:NAME, claim:NAME, method, path, query or host", field)))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // checkLiveCost returns an error about the option if the cost is not valid for live requests.
 func checkLiveCost(option string, cost Cost) error {
 	if field, named := cost.Field(); named && field.Kind != FieldHeader {
-		return optionErrorf(option, "%v is known in recorded traffic only; write a number, or header:NAME", field)
+		return invalid(option, "%v is known in recorded traffic only; write a number, or header:NAME", field)
 	}
 	return nil
 }
@@ -26,7 +26,7 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 	}
 	matcher, err := httplimit.NewMatcher(p.Patterns()...)
 	if err != nil {
-		return nil, p.withPolicy(optionErrorf("match", "%w", err))
+		return nil, p.withPolicy(invalid("match", "%w", err))
 	}
 	costs := make([]Cost, len(p.Match))
 	for i := range costs {

@@ -168,7 +168,7 @@ func (f *File) checkJWT() error {
 			fields = append(fields, p.PlanBy)
 		}
 		if at := slices.IndexFunc(fields, func(field Field) bool { return field.Kind == FieldClaim }); at >= 0 {
-			return p.withPolicy(optionErrorf("key", "%v: token verification is not configured; set Service.JWT", fields[at]))
+			return p.withPolicy(invalid("key", "%v: token verification is not configured; set Service.JWT", fields[at]))
 		}
 	}
 	return nil
