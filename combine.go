@@ -23,7 +23,7 @@ func Combine(r *store.Request) Decision {
 
 // combine fills d, except Answers, from the answer that decides.
 func (d *Decision) combine(charges []store.Charge, answers []Answer) {
-	index, allowed := rule.Deciding(answers)
+	index, allowed := rule.DecidingIndex(answers)
 	a := &answers[index]
 	d.fill(charges[index].Limit, allowed, a.Flags, a.Granted, a.Remaining, a.After(), a.ResetAfter, a.At)
 	d.Index = int32(index)

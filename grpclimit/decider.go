@@ -205,7 +205,7 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 		return d.decideTogether(ctx, c, d.prepare(ctx, c, r), event)
 	}
 	if c.stage == stageCall && d.set.Shared() {
-		c.followed = d.set.Follow(ctx, "", &event.Verdict, part)
+		c.followed = d.set.Trace(ctx, "", &event.Verdict, part)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request, event *Event) (held *policy.Request) {
 	d.decide(ctx, c, r, rule.Take, event)
 	if c.stage == stageCall && d.set.Shared() {
-		c.followed = r.Follow(ctx, &event.Verdict)
+		c.followed = r.Trace(ctx, &event.Verdict)
 	}
 	if !r.Held() {
 		r.End()

@@ -147,12 +147,12 @@ func nameOrAddress(ctx context.Context, method, name string, address Key) string
 	return name
 }
 
-// Each combines several keys: calls share their quota if they agree in all of them. Different values never collide: "a"
+// AllOf combines several keys: calls share their quota if they agree in all of them. Different values never collide: "a"
 // and "bc" make another key than "ab" and "c". It panics if a key is nil.
 //
 // An empty part is a part like any other, and calls without it share the key if they agree in the rest. To count those
-// by address, write Each(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
-func Each(keys ...Key) Key {
+// by address, write AllOf(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
+func AllOf(keys ...Key) Key {
 	mustHaveKeys("Each", keys)
 	return func(ctx context.Context, method string) string {
 		var b strings.Builder

@@ -69,7 +69,7 @@ func TestKeys(t *testing.T) {
 
 		{"method", grpclimit.ByMethod(), from(client), say},
 		{"global", grpclimit.Global(), from(client), ""},
-		{"each", grpclimit.Each(grpclimit.ByMethod(), constant("bc"), constant("")), from(client), "14:/test.Echo/Say2:bc0:"},
+		{"each", grpclimit.AllOf(grpclimit.ByMethod(), constant("bc"), constant("")), from(client), "14:/test.Echo/Say2:bc0:"},
 		{"first of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client, "x-user", "ann"), "0:ann"},
 		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client), "1:192.0.2.1"},
 		{"none of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user")), from(client), ""},
@@ -84,8 +84,8 @@ func TestKeys(t *testing.T) {
 func TestNilKeys(t *testing.T) {
 	some := grpclimit.Global()
 	for want, call := range map[string]func(){
-		"Each: key 2 of 2 is nil":    func() { grpclimit.Each(some, nil) },
-		"Each: key 1 of 1 is nil":    func() { grpclimit.Each(nil) },
+		"Each: key 2 of 2 is nil":    func() { grpclimit.AllOf(some, nil) },
+		"Each: key 1 of 1 is nil":    func() { grpclimit.AllOf(nil) },
 		"FirstOf: key 1 of 2 is nil": func() { grpclimit.FirstOf(nil, some) },
 	} {
 		func() {

@@ -110,12 +110,12 @@ func nameOrAddress(name string, r *http.Request, client *clientip.Source) string
 	return name
 }
 
-// Each combines several keys: requests share a quota if all of their keys are equal. Different values never collide: "a" and
+// AllOf combines several keys: requests share a quota if all of their keys are equal. Different values never collide: "a" and
 // "bc" make another key than "ab" and "c". It panics if a key is nil.
 //
 // An empty part is a part like any other: requests without it share the key if their other parts are equal. To count those by
-// address, write Each(FirstOf(ByHeader("X-User"), ByAddress(nil)), ByPathValue("id")).
-func Each(keys ...Key) Key {
+// address, write AllOf(FirstOf(ByHeader("X-User"), ByAddress(nil)), ByPathValue("id")).
+func AllOf(keys ...Key) Key {
 	mustHaveKeys("Each", keys)
 	return func(r *http.Request) string {
 		var b strings.Builder

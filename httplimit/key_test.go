@@ -47,11 +47,11 @@ func TestKeys(t *testing.T) {
 		{"a scheme that goes on", ByBearerToken(), request("Authorization: Bearerx " + secret), ""},
 		{"an empty cookie", ByCookie("session"), request("Cookie: session="), ""},
 		{"an empty API key", ByAPIKey("X-Api-Key"), request("X-Api-Key: "), ""},
-		{"each without any", Each(ByHeader("A"), ByHeader("B")), request(), "0:0:"},
+		{"each without any", AllOf(ByHeader("A"), ByHeader("B")), request(), "0:0:"},
 		{"API key", ByAPIKey("X-Api-Key"), request("X-Api-Key: " + secret), sum},
 		{"no API key", ByAPIKey("X-Api-Key"), request(), ""},
 		{"global", Global(), request("X-User: ann"), ""},
-		{"each", Each(ByHeader("A"), ByHeader("B")), request("A: x", "B: yz"), "1:x2:yz"},
+		{"each", AllOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: yz"), "1:x2:yz"},
 		{"first of, the first", FirstOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: y"), "0:x"},
 		{"first of, the second", FirstOf(ByHeader("A"), ByHeader("B")), request("B: x"), "1:x"},
 		{"first of none", FirstOf(ByHeader("A"), ByHeader("B")), request(), ""},
@@ -81,7 +81,7 @@ func FuzzKeys(f *testing.F) {
 	keys := map[string]Key{
 		"address": ByAddress(nil), "header": ByHeader("X-User"), "cookie": ByCookie("session"), "bearer": ByBearerToken(),
 		"api key": ByAPIKey("X-User"), "path": ByPathValue("id"), "global": Global(),
-		"each": Each(ByHeader("X-User"), ByAddress(nil), ByCookie("session")), "first": FirstOf(ByBearerToken(), ByHeader("X-User"), ByAddress(nil)),
+		"each": AllOf(ByHeader("X-User"), ByAddress(nil), ByCookie("session")), "first": FirstOf(ByBearerToken(), ByHeader("X-User"), ByAddress(nil)),
 	}
 	f.Fuzz(func(t *testing.T, peer, authorization, cookie, user, id string) {
 		r := httptest.NewRequest("GET", "/", nil)
@@ -120,7 +120,7 @@ func TestEachIsUnambiguous(t *testing.T) {
 			for _, one := range v {
 				keys = append(keys, func(*http.Request) string { return one })
 			}
-			return Each(keys...)(nil)
+			return AllOf(keys...)(nil)
 		}
 		if same := strings.Join(a, "\x00") == strings.Join(b, "\x00"); same != (key(a) == key(b)) {
 			t.Fatalf("%q and %q give %q and %q, want equal keys: %v", a, b, key(a), key(b), same)
@@ -132,8 +132,8 @@ func TestEachIsUnambiguous(t *testing.T) {
 func TestNilKeys(t *testing.T) {
 	some := Global()
 	for want, call := range map[string]func(){
-		"Each: key 2 of 2 is nil":    func() { Each(some, nil) },
-		"Each: key 1 of 1 is nil":    func() { Each(nil) },
+		"Each: key 2 of 2 is nil":    func() { AllOf(some, nil) },
+		"Each: key 1 of 1 is nil":    func() { AllOf(nil) },
 		"FirstOf: key 1 of 2 is nil": func() { FirstOf(nil, some) },
 		"Limit: key 1 of 1 is nil":   func() { Limit(1, time.Minute, nil) },
 		"Limit: key 2 of 2 is nil":   func() { Limit(1, time.Minute, some, nil) },

@@ -168,7 +168,7 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 		return
 	}
 	if m.set.Shared() {
-		r = r.WithContext(m.set.Follow(r.Context(), "", &v, part))
+		r = r.WithContext(m.set.Trace(r.Context(), "", &v, part))
 	}
 	if m.admit(w, r, &v) {
 		next.ServeHTTP(w, r)
@@ -196,7 +196,7 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 	var v policy.Verdict
 	q.Decide(r.Context(), rule.Take, &v)
 	if m.set.Shared() {
-		r = r.WithContext(q.Follow(r.Context(), &v))
+		r = r.WithContext(q.Trace(r.Context(), &v))
 	}
 	for _, tried := range q.Trials() {
 		m.opts.OnDecision(r, tried)

@@ -30,7 +30,7 @@ func Limit(quota int64, window time.Duration, keys ...Key) func(http.Handler) ht
 	case 1:
 		key = keys[0]
 	default:
-		key = Each(keys...)
+		key = AllOf(keys...)
 	}
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {

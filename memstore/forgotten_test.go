@@ -135,11 +135,11 @@ func (p *player) forget(h uint64) {
 	if p.limit.Algorithm == rule.InFlight {
 		units = 1
 	}
-	if p.limit.Anchor == rule.AnchorFirst && p.limit.Look(&s, p.now).Room < units {
+	if p.limit.Anchor == rule.AnchorFirst && p.limit.View(&s, p.now).Room < units {
 		return // charging it nevertheless would begin another grid
 	}
 	for _, state := range []*rule.State{&s, &truth} {
-		v := p.limit.Look(state, p.now)
+		v := p.limit.View(state, p.now)
 		p.limit.Charge(state, &v, units)
 	}
 	p.truth[h] = truth

@@ -155,7 +155,7 @@ func (p *lineScript) step(limit *rule.Limit, last rule.Answer) {
 
 // cost returns a cost, often everything that is left or one more.
 func (p *lineScript) cost(limit *rule.Limit) int64 {
-	room := limit.Look(&p.want, p.now).Room
+	room := limit.View(&p.want, p.now).Room
 	switch p.random.IntN(12) {
 	case 0:
 		return 0

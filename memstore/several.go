@@ -50,7 +50,7 @@ func (j *job) takeLines(now rule.Micros, answers []rule.Answer) bool {
 // look fills a with the answer for a claim that admits but is not charged. It is not ok if the claim needs the slow path.
 func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 	if !c.isLog() {
-		v := c.plan.limit.Look(&c.state, j.now)
+		v := c.plan.limit.View(&c.state, j.now)
 		*a = c.plan.limit.Answer(&c.state, &v, c.cost, 0, c.cost <= v.Room && c.cost <= c.plan.limit.Capacity())
 		return true
 	}

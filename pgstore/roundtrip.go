@@ -132,7 +132,7 @@ func (t *roundTrip) address(s *Store, batch []store.Request) {
 
 // finish derives an answer from a state after the decision.
 func finish(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
-	v := l.Look(s, now)
+	v := l.View(s, now)
 	a := l.Answer(s, &v, cost, granted, allowed)
 	if moved {
 		a.Flags |= rule.ClockMoved

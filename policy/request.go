@@ -407,7 +407,7 @@ func (r *Request) tryCandidate(op rule.Op, it *target, key string, live bool) {
 	if result.Err != nil || result.Answers[0].Flags.Fallback() {
 		return
 	}
-	_, allowed := rule.Deciding(result.Answers)
+	_, allowed := rule.DecidingIndex(result.Answers)
 	it.policy.count(key, Outcome{Candidate: true, Refused: !allowed, LiveRefused: !live})
 	if r.RecordTrials {
 		r.addTried(&Verdict{

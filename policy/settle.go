@@ -54,7 +54,7 @@ func wasAdmitted(result *store.Request) bool {
 	if result.Err != nil {
 		return false
 	}
-	index, allowed := rule.Deciding(result.Answers)
+	index, allowed := rule.DecidingIndex(result.Answers)
 	return allowed && result.Answers[index].Flags&undecided == 0
 }
 

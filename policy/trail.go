@@ -150,17 +150,17 @@ func (t *trail) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// Follow sets v.ChargedTwice if a middleware around this one has already charged a limit that decided v for the same key.
+// Trace sets v.ChargedTwice if a middleware around this one has already charged a limit that decided v for the same key.
 // It returns ctx with what the request has been charged so far, for the middlewares inside. It also logs the first time
 // that it finds one middleware inside another. Call it where Shared is true, with the decided parts and group.
-func (s *Set) Follow(ctx context.Context, group string, v *Verdict, parts ...Part) context.Context {
+func (s *Set) Trace(ctx context.Context, group string, v *Verdict, parts ...Part) context.Context {
 	next := s.follow(ctx, group, parts)
 	v.ChargedTwice = next.chargedTwice("")
 	return next.after(ctx, v)
 }
 
-// Follow is Set.Follow for the decided request. It also marks the verdicts of Trials.
-func (r *Request) Follow(ctx context.Context, v *Verdict) context.Context {
+// Trace is Set.Trace for the decided request. It also marks the verdicts of Trials.
+func (r *Request) Trace(ctx context.Context, v *Verdict) context.Context {
 	parts := make([]Part, len(r.parts))
 	for i := range r.parts {
 		parts[i] = r.parts[i].Part

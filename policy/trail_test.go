@@ -24,8 +24,8 @@ func TestNestedOverIncomparableStore(t *testing.T) {
 	inner.MarkNested()
 	part := Part{Key: "k", Cost: 1}
 	var v Verdict
-	ctx := outer.Follow(context.Background(), "", &v, part)
-	if inner.Follow(ctx, "", &v, part); v.ChargedTwice {
+	ctx := outer.Trace(context.Background(), "", &v, part)
+	if inner.Trace(ctx, "", &v, part); v.ChargedTwice {
 		t.Error("incomparable stores are the same, want them different")
 	}
 }

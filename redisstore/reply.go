@@ -84,7 +84,7 @@ func (t *roundTrip) read(reply string, batch []store.Request, d *draft) error {
 
 // derive derives an answer from a state after the decision.
 func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
-	v := l.Look(s, now)
+	v := l.View(s, now)
 	a := l.Answer(s, &v, cost, granted, allowed)
 	if moved {
 		a.Flags |= rule.ClockMoved

@@ -91,7 +91,7 @@ func drawAdmissions(t *rapid.T, l *Limit) (list admissions) {
 		now = max(now, drawMoment(t, l, &s, now, &last))
 		st := step{at: now, op: TakeUpTo, cost: MaxQuota}
 		if rapid.Bool().Draw(t, "some") {
-			st = step{at: now, cost: drawCost(t, l, l.Look(&s, now).Room)}
+			st = step{at: now, cost: drawCost(t, l, l.View(&s, now).Room)}
 		}
 		last, _, _ = decideStep(t, l, &s, st)
 		if last.Allowed && last.Granted > 0 {

@@ -29,7 +29,7 @@ func TestCover(t *testing.T) {
 			t.Fatalf("Cover made %+v with the limit and %+v with its shape", covered, byShape)
 		}
 		checkState(t, &l, &covered)
-		if l.Look(&covered, now).Moved && !sameState(&covered, &s) {
+		if l.View(&covered, now).Moved && !sameState(&covered, &s) {
 			t.Fatalf("%+v: the result is still ahead of %d: %+v", l, now, covered)
 		}
 		// A state ahead of the clock is treated as if made now: it does not run ahead forever.
@@ -40,8 +40,8 @@ func TestCover(t *testing.T) {
 		}
 		for range 8 {
 			later := clamp(now+draw(t, "later", 0, 3*l.Window), 0, MaxNow)
-			room := l.Look(&covered, later).Room
-			if of := min(l.Look(&s, later).Room, l.Look(&other, later).Room); room > of {
+			room := l.View(&covered, later).Room
+			if of := min(l.View(&s, later).Room, l.View(&other, later).Room); room > of {
 				t.Fatalf("%+v, covered at %d\ns:       %+v %v\nother:   %+v %v\ncovered: %+v %v\nat %d it has %d left, one of the others only %d",
 					l, now, s, s.Log.Times(), other, other.Log.Times(), covered, covered.Log.Times(), later, room, of)
 			}
@@ -117,12 +117,12 @@ func drawNear(t *rapid.T, l *Limit, now Micros) (s State) {
 }
 
 func resetAfter(l *Limit, s *State, now Micros) Micros {
-	v := l.Look(s, now)
+	v := l.View(s, now)
 	return l.resetAfter(s, &v)
 }
 
 func writeMoved(l *Limit, s *State, now Micros) {
-	if v := l.Look(s, now); v.Moved {
+	if v := l.View(s, now); v.Moved {
 		l.writeBack(s, &v)
 	}
 }

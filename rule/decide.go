@@ -1,6 +1,6 @@
 package rule
 
-// View is a state as of a given time, from which a decision is made. Look returns it. It is valid until its state
+// View is a state as of a given time, from which a decision is made. View returns it. It is valid until its state
 // changes, except that Charge updates it.
 type View struct {
 	Now   Micros // the caller's time
@@ -83,8 +83,8 @@ type Item struct {
 	view View
 }
 
-// Look returns the view of s at now. It changes nothing.
-func (l *Limit) Look(s *State, now Micros) (v View) {
+// View returns the view of s at now. It changes nothing.
+func (l *Limit) View(s *State, now Micros) (v View) {
 	l.look(s, now, &v)
 	return v
 }
@@ -380,10 +380,10 @@ func (it *Item) answer(granted int64, allowed bool) Answer {
 	return it.Limit.Answer(it.State, &it.view, it.Cost, granted, allowed)
 }
 
-// Deciding returns the index of the answer that decides a request over several limits, and whether the request is allowed:
+// DecidingIndex returns the index of the answer that decides a request over several limits, and whether the request is allowed:
 // the denial with the latest RetryAfter, or the admission with the least remaining; among several that left nothing, the
 // one with the latest NextAfter.
-func Deciding(answers []Answer) (index int, allowed bool) {
+func DecidingIndex(answers []Answer) (index int, allowed bool) {
 	allowed = true
 	for i := range answers {
 		allowed = allowed && answers[i].Allowed

@@ -50,7 +50,7 @@ func TestExpiresNotBeforeItIsFree(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := drawLimit(t)
 		s, now := drawUsed(t, &l, drawOrigin(t, &l))
-		v := l.Look(&s, now)
+		v := l.View(&s, now)
 		if v.Moved {
 			return // its expiry is as far ahead as the state itself
 		}

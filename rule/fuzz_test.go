@@ -147,7 +147,7 @@ func (r *source) step(l *Limit, s *State, now Micros, last *Answer) step {
 		st.at = now + Micros(r.number(0, int64(l.Window)))
 	}
 	st.at = clamp(st.at, 0, MaxNow)
-	switch room := max(0, l.Look(s, st.at).Room); how >> 6 {
+	switch room := max(0, l.View(s, st.at).Room); how >> 6 {
 	case 0:
 		st.cost = 1
 	case 1:

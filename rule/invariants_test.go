@@ -82,7 +82,7 @@ func checkState(t tb, l *Limit, s *State) {
 // after RetryAfter and not before, one unit after NextAfter, and the whole capacity after ResetAfter.
 func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 	t.Helper()
-	view := l.Look(s, now)
+	view := l.View(s, now)
 	if view.Moved {
 		return // far ahead of the clock, and nothing was written: such a state stays ahead as time passes
 	}
@@ -120,7 +120,7 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 func admitted(l *Limit, s *State, now Micros, cost int64) bool {
 	taken, peeked := s.Clone(), s.Clone()
 	if l.Algorithm == InFlight && cost > 1 {
-		v := l.Look(s, now)
+		v := l.View(s, now)
 		return cost <= v.Room // a request takes one slot at most
 	}
 	a, _ := l.TakeOne(&taken, now, cost)

@@ -22,7 +22,7 @@ func TestPairSameAsTakeOne(t *testing.T) {
 		l = drawSize(t, l)
 		s := drawCounts(t, &l)
 		now := clamp(s.Start+draw(t, "since", -2*l.Window, 3*l.Window), 0, MaxNow)
-		cost := drawCost(t, &l, l.Look(&s, now).Room)
+		cost := drawCost(t, &l, l.View(&s, now).Room)
 		if checkPair(t, &l, &s, now, cost) {
 			common++
 		}

@@ -27,7 +27,7 @@ func TestQuickBucketSameAsTakeOne(t *testing.T) {
 		} else if rapid.IntRange(0, 7).Draw(t, "about a window ahead") == 0 {
 			now = clamp(s.Start-l.Window-Micros(rapid.IntRange(-1, 1).Draw(t, "beside")), 0, MaxNow)
 		}
-		decided[checkQuickBucket(t, &l, &q, &s, debt, now, drawCost(t, &l, l.Look(&s, now).Room))]++
+		decided[checkQuickBucket(t, &l, &q, &s, debt, now, drawCost(t, &l, l.View(&s, now).Room))]++
 	})
 	if decided[Admitted] == 0 || decided[Refused] == 0 {
 		t.Errorf("QuickBucket did not decide often enough: %v", decided)

@@ -20,7 +20,7 @@ func TestQuickPartsSameAsRule(t *testing.T) {
 		}
 		part := l.part()
 		now := clamp(max(0, s.Start)+draw(t, "since", -2*l.Window, 2*l.Window)+part*Micros(rapid.IntRange(0, 3).Draw(t, "parts")), 0, MaxNow)
-		v := l.Look(&s, now)
+		v := l.View(&s, now)
 		q := NewQuickParts(&l)
 		start, at, shift, ok := q.Roll(&l, s.Start, now)
 		if ok == v.Moved || ok && (start != v.start || at != v.At || shift != uint(v.shift)) {

@@ -220,12 +220,12 @@ func drawCost(t *rapid.T, l *Limit, room int64) int64 {
 // drawStep returns the next request to a state.
 func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 	st := step{at: drawMoment(t, l, s, now, last)}
-	st.cost = drawCost(t, l, l.Look(s, st.at).Room)
+	st.cost = drawCost(t, l, l.View(s, st.at).Room)
 	st.id = drawID(t, l)
 	switch rapid.IntRange(0, 17).Draw(t, "op") {
 	case 16:
 		st.op, st.back = Settle, drawBack(t, l, s, now, st.at, last)
-		st.used = drawCost(t, l, l.Look(s, st.at).Room)
+		st.used = drawCost(t, l, l.View(s, st.at).Room)
 		st.id = ID(rapid.IntRange(1, 6).Draw(t, "reservation"))
 	case 17:
 		st.op = Renew

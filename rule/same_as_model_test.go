@@ -129,7 +129,7 @@ func TestSeveralSameAsModels(t *testing.T) {
 				if limits[i].Algorithm == InFlight {
 					cost = min(1, cost)
 				} else if rapid.IntRange(0, 3).Draw(t, "own cost") == 0 {
-					cost = drawCost(t, &limits[i], limits[i].Look(&states[i], st.at).Room)
+					cost = drawCost(t, &limits[i], limits[i].View(&states[i], st.at).Room)
 				}
 				items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, Used: st.used, At: st.back, ID: st.id}
 				models[i].cost, models[i].used, models[i].moment, models[i].id = cost, st.used, st.back, st.id

@@ -126,7 +126,7 @@ func (l *Limit) coverSlots(s, other *State, now Micros) {
 
 func (l *Limit) liveSlotsAt(s *State, now Micros) []Slot {
 	own := State{Slots: slices.Clone(s.Slots)}
-	v := l.Look(&own, now)
+	v := l.View(&own, now)
 	l.writeSlots(&own, &v)
 	return own.Slots
 }

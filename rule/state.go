@@ -70,7 +70,7 @@ func (l *Limit) Expires(s *State) Micros {
 
 // Used returns how many units of the capacity are in use at now; more than the capacity if it was overdrawn.
 func (l *Limit) Used(s *State, now Micros) int64 {
-	v := l.Look(s, now)
+	v := l.View(s, now)
 	return l.Capacity() - v.Room
 }
 

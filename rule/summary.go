@@ -51,7 +51,7 @@ func (l *Limit) summarizeLog(s *State, now Micros) Summary {
 	if s.Log.empty() {
 		return Summary{}
 	}
-	v := l.Look(s, now)
+	v := l.View(s, now)
 	units := s.Log.liveAfter(v.At - l.Window + v.behind)
 	return summary(units, s.Log.newest()-v.behind, l.Window)
 }
@@ -60,7 +60,7 @@ func (l *Limit) summarizeSlots(s *State, now Micros) Summary {
 	if len(s.Slots) == 0 {
 		return Summary{}
 	}
-	v := l.Look(s, now)
+	v := l.View(s, now)
 	return summary(v.live, s.Slots[len(s.Slots)-1].Renewed-v.behind, l.Window)
 }
 
@@ -90,7 +90,7 @@ func (l *Limit) summarizeWindow(s *State, now Micros) Summary {
 	if s.absentWindow() {
 		return Summary{}
 	}
-	v := l.Look(s, now)
+	v := l.View(s, now)
 	live := l.Parts() - v.shift
 	if live <= 0 {
 		return Summary{}

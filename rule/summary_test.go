@@ -85,7 +85,7 @@ func drawPlan(t *rapid.T, l Limit) Limit {
 // decideBoth decides by the recalled state. Whatever that admits, the real state must admit too. Both are charged the same, so
 // the real state is what the rule makes of the same admissions and denials.
 func decideBoth(t *rapid.T, l *Limit, real, recalled *State, now Micros) Answer {
-	v, truth := l.Look(recalled, now), l.Look(real, now)
+	v, truth := l.View(recalled, now), l.View(real, now)
 	cost, id := max(1, drawCost(t, l, v.Room)), drawID(t, l)
 	forced := rapid.IntRange(0, 9).Draw(t, "forced") == 0
 	allowed, right := l.admits(&v, cost), l.admits(&truth, cost)
@@ -174,7 +174,7 @@ func TestSummaryKeepsTheGrid(t *testing.T) {
 	if recalled.Start != 70*second {
 		t.Errorf("the window starts at %d, want 70 s", recalled.Start)
 	}
-	v := l.Look(&s, 100*second)
+	v := l.View(&s, 100*second)
 	l.giveBack(&s, &v, 3, Oldest, 0)
 	if m := l.Summarize(&s, 100*second); m != (Summary{1, 70 * second, 130 * second}) {
 		t.Errorf("got the summary %+v", m)

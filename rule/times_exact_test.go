@@ -80,7 +80,7 @@ func TestTimesAreExactOverAnyCounts(t *testing.T) {
 				for range 5 {
 					since := draw(t, "since", -l.Window, Micros(l.Parts()+1)*l.part())
 					now := clamp(s.Start+since, 0, MaxNow)
-					st := step{at: now, cost: drawCost(t, &l, l.Look(&s, now).Room)}
+					st := step{at: now, cost: drawCost(t, &l, l.View(&s, now).Room)}
 					after := s.Clone()
 					a, _, cost := decideStep(t, &l, &after, st)
 					checkTimes(t, &l, &after, now, cost, &a)

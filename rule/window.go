@@ -183,7 +183,7 @@ func (l *Limit) coverWindow(s, other *State, now Micros) {
 	if len(s.Counts) == 0 {
 		s.Start, s.Counts = Absent, make([]int64, l.Parts())
 	}
-	theirs, ours := l.Look(other, now), l.Look(s, now)
+	theirs, ours := l.View(other, now), l.View(s, now)
 	ours.start = max(ours.start, theirs.start)
 	l.rollWindow(s, &ours)
 	for i := range s.Counts[theirs.shift:] {

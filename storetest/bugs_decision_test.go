@@ -215,7 +215,7 @@ func verbBugs(check string) []bug {
 // roll writes a state as if it had been charged nothing, like a store that rolls before it decides.
 func roll(r *Reference, l *rule.Limit, address string, now rule.Micros) {
 	state := r.states[address].Clone()
-	view := l.Look(&state, now)
+	view := l.View(&state, now)
 	l.Charge(&state, &view, 0)
 	r.states[address] = state
 }

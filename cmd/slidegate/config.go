@@ -66,7 +66,7 @@ func (cmd *configCheckCommand) Run(c *console) error {
 func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error {
 	file, err := config.ParseAllOffline(sources...)
 	if err == nil && cmd.For != "replay" {
-		err = server.Check(server.Checked{File: file, Sources: sources, Requests: cmd.For == "proxy"})
+		err = server.Check(server.CheckInput{File: file, Sources: sources, Requests: cmd.For == "proxy"})
 	}
 	if err != nil {
 		return err

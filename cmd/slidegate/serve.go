@@ -135,7 +135,7 @@ func (s *serveCommand) options() (o server.Options, err error) {
 		return o, err
 	}
 	return server.Options{
-		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyAnswers: s.envoyOptions(), LeaseThrottle: s.LeaseThrottle,
+		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyOptions: s.envoyOptions(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
 	}, nil
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Deed is one action of an adversary that also gives units back.
-type Deed struct {
+// Action is one action of an adversary that also gives units back.
+type Action struct {
 	At    rule.Micros
 	Op    rule.Op // Take, TakeUpTo, Charge or GiveBack
 	Units int64
-	// Whose is the index, among the admissions so far, of the one to give back from, as Settle and Cancel do, modulo their
+	// From is the index, among the admissions so far, of the one to give back from, as Settle and Cancel do, modulo their
 	// number. If it is negative, the oldest units are given back, as Refund does.
-	Whose int
+	From int
 }
 
 // GiveBackRules are what an adversary that gives units back may do. The zero value allows only correct use as documented:
@@ -47,7 +47,7 @@ type ledger struct {
 
 // run plays the deeds, which are in order of time, and returns the most units that were outstanding in any window that ends
 // with an admission: admitted or charged in it, and not given back by its end.
-func (g *ledger) run(deeds []Deed) int64 {
+func (g *ledger) run(deeds []Action) int64 {
 	g.state.Clear()
 	g.entries, g.most = g.entries[:0], 0
 	for _, d := range deeds {
@@ -85,18 +85,18 @@ func (g *ledger) outstanding(now rule.Micros) int64 {
 }
 
 // giveBack gives back from one admission, or the oldest units.
-func (g *ledger) giveBack(d Deed) {
+func (g *ledger) giveBack(d Action) {
 	if len(g.entries) == 0 {
 		return
 	}
-	if d.Whose < 0 && g.rules.NoRefund {
+	if d.From < 0 && g.rules.NoRefund {
 		return
 	}
-	if d.Whose < 0 {
+	if d.From < 0 {
 		g.undo(g.giveBackAt(d, rule.Oldest))
 		return
 	}
-	e := &g.entries[d.Whose%len(g.entries)]
+	e := &g.entries[d.From%len(g.entries)]
 	again := e.settled
 	if again && !g.rules.SettleTwice {
 		return
@@ -117,7 +117,7 @@ func (g *ledger) giveBack(d Deed) {
 	g.undo(given - own)
 }
 
-func (g *ledger) giveBackAt(d Deed, at rule.Micros) int64 {
+func (g *ledger) giveBackAt(d Action, at rule.Micros) int64 {
 	g.items[0] = rule.Item{Limit: &g.limit, State: &g.state, Cost: d.Units, At: at}
 	rule.Decide(rule.GiveBack, g.items[:], epoch+d.At, g.answers[:])
 	return g.answers[0].Granted
@@ -143,16 +143,16 @@ func (g *ledger) undo(units int64) {
 
 // SearchGiveBack looks for deeds after which an admission leaves as many units as possible outstanding in the window before
 // it, and returns that number and the deeds. It is for limits with a promise to break: sliding windows, logs and buckets.
-func SearchGiveBack(l rule.Limit, rules GiveBackRules, e Effort) (int64, []Deed) {
+func SearchGiveBack(l rule.Limit, rules GiveBackRules, e Effort) (int64, []Action) {
 	r := rand.New(rand.NewPCG(e.Seed, 0x6e7bac4))
 	c := &giveBackClimber{
 		ledger: ledger{player: player{limit: l}, rules: rules}, rand: r,
 		times: climber{rand: r, part: l.Window / max(1, rule.Micros(l.Segments)), capacity: l.Capacity()},
 	}
 	var most int64
-	var best []Deed
+	var best []Action
 	for range e.Restarts {
-		deeds := make([]Deed, 0, maxDeeds+1)
+		deeds := make([]Action, 0, maxDeeds+1)
 		for range 2 + r.IntN(maxDeeds-2) {
 			deeds = append(deeds, c.random())
 		}
@@ -172,10 +172,10 @@ type giveBackClimber struct {
 	times climber // only for its random choices
 }
 
-func (c *giveBackClimber) climb(deeds *[]Deed, n int) int64 {
+func (c *giveBackClimber) climb(deeds *[]Action, n int) int64 {
 	best := sortDeeds(*deeds)
 	most := c.run(best)
-	next := make([]Deed, 0, maxDeeds+1)
+	next := make([]Action, 0, maxDeeds+1)
 	for range n {
 		next = append(next[:0], best...)
 		for again := true; again; again = c.rand.IntN(2) == 0 {
@@ -189,15 +189,15 @@ func (c *giveBackClimber) climb(deeds *[]Deed, n int) int64 {
 	return most
 }
 
-func (c *giveBackClimber) random() Deed {
+func (c *giveBackClimber) random() Action {
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.TakeUpTo, rule.GiveBack, rule.GiveBack, rule.Charge}
-	return Deed{
+	return Action{
 		At: rule.Micros(c.rand.Int64N(int64(span))), Op: ops[c.rand.IntN(len(ops))],
-		Units: c.times.randomCost(), Whose: c.rand.IntN(maxDeeds+3) - 3,
+		Units: c.times.randomCost(), From: c.rand.IntN(maxDeeds+3) - 3,
 	}
 }
 
-func (c *giveBackClimber) change(s []Deed) []Deed {
+func (c *giveBackClimber) change(s []Action) []Action {
 	i := c.rand.IntN(len(s))
 	switch n := c.rand.IntN(8); {
 	case n == 0:
@@ -219,10 +219,10 @@ func (c *giveBackClimber) change(s []Deed) []Deed {
 	return s
 }
 
-func sortDeeds(s []Deed) []Deed {
+func sortDeeds(s []Action) []Action {
 	for i := range s {
 		s[i].At = min(max(s[i].At, 0), span)
 	}
-	slices.SortStableFunc(s, func(a, b Deed) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(s, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	return s
 }

@@ -85,10 +85,10 @@ func TestGivingBackToABucketIsSearched(t *testing.T) {
 	}
 	// By hand: a hundred units are reserved, and cancelled when nearly all of them have been refilled and taken.
 	l := normalize(rule.Limit{Algorithm: rule.TokenBucket, Quota: 100})
-	deeds := []Deed{
+	deeds := []Action{
 		{At: 0, Op: rule.Take, Units: 100},
 		{At: Window - 1, Op: rule.Take, Units: 99},
-		{At: Window - 1, Op: rule.GiveBack, Units: 100, Whose: 0},
+		{At: Window - 1, Op: rule.GiveBack, Units: 100, From: 0},
 		{At: Window - 1, Op: rule.TakeUpTo, Units: 100},
 		{At: 2*Window - 2, Op: rule.TakeUpTo, Units: 100},
 	}
@@ -122,10 +122,10 @@ func TestOverdraft(t *testing.T) {
 // so that giving back after an overdraft lets it admit again too early. If this fails because logs remember them now, the
 // documentation should say so.
 func TestOverdraftOfALog(t *testing.T) {
-	deeds := []Deed{
+	deeds := []Action{
 		{At: 0, Op: rule.Take, Units: 10},
 		{At: 1, Op: rule.Charge, Units: 10},
-		{At: 2, Op: rule.GiveBack, Units: 10, Whose: -1},
+		{At: 2, Op: rule.GiveBack, Units: 10, From: -1},
 		{At: 3, Op: rule.Take, Units: 10},
 	}
 	for _, test := range []struct {

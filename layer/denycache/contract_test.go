@@ -112,7 +112,7 @@ func (s *truthfulStore) correct(before rule.Micros, group string, charges []stor
 	if err != nil {
 		s.t.Error(err)
 	}
-	if _, allowed := rule.Deciding(got); allowed {
+	if _, allowed := rule.DecidingIndex(got); allowed {
 		s.t.Errorf("got an admission from memory: %+v", got)
 	}
 	still := s.clock.Now() == before

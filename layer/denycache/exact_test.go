@@ -175,8 +175,8 @@ func (w *twinStores) play(batch []store.Request) {
 
 func (w *twinStores) compare(r *store.Request, truth []rule.Answer) {
 	w.t.Helper()
-	index, allowed := rule.Deciding(r.Answers)
-	if _, want := rule.Deciding(truth); allowed != want {
+	index, allowed := rule.DecidingIndex(r.Answers)
+	if _, want := rule.DecidingIndex(truth); allowed != want {
 		w.t.Fatalf("%v: got allowed %v\n got  %+v\n want %+v", r.Op, allowed, r.Answers, truth)
 	}
 	w.lastRetry = r.Answers[index].RetryAfter

@@ -168,7 +168,7 @@ func (l *line) send(st *failure.Store) {
 }
 
 func (l *line) note(charges []store.Charge, answers []rule.Answer) {
-	_, allowed := rule.Deciding(answers)
+	_, allowed := rule.DecidingIndex(answers)
 	l.play.mu.Lock()
 	defer l.play.mu.Unlock()
 	if !allowed {

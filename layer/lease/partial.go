@@ -61,7 +61,7 @@ func (j *job) send(r *store.Request, index int, some bool) {
 // what was spent is put back.
 func (s *Store) join(j *job, p partial, r *store.Request) {
 	rest, spends := &j.requests[p.request], j.kept[p.spends:p.spends+len(r.Charges)]
-	_, allowed := rule.Deciding(rest.Answers)
+	_, allowed := rule.DecidingIndex(rest.Answers)
 	allowed = allowed && rest.Err == nil
 	next := 0
 	for k := range spends {

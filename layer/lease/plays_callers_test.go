@@ -167,7 +167,7 @@ func (c *caller) sendAny() {
 	defer cancel()
 	c.p.lease.Apply(ctx, batch)
 	for i := range batch {
-		_, admitted := rule.Deciding(batch[i].Answers)
+		_, admitted := rule.DecidingIndex(batch[i].Answers)
 		if batch[i].Err == nil && admitted && len(batch[i].Charges) > 1 {
 			c.w.countEvent("requests were admitted by several limits")
 		}

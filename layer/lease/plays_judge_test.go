@@ -124,7 +124,7 @@ func (j *judge) tally(limit *store.Limit) *tallyOfPlay {
 // spend applies the rule.
 func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 	r, now := j.written[limit], j.now()
-	v := r.Look(&a.state, now)
+	v := r.View(&a.state, now)
 	if units > v.Room+a.onTop(now) {
 		if excess := a.excess[limit]; units <= excess {
 			a.excess[limit] -= units
@@ -178,7 +178,7 @@ func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is leased
 		j.addExtra(a, limit, a.leasedUnder(limit))
 	}
-	v := r.Look(&a.state, j.now())
+	v := r.View(&a.state, j.now())
 	r.Charge(&a.state, &v, units)
 }
 
@@ -315,7 +315,7 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 
 // decided receives the store's decision on a caller's request.
 func (j *judge) decided(p *process, r *store.Request, f fate) {
-	_, admitted := rule.Deciding(r.Answers)
+	_, admitted := rule.DecidingIndex(r.Answers)
 	if f.unanswered() {
 		j.events["answers were lost or late"]++
 	}

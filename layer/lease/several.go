@@ -117,7 +117,7 @@ func (s *Store) takeAtHand(j *job, r *store.Request) {
 	if r.Op != rule.TakeUpTo || r.Err != nil {
 		return
 	}
-	if _, allowed := rule.Deciding(r.Answers); allowed {
+	if _, allowed := rule.DecidingIndex(r.Answers); allowed {
 		return
 	}
 	clear(j.spends)

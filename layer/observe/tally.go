@@ -251,7 +251,7 @@ func (t *tally) countRequest(r *store.Request, lane int) {
 		return
 	}
 	if decides {
-		index, allowed := rule.Deciding(r.Answers)
+		index, allowed := rule.DecidingIndex(r.Answers)
 		verdict := refusedBy
 		if allowed {
 			verdict = allowedBy

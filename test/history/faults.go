@@ -9,7 +9,7 @@ import (
 
 // Disturb causes a fault about three times per second until the end, on the connections to a server or, by kill, in the server
 // itself, and then heals everything. It counts the faults by name.
-func Disturb(wire *faultproxy.Wire, kill func(), random *rand.Rand, faults map[string]int, end time.Time) {
+func Disturb(wire *faultproxy.Proxy, kill func(), random *rand.Rand, faults map[string]int, end time.Time) {
 	pause := func() bool { // lets the processes work, and reports whether time is left
 		left := time.Until(end)
 		<-time.After(min(left, time.Duration(100+random.IntN(300))*time.Millisecond))

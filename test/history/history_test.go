@@ -195,7 +195,7 @@ func record(t *testing.T, seed uint64, lost int) []Event {
 	t.Helper()
 	slow := &slowStore{clock: storetest.NewClock(0), lost: lost, random: rand.New(rand.NewPCG(seed, 7))}
 	slow.reference = storetest.NewReference(slow.clock)
-	order := Order{Seed: seed, Until: time.Now().Add(1200 * time.Millisecond).UnixNano(), Keys: 4}
+	order := Task{Seed: seed, Until: time.Now().Add(1200 * time.Millisecond).UnixNano(), Keys: 4}
 	events, err := Record(slow, func(context.Context) error { return nil }, order)
 	if err != nil {
 		t.Fatal(err)

@@ -11,13 +11,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Orders returns one order per process to send requests until end, for one interval of a history of the given length. Each
+// Tasks returns one order per process to send requests until end, for one interval of a history of the given length. Each
 // interval has its own keys: once a request for a key was lost, little can be checked about the key.
-func Orders(processes, stretch int, seed uint64, length time.Duration, end time.Time) []Order {
+func Tasks(processes, stretch int, seed uint64, length time.Duration, end time.Time) []Task {
 	keys := max(8, int(4*length.Seconds())) // so that few requests for one key are left unanswered
-	orders := make([]Order, processes)
+	orders := make([]Task, processes)
 	for i := range orders {
-		orders[i] = Order{Seed: seed + uint64(stretch*processes+i), Until: end.UnixNano(), First: stretch * keys, Keys: keys}
+		orders[i] = Task{Seed: seed + uint64(stretch*processes+i), Until: end.UnixNano(), First: stretch * keys, Keys: keys}
 	}
 	return orders
 }
@@ -25,7 +25,7 @@ func Orders(processes, stretch int, seed uint64, length time.Duration, end time.
 // Job returns a function for a process that carries out an Order in JSON, and returns the recorded events.
 func Job(store store.Store, alive func(context.Context) error) func(order []byte) (any, error) {
 	return func(text []byte) (any, error) {
-		var order Order
+		var order Task
 		if err := json.Unmarshal(text, &order); err != nil {
 			return nil, err
 		}
@@ -33,8 +33,8 @@ func Job(store store.Store, alive func(context.Context) error) func(order []byte
 	}
 }
 
-// Join combines the events that several processes recorded.
-func Join(recorded [][]Event) (all []Event) {
+// Merge combines the events that several processes recorded.
+func Merge(recorded [][]Event) (all []Event) {
 	for i, events := range recorded {
 		for _, e := range events {
 			e.Client = i
@@ -58,7 +58,7 @@ func Verify(t *testing.T, seed uint64, events []Event) {
 }
 
 // Used returns how many units a store counts for all limits and keys of an order.
-func Used(st store.Store, order Order) (units int64, err error) {
+func Used(st store.Store, order Task) (units int64, err error) {
 	limits, err := bound()
 	if err != nil {
 		return 0, err

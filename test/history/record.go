@@ -43,8 +43,8 @@ const (
 	callTimeout       = 300 * time.Millisecond // how long a caller waits for an answer
 )
 
-// Order is the work of one process. It can be encoded as JSON.
-type Order struct {
+// Task is the work of one process. It can be encoded as JSON.
+type Task struct {
 	Seed  uint64
 	Until int64 // when to end, in nanoseconds since the epoch
 	First int   // the first of its keys
@@ -66,7 +66,7 @@ type Event struct {
 
 // Record sends random requests to a store until the order's end, and returns the answers. After a request that was not
 // answered it waits until the server is alive: unanswered requests prove nothing.
-func Record(store store.Store, alive func(context.Context) error, order Order) ([]Event, error) {
+func Record(store store.Store, alive func(context.Context) error, order Task) ([]Event, error) {
 	limits, err := bound()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func Record(store store.Store, alive func(context.Context) error, order Order) (
 type recorder struct {
 	store  store.Store
 	alive  func(context.Context) error
-	order  Order
+	order  Task
 	random *rand.Rand
 	limits []*store.Limit
 }

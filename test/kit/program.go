@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// NoProgram skips a test because a program is not installed, unless TEST_REQUIRE names it: then the test fails.
-func NoProgram(t testing.TB, name string) {
+// SkipWithoutProgram skips a test because a program is not installed, unless TEST_REQUIRE names it: then the test fails.
+func SkipWithoutProgram(t testing.TB, name string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
 		t.Fatal(name + " is not installed, and TEST_REQUIRE names it; make test installs it")

@@ -13,7 +13,7 @@ import (
 
 // Unprivileged returns the user that a server must run as: nil for the test's own user. If that is root, which many servers refuse
 // to run as, it is the first of the named users that exists. A program that starts as root and then changes its user outlives the
-// test: the system drops the signal that DieWithUs asks for.
+// test: the system drops the signal that KillWithParent requests.
 func Unprivileged(names ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

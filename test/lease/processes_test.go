@@ -26,7 +26,7 @@ type fleet struct {
 	seed   uint64
 	until  time.Time
 
-	wires    []*faultproxy.Wire
+	wires    []*faultproxy.Proxy
 	workers  []*workers.Worker
 	journals []string // of all processes that ever ran
 	current  []int    // the index of each process's current journal

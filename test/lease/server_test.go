@@ -57,7 +57,7 @@ var servers = []kind{
 		if err := pgstore.Migrate(ctx, node.Pool(t), pgstore.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		s := server{addr: node.Addr(), via: func(addr string) string { return "postgres " + node.Via(addr, "pool_max_conns=8") }}
+		s := server{addr: node.Addr(), via: func(addr string) string { return "postgres " + node.URLAt(addr, "pool_max_conns=8") }}
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},

@@ -30,7 +30,7 @@ func TestHistory(t *testing.T) {
 	faults := map[string]int{}
 	direct := newStore(t, openOnMachineClock(t, server.Client(t)), kvstore.Options{})
 	var all, restarts []history.Event
-	var orders []history.Order
+	var orders []history.Task
 	var entries, units int64 // lost in restarts
 	restart := func() {
 		entries += server.Count("curr_items")
@@ -42,12 +42,12 @@ func TestHistory(t *testing.T) {
 	}
 	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		end := time.Now().Add(*historyLength)
-		orders = history.Orders(len(processes), stretch, seed, *historyLength, end)
+		orders = history.Tasks(len(processes), stretch, seed, *historyLength, end)
 		for i, order := range orders {
 			processes[i].Send(t, order)
 		}
 		history.Disturb(wire, restart, random, faults, end)
-		all = append(all, history.Join(workers.ReceiveAll[[]history.Event](t, processes))...)
+		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
 		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && len(restarts) > 0 && history.AllowsPlanting(append(slices.Clip(all), restarts...)) {
 			t.Logf("%+v; %v", s, faults)

@@ -43,7 +43,7 @@ func StartWithEnv(t testing.TB, env []string, args ...string) *Server {
 	t.Helper()
 	program, err := exec.LookPath("memcached")
 	if err != nil {
-		kit.NoProgram(t, "memcached")
+		kit.SkipWithoutProgram(t, "memcached")
 	}
 	s := &Server{t: t, program: program, args: args, env: env}
 	t.Cleanup(s.end)
@@ -66,7 +66,7 @@ func (s *Server) start() error {
 	cmd := exec.Command(s.program, append(args, s.args...)...)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stderr = os.Stderr
-	kit.DieWithUs(cmd)
+	kit.KillWithParent(cmd)
 	who, err := kit.Unprivileged("nobody")
 	if err != nil {
 		return err

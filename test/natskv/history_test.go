@@ -31,11 +31,11 @@ func TestHistory(t *testing.T) {
 	var all []history.Event
 	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		f.end = time.Now().Add(*historyLength)
-		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, f.end) {
+		for i, order := range history.Tasks(len(processes), stretch, seed, *historyLength, f.end) {
 			processes[i].Send(t, order)
 		}
 		f.disturb()
-		all = append(all, history.Join(workers.ReceiveAll[[]history.Event](t, processes))...)
+		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
 		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && f.done["isolate the leader"] > 0 && history.AllowsPlanting(all) {
 			t.Logf("%+v; %v", s, f.done)

@@ -20,7 +20,7 @@ import (
 type Cluster struct {
 	Nodes []*Node
 	t     testing.TB
-	wires [][]*faultproxy.Wire // from one node to another; nil from a node to itself
+	wires [][]*faultproxy.Proxy // from one node to another; nil from a node to itself
 }
 
 // StartCluster starts a cluster that ends with the test, and waits until JetStream works.
@@ -40,7 +40,7 @@ func StartCluster(t testing.TB, size int) *Cluster {
 }
 
 func (c *Cluster) start(size int) (err error) {
-	c.Nodes, c.wires = make([]*Node, size), make([][]*faultproxy.Wire, size)
+	c.Nodes, c.wires = make([]*Node, size), make([][]*faultproxy.Proxy, size)
 	for i := range c.Nodes {
 		n := &Node{t: c.t, settings: settings{Name: fmt.Sprintf("node-%d-of-%d", i, size), Dir: c.t.TempDir()}}
 		if n.settings.Port, err = kit.FreePort(); err != nil {
@@ -52,7 +52,7 @@ func (c *Cluster) start(size int) (err error) {
 		c.Nodes[i] = n
 	}
 	for i, n := range c.Nodes {
-		c.wires[i] = make([]*faultproxy.Wire, size)
+		c.wires[i] = make([]*faultproxy.Proxy, size)
 		for j, other := range c.Nodes {
 			address := fmt.Sprintf("127.0.0.1:%d", other.settings.Route)
 			if i != j {

@@ -142,7 +142,7 @@ func (n *Node) launch() error {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), settingsVariable+"="+string(text))
 	cmd.Stderr = os.Stderr
-	kit.DieWithUs(cmd)
+	kit.KillWithParent(cmd)
 	if n.in, err = cmd.StdinPipe(); err != nil {
 		return err
 	}

@@ -39,18 +39,18 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 	t.Helper()
 	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Durability: durability})
 	wire := faultproxy.New(t, server.Addr())
-	url := server.Via(wire.Addr(), "pool_max_conns=3", "statement_timeout=150", "connect_timeout=2")
+	url := server.URLAt(wire.Addr(), "pool_max_conns=3", "statement_timeout=150", "connect_timeout=2")
 	processes := workers.Start(t, 4, "history "+url)
 	seed := uint64(time.Now().UnixNano())
 	d := &disturber{t: t, server: server, wire: wire, random: rand.New(rand.NewPCG(seed, 0)), faults: map[string]int{}}
 	var all []history.Event
 	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		d.end = time.Now().Add(*historyLength)
-		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, d.end) {
+		for i, order := range history.Tasks(len(processes), stretch, seed, *historyLength, d.end) {
 			processes[i].Send(t, order)
 		}
 		d.disturb()
-		all = append(all, history.Join(workers.ReceiveAll[[]history.Event](t, processes))...)
+		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
 		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && history.AllowsPlanting(append(slices.Clip(all), d.crashes...)) {
 			t.Logf("%+v; %v", s, d.faults)
 			break
@@ -68,7 +68,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 type disturber struct {
 	t       *testing.T
 	server  *pgtest.Server
-	wire    *faultproxy.Wire
+	wire    *faultproxy.Proxy
 	random  *rand.Rand
 	end     time.Time
 	done    int

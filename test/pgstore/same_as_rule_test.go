@@ -41,7 +41,7 @@ func TestFastPathsMatchTheRule(t *testing.T) {
 	}
 }
 
-func runsMostly(g *porttest.Game) {
+func runsMostly(g *porttest.Script) {
 	if rapid.IntRange(0, 3).Draw(g.T, "any") == 0 {
 		g.Moment()
 	} else {
@@ -50,7 +50,7 @@ func runsMostly(g *porttest.Game) {
 }
 
 // runs sends requests for some keys, for each key one or more equal ones.
-func runs(g *porttest.Game) {
+func runs(g *porttest.Script) {
 	about := rapid.IntRange(0, len(g.Subjects)-1).Draw(g.T, "about")
 	g.Move(g.Subjects[about])
 	subjects := append(slices.Clone(g.Subjects[about:]), g.Subjects[:about]...)

@@ -187,7 +187,7 @@ func TestIsolationLevels(t *testing.T) {
 								!strings.Contains(err.Error(), "read committed") {
 								t.Errorf("at %s: got error %v, want only serialization failures above read committed, and a hint at it", level, err)
 							}
-						} else if _, allowed := rule.Deciding(request.Answers); allowed {
+						} else if _, allowed := rule.DecidingIndex(request.Answers); allowed {
 							granted++
 						}
 						mu.Unlock()

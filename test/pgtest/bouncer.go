@@ -24,7 +24,7 @@ func Bouncer(t testing.TB, s *Server) string {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if _, err = os.Stat("/usr/sbin/pgbouncer"); err != nil { // which is not in the PATH of every user
-			kit.NoProgram(t, "pgbouncer")
+			kit.SkipWithoutProgram(t, "pgbouncer")
 		}
 		program = "/usr/sbin/pgbouncer"
 	}

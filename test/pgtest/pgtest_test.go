@@ -208,7 +208,7 @@ func TestURL(t *testing.T) {
 	if err := pool.QueryRow(context.Background(), "SHOW application_name").Scan(&name); err != nil || name != "x y" {
 		t.Errorf("got the parameter %q, %v", name, err)
 	}
-	if got := s.Via("127.0.0.1:1"); !strings.Contains(got, "@127.0.0.1:1/slidegate_") {
+	if got := s.URLAt("127.0.0.1:1"); !strings.Contains(got, "@127.0.0.1:1/slidegate_") {
 		t.Errorf("another way is %s", got)
 	}
 }
@@ -277,7 +277,7 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	url, end, err := Open("fsync = off")
 	if errors.Is(err, ErrNoServer) {
-		kit.NoProgram(t, "postgres")
+		kit.SkipWithoutProgram(t, "postgres")
 	}
 	if err != nil {
 		t.Fatal(err)

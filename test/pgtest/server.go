@@ -56,7 +56,7 @@ func own(t testing.TB, settings, env []string, fill func(bin, folder, data strin
 func noServer(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoServer) {
-		kit.NoProgram(t, "postgres")
+		kit.SkipWithoutProgram(t, "postgres")
 	}
 	t.Fatal(err.Error())
 }
@@ -104,8 +104,8 @@ func newDatabase(t testing.TB, at string) *Server {
 // URL returns the address of the database for clients, with more parameters such as "pool_max_conns=4" if given.
 func (s *Server) URL(params ...string) string { return withParams(s.url, params) }
 
-// Via is URL for clients that reach the server by another address, such as that of a faultproxy.Wire.
-func (s *Server) Via(addr string, params ...string) string {
+// URLAt is URL for clients that reach the server by another address, such as that of a faultproxy.Wire.
+func (s *Server) URLAt(addr string, params ...string) string {
 	u := *s.url
 	u.Host = addr
 	return withParams(&u, params)

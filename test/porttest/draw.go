@@ -98,7 +98,7 @@ func drawWindow(t *rapid.T, n rule.Micros) rule.Micros {
 	return n * draw(t, "window", least, most)
 }
 
-// drawOrigin returns when a game begins: often near an end of the accepted times, or where the clocks of a zone change.
+// drawOrigin returns when a script begins: often near an end of the accepted times, or where the clocks of a zone change.
 func drawOrigin(t *rapid.T, window rule.Micros, zone string) rule.Micros {
 	kind := rapid.IntRange(0, 2).Draw(t, "origin")
 	switch {

@@ -20,8 +20,8 @@ type Options struct {
 	InParts bool
 	// MaxQuota is the largest quota and the largest burst; 0 means all that the store accepts.
 	MaxQuota int64
-	// Moment moves the clock, sends requests and compares; it is called many times in a game. Nil means Game.Moment.
-	Moment func(*Game)
+	// Moment moves the clock, sends requests and compares; it is called many times in a script. Nil means Script.Moment.
+	Moment func(*Script)
 }
 
 // SameAsRule checks that a store decides as the rule in Go does, bit for bit: over the whole accepted range of limits,
@@ -30,13 +30,13 @@ type Options struct {
 func SameAsRule(t *testing.T, open Open, opts Options) {
 	t.Helper()
 	if opts.Moment == nil {
-		opts.Moment = (*Game).Moment
+		opts.Moment = (*Script).Moment
 	}
-	decided, games, run := 0, 0, time.Now().UnixNano() // no game finds states of another, or of another run
+	decided, scripts, run := 0, 0, time.Now().UnixNano() // no script finds states of another, or of another run
 	rapid.Check(t, func(rt *rapid.T) {
-		games++
+		scripts++
 		w := NewTwin(t, open)
-		g := newGame(rt, w, fmt.Sprintf("%d-%d", run, games), opts)
+		g := newScript(rt, w, fmt.Sprintf("%d-%d", run, scripts), opts)
 		for range 30 {
 			opts.Moment(g)
 		}

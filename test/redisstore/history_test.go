@@ -28,11 +28,11 @@ func TestHistory(t *testing.T) {
 	var all []history.Event
 	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
 		end := time.Now().Add(*historyLength)
-		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, end) {
+		for i, order := range history.Tasks(len(processes), stretch, seed, *historyLength, end) {
 			processes[i].Send(t, order)
 		}
 		history.Disturb(wire, server.Restart, random, faults, end)
-		all = append(all, history.Join(workers.ReceiveAll[[]history.Event](t, processes))...)
+		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
 		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && faults["kill"] > 0 && history.AllowsPlanting(all) {
 			t.Logf("%+v; %v", s, faults)

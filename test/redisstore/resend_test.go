@@ -142,7 +142,7 @@ func TestRequestWithLostReplyIsNotResent(t *testing.T) {
 // loseReply sends a request whose reply is lost, and returns how often the server carried it out. With healSoon, the wire is
 // healed as soon as the server has carried it out, so that nothing prevents sending it again; otherwise when the store has
 // given up.
-func loseReply(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
+func loseReply(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Proxy, lose func(), healSoon bool) int64 {
 	t.Helper()
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	kit.Eventually(t, "the client to be connected", func() bool {

@@ -40,7 +40,7 @@ func TestFastPathsMatchTheRule(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts.Moment = func(g *porttest.Game) {
+			opts.Moment = func(g *porttest.Script) {
 				if rapid.IntRange(0, 9).Draw(g.T, "any") == 0 {
 					g.Moment()
 				} else {
@@ -56,7 +56,7 @@ func TestFastPathsMatchTheRule(t *testing.T) {
 var fastOps = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.GiveBack}
 
 // takes moves the clock, mostly forward, and sends requests for a few keys: each once and equal, or all in random order.
-func takes(g *porttest.Game) {
+func takes(g *porttest.Script) {
 	about := rapid.SampledFrom(g.Subjects).Draw(g.T, "about")
 	if rapid.Bool().Draw(g.T, "jump") {
 		g.Move(about)

@@ -100,7 +100,7 @@ func (n *Node) configFile() string { return filepath.Join(n.dir, "redis.conf") }
 func (n *Node) start() error {
 	cmd := exec.Command(n.program, append([]string{n.configFile()}, n.args...)...)
 	cmd.Env = append(os.Environ(), n.env...)
-	kit.DieWithUs(cmd)
+	kit.KillWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

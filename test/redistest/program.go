@@ -20,6 +20,6 @@ func program(t testing.TB) string {
 			return path
 		}
 	}
-	kit.NoProgram(t, "redis-server")
+	kit.SkipWithoutProgram(t, "redis-server")
 	return ""
 }

@@ -12,8 +12,8 @@ import (
 // MasterSet is the name of the master for sentinels.
 const MasterSet = "gate"
 
-// Watched is a master and its replica, watched by three sentinels.
-type Watched struct {
+// SentinelSet is a master and its replica, watched by three sentinels.
+type SentinelSet struct {
 	Master, Replica *Node // as they were at the start
 	Sentinels       []*Node
 }
@@ -21,9 +21,9 @@ type Watched struct {
 // Sentinel starts a master, a replica and three sentinels, which let the replica take over when the master has not
 // answered for 300 ms. The replica has the master's data, and all sentinels know one another and the replica, when
 // Sentinel returns. It never uses REDIS_URL.
-func Sentinel(t testing.TB) *Watched {
+func Sentinel(t testing.TB) *SentinelSet {
 	t.Helper()
-	w := &Watched{Master: newNode(t, false, nil, append(slices.Clone(inMemory), "repl-diskless-sync-delay 0"))}
+	w := &SentinelSet{Master: newNode(t, false, nil, append(slices.Clone(inMemory), "repl-diskless-sync-delay 0"))}
 	w.Replica = newNode(t, false, nil, append(slices.Clone(inMemory), "repl-diskless-sync-delay 0",
 		fmt.Sprintf("replicaof 127.0.0.1 %d", w.Master.port)))
 	w.Replica.awaitLink() // before the sentinels look for replicas, which they do only every ten seconds
@@ -47,7 +47,7 @@ func Sentinel(t testing.TB) *Watched {
 }
 
 // Options returns the options of a client that finds the master through the sentinels.
-func (w *Watched) Options() rueidis.ClientOption {
+func (w *SentinelSet) Options() rueidis.ClientOption {
 	opts := rueidis.ClientOption{DisableCache: true, Sentinel: rueidis.SentinelOption{MasterSet: MasterSet}}
 	for _, sentinel := range w.Sentinels {
 		opts.InitAddress = append(opts.InitAddress, sentinel.Addr())
@@ -56,13 +56,13 @@ func (w *Watched) Options() rueidis.ClientOption {
 }
 
 // Client returns a client that follows the master, and is closed with the test.
-func (w *Watched) Client(t testing.TB) rueidis.Client {
+func (w *SentinelSet) Client(t testing.TB) rueidis.Client {
 	t.Helper()
 	return Client(t, w.Options())
 }
 
 // AwaitFailover lets the sentinels notice that the master is gone, and waits until the replica is the master.
-func (w *Watched) AwaitFailover() {
+func (w *SentinelSet) AwaitFailover() {
 	w.Replica.t.Helper()
 	for _, sentinel := range w.Sentinels {
 		sentinel.must("a sentinel to be quick", func() error {

@@ -53,8 +53,8 @@ func (s *Scanner) Read(line []byte) bool {
 // Raw returns the raw value in a slot of the last line read, or nil if the line does not have it.
 func (s *Scanner) Raw(slot int) []byte { return s.found[slot] }
 
-// Why returns the reason why the line is invalid, after Read returned false.
-func (s *Scanner) Why() string {
+// Reason returns the reason why the line is invalid, after Read returned false.
+func (s *Scanner) Reason() string {
 	switch {
 	case s.tooDeep:
 		return fmt.Sprintf("nested more than %d deep", maxDepth)

@@ -135,7 +135,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q: got %v, want %v", line, got, want)
 		}
 		if !got {
-			if s.Why() == "" || s.errorOffset < 0 || s.errorOffset > len(line) {
+			if s.Reason() == "" || s.errorOffset < 0 || s.errorOffset > len(line) {
 				t.Fatalf("%q: got an error at %d", line, s.errorOffset)
 			}
 			return
@@ -163,7 +163,7 @@ func TestWhyJSONIsBad(t *testing.T) {
 		var s Scanner
 		got := ""
 		if !s.Read([]byte(line)) {
-			got = s.Why()
+			got = s.Reason()
 		}
 		if got != want {
 			t.Errorf("%.20s: got %q, want %q", line, got, want)

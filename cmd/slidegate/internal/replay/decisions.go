@@ -73,7 +73,7 @@ func (d *decisions) addLines(text []byte) {
 
 // record records the decision on a request whose beginning has been read.
 func (d *decisions) record(seq int64, answers []rule.Answer) {
-	index, allowed := rule.Deciding(answers)
+	index, allowed := rule.DecidingIndex(answers)
 	a := &answers[index]
 	own := decision{allowed, a.Remaining, a.RetryAfter, a.ResetAfter}
 	if seq != d.next {

@@ -142,11 +142,11 @@ type Bucket struct {
 // Trail is the exact count of one key over time, for the first limit: for each bucket of the Timeline, the most units
 // in the window that ends at any time in the bucket.
 type Trail struct {
-	Key      string  `json:"key"`
-	Requests int64   `json:"requests"`
-	Denied   int64   `json:"denied"`
-	Asked    []int64 `json:"asked"`    // all units requested
-	Admitted []int64 `json:"admitted"` // units admitted
+	Key       string  `json:"key"`
+	Requests  int64   `json:"requests"`
+	Denied    int64   `json:"denied"`
+	Requested []int64 `json:"asked"`    // all units requested
+	Admitted  []int64 `json:"admitted"` // units admitted
 }
 
 // Sweep is the effect of other quotas of the first limit.

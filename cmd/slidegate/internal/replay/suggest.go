@@ -36,7 +36,7 @@ func (d *demand) add(q *request) {
 	} else {
 		d.lane.reach(q.key)
 		state := d.lane.borrow(q.key)
-		view := limit.Look(state, q.at)
+		view := limit.View(state, q.at)
 		needed = limit.Capacity() - view.Room + q.cost
 		if q.cost > 0 {
 			limit.Charge(state, &view, q.cost)

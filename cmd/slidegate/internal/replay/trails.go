@@ -85,7 +85,7 @@ func (t *trails) findings(keys []keyRef, names *keys, r *run) []Trail {
 		k := &r.groups[key.group].keys[key.key]
 		found = append(found, Trail{
 			Key: names.name(key.key), Requests: k.requests, Denied: k.denied,
-			Asked: own.requested.points, Admitted: own.admitted.points,
+			Requested: own.requested.points, Admitted: own.admitted.points,
 		})
 	}
 	return found

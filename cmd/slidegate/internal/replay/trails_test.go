@@ -52,10 +52,10 @@ func TestTrailsAreExact(t *testing.T) {
 			window := limits[0].Window.Microseconds()
 			want := Trail{
 				Key: found.Outcome.TopDenied[i].Key, Requests: int64(len(all)), Denied: int64(len(all) - len(admitted)),
-				Asked: plainCurve(&found.Timeline, all, rule.Micros(window)), Admitted: plainCurve(&found.Timeline, admitted, rule.Micros(window)),
+				Requested: plainCurve(&found.Timeline, all, rule.Micros(window)), Admitted: plainCurve(&found.Timeline, admitted, rule.Micros(window)),
 			}
 			if trail.Key != want.Key || trail.Requests != want.Requests || trail.Denied != want.Denied ||
-				!slices.Equal(trail.Asked, want.Asked) || !slices.Equal(trail.Admitted, want.Admitted) {
+				!slices.Equal(trail.Requested, want.Requested) || !slices.Equal(trail.Admitted, want.Admitted) {
 				t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, trail, want, reqs)
 			}
 		}
@@ -71,10 +71,10 @@ func TestTrailsWithAnyClock(t *testing.T) {
 		found := find(t, Options{Limits: limits, Trails: 4}, reqs)
 		units := found.Traffic.Units
 		for _, trail := range found.Worst {
-			if len(trail.Asked) != len(found.Timeline.Buckets) || len(trail.Admitted) != len(trail.Asked) {
-				t.Fatalf("got %d and %d points for %d buckets", len(trail.Asked), len(trail.Admitted), len(found.Timeline.Buckets))
+			if len(trail.Requested) != len(found.Timeline.Buckets) || len(trail.Admitted) != len(trail.Requested) {
+				t.Fatalf("got %d and %d points for %d buckets", len(trail.Requested), len(trail.Admitted), len(found.Timeline.Buckets))
 			}
-			points := slices.Concat(trail.Asked, trail.Admitted)
+			points := slices.Concat(trail.Requested, trail.Admitted)
 			if slices.Min(points) < 0 || slices.Max(points) > units {
 				t.Fatalf("got %+v of %d units", trail, units)
 			}
@@ -101,7 +101,7 @@ func TestTrailsByHand(t *testing.T) {
 	// The units of 0.2 s are gone at 0.7 s, of 0.3 s at 0.8 s, of 0.4 s at 0.9 s; the buckets begin at 0.1 s.
 	wantRequested := append([]int64{0, 2, 3, 4, 4, 4, 2, 1}, make([]int64, 82)...)
 	wantAdmitted := append([]int64{0, 2, 3, 3, 3, 3, 1, 0}, make([]int64, 82)...)
-	if got := found.Worst[0]; !slices.Equal(got.Asked, wantRequested) || !slices.Equal(got.Admitted, wantAdmitted) {
-		t.Errorf("got asked %v, admitted %v, want %v and %v", got.Asked[:10], got.Admitted[:10], wantRequested[:10], wantAdmitted[:10])
+	if got := found.Worst[0]; !slices.Equal(got.Requested, wantRequested) || !slices.Equal(got.Admitted, wantAdmitted) {
+		t.Errorf("got asked %v, admitted %v, want %v and %v", got.Requested[:10], got.Admitted[:10], wantRequested[:10], wantAdmitted[:10])
 	}
 }

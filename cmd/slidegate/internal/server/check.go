@@ -14,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// Checked is the input of Check.
-type Checked struct {
+// CheckInput is the input of Check.
+type CheckInput struct {
 	// File has the policies and the store's URL. A file from config.ParseOffline is enough, since Check does not connect.
 	File *config.File
 	// Sources are the texts that File was read from, used to add a line and column to errors. They may be nil.
@@ -26,7 +26,7 @@ type Checked struct {
 
 // Check returns the error with which New would reject a file. It does everything that New does, except connect to the store and
 // open listeners.
-func Check(c Checked) error {
+func Check(c CheckInput) error {
 	opened, err := openOffline(c.File.Service.Store)
 	if err != nil {
 		return config.Locate(err, c.Sources...)

@@ -21,7 +21,7 @@ func (s *Server) openEnvoy() error {
 		return err
 	}
 	s.local, s.domains = domains, domains
-	options := s.opts.EnvoyAnswers
+	options := s.opts.EnvoyOptions
 	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
 	options.OnRefused, options.Await = s.refused, s.opts.EnvoyXDS.Address != ""
 	st := s.stores.Unanswered

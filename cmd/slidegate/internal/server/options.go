@@ -32,8 +32,8 @@ type Options struct {
 	// EnvoyXDS configures a management server that sends rules, which are merged with the rules of the files. If its Address is
 	// empty, there is no management server. The server sets its Logger and MeterProvider.
 	EnvoyXDS xds.Options
-	// EnvoyAnswers configures the responses to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
-	EnvoyAnswers envoy.Options
+	// EnvoyOptions configures the responses to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
+	EnvoyOptions envoy.Options
 
 	// LeaseThrottle leases units for busy keys of CL.THROTTLE; policies have their own field for this. It has no effect with a store
 	// in memory.

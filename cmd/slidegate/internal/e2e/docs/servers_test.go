@@ -65,7 +65,7 @@ func installed(t *testing.T, name string) string {
 			return program
 		}
 	}
-	kit.NoProgram(t, name)
+	kit.SkipWithoutProgram(t, name)
 	return ""
 }
 

@@ -146,9 +146,9 @@ func TestBrowserCharts(t *testing.T) {
 	for i, trail := range f.Worst {
 		eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
 		asked, got := series(b, "trail", 0), series(b, "trail", 1)
-		for j := range trail.Asked {
-			if asked[j] != float64(trail.Asked[j]) || got[j] != float64(trail.Admitted[j]) {
-				t.Fatalf("%s: bucket %d is drawn as %v and %v, want %d and %d", trail.Key, j, asked[j], got[j], trail.Asked[j], trail.Admitted[j])
+		for j := range trail.Requested {
+			if asked[j] != float64(trail.Requested[j]) || got[j] != float64(trail.Admitted[j]) {
+				t.Fatalf("%s: bucket %d is drawn as %v and %v, want %d and %d", trail.Key, j, asked[j], got[j], trail.Requested[j], trail.Admitted[j])
 			}
 		}
 	}
@@ -216,8 +216,8 @@ func TestBrowserHostile(t *testing.T) {
 			t.Error("a key was executed as a script")
 		}
 		shown := eval[[]string](b, `[...document.querySelectorAll(".top")[0].querySelectorAll("bdi.key")].map(k => k.textContent)`)
-		if !slices.Equal(shown, reporttest.HostileShown) {
-			t.Errorf("the keys are shown as %q, want %q", shown, reporttest.HostileShown)
+		if !slices.Equal(shown, reporttest.HostileRendered) {
+			t.Errorf("the keys are shown as %q, want %q", shown, reporttest.HostileRendered)
 		}
 		b.checkQuiet()
 	}

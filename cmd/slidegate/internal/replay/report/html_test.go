@@ -70,7 +70,7 @@ func hostile() *Document {
 // TestHostileKeysAreShown is repeated in a browser by the end-to-end tests.
 func TestHostileKeysAreShown(t *testing.T) {
 	for i, k := range reporttest.HostileKeys() {
-		if got, want := key(k), reporttest.HostileShown[i]; got != want {
+		if got, want := key(k), reporttest.HostileRendered[i]; got != want {
 			t.Errorf("key %d: got %q, want %q", i, got, want)
 		}
 	}

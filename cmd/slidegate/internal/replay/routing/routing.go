@@ -145,9 +145,9 @@ func (p *Policies) Len() int { return len(p.list) }
 // Policy returns one of the policies.
 func (p *Policies) Policy(i int) config.Policy { return p.list[i].Policy }
 
-// Of returns the group of a key under a policy. The address of the client is looked up in the lists; the zero Addr is
+// GroupOf returns the group of a key under a policy. The address of the client is looked up in the lists; the zero Addr is
 // on no list. The plan is the value with which the request names its plan, or empty.
-func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group int) {
+func (p *Policies) GroupOf(i int, key []byte, address netip.Addr, plan []byte) (group int) {
 	c := p.list[i]
 	if c.singleGroup {
 		return c.own

@@ -82,7 +82,7 @@ func (p *jsonParser) extraSlots(extra config.Field) ([]int, error) {
 
 func (p *jsonParser) parse(line []byte, e *entry) (why string) {
 	if !p.scan.Read(line) {
-		return "JSON: " + p.scan.Why()
+		return "JSON: " + p.scan.Reason()
 	}
 	if len(p.signs) > 0 && p.first(p.signs) == nil {
 		return "request: not a request: the line has none of " + strings.Join(p.table.signs, ", ")

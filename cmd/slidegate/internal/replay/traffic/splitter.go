@@ -174,7 +174,7 @@ func (f *splitter) of(e *entry) (parts []Part, missing bool, why string) {
 		}
 		key, lacks := m.key.of(e)
 		missing = missing || lacks
-		f.parts = append(f.parts, Part{Group: f.first + f.policies.Of(i, key, address, m.planOf(e)), Key: key, Cost: cost})
+		f.parts = append(f.parts, Part{Group: f.first + f.policies.GroupOf(i, key, address, m.planOf(e)), Key: key, Cost: cost})
 	}
 	return f.parts, missing, ""
 }
@@ -213,7 +213,7 @@ func (f *policyLines) Next(line *Line) error {
 	first := 0
 	for _, own := range f.policies {
 		for i := range own.Len() {
-			f.parts = append(f.parts, Part{Group: first + own.Of(i, line.Key, netip.Addr{}, nil), Key: line.Key, Cost: line.Cost})
+			f.parts = append(f.parts, Part{Group: first + own.GroupOf(i, line.Key, netip.Addr{}, nil), Key: line.Key, Cost: line.Cost})
 		}
 		first += len(own.Groups())
 	}

@@ -193,7 +193,7 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 		case i == 0 && limited:
 			e.By, e.Refused, e.Source, e.Limits = gate.ByLimits, !explained.Allowed, gate.SourceOf(q.answer.Flags), []gate.ExplainedLimit{explained}
 		case q.answer.ResetAfter > 0: // something is counted
-			e.Brought = append(e.Brought, explained)
+			e.DescriptorLimits = append(e.DescriptorLimits, explained)
 		}
 	}
 	e.Allowed = !e.Refused || e.Shadow

@@ -84,7 +84,7 @@ func (r *rig) explain(key string, cost int64) string {
 	for _, l := range e.Limits {
 		text += fmt.Sprintf(" %s %d/%d", l.Limit, l.Remaining, l.Quota)
 	}
-	for _, l := range e.Brought {
+	for _, l := range e.DescriptorLimits {
 		text += fmt.Sprintf(" brought %s %d/%d", l.Limit, l.Remaining, l.Quota)
 	}
 	return text + " " + e.Note

@@ -32,11 +32,11 @@ type Explanation struct {
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
 
 	// For Envoy descriptors only.
-	Rule      string           `json:"rule,omitempty"`       // the matching rule: its name, or its path
-	Path      string           `json:"path,omitempty"`       // keys and values in the file, as in domain.key_value.key
-	QuotaMode bool             `json:"quota_mode,omitempty"` // over its limit, the rule denies a request only if all such rules are over theirs
-	Brought   []ExplainedLimit `json:"brought,omitempty"`    // limits that came with the descriptor, where anything is counted
-	Note      string           `json:"note,omitempty"`       // why no rule matches
+	Rule             string           `json:"rule,omitempty"`       // the matching rule: its name, or its path
+	Path             string           `json:"path,omitempty"`       // keys and values in the file, as in domain.key_value.key
+	QuotaMode        bool             `json:"quota_mode,omitempty"` // over its limit, the rule denies a request only if all such rules are over theirs
+	DescriptorLimits []ExplainedLimit `json:"brought,omitempty"`    // limits that came with the descriptor, where anything is counted
+	Note             string           `json:"note,omitempty"`       // why no rule matches
 }
 
 // ExplainedLimit is the answer that one limit would give.

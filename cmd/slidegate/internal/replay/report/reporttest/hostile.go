@@ -23,9 +23,9 @@ var hostileKeys = []string{
 	"",
 }
 
-// HostileShown holds the hostile keys as a report shows them: harmless to browsers and terminals, and no wider than a
+// HostileRendered holds the hostile keys as a report shows them: harmless to browsers and terminals, and no wider than a
 // column.
-var HostileShown = []string{
+var HostileRendered = []string{
 	"</script><script>win….pwned = 1</script>",
 	"\"><img src=x onerror=\"window.pwned = 2\">",
 	"' onmouseover='window.pwned = 3",

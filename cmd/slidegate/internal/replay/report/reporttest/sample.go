@@ -215,7 +215,7 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 // trail returns the trail of one key.
 func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 	n := 24 * 3600 * second / sampleBucket
-	t := replay.Trail{Key: k.Key, Requests: k.Requests, Denied: k.Denied, Asked: make([]int64, n), Admitted: make([]int64, n)}
+	t := replay.Trail{Key: k.Key, Requests: k.Requests, Denied: k.Denied, Requested: make([]int64, n), Admitted: make([]int64, n)}
 	var requested, admitted recent
 	for i, a := range all {
 		if a.key != k.Key {
@@ -226,7 +226,7 @@ func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 			admitted.times = append(admitted.times, a.at)
 		}
 		b := (a.at - sampleDay) / sampleBucket
-		t.Asked[b] = max(t.Asked[b], requested.at(a.at, s.limit.Window))
+		t.Requested[b] = max(t.Requested[b], requested.at(a.at, s.limit.Window))
 		t.Admitted[b] = max(t.Admitted[b], admitted.at(a.at, s.limit.Window))
 	}
 	return t

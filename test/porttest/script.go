@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Game is one run of random requests for a few keys, with windows of similar length, so that times at which one state
+// Script is one run of random requests for a few keys, with windows of similar length, so that times at which one state
 // changes often matter to others too.
-type Game struct {
+type Script struct {
 	T        *rapid.T
 	Subjects []*Subject
 	twin     *Twin
@@ -38,8 +38,8 @@ type settled struct {
 	at      rule.Micros
 }
 
-func newGame(t *rapid.T, w *Twin, namespace string, opts Options) *Game {
-	g := &Game{T: t, twin: w, done: map[rule.ID]bool{}, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
+func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
+	g := &Script{T: t, twin: w, done: map[rule.ID]bool{}, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
 	segments := rapid.IntRange(1, rule.MaxSegments).Draw(t, "segments")
 	window := drawWindow(t, rule.Micros(segments))
 	g.oneKey = opts.OneKey && g.group == ""
@@ -65,7 +65,7 @@ func newGame(t *rapid.T, w *Twin, namespace string, opts Options) *Game {
 }
 
 // rename gives a subject a new key, or all of them if they share one.
-func (g *Game) rename(s *Subject) {
+func (g *Script) rename(s *Subject) {
 	g.keys, g.settled = g.keys+1, nil
 	s.key = fmt.Sprintf("key-%d", g.keys)
 	for _, other := range g.Subjects {
@@ -76,7 +76,7 @@ func (g *Game) rename(s *Subject) {
 }
 
 // Moment moves the clock and sends a few requests.
-func (g *Game) Moment() {
+func (g *Script) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
 		op, charges, subjects := g.drawRequest()
@@ -90,7 +90,7 @@ func (g *Game) Moment() {
 
 // Move moves the clock, often to where something changes for a subject. If it moves back to before the end of a state
 // that was already over, a store may or may not have forgotten the state: the subject continues with another key.
-func (g *Game) Move(about *Subject) {
+func (g *Script) Move(about *Subject) {
 	g.twin.latest = max(g.twin.latest, g.twin.Now)
 	g.twin.Now = g.drawMoment(about)
 	for _, s := range g.Subjects {
@@ -102,14 +102,14 @@ func (g *Game) Move(about *Subject) {
 }
 
 // Advance lets a part of a subject's window pass, often a small one.
-func (g *Game) Advance(about *Subject) {
+func (g *Script) Advance(about *Subject) {
 	l := about.Limits[0].Rule()
 	g.twin.latest = max(g.twin.latest, g.twin.Now)
 	g.twin.Now = min(g.twin.Now+spread(g.T, "advance", 0, l.Window/rapid.SampledFrom([]rule.Micros{1, 10, 100, 1000}).Draw(g.T, "part of the window")), rule.MaxNow)
 }
 
 // drawID draws the reservation of a request: an earlier one, or another. Settlements are recorded, to be sent again.
-func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
+func (g *Script) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 	if n := len(g.ids); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
 		id = g.ids[rapid.IntRange(max(0, n-20), n-1).Draw(g.T, "reservation")]
 	} else {
@@ -128,7 +128,7 @@ func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 }
 
 // settleAgain repeats settlements that a store must still know.
-func (g *Game) settleAgain() {
+func (g *Script) settleAgain() {
 	for n := len(g.settled); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "settle again") == 0; n-- {
 		s := g.settled[n-1]
 		if memory := memoryOf(s.charges); g.twin.Now < s.at || max(g.twin.Now, g.twin.latest) >= s.at+memory && memory > 0 {
@@ -139,27 +139,27 @@ func (g *Game) settleAgain() {
 }
 
 // Room returns how many units a limit of a subject has left now.
-func (g *Game) Room(s *Subject, limit *store.Limit) int64 {
-	return limit.Rule().Look(g.twin.state(limit, g.group, s.key), g.twin.Now).Room
+func (g *Script) Room(s *Subject, limit *store.Limit) int64 {
+	return limit.Rule().View(g.twin.state(limit, g.group, s.key), g.twin.Now).Room
 }
 
 // Take requests units of one limit of a subject.
-func (g *Game) Take(s *Subject, limit *store.Limit, cost int64) { g.Apply(rule.Take, s, limit, cost) }
+func (g *Script) Take(s *Subject, limit *store.Limit, cost int64) { g.Apply(rule.Take, s, limit, cost) }
 
 // Apply sends another operation for one limit of a subject. The time of refunded units is drawn.
-func (g *Game) Apply(op rule.Op, s *Subject, limit *store.Limit, cost int64) {
+func (g *Script) Apply(op rule.Op, s *Subject, limit *store.Limit, cost int64) {
 	s.last = g.twin.Apply(op, g.group, store.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})[0]
 }
 
 // Compare ends a round: the store gets the same requests as the rule, and must give the same answers.
-func (g *Game) Compare() {
+func (g *Script) Compare() {
 	if err := g.twin.Compare(); err != nil {
 		g.T.Fatal(err)
 	}
 }
 
 // drawRequest draws a request, for one subject or for all.
-func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Subject) {
+func (g *Script) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Subject) {
 	op = rapid.SampledFrom([]rule.Op{
 		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo,
 		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew,
@@ -183,7 +183,7 @@ func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Su
 }
 
 // drawBack draws the time of refunded units.
-func (g *Game) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros {
+func (g *Script) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros {
 	if op != rule.GiveBack && op != rule.Settle {
 		return 0
 	}
@@ -201,7 +201,7 @@ func (g *Game) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros 
 
 // drawMoment returns the time of the next requests: the same time, a little or a lot later or earlier, or one at which
 // something changes, or next to it.
-func (g *Game) drawMoment(s *Subject) rule.Micros {
+func (g *Script) drawMoment(s *Subject) rule.Micros {
 	l, now := s.Limits[0].Rule(), g.twin.Now
 	own := ownTime(l, g.twin.state(s.Limits[0], g.group, s.key), now)
 	part := l.Window / rule.Micros(max(1, l.Segments))
@@ -252,7 +252,7 @@ func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 }
 
 // DrawCost draws a cost where room units are left: often exactly that many, or one more or less.
-func (g *Game) DrawCost(limit *store.Limit, room int64) (cost int64) {
+func (g *Script) DrawCost(limit *store.Limit, room int64) (cost int64) {
 	l := limit.Rule()
 	if l.Algorithm == rule.InFlight {
 		return min(1, rapid.Int64Range(0, 5).Draw(g.T, "slot"))
