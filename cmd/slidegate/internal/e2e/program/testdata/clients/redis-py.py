@@ -1,4 +1,4 @@
-"""Asks the service with redis-py, as its users do. Arguments: port, token. Prints JSON."""
+"""Sends requests to the service with redis-py, as its users do. Arguments: port, token. Prints JSON."""
 
 import json
 import sys
