@@ -23,18 +23,19 @@ unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that the
 ALL = $$($(GO) list work | grep -v /slidegate/bench)
 HEAVY := /(cmd/slidegate|server|server/envoy|e2e/[a-z]*)$$
 SHARES := /slidegate$$|/slidegate/(memstore|policy|httplimit)$$|/slidegate/(layer/(coalesce|failure|lease)|redisstore)(/|$$)
+PACKAGES = $$(($$(getconf _NPROCESSORS_ONLN) + 1)) # tested at the same time: one more than there are processors, because many tests wait for servers
 TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint runs vet; without debug information, linking takes a quarter less time
 
 test: deps ## run all tests, with the race detector where memory is shared; INSTALL=no installs nothing
 	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|test/sizes$$|.*/e2e/docs$$)') # everything, since much is shortened or skipped with the race detector
+	$(TEST) -p $(PACKAGES) $$($(GO) list work | grep -vE '/slidegate/(bench$$|test/sizes$$|.*/e2e/docs$$)') # everything, since much is shortened or skipped with the race detector
 	$(MAKE) --jobs=3 --output-sync test-bench test-tools test-docs modules
 
 test-bench: # half of its time is spent waiting for servers, so it runs while other packages compile
 	$(TEST) ./bench
 
 test-tools:
-	cd tools && GOWORK=off $(GO) test ./...
+	cd tools && GOWORK=off $(GO) test ./modules
 	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # uncached: they read files outside of their module, which the test cache does not track
 
 test-docs: ## check every sample, link, command and name in the documentation, and what it says about bytes per key
