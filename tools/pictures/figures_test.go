@@ -105,7 +105,7 @@ func checkBusy(t *testing.T, program string) {
 		page.says(t, `admit (\d+) requests in a row, refuse for about (\d+) seconds`, admitted, wait/5*5)
 		perMinute = windowMilli / int(decisions[1].T-decisions[0].T)
 	}
-	page.says(t, `asks every (\w+) seconds, which is (\d+) times per minute`, 60/perMinute, perMinute)
+	page.says(t, `sends a request every (\w+) seconds, which is (\d+) times per minute`, 60/perMinute, perMinute)
 	for _, limit := range []string{"20/1m sliding-window", "20/1m token-bucket"} {
 		decisions := mustReplay(t, program, traffics[1], limit)
 		last := decisions[len(decisions)-perMinute:]
