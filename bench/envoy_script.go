@@ -70,7 +70,9 @@ func envoyScript(seed uint64, play string, requests int) []*rls.RateLimitRequest
 			case random.IntN(8) == 0:
 				units := []typev3.RateLimitUnit{typev3.RateLimitUnit_MINUTE, typev3.RateLimitUnit_HOUR, typev3.RateLimitUnit_DAY}
 				d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(random.IntN(5)), Unit: units[random.IntN(3)]}
-				d.Entries[0].Key += "-override"
+				// A key has one unit: the original counts units together whose windows start at the same time, as those of an hour and a
+				// day do in the first hour of the day.
+				d.Entries[0].Key += "-" + d.Limit.Unit.String()
 			}
 			request.Descriptors = append(request.Descriptors, d)
 		}

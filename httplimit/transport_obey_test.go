@@ -39,7 +39,7 @@ var obeyCases = []struct {
 	{"too large for anything", 429, []string{"Retry-After: " + strings.Repeat("9", 400)}, 3600},
 	{"long, but small", 429, []string{"Retry-After: " + strings.Repeat("0", 400) + "8"}, 8},
 	{"a fraction, rounded up", 429, []string{"Retry-After: 1.2"}, 2},
-	{"a fraction that is none", 429, []string{"Retry-After: 1.00"}, 1},
+	{"a whole number with decimals", 429, []string{"Retry-After: 1.00"}, 1},
 	{"spaces", 429, []string{"Retry-After:   3 "}, 3},
 	{"negative", 429, []string{"Retry-After: -5"}, 0},
 	{"signed", 429, []string{"Retry-After: +5"}, 0},
@@ -65,7 +65,7 @@ var obeyCases = []struct {
 		"a date by the server's clock", 429,
 		[]string{"Date: Thu, 01 Jan 2026 05:00:00 GMT", "Retry-After: Thu, 01 Jan 2026 05:00:20 GMT"}, 20,
 	},
-	{"a date, with a Date that is none", 429, []string{"Date: x", "Retry-After: Thu, 01 Jan 2026 00:00:20 GMT"}, 20},
+	{"a date, with an invalid Date", 429, []string{"Date: x", "Retry-After: Thu, 01 Jan 2026 00:00:20 GMT"}, 20},
 	{"a Date does not change seconds", 429, []string{"Date: Thu, 01 Jan 2026 05:00:00 GMT", "Retry-After: 4"}, 4},
 
 	{"an item", 200, []string{`RateLimit: "api";r=0;t=18`}, 18},

@@ -33,7 +33,7 @@ func TestSpeedIsTheSameEverywhere(t *testing.T) {
 	comparison.repeats(t, `\| a million keys, uniform, one processor \| (\d+) \| (\S+) (\d+) \| (\S+)x`, uniform[:4]...)
 	comparison.repeats(t, `\| one hot key, refused, two processors \| (\d+) \| (\S+) (\d+) \| (\S+)x`, refused[4:]...)
 
-	redis := benchmarks.find(t, "`coalesce` over `redisstore` \\| (\\S+)x the fastest limiter as its documentation has it \\((\\w+);.*?, (\\S+)x plain `INCR`")
+	redis := benchmarks.find(t, "`coalesce` over `redisstore` \\| (\\S+)x the fastest limiter, used as documented \\((\\w+);.*?, (\\S+)x plain `INCR`")
 	readme.repeats(t, "64 callers, 10,000 keys \\| the fastest peer, (\\w+); a plain `INCR` \\| (\\S+)x; (\\S+)x", redis[1], redis[0], redis[2])
 	comparison.repeats(t, `(\S+) times the fastest limiter in Redis \((\w+)\)`, redis[0], redis[1])
 	scaling.repeats(t, `over Redis this decides (\S+) times as many requests per second`, redis[0])

@@ -10,8 +10,8 @@ import (
 
 // These tests check that the timeline counts every request in its bucket, with few enough buckets.
 
-// plainTimeline counts times in the narrowest buckets of which there are not too many, starting with that of the first
-// time.
+// plainTimeline counts times in the narrowest buckets that keep their number within the bound, starting with the bucket of the
+// first time.
 func plainTimeline(moments []rule.Micros) Timeline {
 	width := widths[slices.IndexFunc(widths, func(width rule.Micros) bool {
 		return !slices.ContainsFunc(moments, func(at rule.Micros) bool { return at/width-moments[0]/width >= 480 })

@@ -214,7 +214,7 @@ var (
 func checkShown(shown *block, got *reply) string {
 	want, is := sameWait(shown.code), sameWait(ownFields.ReplaceAllString(strings.ReplaceAll(got.text, "\r\n", "\n"), ""))
 	if !matches(want, is) {
-		return fmt.Sprintf("the server answers\n%s\nwant, as line %d has it,\n%s", is, shown.line, want)
+		return fmt.Sprintf("the server answers\n%s\nwant, as on line %d,\n%s", is, shown.line, want)
 	}
 	return ""
 }

@@ -53,7 +53,7 @@ func outageOnce(t *testing.T, program string, variables []string, shown *block, 
 	}
 	got, wrong := partsOf(printed)
 	if wrong == "" && !slices.Equal(got, want) {
-		wrong = fmt.Sprintf("the program prints\n%s\nwant decisions by %v, as line %d has it,\n%s", printed, want, shown.line, shown.code)
+		wrong = fmt.Sprintf("the program prints\n%s\nwant decisions by %v, as on line %d,\n%s", printed, want, shown.line, shown.code)
 	}
 	if wrong != "" {
 		return wrong

@@ -178,7 +178,7 @@ func runOnce(t *testing.T, program string, variables []string, output *block) st
 		return fmt.Sprintf("the program fails: %v\n%s", err, printed.String())
 	}
 	if output != nil && !matches(output.code, printed.String()) {
-		return fmt.Sprintf("the program prints\n%s\nwant, as line %d has it,\n%s", printed.String(), output.line, output.code)
+		return fmt.Sprintf("the program prints\n%s\nwant, as on line %d,\n%s", printed.String(), output.line, output.code)
 	}
 	return ""
 }

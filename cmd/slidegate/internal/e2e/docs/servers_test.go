@@ -185,7 +185,7 @@ func apply(code string, edits []edit) string {
 	return out.String() + code[done:]
 }
 
-// A running sample is a process that goes on until the test ends.
+// A running sample is a process that runs until the test ends.
 type running struct {
 	process *exec.Cmd
 	output  *testkit.Output
