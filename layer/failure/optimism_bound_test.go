@@ -208,11 +208,13 @@ func (p *play) run() (above, reached int) {
 		}
 	}
 	all.Wait()
-	p.late.Wait()
-	for i, st := range layers {
+	for _, st := range layers {
 		if err := st.Close(p.t.Context()); err != nil {
 			p.t.Errorf("closed: %v", err)
 		}
+	}
+	p.late.Wait() // the layers add to it until they are closed
+	for i, st := range layers {
 		if got := st.Stats(); got.Owed != 0 {
 			p.t.Errorf("units are owed after the end: got %+v, want Owed 0", got)
 		}
