@@ -155,8 +155,8 @@ func checkLeases(all []record, limit slidegate.Limit) error {
 }
 
 // checkEnds checks that leases were spent only in the part of the window that they were charged in. A lease that was
-// requested before the server's clock was set is exempt.
-func (tl timeline) checkEnds(all []record, limit slidegate.Limit) error {
+// requested before the server's clock was set is exempt. The times of charges may be behind the server's clock by skew.
+func (tl timeline) checkEnds(all []record, limit slidegate.Limit, skew time.Duration) error {
 	part := int64(limit.Window) / int64(limit.Segments)
 	for _, r := range all {
 		e := tl.epoch(r.Now)
@@ -164,7 +164,7 @@ func (tl timeline) checkEnds(all []record, limit slidegate.Limit) error {
 			continue
 		}
 		at := int64(r.At) * 1_000
-		if end := at - at%part + part; r.Now+tl.ahead(e) >= end {
+		if end := at - at%part + part + int64(skew); r.Now+tl.ahead(e) >= end {
 			return fmt.Errorf("%s: process %d spent a lease %v after the end of its part", limit.Name, r.Process, time.Duration(r.Now+tl.ahead(e)-end))
 		}
 	}
@@ -231,14 +231,14 @@ func TestCheckDetectsExcess(t *testing.T) {
 	if err := checkLeases(append(block, block[2]), limit); err == nil {
 		t.Error("a lease that was returned twice was not detected")
 	}
-	if err := (timeline{}).checkEnds([]record{spend(249*milli, 0, 1)}, limit); err != nil {
+	if err := (timeline{}).checkEnds([]record{spend(249*milli, 0, 1)}, limit, 0); err != nil {
 		t.Error(err)
 	}
-	if err := (timeline{}).checkEnds([]record{spend(250*milli, 0, 1)}, limit); err == nil {
+	if err := (timeline{}).checkEnds([]record{spend(250*milli, 0, 1)}, limit, 0); err == nil {
 		t.Error("a spend after the end of the part was not detected")
 	}
 	steps := timeline{{base + 10*milli, second}}
-	if err := steps.checkEnds([]record{spend(20*milli, 0, 1)}, limit); err != nil {
+	if err := steps.checkEnds([]record{spend(20*milli, 0, 1)}, limit, 0); err != nil {
 		t.Error(err)
 	}
 	if got := steps.outstanding(append(block, spend(20*milli, 0, 1)), "l", 1); got != 2 {

@@ -55,7 +55,7 @@ func TestExcessAfterServerClockStepIsBounded(t *testing.T) {
 				if err := checkLeases(all, limit); err != nil {
 					t.Errorf("seed %d: %v", f.seed, err)
 				}
-				if err := steps.checkEnds(all, limit); err != nil {
+				if err := steps.checkEnds(all, limit, 0); err != nil {
 					t.Errorf("seed %d: %v", f.seed, err)
 				}
 				for n := range steps {

@@ -113,7 +113,7 @@ func TestNoWindowExceedsTheQuota(t *testing.T) {
 			all := f.finish()
 			idle = nil
 			for _, limit := range []slidegate.Limit{narrow, wide, loose} {
-				if !verify(t, f.seed, all, limit) {
+				if !verify(t, f.seed, all, limit, s.skew) {
 					idle = append(idle, limit.Name)
 				}
 			}
@@ -133,9 +133,9 @@ func TestNoWindowExceedsTheQuota(t *testing.T) {
 
 // verify fails a test in which more was admitted than the quota in some window. It reports whether the quota was nearly used
 // up, so that one unit too many would have been detected.
-func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) bool {
+func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit, skew time.Duration) bool {
 	t.Helper()
-	for _, err := range []error{checkLeases(all, limit), timeline{}.checkEnds(all, limit)} {
+	for _, err := range []error{checkLeases(all, limit), timeline{}.checkEnds(all, limit, skew)} {
 		if err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}

@@ -33,6 +33,7 @@ type server struct {
 	addr string                   // where it listens
 	via  func(addr string) string // how openStore reaches it at another address
 	raw  store.Store              // its store, without leases
+	skew time.Duration            // how far behind the server's clock the times of decisions may be
 }
 
 // kind is a kind of server that tests here run over. The clock may be nil.
@@ -41,6 +42,10 @@ type kind struct {
 	start func(t *testing.T, clock *serverclock.Clock) server
 	late  bool // its clock is read only every few seconds, so processes notice a step late, and at different times
 }
+
+// followed is the skew of clocks that a process follows and does not read for each decision: half a round trip, which takes some
+// milliseconds if the machine is busy.
+const followed = 5 * time.Millisecond
 
 // servers are the kinds whose clock a test can set.
 var servers = []kind{
@@ -63,7 +68,7 @@ var servers = []kind{
 	}},
 	{name: "memcached", late: true, start: func(t *testing.T, clock *serverclock.Clock) server {
 		node := memcachedtest.StartWithEnv(t, envOf(clock))
-		s := server{addr: node.Addr(), via: func(addr string) string { return "memcached " + addr }}
+		s := server{addr: node.Addr(), via: func(addr string) string { return "memcached " + addr }, skew: followed}
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
@@ -72,7 +77,7 @@ var servers = []kind{
 // natsServer is a kind too, but its servers do not use the C library, so tests cannot set their clock.
 var natsServer = kind{name: "NATS", start: func(t *testing.T, _ *serverclock.Clock) server {
 	addr := strings.TrimPrefix(natstest.StartNode(t).URL(), "nats://")
-	s := server{addr: addr, via: func(addr string) string { return "nats nats://" + addr }}
+	s := server{addr: addr, via: func(addr string) string { return "nats nats://" + addr }, skew: followed}
 	s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 	return s
 }}
