@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests require: tests that need a missing one fail instead of skipping.
-export TEST_REQUIRE = cc,chromium,curl,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node
+export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node
 unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to lint, and to compile for the race
@@ -48,7 +48,7 @@ race: deps ## run all tests with the race detector
 	$(GO) test -race work
 
 deps: # the programs that the tests need in addition to Go
-	@tools/deps cc chromium curl redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node systemd
+	@tools/deps cc chromium curl jq redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node systemd
 
 check: lint test ## everything that CI runs
 

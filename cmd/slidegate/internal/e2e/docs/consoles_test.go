@@ -44,8 +44,10 @@ func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) 
 		}
 		count += len(steps)
 		t.Run(p.path, func(t *testing.T) {
-			if slices.ContainsFunc(steps, func(s step) bool { return strings.Contains(s.command, "curl ") }) {
-				installed(t, "curl")
+			for _, program := range []string{"curl", "jq"} {
+				if slices.ContainsFunc(steps, func(s step) bool { return strings.Contains(s.command, program+" ") }) {
+					installed(t, program)
+				}
 			}
 			c := newConsole(t, p)
 			for _, s := range steps {
@@ -90,8 +92,8 @@ type console struct {
 	stopped chan struct{}     // closed when the server has ended
 }
 
-// asks is a script that points client commands at the service that the test has started.
-const asks = `#!/bin/sh
+// clientScript is a script that points client commands at the service that the test has started.
+const clientScript = `#!/bin/sh
 case "$1 $2" in
 "allow "*|"peek "*|"charge "*) server=%[2]s;;
 "explain "*|"reset "*|"top "*|"block "*|"unblock "*|"override "*|"rulings "*|"reload "*|"config running") server=%[3]s;;
@@ -110,7 +112,7 @@ func newConsole(t *testing.T, p *page) *console {
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
 	t.Cleanup(application.Close)
 	_, c.ports["3000"], _ = net.SplitHostPort(application.Listener.Addr().String())
-	script := fmt.Sprintf(asks, slidegate, c.ports["8080"], c.ports["8082"])
+	script := fmt.Sprintf(clientScript, slidegate, c.ports["8080"], c.ports["8082"])
 	testkit.NoError(t, os.Mkdir(filepath.Join(c.dir, "bin"), 0o700))
 	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", "slidegate"), []byte(script), 0o700))
 	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", ".curlrc"), []byte("silent\nshow-error\n"), 0o600)) // as on a terminal
