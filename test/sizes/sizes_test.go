@@ -54,7 +54,7 @@ func TestRedis(t *testing.T) {
 
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Start(t).Pool(t)
+	pool := pgtest.Start(t).Pool(t, "pool_max_conns=1") // with several connections, the table may grow by more than it needs
 	if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
