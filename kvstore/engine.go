@@ -20,7 +20,8 @@ type Engine interface {
 	// that wraps ErrConflict. Any other error means that the outcome is unknown: the value may have been written, or may be
 	// written later, still only if the revision matches. A name never has the same revision twice.
 	//
-	// The engine keeps the value for at least keep, and forgets it some time after that.
+	// The engine keeps the value for at least keep, which is at most MaxKeep, and forgets it some time after that. An engine that
+	// forgets early forgets what clients have used.
 	Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error)
 
 	// Now returns the time at which decisions are made. It does no I/O. The clocks of processes that share the engine differ by at
@@ -30,6 +31,10 @@ type Engine interface {
 	// Traits reports what the engine can do. It does no I/O.
 	Traits() Traits
 }
+
+// MaxKeep is the longest time for which a Store asks an engine to keep a value, a hundred years. It leaves room to add it to the
+// current time in nanoseconds. What counts for longer, such as a bucket that refills in centuries, is forgotten after that time.
+const MaxKeep = 100 * 365 * 24 * time.Hour
 
 // ErrConflict is wrapped by the error of a Swap that wrote nothing because the name has another revision.
 var ErrConflict = errors.New("another process has changed the entry")

@@ -103,8 +103,8 @@ func (s *Store) write(ctx context.Context, name string, known *memory, e *entry,
 		return fmt.Errorf("kvstore: %w: it would have %d bytes, and %s takes at most %d; use fewer limits per key, fewer keys per group, "+
 			"or smaller quotas", errTooLarge, len(value), s.traits.Name, s.traits.MaxValue)
 	}
-	keep := max(time.Second, (expires - now).Duration())
-	keep += min(s.opts.Grace, time.Duration(1<<63-1)-keep)
+	keep := min(max(time.Second, (expires-now).Duration()), MaxKeep)
+	keep += min(s.opts.Grace, MaxKeep-keep)
 	revision, err := s.engine.Swap(ctx, name, value, known.revision, keep)
 	if err != nil {
 		return s.wrapErr("swap", err)

@@ -251,17 +251,19 @@ func TestAttemptsAreBounded(t *testing.T) {
 
 // The number of remembered entries is bounded.
 func TestRememberedEntriesAreBounded(t *testing.T) {
-	engine := &kvtest.Table{}
-	s := newStore(t, engine, kvstore.Options{Remember: 2048})
-	for i := range 10_000 {
-		take(t, s, fmt.Sprint("key ", i), true)
-	}
-	if n := s.RememberedForTest(); n > 2048 || n < 1024 {
-		t.Errorf("%d entries are remembered, want 1,024 to 2,048", n)
-	}
-	forgetful := newStore(t, engine, kvstore.Options{Remember: -1})
-	take(t, forgetful, "key 0", true)
-	if n := forgetful.RememberedForTest(); n != 0 {
-		t.Errorf("%d entries are remembered, want none", n)
-	}
+	synctest.Test(t, func(t *testing.T) { // so that a slow machine does not exceed the timeout
+		engine := &kvtest.Table{}
+		s := newStore(t, engine, kvstore.Options{Remember: 2048})
+		for i := range 10_000 {
+			take(t, s, fmt.Sprint("key ", i), true)
+		}
+		if n := s.RememberedForTest(); n > 2048 || n < 1024 {
+			t.Errorf("%d entries are remembered, want 1,024 to 2,048", n)
+		}
+		forgetful := newStore(t, engine, kvstore.Options{Remember: -1})
+		take(t, forgetful, "key 0", true)
+		if n := forgetful.RememberedForTest(); n != 0 {
+			t.Errorf("%d entries are remembered, want none", n)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -178,28 +179,88 @@ func (k *kit) endedContext(t *testing.T) {
 	}
 }
 
-// forgets checks that the engine removes a value after its time, and that a swap replaces that time: a value with a short time
-// stays if it is swapped with a longer one.
+// forgets checks that the engine keeps a value for its time and removes it afterwards, that a swap replaces that time, and that
+// values with long times are still there at the end.
 func (k *kit) forgets(t *testing.T) {
-	short, renewed := k.prefix+"-short", k.prefix+"-renewed"
-	revision := k.put(t, renewed, []byte("a"), 0, time.Second)
-	k.put(t, renewed, []byte("b"), revision, keep)
-	revision = k.put(t, short, []byte("a"), 0, keep)
-	revision = k.put(t, short, []byte("b"), revision, time.Second)
+	long := map[string]time.Duration{"-minute": time.Minute, "-year": 365 * 24 * time.Hour, "-decades": kvstore.MaxKeep / 2, "-longest": kvstore.MaxKeep}
+	for name, keep := range long {
+		k.put(t, k.prefix+name, []byte(name), 0, keep)
+	}
+	k.swapsTime(t)
+	k.keepsItsTime(t)
+	for name := range long {
+		k.get(t, k.prefix+name, []byte(name))
+	}
+}
+
+// swapsTime checks that a value is kept for the time of its last swap, be that longer or shorter than the one before.
+func (k *kit) swapsTime(t *testing.T) {
+	renewed := k.renew(t)
+	short := k.prefix + "-short"
+	revision := k.put(t, short, []byte("a"), 0, keep)
+	k.write(t, short, []byte("b"), revision, time.Second)
+	k.untilGone(t, short)
+	k.conflict(t, short, revision)
+	k.put(t, short, []byte("c"), 0, keep)
+	k.get(t, renewed, []byte("b"))
+}
+
+// renew swaps a value with a time of a second for one with a long time, and returns its name. If the machine was so slow that
+// the first value may have been removed before, it tries again with another name.
+func (k *kit) renew(t *testing.T) string {
+	t.Helper()
+	for try := 0; ; try++ {
+		name, begun := fmt.Sprint(k.prefix, "-renewed-", try), time.Now()
+		k.write(t, name, []byte("a"), 0, time.Second)
+		_, revision, err := k.engine.Get(t.Context(), name)
+		if err == nil {
+			_, err = k.engine.Swap(t.Context(), name, []byte("b"), revision, keep)
+		}
+		switch {
+		case err == nil && revision != 0:
+			return name
+		case time.Since(begun) < time.Second:
+			t.Fatalf("a value with a time of one second could not be swapped within that time: revision %d, %v", revision, err)
+		}
+	}
+}
+
+// write swaps a value in and does not read it again, because it may be gone soon.
+func (k *kit) write(t *testing.T, name string, value []byte, revision uint64, keep time.Duration) {
+	t.Helper()
+	if _, err := k.engine.Swap(t.Context(), name, value, revision, keep); err != nil {
+		t.Fatalf("Swap: %v", err)
+	}
+}
+
+// keepsItsTime checks that a value is not gone before its time. It counts from before the swap, so a slow machine cannot make a
+// correct engine fail. The time has a fraction of a second, because an engine that counts in seconds must round it up.
+func (k *kit) keepsItsTime(t *testing.T) {
+	const keep = 2500 * time.Millisecond
+	name, begun := k.prefix+"-in-time", time.Now()
+	k.write(t, name, []byte("a"), 0, keep)
+	k.untilGone(t, name)
+	if after := time.Since(begun); after < keep {
+		t.Fatalf("a value that was to be kept for %v was gone after %v", keep, after)
+	}
+}
+
+// untilGone waits until the engine has removed a value that has a time of a few seconds.
+func (k *kit) untilGone(t *testing.T, name string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	ticks := time.NewTicker(50 * time.Millisecond)
 	defer ticks.Stop()
-	for gone := false; !gone; <-ticks.C {
-		_, found, err := k.engine.Get(ctx, short)
+	for ; ; <-ticks.C {
+		_, found, err := k.engine.Get(ctx, name)
 		if err != nil {
-			t.Fatalf("waiting for a value with a time of one second to be removed: %v", err)
+			t.Fatalf("waiting for a value with a time of a few seconds to be removed: %v", err)
 		}
-		gone = found == 0
+		if found == 0 {
+			return
+		}
 	}
-	k.conflict(t, short, revision)
-	k.put(t, short, []byte("c"), 0, keep)
-	k.get(t, renewed, []byte("b"))
 }
 
 func (k *kit) clock(t *testing.T) {

@@ -198,12 +198,18 @@ func isConflict(err error) bool {
 	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
+// forever is the time from which a message has no end: the server adds the time to the current one in 64-bit nanoseconds, and removes
+// a message at once if that overflows.
+const forever = 50 * 365 * 24 * time.Hour
+
 // message returns a message that the server removes after some time.
 func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Msg {
 	msg := nats.NewMsg(e.subject + name)
 	msg.Data = value
-	seconds := max(1, (keep+time.Second-1)/time.Second)
-	msg.Header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(int64(seconds), 10)+"s")
+	if keep < forever {
+		seconds := max(1, (keep+time.Second-1)/time.Second)
+		msg.Header.Set(jetstream.MsgTTLHeader, strconv.FormatInt(int64(seconds), 10)+"s")
+	}
 	return msg
 }
 

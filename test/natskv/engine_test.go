@@ -50,6 +50,29 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// Entries that are to be kept for centuries outlive one with a short time. The server would remove them at once if it added their time
+// to its own in 64-bit nanoseconds.
+func TestEntriesOutliveCenturies(t *testing.T) {
+	t.Parallel()
+	engine := open(t, natstest.Start(t), natskv.Options{Memory: true})
+	keeps := map[string]time.Duration{"235": 235 * year, "250": 250 * year, "longest": 1<<63 - 1}
+	for name, keep := range keeps {
+		mustSwap(t, engine, name, name, 0, keep)
+	}
+	mustSwap(t, engine, "short", "short", 0, time.Second)
+	kit.Eventually(t, "the short entry to be gone", func() bool {
+		_, revision, err := engine.Get(t.Context(), "short")
+		return err == nil && revision == 0
+	})
+	for name := range keeps {
+		if value, _, err := engine.Get(t.Context(), name); string(value) != name || err != nil {
+			t.Errorf("%s: got %q, %v after a second", name, value, err)
+		}
+	}
+}
+
+const year = 365 * 24 * time.Hour
+
 // The server forgets an entry when its time is over, counted from the last swap, and leaves no marker. Then it can be created again.
 func TestEntriesExpire(t *testing.T) {
 	t.Parallel()
