@@ -35,7 +35,7 @@ const (
 
 	// patience is how long a layer waits for Redis. It is much longer than a busy machine delays a running Redis, so only a stopped one
 	// counts as an outage; each outage of the tests takes that long.
-	patience = 3 * time.Second
+	patience = 1500 * time.Millisecond
 )
 
 func newLayerGroup(t *testing.T, addr string) *layerGroup {
@@ -47,7 +47,7 @@ func newLayerGroup(t *testing.T, addr string) *layerGroup {
 	}
 	h := &layerGroup{t: t, limit: limit}
 	for range herdSize {
-		st, err := failure.New(overRueidis(t, addr), failure.Optimistic(herdK), failure.Options{Timeout: patience, ProbeEvery: 100 * time.Millisecond})
+		st, err := failure.New(overRueidis(t, addr), failure.Optimistic(herdK), failure.Options{Timeout: patience, ProbeEvery: patience})
 		if err != nil {
 			t.Fatal(err)
 		}
