@@ -87,6 +87,24 @@ func TestNextInHeaders(t *testing.T) {
 	}
 }
 
+// The dialects of three fields report when the next unit is free, not when the whole quota is.
+func TestNextInThreeFields(t *testing.T) {
+	for headers, want := range map[Headers]struct {
+		name  string
+		value int64
+	}{
+		HeadersX:       {"X-RateLimit-Reset", int64(noon)/1_000_000 + 60},
+		HeadersDraft03: {"RateLimit-Reset", 40},
+	} {
+		p := newPlay(t, Options{Headers: headers}, nil, slidegate.MustParseLimit("2/1m sliding-log"))
+		p.from("192.0.2.1")
+		p.clock.Set(noon + 20_000_000)
+		if got := p.from("192.0.2.1").Header().Get(want.name); got != itoa(want.value) {
+			t.Errorf("got %s %s, want %d: the first unit is free 40 seconds from now, all are in 60", want.name, got, want.value)
+		}
+	}
+}
+
 // No request calls the store twice, whatever headers it writes: the decision contains when the next unit is free.
 func TestStoreIsCalledOnce(t *testing.T) {
 	for _, headers := range []Headers{HeadersIETF, HeadersX, HeadersNone} {

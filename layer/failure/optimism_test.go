@@ -368,3 +368,22 @@ func TestOptimisticClose(t *testing.T) {
 		}
 	})
 }
+
+// What was admitted counts for as long as under the slowest limit of the key, although the key was last seen under a faster one, as
+// after a change of its plan.
+func TestOptimismCountsForTheLongestTime(t *testing.T) {
+	slow := slidegate.Limit{Name: "plan", Algorithm: slidegate.TokenBucket, Quota: 10, Burst: 10, Window: time.Hour}
+	fast := slow
+	fast.Quota = 1000
+	runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
+		c := store.Charge{Limit: bind(t, slow), Key: "k", Cost: 1}
+		h.down()
+		h.do(rule.Take, c)
+		h.do(rule.Take, c)
+		h.checkTakes(1, store.Charge{Limit: bind(t, fast), Key: "k", Cost: 1})
+		testkit.Pass(90 * time.Minute) // longer than a unit counts under the fast limit, but not under the slow one
+		h.checkTakes(0, c)
+		testkit.Pass(time.Hour)
+		h.checkTakes(3, c)
+	})
+}

@@ -37,6 +37,7 @@ type gate struct {
 	stop  func(r *store.Request) error // called before a request of the layer is decided; it may wait
 	calls atomic.Int64
 	ahead atomic.Int64 // how far the store's clock was set ahead, in microseconds
+	moved atomic.Bool  // whether answers say that the store moved a state back with its clock
 }
 
 // tick sets the store's clock to its current time.
@@ -65,7 +66,13 @@ func (g *gate) Apply(ctx context.Context, batch []store.Request) error {
 		}
 	}
 	g.tick()
-	return g.Reference.Apply(ctx, batch)
+	err := g.Reference.Apply(ctx, batch)
+	if g.moved.Load() {
+		for i := range batch {
+			batch[i].Answers[0].Flags |= rule.ClockMoved
+		}
+	}
+	return err
 }
 
 // at sets the function that is called before a request is decided.
