@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 export INSTALL ?= yes
 
 .PHONY: help test test-bench test-tools test-docs test-valkey race check deps
-.PHONY: lint lint-all tidy modules release cover fuzz guarantees model
+.PHONY: lint lint-all oldest-go tidy modules release cover fuzz guarantees model
 .PHONY: bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-kv bench-service bench-algorithms bench-replay
 .PHONY: flood history soak ports cluster restarts postgres-versions replay-big leases plays mutants
 .PHONY: screenshots pictures lease-picture site
@@ -62,6 +62,9 @@ lint-all: lint ## also lint the program and the benchmarks, and build everything
 	$(GO) vet work
 	bin/staticcheck $$($(GO) list work)
 	GOARCH=386 $(GO) build work
+
+oldest-go: ## compile the library with the oldest version of Go that it supports, which is downloaded
+	tools/oldest-go
 
 bin/staticcheck: tools/go.mod
 	cd tools && GOWORK=off $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck

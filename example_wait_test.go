@@ -27,7 +27,8 @@ func ExampleLimiter_Wait() {
 	defer cancel()
 	for range 3 {
 		err := limiter.Wait(ctx, "partner")
-		if late, ok := errors.AsType[*slidegate.DeadlineError](err); ok {
+		var late *slidegate.DeadlineError
+		if errors.As(err, &late) {
 			fmt.Println("not within 5s: it takes", late.RetryAfter)
 			continue
 		}

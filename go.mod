@@ -1,5 +1,5 @@
 module github.com/slidegate/slidegate
 
-go 1.26.0
+go 1.25.0
 
 require pgregory.net/rapid v1.3.0

@@ -109,7 +109,8 @@ func TestWaitBeyondTheDeadline(t *testing.T) {
 		defer cancel()
 		took := timed(func() {
 			err := both.Wait(ctx, "k")
-			late, ok := errors.AsType[*slidegate.DeadlineError](err)
+			var late *slidegate.DeadlineError
+			ok := errors.As(err, &late)
 			if !ok || !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("%v, want a *DeadlineError that is context.DeadlineExceeded", err)
 			}

@@ -1,6 +1,7 @@
 package clientip
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -97,7 +98,9 @@ func newProxySet(prefixes []netip.Prefix) (set proxySet, err error) {
 			return proxySet{}, fmt.Errorf("clientip: Trusted[%d]: %v %w", i, prefix, err)
 		}
 	}
-	slices.SortFunc(all, netip.Prefix.Compare)
+	slices.SortFunc(all, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
 	var last netip.Prefix
 	for _, prefix := range all {
 		if last.Contains(prefix.Addr()) {

@@ -1,6 +1,6 @@
 module github.com/slidegate/slidegate/config
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/go-jose/go-jose/v4 v4.1.7

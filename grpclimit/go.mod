@@ -1,6 +1,6 @@
 module github.com/slidegate/slidegate/grpclimit
 
-go 1.26.0
+go 1.25.0
 
 require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20250707201910-8d1bb00bc6a7

@@ -24,7 +24,8 @@ func TestErrorsNamePackageOnce(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), `httplimit: policy "a": `) || strings.Count(err.Error(), "httplimit: ") != 1 {
 			t.Errorf("%s: got error %v, want the package and the policy once", what, err)
 		}
-		if _, ok := errors.AsType[*PatternError](err); ok != (given.Match != "") {
+		var target *PatternError
+		if ok := errors.As(err, &target); ok != (given.Match != "") {
 			t.Errorf("%s: the error is a PatternError: %t", what, ok)
 		}
 	}

@@ -247,7 +247,8 @@ func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items 
 	case v.Mistake():
 		m.send(w, http.StatusInternalServerError, []byte(mistakeBodies[m.opts.Body]))
 	case v.Ended():
-		m.refuse(w, nil, nil, new(Undecided()))
+		undecided := Undecided()
+		m.refuse(w, nil, nil, &undecided)
 	case v.By == policy.ByRuling:
 		setRetryAfter(w.Header(), &v.Decision)
 		m.refuse(w, nil, nil, &v.Decision)

@@ -85,7 +85,8 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	}
 	var err, badRefusal error
 	p.matcher, err = NewMatcher(p.patterns()...)
-	if patternErr, ok := errors.AsType[*PatternError](err); ok {
+	var patternErr *PatternError
+	if errors.As(err, &patternErr) {
 		patternErr.policy = fmt.Sprintf("policy %q: ", given.Name)
 	}
 	if p.texts, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {

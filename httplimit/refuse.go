@@ -34,7 +34,7 @@ const uncheckedText = "The rate limit could not be checked."
 var (
 	noStore      = []string{"no-store"}
 	contentTypes = [bodies][]string{{"application/problem+json"}, {"application/json"}, {"text/plain; charset=utf-8"}, {""}}
-	bodyTexts    = sync.Pool{New: func() any { return new(make([]byte, 0, 512)) }}
+	bodyTexts    = sync.Pool{New: func() any { text := make([]byte, 0, 512); return &text }}
 )
 
 // ContentType returns the value of Content-Type that goes with the body, which is empty for BodyNone.

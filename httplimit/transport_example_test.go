@@ -34,7 +34,8 @@ func ExampleTransport() {
 
 	for range 2 {
 		response, err := client.Get(server.URL)
-		if refused, ok := errors.AsType[*httplimit.RefusedError](err); ok {
+		var refused *httplimit.RefusedError
+		if errors.As(err, &refused) {
 			fmt.Println("not sent, try again in", refused.RetryAfter.Round(time.Second))
 			continue
 		}

@@ -240,7 +240,8 @@ func FuzzTransportObeys(f *testing.F) {
 		if err == nil {
 			return
 		}
-		refused, ok := errors.AsType[*httplimit.RefusedError](err)
+		var refused *httplimit.RefusedError
+		ok := errors.As(err, &refused)
 		if !ok || refused.RetryAfter <= 0 || refused.RetryAfter > most || len(refused.Limit) > 64 || len(err.Error()) > 400 {
 			t.Errorf("got %v (%T), want a RefusedError for more than 0 and at most %v, with a limit of at most 64 bytes and a text of at most 400",
 				err, err, most)

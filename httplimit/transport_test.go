@@ -108,7 +108,8 @@ func mustSend(t *testing.T, transport http.RoundTripper, address string, after t
 func mustRefuse(t *testing.T, ctx context.Context, transport http.RoundTripper, want httplimit.RefusedError) error {
 	t.Helper()
 	took, err := send(ctx, transport, "https://secret.test/")
-	refused, ok := errors.AsType[*httplimit.RefusedError](err)
+	var refused *httplimit.RefusedError
+	ok := errors.As(err, &refused)
 	if !ok || took != 0 {
 		t.Fatalf("got %v after %v, want a *RefusedError immediately", err, took)
 	}
@@ -172,7 +173,8 @@ func TestTransportKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := send(t.Context(), transport, test.second)
-			if _, refused := errors.AsType[*httplimit.RefusedError](err); refused != test.same {
+			var target *httplimit.RefusedError
+			if refused := errors.As(err, &target); refused != test.same {
 				t.Errorf("got %v, want refused: %v", err, test.same)
 			}
 		})
@@ -359,11 +361,13 @@ func TestTransportRealServer(t *testing.T) {
 		t.Errorf("got status %d, want the server's own 429", response.StatusCode)
 	}
 	_, err = client.Post(server.URL, "text/plain", strings.NewReader("body"))
-	refused, ok := errors.AsType[*httplimit.RefusedError](err)
+	var refused *httplimit.RefusedError
+	ok := errors.As(err, &refused)
 	if !ok || !refused.Server || refused.RetryAfter > 7*time.Second || refused.RetryAfter < 2*time.Second {
 		t.Errorf("got %v, want a *RefusedError of at most 7s", err)
 	}
-	if outer, ok := errors.AsType[*url.Error](err); !ok || !outer.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
+	var outer *url.Error
+	if ok := errors.As(err, &outer); !ok || !outer.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want a *url.Error that is a timeout", err)
 	}
 	if n := calls.Load(); n != 1 {

@@ -26,7 +26,8 @@ func TestTransportOwnLimit(t *testing.T) {
 		mustSend(t, patient, "https://secret.test/", 0) // costs nothing
 		time.Sleep(7 * time.Second)
 		took, err := send(t.Context(), prompt, "https://secret.test/1")
-		refused, ok := errors.AsType[*httplimit.RefusedError](err)
+		var refused *httplimit.RefusedError
+		ok := errors.As(err, &refused)
 		if !ok || took != 0 || refused.RetryAfter != 43*time.Second || refused.Limit != "mine" || refused.Server {
 			t.Errorf("got %v after %v, want a refusal by the own limit for 43s", err, took)
 		}
@@ -34,7 +35,7 @@ func TestTransportOwnLimit(t *testing.T) {
 		mustSend(t, patient, "https://secret.test/1", 43*time.Second)    // at 60s, when the first 2 have expired
 		mustSend(t, patient, "https://secret.test/1234", 10*time.Second) // at 70s
 		took, err = send(t.Context(), patient, "https://secret.test/123456")
-		refused, ok = errors.AsType[*httplimit.RefusedError](err)
+		ok = errors.As(err, &refused)
 		if !ok || took != 0 || !errors.Is(err, slidegate.ErrNever) || refused.RetryAfter != slidegate.Never {
 			t.Errorf("got %v after %v, want ErrNever immediately", err, took)
 		}
@@ -91,7 +92,8 @@ func TestTransportMaxWaitInAll(t *testing.T) {
 		transport := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter, Wait: true, MaxWait: 10 * time.Second})
 		mustSend(t, transport, "https://secret.test/", 0)
 		took, err := send(t.Context(), transport, "https://secret.test/")
-		refused, ok := errors.AsType[*httplimit.RefusedError](err)
+		var refused *httplimit.RefusedError
+		ok := errors.As(err, &refused)
 		if !ok || took != 6*time.Second || refused.RetryAfter != 6*time.Second || refused.Limit != "mine" || refused.Server {
 			t.Errorf("got %v after %v, want a refusal by the own limit after 6s, for 6s more", err, took)
 		}

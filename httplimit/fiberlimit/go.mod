@@ -1,6 +1,6 @@
 module github.com/slidegate/slidegate/httplimit/fiberlimit
 
-go 1.26.0
+go 1.25.0
 
 require github.com/gofiber/fiber/v3 v3.0.0
 

@@ -1,6 +1,6 @@
 module github.com/slidegate/slidegate/layer/observe
 
-go 1.26.0
+go 1.25.0
 
 require (
 	go.opentelemetry.io/otel v1.40.0

@@ -1,6 +1,6 @@
 module github.com/slidegate/slidegate/redisstore/goredis
 
-go 1.26.0
+go 1.25.0
 
 require github.com/redis/go-redis/v9 v9.12.1
 

@@ -261,8 +261,12 @@ func TestNoReplace(t *testing.T) {
 		if len(mod.Replace) > 0 {
 			t.Errorf("%s: has a replace directive, want none", m.dir)
 		}
-		if mod.Go.Version != "1.26.0" {
-			t.Errorf("%s: go %s, want 1.26.0, the older of the supported versions", m.dir, mod.Go.Version)
+		want := "1.25.0"
+		if m.dir == "cmd/slidegate" || strings.HasPrefix(m.dir, "kvstore/nats") || !m.released() {
+			want = "1.26.0"
+		}
+		if mod.Go.Version != want {
+			t.Errorf("%s: go %s, want %s: 1.25.0 in what programs import, unless one of its requirements needs more", m.dir, mod.Go.Version, want)
 		}
 	}
 }
