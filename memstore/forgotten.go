@@ -163,6 +163,7 @@ func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
 		if code == 0 {
 			continue
 		}
+		at = min(at, max(now, f.latest)) // no remembered time is later: otherwise lives would grow whenever keys are recalled
 		m.Units = max(m.Units, unitsOf(code, f.digits))
 		m.At = max(m.At, at)
 		m.Expires = max(m.Expires, at+l.life)
@@ -170,7 +171,6 @@ func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
 	if m.Units == 0 {
 		return rule.Summary{}
 	}
-	m.At = min(m.At, max(now, f.latest)) // no remembered time is later
 	if f.limit.Calendar != rule.NoPeriod {
 		if _, m.Expires = f.limit.Bounds(m.At); m.Expires <= now {
 			return rule.Summary{}

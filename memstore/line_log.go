@@ -159,11 +159,7 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 			drop, oldest = f.expired(l, u, newest, at-f.window)
 		}
 		live := int64(total - drop)
-		if live > limit.Quota { // the quota was larger before; only the newest units count
-			drop, live = total-int(limit.Quota), limit.Quota
-			oldest = f.unit(l, u, newest, drop)
-		}
-		room := limit.Quota - live
+		room := limit.Quota - live // negative if the quota was larger before
 		blocking := oldest // the unit that must expire before the cost fits or, after an admission, before one unit fits
 		charged := cost
 		switch {
@@ -172,14 +168,14 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 			if live == 0 {
 				blocking = at
 			}
-		case limit.CountDenied:
+		case limit.CountDenied && cost > 0:
 			verdict, remaining = rule.Refused, 0
-			drop = total - int(limit.Quota-cost) // the cost replaces the oldest units
+			drop = total - int(max(limit.Quota, live)-cost) // the cost replaces the oldest units
 			if blocking = at; cost <= limit.Quota-cost {
-				blocking = f.unit(l, u, newest, drop+int(cost)-1)
+				blocking = f.unit(l, u, newest, total-1-int(limit.Quota-2*cost))
 			}
 		default:
-			verdict, remaining, charged = rule.Refused, room, 0
+			verdict, remaining, charged = rule.Refused, max(0, room), 0
 			if cost-room > 1 {
 				blocking = f.unit(l, u, newest, drop+int(cost-room)-1)
 			}

@@ -5,8 +5,12 @@ package rule
 // Quota. So no rate is ever rounded, and what was used stays used when the quota or the burst changes: the debt is in
 // units, and is only refilled at another rate.
 //
+// Nothing but time and giving back lowers the debt: a look or a charge under a smaller limit leaves what was used under a
+// larger one.
+//
 // A state has an end, Until, at which it counts as full whatever the limit is by then, so that all stores forget it at the
 // same time: a window after it was last charged, or when it is full under the limit that charged it, whichever is later.
+// Several charges have the latest of their ends. Giving back does not change the end.
 
 // legacyBucket is the Missing of a state written by an older version: Start is when the bucket is full, and Rest is the
 // remainder in 1/quota microseconds. The state is converted when it is next charged.
@@ -20,23 +24,22 @@ func LegacyBucket(full Micros, rest int64) State {
 
 func (l *Limit) emptyDebt() wide { return product(l.Burst, l.Window) }
 
-// deepestDebt is how far a bucket can be overdrawn, by charges that cannot be denied or by a burst that became smaller: one
-// window's refill beyond empty, and no more units than a port can represent exactly.
+// deepestDebt is how far charges under l can overdraw a bucket, because they cannot be denied: one window's refill beyond
+// empty, and no more units than a port can represent exactly. A debt from the time of a larger limit may be deeper.
 func (l *Limit) deepestDebt() wide { return product(min(l.Burst+l.Quota, MaxQuota), l.Window) }
 
 func (s *State) fullBucket() bool { return s.Missing == 0 && s.Rest == 0 }
 
-// debt returns what is missing as of s.Start. It caps the debt as of that time, not as of now: otherwise a debt from the
-// time of a larger burst would stay at the cap until the excess had been refilled.
+// debt returns what is missing as of s.Start.
 func (l *Limit) debt(s *State) wide {
-	return l.capDebt(product(s.Missing, l.Window).plus(wide{0, uint64(s.Rest)}))
+	return product(s.Missing, l.Window).plus(wide{0, uint64(s.Rest)})
 }
 
-func (l *Limit) capDebt(debt wide) wide {
-	if deepest := l.deepestDebt(); debt.above(deepest) {
-		return deepest
+func lesser(a, b wide) wide {
+	if a.above(b) {
+		return b
 	}
-	return debt
+	return a
 }
 
 func (l *Limit) lookBucket(s *State, now Micros, v *View) {
@@ -49,9 +52,8 @@ func (l *Limit) lookBucket(s *State, now Micros, v *View) {
 	case ahead > 0: // a time before the state's own counts as the state's own
 		v.debt, v.until, v.At = l.debt(s), s.Until, s.Start
 	case now < s.Until:
-		v.until = s.Until
 		if debt, refilled := l.debt(s), product(l.Quota, -ahead); debt.above(refilled) {
-			v.debt = debt.minus(refilled)
+			v.debt, v.until = debt.minus(refilled), s.Until
 		}
 	}
 	v.Room = l.roomBucket(v.debt)
@@ -64,7 +66,7 @@ func (l *Limit) lookLegacy(s *State, now Micros, v *View) {
 	if s.Start >= now {
 		// A rest beyond the quota dates from a larger quota; either way it is less than a microsecond.
 		debt := product(l.Quota, s.Start-now).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
-		v.debt, v.until = l.capDebt(debt), s.Start+1
+		v.debt, v.until = lesser(debt, l.deepestDebt()), s.Start+1
 		v.Moved = debt.above(v.debt)
 	}
 }
@@ -78,24 +80,44 @@ func (l *Limit) roomBucket(debt wide) int64 {
 	return room
 }
 
+// chargeBucket adds n units to the debt, down to the deepest one. A debt that is deeper already stays as it is. The end is at
+// most when the deepest debt of this limit is refilled: a debt from the time of a much larger quota does not last longer.
 func (l *Limit) chargeBucket(s *State, v *View, n int64) {
-	l.setDebt(s, v, l.capDebt(v.debt.plus(product(n, l.Window))))
-}
-
-// drainBucket empties the bucket, never below empty. It is the effect of a denial that counts.
-func (l *Limit) drainBucket(s *State, v *View) {
-	debt := v.debt
-	if empty := l.emptyDebt(); empty.above(debt) {
-		debt = empty
+	debt := lesser(v.debt.plus(product(n, l.Window)), l.deepestDebt())
+	if v.debt.above(debt) {
+		debt = v.debt
 	}
-	l.setDebt(s, v, debt)
+	l.raiseDebt(s, v, debt)
 }
 
-func (l *Limit) setDebt(s *State, v *View, debt wide) {
+// drainBucket empties the bucket, and reports whether that changed it: a bucket that is empty or overdrawn stays as it is.
+// It is the effect of a denial that counts.
+func (l *Limit) drainBucket(s *State, v *View) (changed bool) {
+	if empty := l.emptyDebt(); empty.above(v.debt) {
+		l.raiseDebt(s, v, empty)
+		return true
+	}
+	return l.moveBucket(s, v)
+}
+
+// raiseDebt writes a debt that a charge has raised, as of v.At.
+func (l *Limit) raiseDebt(s *State, v *View, debt wide) {
 	s.Start = v.At
 	s.Missing, s.Rest = debt.over(int64(l.Window))
-	s.Until = v.At + max(l.Window, Micros(debt.overUp(l.Quota)))
+	full := lesser(debt, l.deepestDebt()).overUp(l.Quota)
+	s.Until = max(v.until, v.At+max(l.Window, Micros(full)))
 	v.debt, v.until, v.Room = debt, s.Until, l.roomBucket(debt)
+}
+
+// moveBucket moves a state that the clock left far ahead back to v.At, with its end, and reports whether it did. It also
+// converts a state of an older version.
+func (l *Limit) moveBucket(s *State, v *View) bool {
+	if !v.Moved && s.Missing != legacyBucket {
+		return false
+	}
+	s.Start, s.Until = v.At, v.until
+	s.Missing, s.Rest = v.debt.over(int64(l.Window))
+	return true
 }
 
 // waitBucket returns the time at which n fit: when enough is refilled, or when the state ends.
@@ -104,11 +126,17 @@ func (l *Limit) waitBucket(v *View, n int64) Micros {
 	if !v.debt.above(target) {
 		return 0
 	}
-	return min(v.At+Micros(v.debt.minus(target).overUp(l.Quota)), v.until) - v.Now
+	// A debt from the time of a much larger quota can take longer to refill than a number of microseconds can represent.
+	left := v.until - v.At
+	if missing := v.debt.minus(target); product(l.Quota, left).above(missing) {
+		left = Micros(missing.overUp(l.Quota))
+	}
+	return v.At + left - v.Now
 }
 
 // giveBackBucket undoes the charge of n units made at at, except what has been refilled since: that much is free already,
-// and returning it would add units that were never taken.
+// and returning it would add units that were never taken. It subtracts from the debt as of s.Start, and leaves the refill
+// since then to the limit that decides next: this one may be a reservation's limit, which no longer applies to the key.
 func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
 	back := product(n, l.Window)
 	if at != Oldest && at < v.At {
@@ -118,13 +146,12 @@ func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
 		}
 		back = back.minus(refilled)
 	}
-	if back.above(v.debt) {
-		back = v.debt
-	}
+	back = lesser(back, v.debt)
 	if back == (wide{}) {
 		return 0
 	}
-	l.setDebt(s, v, v.debt.minus(back))
+	l.moveBucket(s, v)
+	s.Missing, s.Rest = l.debt(s).minus(back).over(int64(l.Window))
 	return back.overUp(int64(l.Window))
 }
 

@@ -212,10 +212,9 @@ func (l *Limit) refuse(s *State, v *View, cost int64) (changed bool) {
 	switch {
 	case l.CountDenied && cost > 0 && cost <= l.Capacity():
 		if l.Algorithm == TokenBucket {
-			l.drainBucket(s, v)
-		} else {
-			l.charge(s, v, cost, 0)
+			return l.drainBucket(s, v)
 		}
+		l.charge(s, v, cost, 0)
 		return true
 	case v.Moved:
 		l.writeBack(s, v)
@@ -230,7 +229,7 @@ func (l *Limit) writeBack(s *State, v *View) {
 	case SlidingLog:
 		l.settleLog(s, v)
 	case TokenBucket:
-		l.setDebt(s, v, v.debt)
+		l.moveBucket(s, v)
 	case InFlight:
 		l.writeSlots(s, v)
 	default:

@@ -1,7 +1,8 @@
 package rule
 
-// A sliding log keeps the time of every unit, at most quota of them. A unit counts if and only if its time is less than a
-// window ago. If a charge cannot be denied, or a denial counts, it overwrites the oldest units: the state never grows.
+// A sliding log keeps the time of every unit. A unit counts if and only if its time is less than a window ago, whatever the
+// quota is by then. If a charge cannot be denied, or a denial counts, it overwrites the oldest units: the state never grows
+// beyond the quota, or beyond the units that counted already if the quota was larger before.
 
 // lookLog counts the units that are still in the window.
 func (l *Limit) lookLog(s *State, now Micros, v *View) {
@@ -13,14 +14,16 @@ func (l *Limit) lookLog(s *State, now Micros, v *View) {
 			v.At = newest
 		}
 	}
-	v.live = min(s.Log.liveAfter(v.At-l.Window+v.behind), l.Quota)
+	v.live = s.Log.liveAfter(v.At - l.Window + v.behind)
 	v.Room = l.Quota - v.live
 }
 
 func (l *Limit) chargeLog(s *State, v *View, n int64) {
 	l.settleLog(s, v)
-	s.Log.add(v.At, min(n, l.Quota), l.Window, l.Quota)
-	v.live = min(v.live+n, l.Quota)
+	n = min(n, l.Quota)
+	most := max(l.Quota, v.live)
+	s.Log.add(v.At, n, l.Window, most)
+	v.live = min(v.live+n, most)
 	v.Room = l.Quota - v.live
 }
 
@@ -47,7 +50,7 @@ func (l *Limit) giveBackLog(s *State, v *View, n int64, at Micros) int64 {
 	found := v.live
 	if at != Oldest {
 		at += v.behind
-		found = min(v.live, s.Log.liveAfter(at-1)) - min(v.live, s.Log.liveAfter(at))
+		found = min(v.live, s.Log.liveAfter(at-1)) - min(v.live, s.Log.liveAfter(at)) // those that still count
 	}
 	given := min(n, found)
 	if given == 0 {

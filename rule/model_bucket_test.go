@@ -44,7 +44,7 @@ func (m *bucketModel) deepest(l *Limit) *big.Rat {
 	return new(big.Rat).SetInt64(min(l.Burst+l.Quota, MaxQuota))
 }
 
-// owed returns what is missing at a given time. A debt beyond the deepest one never existed.
+// owed returns what is missing at a given time.
 func (m *bucketModel) owed(l *Limit, at Micros) *big.Rat {
 	if m.legacy && at <= m.full { // what is refilled until it is full
 		owed := new(big.Rat).SetFrac(big.NewInt(min(m.rest, l.Quota-1)), big.NewInt(int64(l.Window)))
@@ -53,11 +53,7 @@ func (m *bucketModel) owed(l *Limit, at Micros) *big.Rat {
 	if m.legacy || m.missing.Sign() == 0 || at >= m.until {
 		return new(big.Rat)
 	}
-	owed := m.deepest(l)
-	if m.missing.Cmp(owed) < 0 {
-		owed.Set(m.missing)
-	}
-	owed.Sub(owed, refilled(l, at-m.as))
+	owed := new(big.Rat).Sub(m.missing, refilled(l, at-m.as))
 	if owed.Sign() < 0 {
 		owed.SetInt64(0)
 	}
@@ -70,13 +66,26 @@ func refilled(l *Limit, interval Micros) *big.Rat {
 	return units.Mul(units, new(big.Rat).SetInt64(int64(interval)))
 }
 
-// set stores what is missing at a given time: until it is refilled, and at least for a window.
-func (m *bucketModel) set(l *Limit, at Micros, missing *big.Rat) {
-	if deepest := m.deepest(l); missing.Cmp(deepest) > 0 {
-		missing = deepest
+// raise stores what is missing at a given time after a charge: at least for a window, and until the limit that charges has
+// refilled it, or as much of it as that limit could have charged. It does not end before what was missing already does.
+func (m *bucketModel) raise(l *Limit, at Micros, missing *big.Rat) {
+	own := missing
+	if deepest := m.deepest(l); own.Cmp(deepest) > 0 {
+		own = deepest
 	}
-	fills := new(big.Rat).Quo(missing, refilled(l, 1))
-	m.missing, m.as, m.until, m.legacy = missing, at, at+max(l.Window, Micros(ratCeil(fills))), false
+	until := at + max(l.Window, Micros(ratCeil(new(big.Rat).Quo(own, refilled(l, 1)))))
+	if m.owed(l, at).Sign() > 0 {
+		until = max(until, m.end())
+	}
+	m.missing, m.as, m.until, m.legacy = missing, at, until, false
+}
+
+// end returns when everything that is missing is forgotten.
+func (m *bucketModel) end() Micros {
+	if m.legacy {
+		return m.full + 1
+	}
+	return m.until
 }
 
 func (m *bucketModel) room(l *Limit, at Micros) int64 {
@@ -84,20 +93,28 @@ func (m *bucketModel) room(l *Limit, at Micros) int64 {
 	return ratFloor(burst.Sub(burst, m.owed(l, at)))
 }
 
+// charge adds n units. It never overdraws the bucket by more than the limit's deepest debt, but takes nothing off a deeper one.
 func (m *bucketModel) charge(l *Limit, at Micros, n int64, _ ID) {
-	m.set(l, at, new(big.Rat).Add(m.owed(l, at), new(big.Rat).SetInt64(n)))
+	before := m.owed(l, at)
+	missing := new(big.Rat).Add(before, new(big.Rat).SetInt64(n))
+	if deepest := m.deepest(l); missing.Cmp(deepest) > 0 {
+		missing = deepest
+	}
+	if missing.Cmp(before) < 0 {
+		missing = before
+	}
+	m.raise(l, at, missing)
 }
 
 // deny empties the bucket, and takes no more than that.
 func (m *bucketModel) deny(l *Limit, at Micros, _ int64) {
-	missing := m.owed(l, at)
-	if empty := new(big.Rat).SetInt64(l.Burst); missing.Cmp(empty) < 0 {
-		missing = empty
+	if empty := new(big.Rat).SetInt64(l.Burst); m.owed(l, at).Cmp(empty) < 0 {
+		m.raise(l, at, empty)
 	}
-	m.set(l, at, missing)
 }
 
-// back returns units, less what has been refilled since they were taken: that much is free already.
+// back returns units, less what has been refilled since they were taken: that much is free already. Nothing else changes:
+// what is left is refilled from the same time as before, by whichever limit is asked next.
 func (m *bucketModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) int64 {
 	units := new(big.Rat).SetInt64(n)
 	if moment != Oldest && moment < at {
@@ -110,12 +127,14 @@ func (m *bucketModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) in
 	if units.Sign() <= 0 {
 		return 0
 	}
-	m.set(l, at, owed.Sub(owed, units))
+	if m.legacy {
+		*m = bucketModel{missing: owed, as: at, until: m.full + 1}
+	}
+	m.missing = new(big.Rat).Sub(m.missing, units)
 	return ratCeil(units)
 }
 
-// written renews the end of a state, which depends on the limit that writes it.
-func (m *bucketModel) written(l *Limit, at Micros) { m.set(l, at, m.owed(l, at)) }
+func (m *bucketModel) written(*Limit, Micros) {}
 
 func ratFloor(x *big.Rat) int64 { return new(big.Int).Div(x.Num(), x.Denom()).Int64() }
 func ratCeil(x *big.Rat) int64  { return -ratFloor(new(big.Rat).Neg(x)) }

@@ -24,15 +24,14 @@ func (m *logModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	return now, false
 }
 
-// live returns the charges that count at a given time: the newest ones, at most quota units.
+// live returns the charges that count at a given time.
 func (m *logModel) live(l *Limit, at Micros) (live []charged, units int64) {
-	for _, c := range slices.Backward(m.all) {
-		if n := min(c.units, l.Quota-units); n > 0 && c.at > at-l.Window {
-			live = append(live, charged{c.at, n})
-			units += n
+	for _, c := range m.all {
+		if c.units > 0 && c.at > at-l.Window {
+			live = append(live, c)
+			units += c.units
 		}
 	}
-	slices.Reverse(live)
 	return live, units
 }
 
@@ -41,9 +40,29 @@ func (m *logModel) room(l *Limit, at Micros) int64 {
 	return l.Quota - units
 }
 
-func (m *logModel) charge(_ *Limit, at Micros, n int64, _ ID) { m.all = append(m.all, charged{at, n}) }
-func (m *logModel) deny(l *Limit, at Micros, n int64)         { m.charge(l, at, n, 0) }
-func (m *logModel) written(l *Limit, at Micros)               { m.all, _ = m.live(l, at) }
+// charge adds n units, but no more than the quota. If there are then more than the quota, and more than before, the oldest
+// ones make space for them.
+func (m *logModel) charge(l *Limit, at Micros, n int64, _ ID) {
+	live, before := m.live(l, at)
+	n = min(n, l.Quota)
+	m.all = append(live, charged{at, n})
+	m.drop(before + n - max(before, l.Quota))
+}
+
+// drop removes the n oldest units.
+func (m *logModel) drop(n int64) {
+	for i := range m.all {
+		if n <= 0 {
+			return
+		}
+		taken := min(n, m.all[i].units)
+		m.all[i].units -= taken
+		n -= taken
+	}
+}
+
+func (m *logModel) deny(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
+func (m *logModel) written(l *Limit, at Micros)       { m.all, _ = m.live(l, at) }
 
 func (m *logModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) (given int64) {
 	live, _ := m.live(l, at)

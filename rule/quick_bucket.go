@@ -31,7 +31,7 @@ func (q *QuickBucket) Take(l *Limit, reciprocal uint64, start, until Micros, deb
 		return Undecided, 0, 0, 0, 0, 0, 0
 	}
 	at = now
-	if debt = min(debt, deepest); debt > 0 {
+	if debt > 0 {
 		switch since := now - start; {
 		case since < -window:
 			return Undecided, 0, 0, 0, 0, 0, 0
@@ -54,14 +54,17 @@ func (q *QuickBucket) Take(l *Limit, reciprocal uint64, start, until Micros, deb
 		if debt < empty {
 			remaining = int64(q.overWindow.over(empty - debt))
 		}
-		after = min(at+Micros(overQuota.overUp(debt+charge-empty)), until) - now
-		resetAfter = min(at+Micros(overQuota.overUp(debt)), until) - now
+		after = at + min(Micros(overQuota.overUp(debt+charge-empty)), until-at) - now
+		resetAfter = at + min(Micros(overQuota.overUp(debt)), until-at) - now
 		return Refused, debt, until, remaining, after, resetAfter, at
+	}
+	if debt == 0 {
+		until = 0
 	}
 	debt += charge
 	full := Micros(overQuota.overUp(debt))
 	if cost > 0 {
-		until = at + max(window, full)
+		until = max(until, at+max(window, full))
 	}
 	if debt > 0 {
 		resetAfter = min(at+full, until) - now

@@ -29,13 +29,13 @@ const logBase = MaxWindow + 1
 
 const headerSize = int(unsafe.Sizeof(ringHeader{}))
 
-// LogOf returns a log of the given times, which must not decrease. It keeps the newest quota times, without those that
-// had expired at the time of the newest.
-func LogOf(times []Micros, window Micros, quota int64) Log {
+// LogOf returns a log of the given times, which must not decrease. It keeps the newest times, at most so many, without those
+// that had expired at the time of the newest.
+func LogOf(times []Micros, window Micros, most int64) Log {
 	var g Log
-	for _, t := range times[max(0, len(times)-int(quota)):] {
+	for _, t := range times[max(0, len(times)-int(most)):] {
 		if t > times[len(times)-1]-window {
-			g.add(t, 1, window, quota)
+			g.add(t, 1, window, most)
 		}
 	}
 	return g
@@ -158,18 +158,18 @@ func (g *Log) keep(n int64) {
 	}
 }
 
-// add appends n units with time at, which is not before the newest, and keeps the newest quota units; n is at most quota.
-// Every existing unit must be less than a window older than at.
-func (g *Log) add(at Micros, n int64, window Micros, quota int64) {
+// add appends n units with time at, which is not before the newest, and keeps the newest ones, at most so many; n is not more
+// than that. Every existing unit must be less than a window older than at.
+func (g *Log) add(at Micros, n int64, window Micros, most int64) {
 	if n == 0 {
 		return
 	}
-	g.keep(quota - n)
+	g.keep(most - n)
 	if !g.empty() {
-		g.reserve(g.older()+int(n), window, quota)
+		g.reserve(g.older()+int(n), window, most)
 		g.push(g.newest())
 	} else if n > 1 {
-		g.reserve(int(n)-1, window, quota)
+		g.reserve(int(n)-1, window, most)
 	}
 	for range n - 1 {
 		g.push(at)
@@ -188,7 +188,7 @@ func (g *Log) push(t Micros) {
 
 // reserve makes space for n older units. It grows in steps of an eighth, or a sixteenth if a time takes 6 bytes: a unit
 // must not cost more than 8 bytes, including what the allocator rounds up.
-func (g *Log) reserve(n int, window Micros, quota int64) {
+func (g *Log) reserve(n int, window Micros, most int64) {
 	width, spare := 4, n/8
 	if window > math.MaxUint32 {
 		width, spare = 6, n/16
@@ -197,7 +197,7 @@ func (g *Log) reserve(n int, window Micros, quota int64) {
 		return
 	}
 	older := g.older()
-	size := headerSize + max(n, min(n+spare, int(quota)-1))*width
+	size := headerSize + max(n, min(n+spare, int(most)-1))*width
 	block := append([]byte(nil), make([]byte, size)...) // with the capacity that the allocator rounds up to
 	block = block[:cap(block)]
 	grown := Log{last: g.last, ring: unsafe.SliceData(block)}

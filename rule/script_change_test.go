@@ -83,17 +83,15 @@ func TestQuotaChangesOverABucket(t *testing.T) {
 	})
 }
 
-// A debt from the time of a larger burst is capped at what the smaller one can owe, as of the time it was made, without
-// ClockMoved.
+// What was used of a larger burst stays used: the smaller one does not cut it, neither when it is asked nor when it charges.
 func TestBurstShrinks(t *testing.T) {
 	play(t, Limit{Algorithm: TokenBucket, Quota: 10, Window: 10 * second, Burst: 1000}, []step{
 		{at: 100 * second, cost: 1000, want: allowed(0).next(second).reset(1000 * second)},
-		{at: 100 * second, set: burst(5), cost: 1, want: denied(0).retry(11 * second).reset(15 * second)}, // 5 and a quota of debt
-		{at: 111*second - 1, cost: 1, want: denied(0).retry(1)},
-		{at: 111 * second, op: Peek, cost: 1, want: allowed(1)},
-		// Not written yet: under the larger burst it owes as much as before.
+		{at: 100 * second, set: burst(5), cost: 1, want: denied(0).retry(996 * second).reset(1000 * second)},
+		{at: 111 * second, op: Charge, cost: 1, want: allowed(0).next(985 * second).reset(989 * second)}, // deeper than 5 and a quota: not charged
 		{at: 111 * second, set: burst(1000), cost: 12, want: denied(11).retry(second)},
-		{at: 111 * second, set: burst(5), cost: 1, want: allowed(0).next(second).reset(5 * second)},
-		{at: 111 * second, set: burst(1000), cost: 996, want: denied(995).retry(second)},
+		{at: 1096*second - 1, set: burst(5), cost: 1, want: denied(0).retry(1)},
+		{at: 1096 * second, cost: 1, want: allowed(0).next(second).reset(5 * second)},
+		{at: 1096 * second, set: burst(1000), cost: 996, want: denied(995).retry(second)},
 	})
 }

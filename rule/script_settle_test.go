@@ -86,8 +86,10 @@ func TestSettleSeveral(t *testing.T) {
 			t.Errorf("limit %d: %+v, want %d left", i, answers[i], want)
 		}
 	}
-	if most := limits[3].Memory(); most != 32*60*minute || limits[0].Memory() != 0 || limits[2].Memory() != 2*minute {
-		t.Errorf("got memories of %d, %d, %d", most, limits[0].Memory(), limits[2].Memory())
+	for i, want := range []Micros{0, 61 * second, 2 * minute, 32*60*minute + 32*minute} {
+		if memory := limits[i].Memory(); memory != want {
+			t.Errorf("limit %d is remembered for %d, want %d", i, memory, want)
+		}
 	}
 }
 

@@ -5,8 +5,9 @@ package rule
 // have denied. That remains true if Units, At or Expires are increased. The zero value stands for a state that need not
 // be remembered.
 //
-// One exception: if windows start with a key's first request, At must not change. Parts on another grid end at other times,
-// so that later charges would fade too early.
+// Two exceptions: if windows start with a key's first request, At must not change. Parts on another grid end at other times,
+// so that later charges would fade too early. And a token bucket that is overdrawn because Units was increased has nothing
+// left that a denial could take, so with CountDenied such denials do not count.
 type Summary struct {
 	Units   int64  // how many units count or, in a token bucket, are missing
 	At      Micros // as of when: all units count as if they were as recent as the newest one

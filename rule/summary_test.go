@@ -83,7 +83,8 @@ func drawPlan(t *rapid.T, l Limit) Limit {
 }
 
 // decideBoth decides by the recalled state. Whatever that admits, the real state must admit too. Both are charged the same, so
-// the real state is what the rule makes of the same admissions and denials.
+// the real state is what the rule makes of the same admissions and denials. If a denial takes nothing from the recalled state,
+// because that is a bucket without anything left to take, it takes nothing from the real one.
 func decideBoth(t *rapid.T, l *Limit, real, recalled *State, now Micros) Answer {
 	v, truth := l.View(recalled, now), l.View(real, now)
 	cost, id := max(1, drawCost(t, l, v.Room)), drawID(t, l)
@@ -98,8 +99,9 @@ func decideBoth(t *rapid.T, l *Limit, real, recalled *State, now Micros) Answer 
 		l.charge(recalled, &v, cost, id)
 		l.charge(real, &truth, cost, id)
 	default:
-		l.refuse(recalled, &v, cost)
-		l.refuse(real, &truth, cost)
+		if l.refuse(recalled, &v, cost) {
+			l.refuse(real, &truth, cost)
+		}
 	}
 	return l.Answer(recalled, &v, cost, 0, allowed)
 }

@@ -29,7 +29,7 @@ func checkChangedBucket(p *pair) {
 		{slidegate.Limit{Quota: 10, Burst: 10}, slidegate.Limit{Quota: 1000, Burst: 10}, 3600 * time.Millisecond},
 		{slidegate.Limit{Quota: 1, Burst: 1}, slidegate.Limit{Quota: 1000, Burst: 1}, 3600 * time.Millisecond},
 		{slidegate.Limit{Quota: 1000, Burst: 10}, slidegate.Limit{Quota: 10, Burst: 10}, 6 * time.Minute},
-		{slidegate.Limit{Quota: 10, Burst: 1000}, slidegate.Limit{Quota: 10, Burst: 5}, 66 * time.Minute}, // capped at 5 and a quota
+		{slidegate.Limit{Quota: 10, Burst: 1000}, slidegate.Limit{Quota: 10, Burst: 5}, 996 * 6 * time.Minute},
 	} {
 		p.forgetSubjects()
 		p.title = "changed bucket"
@@ -109,7 +109,7 @@ func checkPlansShare(p *pair) {
 	}
 }
 
-// checkShrunkLog: a log whose quota shrinks keeps its newest units.
+// checkShrunkLog: a log whose quota shrinks keeps all units that count.
 func checkShrunkLog(p *pair) {
 	p.t.Helper()
 	p.forgetSubjects()
@@ -125,8 +125,8 @@ func checkShrunkLog(p *pair) {
 		p.single(rule.Take, limits[0], "key", 1)
 		p.moveBy(rule.Micros(time.Minute.Microseconds()))
 	}
-	// The three that are left were charged at minutes 3, 4 and 5; it is minute 6, and the first of them expires at minute
-	// 63.
+	// The units were charged at minutes 0 to 5, and it is minute 6. One fits as soon as only two count: those of minutes 4
+	// and 5, from minute 63 on.
 	refused := p.single(rule.Take, limits[1], "key", 1)
 	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != rule.Micros(want) {
 		p.fatalf("after the quota shrank: got %+v, want a denial for %dus", refused, want)

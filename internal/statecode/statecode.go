@@ -100,7 +100,7 @@ func CheckBucket(src Source, l *rule.Limit, s *rule.State) {
 		return
 	}
 	src.Check(s.Start >= 0 && s.Start <= 2*rule.MaxNow && s.Until >= s.Start && s.Until <= 4*rule.MaxNow)
-	src.Check(s.Missing >= 0 && s.Missing <= 2*rule.MaxQuota && s.Rest >= 0 && rule.Micros(s.Rest) < l.Window)
+	src.Check(s.Missing >= 0 && s.Missing <= rule.MaxQuota && s.Rest >= 0 && rule.Micros(s.Rest) < l.Window)
 }
 
 func readSlots(src Source, l *rule.Limit, s *rule.State) {
