@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	_ "time/tzdata" // so that limits work in containers without zone data
 )
 
 // Period is a calendar period. The zero value means none: the limit has a window of fixed length.
@@ -75,6 +74,9 @@ func calendarOf(zone string) (*calendar, error) {
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil {
+		if _, err := time.LoadLocation("Europe/Berlin"); err != nil {
+			return nil, fmt.Errorf(`zone: %q is unknown, because this machine has no time zone data; import _ "time/tzdata" into the program`, zone)
+		}
 		return nil, fmt.Errorf("zone: %q is not a time zone such as Europe/Berlin or UTC", zone)
 	}
 	addCalendars.Lock()

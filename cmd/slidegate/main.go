@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // so that limits with a time zone work in containers without zone data
 
 	"github.com/alecthomas/kong"
 
