@@ -204,6 +204,11 @@ func drawInstances(all []*instance) string {
 	base := top + row*len(all) + 56 + usage
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1080 %d" font-family="system-ui, sans-serif" font-size="13" fill="#24292f">
 <title>Ten instances that share a quota, and what each of them holds over time</title>
+<style>
+@media (prefers-color-scheme: dark) {
+svg { fill: #f0f6fc } [fill="#ffffff"] { fill: #0d1117 } [fill="#57606a"] { fill: #9198a1 } [fill="#54aeff"] { fill: #1f6feb } [fill="#8250df"] { fill: #ab7df8 }
+[stroke="#d0d7de"] { stroke: #3d444d } [stroke="#57606a"] { stroke: #9198a1 } [stroke="#8250df"] { stroke: #ab7df8 } [stroke="#1a7f37"] { stroke: #3fb950 } [stroke="#cf222e"] { stroke: #f85149 } }
+</style>
 <rect width="1080" height="%d" fill="#ffffff"/>
 <text x="24" y="30" font-size="18" font-weight="600">Ten instances share %d a minute: what each of them holds</text>
 <text x="24" y="52" fill="#57606a">Each tooth is a lease: taken in one call, spent in process. At the end of a part of the window, the rest is returned.</text>
