@@ -206,7 +206,7 @@ func drawInstances(all []*instance) string {
 <title>Ten instances that share a quota, and what each of them holds over time</title>
 <style>
 @media (prefers-color-scheme: dark) {
-svg { fill: #f0f6fc } [fill="#ffffff"] { fill: #0d1117 } [fill="#57606a"] { fill: #9198a1 } [fill="#54aeff"] { fill: #1f6feb } [fill="#8250df"] { fill: #ab7df8 }
+svg { fill: #f0f6fc } [fill="#ffffff"] { fill: #0d1117 } [fill="#57606a"] { fill: #9198a1 } [fill="#54aeff"] { fill: #1f6feb } [fill="#8250df"] { fill: #ab7df8 } [fill="#cf222e"] { fill: #f85149 }
 [stroke="#d0d7de"] { stroke: #3d444d } [stroke="#57606a"] { stroke: #9198a1 } [stroke="#8250df"] { stroke: #ab7df8 } [stroke="#1a7f37"] { stroke: #3fb950 } [stroke="#cf222e"] { stroke: #f85149 } }
 </style>
 <rect width="1080" height="%d" fill="#ffffff"/>

@@ -143,7 +143,7 @@
     var t = data.timeline;
     return {
       type: "time", min: t.from, max: t.from + t.admitted.length * t.width, splitNumber: narrow() ? 3 : 8,
-      axisLabel: { color: c.faint, fontSize: 12, hideOverlap: true, formatter: tick },
+      axisLabel: { color: c.faint, fontSize: 12, hideOverlap: true, alignMinLabel: "left", formatter: tick },
       axisLine: { lineStyle: { color: c.line } }, axisTick: { lineStyle: { color: c.line } }, splitLine: { show: false }
     };
   }
