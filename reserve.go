@@ -16,7 +16,7 @@ import (
 // process and settled there, over the same store and namespace.
 //
 // A reservation is settled once, by whichever of Settle, SettleAll, Cancel and Release comes first. The store remembers its
-// ID for as long as the units count, and further calls change nothing. So a call whose outcome is unknown can be repeated,
+// ID for longer than the units count, and further calls change nothing. So a call whose outcome is unknown can be repeated,
 // and a deferred Cancel does nothing after Settle:
 //
 //	r, d, err := limiter.Reserve(ctx, key, 1000)
