@@ -30,8 +30,8 @@ func TestFunctionsMatchTheRule(t *testing.T) {
 // requests are combined. Other operations in between leave states that takes alone do not reach.
 func TestFastPathsMatchTheRule(t *testing.T) {
 	for name, opts := range map[string]porttest.Options{
-		"pairs": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take2, take_many2
-		"any":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket}, InParts: true}, // take3, takes3
+		"pairs": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take, take_many
+		"any":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket}, InParts: true}, // take_any, takes_any
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
