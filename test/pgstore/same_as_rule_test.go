@@ -68,6 +68,11 @@ func runs(g *porttest.Script) {
 	g.Compare()
 }
 
+func TestChangedPlans(t *testing.T) {
+	t.Parallel()
+	porttest.ChangedPlans(t, withClock(database(t, pgstore.Options{})))
+}
+
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	porttest.Traces(t, withClock(database(t, pgstore.Options{})))

@@ -97,6 +97,11 @@ func TestStoreThatRunsTheRuleMatches(t *testing.T) {
 	}
 }
 
+func TestChangedPlans(t *testing.T) {
+	t.Parallel()
+	ChangedPlans(t, openMemory)
+}
+
 // The twin detects any difference in an answer, however small, and a missing answer.
 func TestTwinDetectsDifferences(t *testing.T) {
 	t.Parallel()
