@@ -285,7 +285,7 @@ END
 $recall$;
 
 -- Remembers a settlement. The caller has locked the row of the address. Two of the settlements that are not known any more go, if there
--- are any, so that they do not become more while nobody sweeps.
+-- are any and this role may delete, so that they do not become more while nobody sweeps.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}remember(place text, id bigint, memory bigint, generation bigint[], back bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE -- called by decide, with its settings
 AS $remember$
@@ -298,7 +298,7 @@ BEGIN
     (0, until, generation[2], generation[4], -2, own, ARRAY[generation[1], generation[3]])
   ON CONFLICT (address) DO UPDATE SET version = t.version + 1, expires = excluded.expires, start = excluded.start,
     current = excluded.current, more = excluded.more;
-  IF generation[1] > 2 THEN
+  IF generation[1] > 2 AND has_table_privilege('{schema}.{prefix}state'::regclass, 'DELETE') THEN
     DELETE FROM {schema}.{prefix}state t WHERE t.address = ANY (ARRAY(
       SELECT s.address FROM {schema}.{prefix}state s
       WHERE s.address > own || ':' AND s.address < own || {schema}.{prefix}settled(generation[1] - 1, 0)

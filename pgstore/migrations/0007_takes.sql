@@ -74,79 +74,79 @@ BEGIN
             CASE WHEN b.charged > 0 THEN b.at + greatest(b.span, (b.used + b.charged + b.quota - 1) / b.quota) END) END AS until,
           b.moved AND b.admitted < b.times OR b.unit > 0 AND b.taken > 0 AND (b.algorithm < 3 OR b.charged > 0) AS changed
         FROM (
-        SELECT a.*, CASE
-            WHEN a.algorithm = 0 THEN least(a.unit * a.taken, 9007199254740991 - a.newest)
-            WHEN a.algorithm = 1 THEN least(a.unit * a.taken, a.most)
-            WHEN a.taken > a.admitted THEN greatest(a.unit * a.admitted, a.most - a.used) -- a refusal empties a bucket, never below empty
-            ELSE a.unit * a.taken END AS charged
-        FROM (
-          SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken
+          SELECT a.*, CASE
+              WHEN a.algorithm = 0 THEN least(a.unit * a.taken, 9007199254740991 - a.newest)
+              WHEN a.algorithm = 1 THEN least(a.unit * a.taken, a.most)
+              WHEN a.taken > a.admitted THEN greatest(a.unit * a.admitted, a.most - a.used) -- a refusal empties a bucket, never below empty
+              ELSE a.unit * a.taken END AS charged
           FROM (
-              SELECT u.*, CASE
-                WHEN u.used > u.most - u.unit THEN 0
-                WHEN u.unit = 0 THEN u.times
-                ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted
-              FROM (
-                SELECT w.*, CASE w.algorithm
-                  WHEN 0 THEN w.total - w.oldest + CASE
-                    WHEN w.kind >= 64 OR w.oldest = 0 OR w.at <= w.place THEN w.oldest
-                    WHEN w.oldest < 9223372036854775807 / w.part
-                      THEN (w.oldest * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END) / w.part
-                    ELSE div(w.oldest::numeric * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END, w.part)::bigint END
-                  WHEN 1 THEN CASE WHEN w.own IS NULL THEN 0 ELSE cardinality(w.more) - width_bucket(w.at - w.span + w.behind, w.more) END
-                  ELSE w.debt END AS used,
-                  w.behind > 0 AS moved
+            SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken
+            FROM (
+                SELECT u.*, CASE
+                  WHEN u.used > u.most - u.unit THEN 0
+                  WHEN u.unit = 0 THEN u.times
+                  ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted
                 FROM (
-                  SELECT l.*,
-                    CASE WHEN l.parts > 2 THEN CASE
-                        WHEN l.shift = l.parts THEN 0
-                        WHEN l.previous = 0 THEN (SELECT sum(n)::bigint FROM unnest(l.more[: l.parts - l.shift]) n)
-                        WHEN l.shift = 0 THEN l.current
-                        WHEN l.shift = 1 THEN l.current - l.more[l.parts]
-                        ELSE l.current - (SELECT sum(n)::bigint FROM unnest(l.more[l.parts - l.shift + 1 :]) n) END
-                      WHEN l.shift = 0 THEN l.current + l.previous
-                      WHEN l.shift < l.parts THEN l.current
-                      ELSE 0 END AS total,
-                    CASE WHEN l.parts = 1 OR l.shift = l.parts THEN 0
-                      WHEN l.parts > 2 THEN l.more[l.parts - l.shift]
-                      WHEN l.shift = 0 THEN l.previous
-                      ELSE l.current END AS oldest,
-                    CASE WHEN l.shift > 0 THEN 0 WHEN l.parts > 2 THEN l.more[1] ELSE l.current END AS newest,
-                    CASE WHEN l.shift < l.parts AND l.behind = 0 THEN l.own + l.shift * l.part
-                      WHEN l.kind & 8 > 0 THEN l.now
-                      WHEN l.algorithm = 0 THEN l.now - l.now % l.part END AS place
+                  SELECT w.*, CASE w.algorithm
+                    WHEN 0 THEN w.total - w.oldest + CASE
+                      WHEN w.kind >= 64 OR w.oldest = 0 OR w.at <= w.place THEN w.oldest
+                      WHEN w.oldest < 9223372036854775807 / w.part
+                        THEN (w.oldest * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END) / w.part
+                      ELSE div(w.oldest::numeric * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END, w.part)::bigint END
+                    WHEN 1 THEN CASE WHEN w.own IS NULL THEN 0 ELSE cardinality(w.more) - width_bucket(w.at - w.span + w.behind, w.more) END
+                    ELSE w.debt END AS used,
+                    w.behind > 0 AS moved
                   FROM (
-                    SELECT f.*,
-                      CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
-                      CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
-                      CASE WHEN f.algorithm = 0 THEN
-                        CASE WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0 ELSE least((f.now - f.own) / f.part, f.parts) END
-                      END AS shift,
-                      CASE WHEN f.algorithm < 3 OR f.own IS NULL OR f.own <= f.now AND f.now >= f.more[4] THEN 0
-                        WHEN f.more[2] >= 4611686018427387904 / f.span THEN least(4611686018427387904,
-                          greatest(0, f.more[2]::numeric * f.span + f.more[3] - greatest(0, f.now - f.own)::numeric * f.quota))::bigint
-                        WHEN f.now - f.own > (f.more[2] * f.span + f.more[3]) / f.quota THEN 0
-                        ELSE f.more[2] * f.span + f.more[3] - greatest(0, f.now - f.own) * f.quota END AS debt
+                    SELECT l.*,
+                      CASE WHEN l.parts > 2 THEN CASE
+                          WHEN l.shift = l.parts THEN 0
+                          WHEN l.previous = 0 THEN (SELECT sum(n)::bigint FROM unnest(l.more[: l.parts - l.shift]) n)
+                          WHEN l.shift = 0 THEN l.current
+                          WHEN l.shift = 1 THEN l.current - l.more[l.parts]
+                          ELSE l.current - (SELECT sum(n)::bigint FROM unnest(l.more[l.parts - l.shift + 1 :]) n) END
+                        WHEN l.shift = 0 THEN l.current + l.previous
+                        WHEN l.shift < l.parts THEN l.current
+                        ELSE 0 END AS total,
+                      CASE WHEN l.parts = 1 OR l.shift = l.parts THEN 0
+                        WHEN l.parts > 2 THEN l.more[l.parts - l.shift]
+                        WHEN l.shift = 0 THEN l.previous
+                        ELSE l.current END AS oldest,
+                      CASE WHEN l.shift > 0 THEN 0 WHEN l.parts > 2 THEN l.more[1] ELSE l.current END AS newest,
+                      CASE WHEN l.shift < l.parts AND l.behind = 0 THEN l.own + l.shift * l.part
+                        WHEN l.kind & 8 > 0 THEN l.now
+                        WHEN l.algorithm = 0 THEN l.now - l.now % l.part END AS place
                     FROM (
-                      SELECT u.i, u.address, numbers[8 * u.i - 5] AS kind, numbers[8 * u.i - 5] & 7 AS algorithm, numbers[8 * u.i - 4] AS parts,
-                        numbers[8 * u.i - 3] AS part, numbers[8 * u.i - 2] AS span, numbers[8 * u.i - 1] AS most, numbers[8 * u.i] AS unit,
-                        numbers[8 * u.i + 1] AS times, numbers[8 * u.i + 2] AS quota, t.version, t.start, t.current, t.previous, t.more,
-                        CASE numbers[8 * u.i - 5] & 7 WHEN 0 THEN t.start WHEN 1 THEN t.more[cardinality(t.more)] ELSE t.more[1] END AS own, (
-                          SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
-                        ) AS now
-                      FROM unnest(addresses) WITH ORDINALITY u(address, i)
-                      LEFT JOIN LATERAL (
-                        SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
-                        FROM {schema}.{prefix}state s WHERE s.address = u.address{readable s} LIMIT 1
-                      ) t ON true
-                      WHERE places IS NULL OR u.i = ANY (places)
-                      OFFSET 0
-                    ) f OFFSET 0
-                  ) l OFFSET 0
-                ) w OFFSET 0
-              ) u OFFSET 0
-          ) x
-        ) a OFFSET 0
+                      SELECT f.*,
+                        CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
+                        CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
+                        CASE WHEN f.algorithm = 0 THEN
+                          CASE WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0 ELSE least((f.now - f.own) / f.part, f.parts) END
+                        END AS shift,
+                        CASE WHEN f.algorithm < 3 OR f.own IS NULL OR f.own <= f.now AND f.now >= f.more[4] THEN 0
+                          WHEN f.more[2] >= 4611686018427387904 / f.span THEN least(4611686018427387904,
+                            greatest(0, f.more[2]::numeric * f.span + f.more[3] - greatest(0, f.now - f.own)::numeric * f.quota))::bigint
+                          WHEN f.now - f.own > (f.more[2] * f.span + f.more[3]) / f.quota THEN 0
+                          ELSE f.more[2] * f.span + f.more[3] - greatest(0, f.now - f.own) * f.quota END AS debt
+                      FROM (
+                        SELECT u.i, u.address, numbers[8 * u.i - 5] AS kind, numbers[8 * u.i - 5] & 7 AS algorithm, numbers[8 * u.i - 4] AS parts,
+                          numbers[8 * u.i - 3] AS part, numbers[8 * u.i - 2] AS span, numbers[8 * u.i - 1] AS most, numbers[8 * u.i] AS unit,
+                          numbers[8 * u.i + 1] AS times, numbers[8 * u.i + 2] AS quota, t.version, t.start, t.current, t.previous, t.more,
+                          CASE numbers[8 * u.i - 5] & 7 WHEN 0 THEN t.start WHEN 1 THEN t.more[cardinality(t.more)] ELSE t.more[1] END AS own, (
+                            SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
+                          ) AS now
+                        FROM unnest(addresses) WITH ORDINALITY u(address, i)
+                        LEFT JOIN LATERAL (
+                          SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
+                          FROM {schema}.{prefix}state s WHERE s.address = u.address{readable s} LIMIT 1
+                        ) t ON true
+                        WHERE places IS NULL OR u.i = ANY (places)
+                        OFFSET 0
+                      ) f OFFSET 0
+                    ) l OFFSET 0
+                  ) w OFFSET 0
+                ) u OFFSET 0
+            ) x
+          ) a OFFSET 0
         ) b OFFSET 0
       ) c OFFSET 0
     ), written AS (

@@ -33,6 +33,7 @@ func ChangedPlans(t *testing.T, open Open) {
 		"a log that was lowered for a moment":     (*plans).lowerLog,
 		"slots that were lowered for a moment":    (*plans).lowerSlots,
 		"a counted denial of an overdrawn bucket": (*plans).denyOverdrawnBucket,
+		"settled again long after the window":     (*plans).settleAgainLater,
 	} {
 		t.Run(name, func(t *testing.T) {
 			now = 1_767_000_000e6
@@ -207,5 +208,19 @@ func (p *plans) lowerSlots() {
 	kit.Must(few.Release(ctx, held[5]))(p.t)
 	if d := kit.Must(many.Peek(ctx, p.key))(p.t); d.Remaining != 3 {
 		p.t.Errorf("after one of 8 was released: got %+v, want 3 of 10 remaining", d)
+	}
+}
+
+func (p *plans) settleAgainLater() {
+	ctx := p.t.Context()
+	second := kit.Must(p.base.With(slidegate.Limit{Name: "second", Algorithm: slidegate.SlidingLog, Quota: 10, Window: time.Second}))(p.t)
+	r := p.reserve(second, 2)
+	p.settle(second, r, 5, -3)
+	for range 9 {
+		*p.now += 60e6
+		if s := kit.Must(second.SettleAll(ctx, r, 5))(p.t); !s.Repeated || s.Returned[0] != -3 {
+			p.t.Errorf("settled again: got %+v, want what the first did", s)
+		}
+		p.takesUpTo("after a repeated settlement", second, 10)
 	}
 }
