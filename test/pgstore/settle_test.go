@@ -175,7 +175,14 @@ func TestSettlementsAreBounded(t *testing.T) {
 	check("one of the generation before", settlement(last, charge), rule.Repeated, 3)
 	check("one of the first generation, which was dropped", settlement(7, charge), 0, 0)
 	countRows("four of the first generation were deleted, three others are new", made+1+1+2-4+3)
-	now += rule.LongMemory + 2
+	if _, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = $1 WHERE address LIKE '\\%settled:%::key'", most); err != nil {
+		t.Fatal(err)
+	}
+	now -= limit.Rule().Memory() + 1 // the clock had jumped ahead
+	charge.At = now
+	check("a generation that begins before the full one ends", settlement(last+3, charge), 0, 0)
+	check("one of the full one", settlement(last+2, charge), rule.Repeated, 0)
+	now += limit.Rule().Memory() + rule.LongMemory + 3
 	if _, err := st.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +215,20 @@ func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
 			}
 			if _, err := st.Expire(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+		}
+		// The time of the settlement is that of the key, by which its generation, as if it were full, ends.
+		if _, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = 1000000 WHERE address LIKE '\\%settled:%::key'"); err != nil {
+			t.Fatal(err)
+		}
+		memory := charge.Limit.Rule().Memory()
+		for i, want := range []rule.Flags{rule.Unsettled, 0} {
+			after := memory - 1 + rule.Micros(i)
+			now = charge.At + after
+			r := settlement(rule.ID(2+after), charge)
+			noError(t, st.Apply(t.Context(), []store.Request{r}))
+			if a := r.Answers[0]; a.Flags != want {
+				t.Errorf("%v, %v after the charge: got %+v, want the flags %v", l.Algorithm, after.Duration(), a, want)
 			}
 		}
 	}

@@ -93,6 +93,13 @@ func TestSettlementsAreBounded(t *testing.T) {
 	if n := number(t, client, "HLEN", settledName(limit, "key", 1)); n != 3 {
 		t.Errorf("got %d fields of the third generation, want 3", n)
 	}
+	for id := range rule.ID(most - 2) {
+		settle("of the third generation, which becomes full", 20_000+id, 0)
+	}
+	settle("one too many", 30_000, rule.Unsettled)
+	now -= memory + 1 // the clock had jumped ahead
+	settle("of a generation that begins before the full one ends", 30_000, 0)
+	settle("of the full one, again", 20_000, rule.Repeated)
 }
 
 // The clock is set back between a charge and its settlement. The settlement is remembered as long as the units count.
@@ -115,6 +122,29 @@ func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
 				t.Errorf("%s, %v after the charge: got %+v, want Repeated, Granted 1", name, (now - at).Duration(), a)
 			}
 			now += limit.Rule().Window / 10
+		}
+	}
+}
+
+// The time of a settlement is that of the key, also if the clock was set back since the units were charged.
+func TestSettledAtTheTimeOfTheKey(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	limit := bindRule(t, "key-time", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: minute})
+	at := applyRequest(t, s, request(rule.Take, limit, "key", 1, 5)).At
+	now -= minute / 2
+	for id := range rule.ID(limit.Rule().Settlements()) {
+		applyRequest(t, s, settleOf(limit, "key", id+1, 1, 1, 1))
+	}
+	for _, c := range []struct {
+		after rule.Micros
+		want  rule.Flags
+	}{{limit.Rule().Memory() - 1, rule.Unsettled}, {limit.Rule().Memory(), 0}} {
+		now = at + c.after
+		if a := applyRequest(t, s, settleOf(limit, "key", 9999, 1, 1, 1)); a.Flags != c.want {
+			t.Errorf("a full generation, %v after the charge: got %+v, want the flags %v", c.after.Duration(), a, c.want)
 		}
 	}
 }
