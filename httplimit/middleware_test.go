@@ -94,7 +94,7 @@ func TestCostAndSkip(t *testing.T) {
 	for i, step := range []struct {
 		path, body string
 		status     int
-	}{{"/", "1234567", 200}, {"/", "1234", 429}, {"/", "123", 200}, {"/", "1", 429}, {"/health", "12345678901", 200}, {"/", "", 200}} {
+	}{{"/", "1234567", 200}, {"/", "1234", 429}, {"/", "123", 200}, {"/", "1", 429}, {"/health", "12345678901", 200}, {"/", "", 429}} {
 		if got := send(step.path, step.body); got != step.status {
 			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}

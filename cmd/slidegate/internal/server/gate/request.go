@@ -109,12 +109,8 @@ func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	return part
 }
 
-// finish completes the verdict on a request. A policy in shadow mode that failed denies no request, nor does a policy
-// under which a request costs nothing.
+// finish completes the verdict on a request. A policy in shadow mode that failed denies no request.
 func (s *snapshot) finish(v *Verdict, granted int64) error {
-	if v.Peek && v.By == ByLimits && !v.Refused {
-		v.Decision.Allowed, v.Decision.RetryAfter = true, 0
-	}
 	if v.Err != nil && v.Shadow {
 		*v = Verdict{Policy: v.Policy, Shadow: true, Decision: slidegate.Decision{Allowed: true, Granted: granted}}
 	}
