@@ -66,6 +66,12 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
+	for i, r := range readers {
+		r.warnExact(whole)
+		for _, w := range r.warnings {
+			whole.Warnings = append(whole.Warnings, &yamlfile.Error{File: sources[i].Name, At: w.at, Err: w.err})
+		}
+	}
 	return whole, nil
 }
 

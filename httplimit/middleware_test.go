@@ -215,6 +215,10 @@ func TestWrongOptions(t *testing.T) {
 		{limiter, Options{Policies: []Policy{{Match: "GET /{"}}}, "match"},
 		{limiter, Options{Policies: []Policy{{Name: "é"}}}, "printable ASCII"},
 		{limiter, Options{Policies: []Policy{{Limits: []slidegate.Limit{{}}}}}, "invalid limit"},
+		{limiter, Options{Policies: []Policy{{Name: "a", Match: "POST /login", Limits: []slidegate.Limit{slidegate.PerMinute(5)}}}},
+			"no policy uses the limiter's own limits"},
+		{limiter, Options{Policies: []Policy{{Name: "a", Plans: []policy.NamedPlan{{Name: "pro", Limits: []slidegate.Limit{slidegate.PerMinute(5)}}}}}},
+			`policy "a": plans: need a Plan`},
 	} {
 		_, err := New(test.limiter, test.opts)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "httplimit: ") {

@@ -71,6 +71,11 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 		return nil, err
 	}
 	g.metrics.onRefused = opts.OnRefused
+	if opts.Requests {
+		g.CountUnmatched(listenerNames[Proxy], 0) // so that the first one is an increase, not a new series
+	} else {
+		g.CountUnmatched(listenerNames[HTTP], 0)
+	}
 	first, err := g.build(file, nil)
 	if err != nil {
 		return nil, errors.Join(err, g.metrics.registration.Unregister())

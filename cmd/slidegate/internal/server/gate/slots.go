@@ -106,7 +106,7 @@ func (h *Hold) Release(ctx context.Context, failed func(error)) {
 func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(error)) (v Verdict, held Hold, err error) {
 	s := g.current.Load()
 	var buf [8]*compiled
-	matching := s.matching(buf[:0], r)
+	matching := g.matching(s, buf[:0], Proxy, r)
 	began := g.begin()
 	defer func() {
 		for _, p := range matching {

@@ -31,6 +31,7 @@ type compiled struct {
 	config.Policy
 	index          int // index in the list of policies
 	matcher        *httplimit.Matcher
+	skip           func(*http.Request) bool // reports whether a request that matches is exempt; nil if none is
 	key            httplimit.Key
 	cost           func(*http.Request) int64              // nil if every request costs 1
 	plan           func(*http.Request) policy.Plan        // nil if there are no plans, or if keys select them
@@ -58,7 +59,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], index: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
+		p := &compiled{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
