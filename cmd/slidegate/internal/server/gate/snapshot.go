@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
@@ -172,7 +173,10 @@ func (s *snapshot) find(name string) (*compiled, error) {
 	if p := s.policies[name]; p != nil {
 		return p, nil
 	}
-	return nil, fmt.Errorf("gate: %w", s.unknownPolicy(name))
+	if name == "" {
+		return nil, fmt.Errorf("%w, and there are several; name one (%s)", ErrNoPolicy, errtext.OneOf(s.names))
+	}
+	return nil, s.unknownPolicy(name)
 }
 
 // unknownPolicy returns the error for a name that no policy has.

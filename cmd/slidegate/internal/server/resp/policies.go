@@ -156,7 +156,7 @@ func (c *conn) replyError(err error) {
 	if errors.Is(err, slidegate.ErrUnsettled) {
 		kind = "UNSETTLED" // the store answered, and nothing was changed
 	}
-	for _, invalid := range []error{gate.ErrPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
+	for _, invalid := range []error{gate.ErrPolicy, gate.ErrNoPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
 		slidegate.ErrConflict, store.ErrUnsupported} {
 		if errors.Is(err, invalid) {
 			kind = "ERR"
