@@ -40,12 +40,8 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 				"put it before that one, or leave it out", line)
 			continue
 		}
-		switch {
-		case !o.Pattern || !isEveryKey(o.Key):
-		case o.Unlimited:
+		if o.Unlimited && o.Pattern && isEveryKey(o.Key) {
 			r.warnf(item.At, "the override lifts the limits of every key; name some keys, or remove the policy")
-		default:
-			r.warnf(item.At, "the override applies to every key, so the policy's own limits apply to none; change those instead")
 		}
 		seen.add(o, item.At.Line)
 		overrides = append(overrides, o)
