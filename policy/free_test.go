@@ -189,3 +189,59 @@ func TestCallsOfFreeRequests(t *testing.T) {
 		r.End()
 	}
 }
+
+// The check before slots are taken does not look at the slots, since one may be about to be released, and takes none: if it
+// fails, there is nothing to release.
+func TestCheckBeforeSlots(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		spied := &spy{Store: newMemory(t)}
+		faulty := &failingPeeks{Store: spied, fails: fails}
+		limits := append([]slidegate.Limit{named("", 3)}, slots(1)...)
+		s := newSet(t, faulty, Options{Failure: Closed}, Policy{Name: "p", Limits: limits})
+		var requests []*Request
+		for range 2 { // the second finds no slot
+			r := s.Begin()
+			r.Slots = SlotsHeld
+			r.Add(Part{Key: "ann"})
+			var v Verdict
+			r.Decide(t.Context(), rule.Take, &v)
+			if want := fails || len(requests) > 0; v.Refused != want || r.HoldsSlots() == want {
+				t.Errorf("fails %v, request %d: got %+v, want refused %v", fails, len(requests), v, want)
+			}
+			requests = append(requests, r)
+		}
+		var ops []rule.Op
+		for _, r := range spied.requests {
+			if ops = append(ops, r.Op); r.Op == rule.Peek && (r.Charges[0].Cost != 1 || r.Charges[1].Cost != 0) {
+				t.Errorf("fails %v: a check of %+v, want one unit and no slot", fails, r.Charges)
+			}
+		}
+		for _, r := range requests {
+			r.End()
+		}
+		want := []rule.Op{rule.Peek, rule.Take, rule.Peek, rule.Take}
+		if fails {
+			want, ops = nil, nil
+			for _, r := range spied.requests {
+				ops = append(ops, r.Op)
+			}
+		}
+		if !slices.Equal(ops, want) {
+			t.Errorf("fails %v: got %v, want %v", fails, ops, want)
+		}
+	}
+}
+
+// failingPeeks is a store that may fail all peeks.
+type failingPeeks struct {
+	store.Store
+	fails bool
+}
+
+func (f *failingPeeks) Apply(ctx context.Context, requests []store.Request) error {
+	if f.fails && requests[0].Op == rule.Peek {
+		requests[0].Err = errDown
+		return errDown
+	}
+	return f.Store.Apply(ctx, requests)
+}
