@@ -44,7 +44,10 @@ func send(w http.ResponseWriter, p *problem) {
 // is one of another listener.
 func noSuchPath(path string, paths []string) *problem {
 	if listener := listenerOf()[path]; listener != "" {
-		return &problem{Status: http.StatusNotFound, Detail: path + " is not on this listener; it is on the " + listener}
+		return &problem{
+			Status: http.StatusNotFound,
+			Detail: path + " is not on this listener, but on the " + listener + "; want one of " + strings.Join(paths, ", "),
+		}
 	}
 	p := &problem{Status: http.StatusNotFound, Detail: "unknown path; want one of " + strings.Join(paths, ", ")}
 	p.Meant, _ = errtext.Nearest(path, paths)
