@@ -22,7 +22,7 @@ func modelFind(opts Options, peer string, lines []string) (netip.Addr, bool) {
 		case hop.broken || i == 100:
 			return addr, ok
 		case i+1 < opts.Hops:
-		case !named:
+		case !named || client == netip.IPv4Unspecified() || client == netip.IPv6Unspecified():
 			return addr, ok
 		case opts.Hops > 0 || !modelTrusts(opts, client):
 			return client, true

@@ -20,8 +20,8 @@ const maxEntries = 100
 //     added, and everything to the left of what trusted proxies have added may be forged. The first entry that is not the
 //     address of a trusted proxy is the client. With Hops it is the entry at that position.
 //   - If that entry names no client, the peer is the client, and never an entry further left. This applies if the
-//     header is missing, if the entry is not an address ("unknown", empty) or is longer than a kilobyte, if there are
-//     fewer entries than Hops, if 100 of them are proxies, and if all of them are, because the leftmost one may have
+//     header is missing, if the entry is not an address ("unknown", empty), is the address of no one (0.0.0.0, ::) or is
+//     longer than a kilobyte, if there are fewer entries than Hops, if 100 of them are proxies, and if all of them are, because the leftmost one may have
 //     been chosen freely. Clients that hide in this way share the quota of their proxy.
 //
 // It does not change the request. The zero value trusts no proxy, and so does a nil Source. It is safe for concurrent use.
@@ -151,7 +151,7 @@ func (s *Source) fromHeader(lines []string) (client netip.Addr, ok bool) {
 				return netip.Addr{}, false
 			case s.hops > seen:
 				continue // the entry of a proxy, whatever it contains
-			case !client.IsValid():
+			case !client.IsValid() || client.IsUnspecified():
 				return netip.Addr{}, false
 			case s.hops > 0 || !s.trusted.has(client):
 				return client, true
@@ -168,5 +168,5 @@ func (s *Source) fromSingle(lines []string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	client, ok := Parse(trimSpace(lines[len(lines)-1]))
-	return client, ok && !s.trusted.has(client)
+	return client, ok && !client.IsUnspecified() && !s.trusted.has(client)
 }

@@ -40,6 +40,9 @@ var peerCases = []sourceCase{
 // listCases are about X-Forwarded-For.
 var listCases = []sourceCase{
 	{"the proxy names the client", "xff", "10.0.0.1:5", "203.0.113.7", []string{"X-Forwarded-For: 203.0.113.7"}},
+	{"0.0.0.0 is no client", "xff", "10.0.0.1:5", "10.0.0.1", []string{"X-Forwarded-For: 6.6.6.6, 0.0.0.0"}},
+	{":: is no client", "xff", "10.0.0.1:5", "10.0.0.1", []string{"X-Forwarded-For: 6.6.6.6, ::"}},
+	{"0.0.0.0 in IPv6 is no client", "xff", "10.0.0.1:5", "10.0.0.1", []string{"X-Forwarded-For: 6.6.6.6, ::ffff:0.0.0.0, 10.0.0.2"}},
 	{"without a header, the peer is the client", "xff", "10.0.0.1:5", "10.0.0.1", nil},
 	{"what the client sent is to the left", "xff", "10.0.0.1:5", "203.0.113.7", []string{"X-Forwarded-For: 6.6.6.6, 203.0.113.7"}},
 	{"proxies are skipped", "xff", "10.0.0.1:5", "203.0.113.7",

@@ -17,6 +17,9 @@ const MaxSize = yamlfile.MaxSize
 type File struct {
 	Policies []Policy // in the order of the file
 	Service  Service  // the settings of the service
+	// Warnings are about what is valid and hardly meant: a list that exempts every client, for example. Each is a *yamlfile.Error,
+	// with a line and column.
+	Warnings []error
 }
 
 // Load reads a file, or several as one, as ParseAll does; a folder stands for the files in it whose names end in .yaml or .yml.

@@ -129,9 +129,12 @@ func (w *formatter) match(p *Policy) {
 	default:
 		w.linef(2, "match:")
 		for _, route := range p.Match {
-			if route.Cost == nil {
+			switch {
+			case route.Unlimited:
+				w.linef(3, "- {path: %s, unlimited: true}", strconv.Quote(route.Pattern))
+			case route.Cost == nil:
 				w.linef(3, "- %s", strconv.Quote(route.Pattern))
-			} else {
+			default:
 				w.linef(3, "- {path: %s, cost: %s}", strconv.Quote(route.Pattern), costText(*route.Cost))
 			}
 		}

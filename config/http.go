@@ -98,6 +98,8 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	}
 	var wrong error
 	made.Cost, wrong = p.httpCost()
+	err = errors.Join(err, wrong)
+	made.Skip, wrong = p.httpSkip()
 	return made, errors.Join(err, wrong)
 }
 

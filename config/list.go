@@ -30,6 +30,9 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 			case err != nil:
 				r.Problems.Addf(item.At, "%s: %w", e.Name, err)
 			default:
+				if prefix.Bits() == 0 {
+					r.warnEveryone(item.At, e.Name, text)
+				}
 				list.Addresses = append(list.Addresses, prefix)
 			}
 			continue
@@ -39,6 +42,9 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 		}
 		if err := checkPattern(key, patterns); err != nil {
 			r.Problems.Addf(item.At, "%s: %w", e.Name, err)
+		}
+		if isEveryKey(key) {
+			r.warnEveryone(item.At, e.Name, text)
 		}
 		r.namedKeys = append(r.namedKeys, namedKey{at: item.At, field: e.Name, key: key})
 		list.Keys = append(list.Keys, key)

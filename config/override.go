@@ -40,6 +40,9 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 				"put it before that one, or leave it out", line)
 			continue
 		}
+		if o.Unlimited && o.Pattern && isEveryKey(o.Key) {
+			r.warnf(item.At, "the override lifts the limits of every key; name some keys, or remove the policy")
+		}
 		seen.add(o, item.At.Line)
 		overrides = append(overrides, o)
 	}

@@ -150,6 +150,9 @@ func (r *reader) plans(e yamlfile.Field) (plans []Plan) {
 		if len(r.Problems) > before || !r.checkPlanName(&seen, item) {
 			continue
 		}
+		if plan.Unlimited && isEveryKey(plan.Name) {
+			r.warnf(item.At, "plans: %s lifts the limits of every request that names a plan, whatever it is; name some plans", errtext.Quote(plan.Name))
+		}
 		plans = append(plans, plan)
 	}
 	return plans

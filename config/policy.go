@@ -94,7 +94,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
 	named := len(r.namedKeys)
-	r.written, r.unleased = nil, nil
+	r.written, r.unleased, r.costs = nil, nil, nil
 	var candidate, lease, penalty yamlfile.Position
 	var planBy, plans yamlfile.Field
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
@@ -133,6 +133,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.leaseAll(lease)
 	}
 	r.checkOverridden(p.Limits)
+	r.checkCosts(&p)
 	if p.Penalty > 0 {
 		r.checkPenalty(&p, penalty)
 	}
@@ -228,5 +229,6 @@ func (r *reader) cost(e yamlfile.Field) Cost {
 	if err != nil {
 		r.Problems.Addf(e.ValueAt(), "cost: %w", err)
 	}
+	r.costs = append(r.costs, positionedCost{e.ValueAt(), c})
 	return c
 }

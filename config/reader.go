@@ -20,10 +20,13 @@ type reader struct {
 	compared  int               // how many bytes of overrides were compared
 	namedKeys []namedKey        // all keys that the file contains
 	claimUses []claimUse        // where the file uses claims
+	warnings  []warning
+	exact     []warning // the patterns that match one path only
 	// State of the policy that is being read:
 	written    []positionedLimits  // its limits and its candidate
 	overridden []positionedLimits  // the limits of its overrides and plans
 	unleased   []yamlfile.Position // where one of its limits has lease: false
+	costs      []positionedCost    // its costs, also those of its patterns
 
 	offline bool // the program does not connect to the store, so variables need not be set
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type Route struct {
 	// Cost is the cost of the requests that this pattern decides about: those that no more specific pattern of the policy
 	// matches. nil means the policy's cost.
 	Cost *Cost
+	// Unlimited exempts these requests from the policy.
+	Unlimited bool
 }
 
 // Routes returns the Match of a policy for these patterns, all with the policy's cost. Empty patterns are left out.
@@ -48,12 +51,33 @@ func (p *Policy) CostAt(index int) Cost {
 	return p.Cost
 }
 
+// Exempts reports whether a request is exempt from the policy, given the indexes of the patterns that decide about it. A path
+// with several readings is exempt only if all of them are, so that no spelling lifts a limit.
+func (p *Policy) Exempts(indexes []int) bool {
+	return len(indexes) > 0 && !slices.ContainsFunc(indexes, func(i int) bool { return !p.Match[i].Unlimited })
+}
+
+// httpSkip returns the function for httplimit that exempts requests; nil if no pattern does.
+func (p *Policy) httpSkip() (func(*http.Request) bool, error) {
+	if !slices.ContainsFunc(p.Match, func(r Route) bool { return r.Unlimited }) {
+		return nil, nil
+	}
+	matcher, err := httplimit.NewMatcher(p.Patterns()...)
+	if err != nil {
+		return nil, p.withPolicy(invalid("match", "%w", err))
+	}
+	return func(r *http.Request) bool {
+		var buffer [4]int
+		return p.Exempts(matcher.AppendIndexes(buffer[:0], r))
+	}, nil
+}
+
 // hasRouteCosts reports whether a pattern of Match has its own cost.
 func (p *Policy) hasRouteCosts() bool {
 	return slices.ContainsFunc(p.Match, func(r Route) bool { return r.Cost != nil })
 }
 
-var routeFields = []string{"path", "cost"}
+var routeFields = []string{"path", "cost", "unlimited"}
 
 // maxRoutes is the maximum number of patterns of a policy.
 const maxRoutes = 100
@@ -66,9 +90,10 @@ func (r *reader) match(e yamlfile.Field) (routes []Route) {
 			return nil
 		}
 		pattern, _ := r.pattern(e)
+		r.noteExact(e.ValueAt(), pattern)
 		return Routes(pattern)
 	}
-	items := r.items(e, "patterns, or of mappings with path and cost")
+	items := r.items(e, "patterns, or of mappings with path, and cost or unlimited")
 	switch {
 	case len(items) == 0:
 		r.Problems.Addf(e.ValueAt(), "match: the list is empty; write a pattern, or leave match out for every request")
@@ -80,8 +105,17 @@ func (r *reader) match(e yamlfile.Field) (routes []Route) {
 	for _, item := range items {
 		routes = append(routes, r.route(item))
 	}
-	if len(r.Problems) == before {
-		r.checkDistinct(items, routes)
+	if len(r.Problems) > before {
+		return routes
+	}
+	r.checkDistinct(items, routes)
+	if len(routes) > 0 && !slices.ContainsFunc(routes, func(route Route) bool { return !route.Unlimited }) {
+		r.Problems.Addf(e.ValueAt(), "match: all patterns are unlimited; add the pattern of the requests that are limited, such as / for all others")
+	}
+	for i, route := range routes {
+		if !route.Unlimited {
+			r.noteExact(items[i].At, route.Pattern)
+		}
 	}
 	return routes
 }
@@ -115,7 +149,12 @@ func (r *reader) route(item yamlfile.Field) (route Route) {
 		case e.Name == "cost":
 			cost := r.cost(e)
 			route.Cost = &cost
+		case e.Name == "unlimited":
+			route.Unlimited = r.Bool(e)
 		}
+	}
+	if route.Unlimited && route.Cost != nil {
+		r.Problems.Addf(item.At, "match: the pattern has a cost and is unlimited; leave one out")
 	}
 	if !given {
 		r.Problems.Addf(item.At, "match: has no path; add path: /api/, say")

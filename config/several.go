@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,6 +66,15 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
+	}
+	for i, r := range readers {
+		r.warnExact(whole)
+		slices.SortStableFunc(r.warnings, func(a, b warning) int {
+			return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
+		})
+		for _, w := range r.warnings {
+			whole.Warnings = append(whole.Warnings, &yamlfile.Error{File: sources[i].Name, At: w.at, Err: w.err})
+		}
 	}
 	return whole, nil
 }

@@ -162,7 +162,7 @@ func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rul
 
 // report reports a decision.
 func (d *decider) report(ctx context.Context, event *Event) {
-	if d.onDecision != nil && !event.Shadow && (!event.Peek || event.Refused || event.Err != nil) {
+	if d.onDecision != nil && !event.Shadow {
 		d.onDecision(ctx, *event)
 	}
 }

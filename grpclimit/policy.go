@@ -35,13 +35,13 @@ type Policy struct {
 	Plan func(ctx context.Context, method string) policy.Plan
 	// Cost is how many units a call takes; nil means 1. The message is the request of a call that has just one, or the
 	// message of a stream that PerMessage or PerReply charge; it is nil where a stream opens, and must not be kept or
-	// changed. A cost of 0 is a peek: the call is charged nothing, and reported only if it is denied. A negative cost
-	// counts as 1.
+	// changed. A cost of 0 charges nothing and only checks: the call is refused as one that costs a unit would be. To
+	// exempt calls, use Skip. A negative cost counts as 1.
 	Cost func(ctx context.Context, method string, message any) int64
 	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is
 	// returned or charged, beyond the quota if necessary: also under Shadow and for a Candidate. It must not be
-	// negative. With a CostAfter, a Cost of 0 is not a peek but means that everything is charged afterwards: the call
-	// is denied while more than the quota is used, or all of it if the limit is a sliding log. Messages of a stream are
+	// negative. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the call is denied while no
+	// unit is left, and takes one until it has ended. Messages of a stream are
 	// not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
 	// Overrides are other limits for some keys, Allow and Deny are lists of clients by key and by address: see

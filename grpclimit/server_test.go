@@ -79,7 +79,7 @@ func TestNeverAdmittedHasNoDelay(t *testing.T) {
 		t.Errorf("got trailer %q, want -1", got)
 	}
 	wantCode(t, "a cost of 4", call(t.Context(), conn, "1234"), codes.OK)
-	wantCode(t, "a cost of 0", call(t.Context(), conn, ""), codes.OK) // nothing is left
+	wantCode(t, "a cost of 0 with nothing left", call(t.Context(), conn, ""), codes.ResourceExhausted)
 }
 
 // A client with gRPC's own retries obeys the trailer.
@@ -225,13 +225,13 @@ func TestPlanSkipAndCost(t *testing.T) {
 		text  string
 		want  codes.Code
 	}{
+		{"user=ann", "", codes.OK}, // costs nothing
 		{"user=ann", "1", codes.OK},
 		{"user=ann", "1", codes.ResourceExhausted},
 		{"user=ann probe=yes", "1", codes.OK},               // exempt
-		{"user=ann", "", codes.OK},                          // costs nothing
+		{"user=ann", "", codes.ResourceExhausted},           // costs nothing, but nothing is left
 		{"user=ann plan=pro", "123", codes.OK},              // 1 of 4 was used before
 		{"user=ann plan=pro", "1", codes.ResourceExhausted}, // now 4 of 4
-		{"user=ann", "", codes.OK},                          // over the quota, but costs nothing
 		{"user=bob plan=pro", "1234", codes.OK},
 	} {
 		as := ctx

@@ -121,6 +121,7 @@ func TestALimitOfThePolicysName(t *testing.T) {
 // Names that are not valid in header fields, or make them too long, are rejected everywhere.
 func TestNamesInHeaders(t *testing.T) {
 	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
+	perCall := testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t)
 	long := strings.Repeat("n", policy.MaxName+1)
 	for name, fix := range map[string]string{long: "use at most 64", "täglich": "use printable ASCII", "a\nb": "use printable ASCII"} {
 		bad := []slidegate.Limit{named(name, 1)}
@@ -137,7 +138,7 @@ func TestNamesInHeaders(t *testing.T) {
 			t.Errorf("a plan: got status %d, %v; want 500 and an error that contains %q", w.Code, p.last().Err, fix)
 		}
 	}
-	if _, err := New(limiter, Options{Policies: []Policy{{Name: long[1:], Limits: []slidegate.Limit{named(long[1:], 1), named("x"+long[2:], 1)}}}}); err != nil {
+	if _, err := New(perCall, Options{Policies: []Policy{{Name: long[1:], Limits: []slidegate.Limit{named(long[1:], 1), named("x"+long[2:], 1)}}}}); err != nil {
 		t.Errorf("names of %d bytes are rejected: %v", policy.MaxName, err)
 	}
 	if _, err := NewHeaderItem(named(strings.Repeat("n", 5000), 1)); err == nil || !strings.Contains(err.Error(), "use at most 64") {

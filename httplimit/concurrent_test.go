@@ -73,7 +73,7 @@ func TestNewPlansAtOnce(t *testing.T) {
 	const workers, plans = 4, 100
 	handler := crowd(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(r *http.Request) policy.Plan {
 		return policy.Limits(named(r.Header.Get("X-Plan"), 1<<40))
-	}}}}, func(http.ResponseWriter, *http.Request) {}, slidegate.PerMinute(1))
+	}}}}, func(http.ResponseWriter, *http.Request) {})
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {

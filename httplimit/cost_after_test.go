@@ -212,8 +212,8 @@ func TestOverdrawnLimitRefuses(t *testing.T) {
 	}
 }
 
-// A request that costs nothing is admitted although a smaller plan has less than was used, so it gets no Retry-After.
-func TestNoRetryAfterOnAdmission(t *testing.T) {
+// A request that costs nothing is refused, with a Retry-After, exactly while one that costs a unit is.
+func TestFreeRequestIsRefusedLikeOneUnit(t *testing.T) {
 	for _, dialect := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
 		cost, plan := int64(5), policy.Limits(named("", 5))
 		p := newPlay(t, Options{Headers: dialect, Policies: []Policy{{
@@ -221,13 +221,19 @@ func TestNoRetryAfterOnAdmission(t *testing.T) {
 			Cost: func(*http.Request) int64 { return cost }, Plan: func(*http.Request) policy.Plan { return plan },
 		}}}, nil)
 		p.from("192.0.2.1")
-		cost, plan = 0, policy.Limits(named("", 2))
-		if w := p.from("192.0.2.1"); w.Code != 200 || w.Header().Get("Retry-After") != "" {
-			t.Errorf("dialect %d: status %d with %v, want 200 without a Retry-After", dialect, w.Code, w.Header())
+		for cost = range 2 { // with another plan too, which has less than was used
+			for _, quota := range []int64{5, 2} {
+				plan = policy.Limits(named("", quota))
+				if w := p.from("192.0.2.1"); w.Code != 429 || w.Header().Get("Retry-After") != "60" {
+					t.Errorf("dialect %d, cost %d of %d: status %d with %v, want 429 with a Retry-After of 60", dialect, cost, quota, w.Code, w.Header())
+				}
+			}
 		}
-		cost = 1
-		if w := p.from("192.0.2.1"); w.Code != 429 || w.Header().Get("Retry-After") == "" {
-			t.Errorf("dialect %d: status %d with %v, want 429 with a Retry-After", dialect, w.Code, w.Header())
+		cost, plan = 0, policy.Limits(named("", 6))
+		for range 3 {
+			if w := p.from("192.0.2.1"); w.Code != 200 || w.Header().Get("Retry-After") != "" {
+				t.Errorf("dialect %d: status %d with %v, want 200 without a Retry-After", dialect, w.Code, w.Header())
+			}
 		}
 	}
 }

@@ -226,7 +226,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Ver
 			m.set.MarkNested()
 		}
 	}
-	if m.opts.OnDecision != nil && !v.Shadow && (!v.Peek || v.Refused || v.Err != nil) {
+	if m.opts.OnDecision != nil && !v.Shadow {
 		m.opts.OnDecision(r, *v)
 	}
 	if v.Refused {

@@ -94,7 +94,7 @@ func TestCostAndSkip(t *testing.T) {
 	for i, step := range []struct {
 		path, body string
 		status     int
-	}{{"/", "1234567", 200}, {"/", "1234", 429}, {"/", "123", 200}, {"/", "1", 429}, {"/health", "12345678901", 200}, {"/", "", 200}} {
+	}{{"/", "1234567", 200}, {"/", "1234", 429}, {"/", "123", 200}, {"/", "1", 429}, {"/health", "12345678901", 200}, {"/", "", 429}} {
 		if got := send(step.path, step.body); got != step.status {
 			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
@@ -215,6 +215,10 @@ func TestWrongOptions(t *testing.T) {
 		{limiter, Options{Policies: []Policy{{Match: "GET /{"}}}, "match"},
 		{limiter, Options{Policies: []Policy{{Name: "é"}}}, "printable ASCII"},
 		{limiter, Options{Policies: []Policy{{Limits: []slidegate.Limit{{}}}}}, "invalid limit"},
+		{limiter, Options{Policies: []Policy{{Name: "a", Match: "POST /login", Limits: []slidegate.Limit{slidegate.PerMinute(5)}}}},
+			"no policy uses the limiter's own limits"},
+		{limiter, Options{Policies: []Policy{{Name: "a", Plans: []policy.NamedPlan{{Name: "pro", Limits: []slidegate.Limit{slidegate.PerMinute(5)}}}}}},
+			`policy "a": plans: need a Plan`},
 	} {
 		_, err := New(test.limiter, test.opts)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "httplimit: ") {

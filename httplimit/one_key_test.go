@@ -22,7 +22,10 @@ func (oneKey) Traits() store.Traits {
 // Policies with different keys that one request matches are rejected by New, or, where only the request shows that the
 // keys differ, by a response that admits nothing.
 func TestPoliciesOfDifferentKeys(t *testing.T) {
-	limiter := slidegate.MustNew(oneKey{memstore.NewDefault()}, slidegate.PerHour(10))
+	limiter, err := slidegate.NewPerCall(oneKey{memstore.NewDefault()}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	policies := func(keys ...httplimit.Key) httplimit.Options {
 		var opts httplimit.Options
 		for i, key := range keys {

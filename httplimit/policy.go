@@ -15,8 +15,8 @@ import (
 type Policy struct {
 	// Name distinguishes policies in state, headers and events. It is required if there are several.
 	Name string
-	// Match is a pattern of http.ServeMux, such as "POST /login" or "/api/"; empty means every request. See Matcher for how it
-	// is compared. A router that also routes /LOGIN or /login/ to /login offers a way around it: wrap its routes individually
+	// Match is a pattern of http.ServeMux, such as "POST /login" or "/api/"; empty means every request. "/api" does not match
+	// /api/x. See Matcher for how it is compared. A router that also routes /LOGIN or /login/ to /login offers a way around it: wrap its routes individually
 	// instead.
 	Match string
 	// Matches are further patterns: the policy applies to requests that match Match or any of them.
@@ -36,18 +36,17 @@ type Policy struct {
 	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Unlimited or
 	// policy.Refused. The zero Plan and a nil func mean Limits.
 	Plan func(*http.Request) policy.Plan
-	// Plans are limits that Plan may return by policy.Named. See policy.NamedPlan.
+	// Plans are limits that Plan may return by policy.Named, and need a Plan. See policy.NamedPlan.
 	Plans []policy.NamedPlan
-	// Cost is how many units a request takes; nil means 1. A cost of 0 is a peek: the response reports what is left, nothing is
-	// charged, and OnDecision is called only if the request is refused. A cost below 0, such as the ContentLength of a body of
-	// unknown length, counts as 1. A request always takes one slot of an in-flight limit, even if it costs nothing otherwise;
-	// it is then refused while more than the quota of another limit is used.
+	// Cost is how many units a request takes; nil means 1. A cost of 0 charges nothing and only checks: the request is refused,
+	// with a Retry-After, as one that costs a unit would be. To exempt requests, use Skip. A cost below 0, such as the
+	// ContentLength of a body of unknown length, counts as 1. A request always takes one slot of an in-flight limit, even if it
+	// costs nothing otherwise.
 	Cost func(*http.Request) int64
 	// CostAfter returns the actual cost of a request, known once its response is written; nil leaves it at Cost. The difference
 	// is refunded or charged, beyond the quota if necessary, also under Shadow and for a Candidate. CostOfBytes, CostIfStatus
-	// and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 is not a peek but means that everything is charged
-	// afterwards: the request is refused while more than the quota is used, or all of it if the limit is a sliding log, which
-	// then takes one unit until the cost is known.
+	// and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the
+	// request is refused while no unit is left, and takes one until the cost is known.
 	CostAfter CostAfter
 	// Overrides are other limits for some keys; Allow and Deny are lists of clients by key and by address: see policy.Policy. A
 	// client on the deny list is refused with 403.
@@ -91,6 +90,9 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	}
 	if p.texts, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, badRefusal))
+	}
+	if len(given.Plans) > 0 && given.Plan == nil {
+		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: plans: need a Plan, which selects one of them by policy.Named", given.Name))
 	}
 	return p, err
 }

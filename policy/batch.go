@@ -41,25 +41,21 @@ func (b *batch) begin(op rule.Op) int {
 // add adds limits to the last request, all for the key and cost of a part. Taking from an in-flight limit takes one
 // slot.
 func (b *batch) add(limits []*store.Limit, part *Part) {
-	op, cost := b.requests[len(b.requests)-1].Op, part.cost()
+	op := b.requests[len(b.requests)-1].Op
+	cost := part.costOf(op)
+	if part.later && op == rule.Take {
+		cost = 1
+	}
 	for _, limit := range limits {
 		charge := store.Charge{Limit: limit, Key: part.Key, Cost: cost}
-		switch limit.Rule().Algorithm {
-		case rule.InFlight:
-			switch {
-			case op == rule.GiveBack: // as Limiter.Refund does
-				if slices.ContainsFunc(limits, isRate) {
-					charge.Cost = 0
-				}
-			case cost > 0 || op == rule.Take:
-				charge.Cost = 1
+		switch {
+		case limit.Rule().Algorithm != rule.InFlight:
+		case op == rule.GiveBack: // as Limiter.Refund does
+			if slices.ContainsFunc(limits, isRate) {
+				charge.Cost = 0
 			}
-		case rule.SlidingLog:
-			// A log never holds more than its quota, so a part that is charged afterwards would never be denied if it
-			// took nothing now.
-			if part.later && (op == rule.Take || op == rule.Peek) {
-				charge.Cost = 1
-			}
+		case cost > 0 || op == rule.Take:
+			charge.Cost = 1
 		}
 		b.charges = append(b.charges, charge)
 	}
@@ -154,11 +150,12 @@ func (s *Set) DecideBatch(ctx context.Context, parts []Part, verdicts []Verdict)
 // join adds the part with this index, which is decided independently.
 func (r *Request) join(p *compiled, rules *rules, given *Part, index int) {
 	it := target{policy: p, rules: rules, candidate: -1, from: index}
-	it.request = r.batch.begin(rule.Take)
+	op := given.op(rule.Take)
+	it.request = r.batch.begin(op)
 	r.batch.add(rules.bound, given)
-	r.batch.penalize(rule.Take, &it, given, 0)
+	r.batch.penalize(op, &it, given, 0)
 	if p.triesCandidate(rule.Take, rules, given, SlotsNone) {
-		it.candidate = r.batch.begin(rule.Take)
+		it.candidate = r.batch.begin(op)
 		r.batch.add(p.candidate.bound, given)
 	}
 	r.joined = append(r.joined, it)

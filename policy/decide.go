@@ -14,27 +14,42 @@ type Part struct {
 	Policy  int        // its index in the policies passed to New
 	Key     string     // the client that is limited
 	Address netip.Addr // the client's address, if known, for allow and deny lists
-	// Cost is how many units are taken. 0 is a peek (but see Hold), which charges nothing, is not denied by the limits
-	// and is not counted as a decision. A negative cost counts as 1, and one above rule.MaxQuota as rule.MaxQuota: as
-	// an error it could admit a request that must be denied.
+	// Cost is how many units are taken. With 0 nothing is charged, but the request is denied as if it cost one unit: it
+	// checks whether a unit is left, for those who charge otherwise. A negative cost counts as 1, and one above
+	// rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be denied.
 	Cost int64
 	Plan Plan
 	// Candidate uses the candidate's limits instead of the policy's own. It is a mistake if the policy has none.
 	Candidate bool
-	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that everything is charged afterwards: it is
-	// not a peek but a decision, which denies while more than the quota is used. A sliding log never holds more than
-	// its quota: in a Request with SlotsHeld it denies while all of it is used, and takes one unit until Settle.
+	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that everything is charged afterwards. A
+	// Request with SlotsHeld takes one unit for it until Settle, so that concurrent requests do not all get the last one.
 	Hold bool
 
 	slots bool // it takes a slot, whatever its cost
-	later bool // everything is charged afterwards, by its Request
+	later bool // everything is charged afterwards, by its Request, which takes one unit until then
 }
 
 // usesOwnLimits reports whether the limits that the policy has for the key apply to the part.
 func (p *Part) usesOwnLimits() bool { return p.Plan.kind == planOwn && !p.Candidate }
 
-// peeks reports whether the part only reads what is left.
+// peeks reports whether the part takes nothing, and only checks whether one unit is left.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
+
+// op returns the operation that decides the part on its own.
+func (p *Part) op(op rule.Op) rule.Op {
+	if counts(op) && p.peeks() {
+		return rule.Peek
+	}
+	return op
+}
+
+// costOf returns the cost of the part in an op. A peek at nothing would be denied only where more than the quota is used.
+func (p *Part) costOf(op rule.Op) int64 {
+	if op == rule.Peek {
+		return max(p.cost(), 1)
+	}
+	return p.cost()
+}
 
 // cost returns the cost, clamped to the range that limits accept.
 func (p *Part) cost() int64 {
@@ -50,7 +65,7 @@ func (p *Part) cost() int64 {
 // from such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Decide(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
-	if op != rule.Take || !p.isSimple() || !part.usesOwnLimits() {
+	if op != rule.Take || part.Cost == 0 || !p.isSimple() || !part.usesOwnLimits() {
 		p.decideAny(ctx, op, part, v)
 		return
 	}
@@ -61,7 +76,7 @@ func (s *Set) Decide(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	}
 	d := &v.Decision
 	err := p.own.limiter.AllowInto(ctx, part.Key, cost, d)
-	if err != nil || d.Flags&^rule.Leased != 0 || cost == 0 {
+	if err != nil || d.Flags&^rule.Leased != 0 {
 		p.complete(ctx, rule.Take, p.own, part, v, err)
 		return
 	}
@@ -99,8 +114,9 @@ func (p *compiled) decideAny(ctx context.Context, op rule.Op, part *Part, v *Ver
 // decideSingle decides by the limiter.
 func (p *compiled) decideSingle(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict) {
 	var err error
-	cost := part.cost()
-	switch op {
+	decided := part.op(op)
+	cost := part.costOf(decided)
+	switch decided {
 	case rule.Take:
 		v.Decision, err = r.limiter.AllowN(ctx, part.Key, cost)
 	case rule.TakeUpTo:
@@ -146,7 +162,7 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 
 // complete completes and counts the verdict of a policy's limits.
 func (p *compiled) complete(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
-	v.Policy, v.Plan, v.Shadow, v.Limits, v.note, v.Peek = p.name, r.plan, p.shadow, r.limits, r.note, part.peeks()
+	v.Policy, v.Plan, v.Shadow, v.Limits, v.note = p.name, r.plan, p.shadow, r.limits, r.note
 	switch {
 	case err != nil:
 		v.fail(ctx, p.mode, part.cost(), err)
@@ -155,7 +171,7 @@ func (p *compiled) complete(ctx context.Context, op rule.Op, r *rules, part *Par
 	}
 	v.Refused = v.refuses()
 	failed := v.failed()
-	if counts(op) && (!part.peeks() || failed) && !v.Ended() {
+	if counts(op) && !v.Ended() {
 		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: !failed && !v.Decision.Allowed, Failed: failed})
 	}
 }
@@ -178,7 +194,7 @@ func (p *compiled) setMistake(v *Verdict, err error) {
 // decides.
 func (p *compiled) setListed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
 	denied := by.refuses()
-	*v = Verdict{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
+	*v = Verdict{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: denied && !p.shadow}
 	if denied {
 		v.Decision.RetryAfter = r.refusedFor()
 	} else {
@@ -190,13 +206,14 @@ func (p *compiled) setListed(op rule.Op, by By, r *rules, part *Part, v *Verdict
 	if !denied {
 		v.Decision.Granted = part.cost()
 	}
-	if !part.peeks() {
-		p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: denied})
-	}
+	p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: denied})
 }
 
 // triesCandidate reports whether the candidate is decided too. It is, for the same keys as the policy's own limits, and for
-// every op that changes counts. A candidate with in-flight limits is decided only where its slots are released.
+// every op but a peek. A candidate with in-flight limits is decided only where its slots are released.
 func (p *compiled) triesCandidate(op rule.Op, r *rules, part *Part, slots Slots) bool {
-	return p.candidate != nil && r == p.own && op != rule.Peek && !part.peeks() && p.candidateError(op, slots) == nil
+	if p.candidate == nil || r != p.own || op == rule.Peek || part.peeks() && p.candidate.slots {
+		return false
+	}
+	return p.candidateError(op, slots) == nil
 }

@@ -85,7 +85,7 @@ func (b *batch) penalize(op rule.Op, it *target, part *Part, from int) {
 	last := len(b.requests) - 1
 	p := penalty{
 		policy: it.policy, key: part.Key, request: last, from: from, to: from + len(it.rules.bound), index: -1,
-		begins: counts(op) && !part.peeks(),
+		begins: counts(op),
 	}
 	if op != rule.TakeUpTo { // it would grant no more than the penalty's cost of 0
 		start := 0

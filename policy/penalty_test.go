@@ -76,7 +76,7 @@ func TestPenaltyShorterThanTheLimit(t *testing.T) {
 	})
 }
 
-// A cost above the quota, a peek and a cost of 0 do not begin a penalty; nor does a penalty deny them.
+// A cost above the quota, a peek and a cost of 0 do not begin a penalty. One that has begun denies a cost of 0 too.
 func TestPenaltyNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized("p", 2, time.Hour)
@@ -95,15 +95,17 @@ func TestPenaltyNotBegun(t *testing.T) {
 			}
 		}
 		part.Cost = 0
-		checkAdmits(t, s, part)
+		if v := take(t, s, part); !v.Refused || v.Penalty != 0 || v.Decision.RetryAfter != time.Minute {
+			t.Errorf("a cost of 0 with nothing left: got %+v, want a denial for a minute without a penalty", v)
+		}
 		checkAdmits(t, s, Part{Key: "free", Cost: 9})
 		checkAdmits(t, s, Part{Key: "small", Cost: 1})
 		checkPenalty(t, s, Part{Key: "small", Cost: 1}, time.Hour)
 		part.Cost = 1
 		checkPenalty(t, s, part, time.Hour)
 		part.Cost = 0
-		if v := take(t, s, part); v.Refused || v.Penalty != time.Hour {
-			t.Errorf("a cost of 0: got %+v, want an admission with the duration of the penalty", v)
+		if v := take(t, s, part); !v.Refused || v.Penalty != time.Hour || v.Decision.RetryAfter != time.Hour {
+			t.Errorf("a cost of 0: got %+v, want a denial for the duration of the penalty", v)
 		}
 	})
 }
@@ -219,6 +221,7 @@ func TestPenaltyByOtherWays(t *testing.T) {
 		for i, refused := range []bool{false, true} {
 			var v Verdict
 			r := s.Begin()
+			r.Slots = SlotsHeld
 			r.Add(held)
 			if r.Decide(t.Context(), rule.Take, &v); v.Refused != refused || (v.Penalty > 0) != refused {
 				t.Errorf("charged afterwards, request %d: got %+v", i+1, v)

@@ -156,6 +156,9 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	if r.decideAlone(ctx, op, v) {
 		return
 	}
+	if counts(op) && r.checkFree(ctx, op, v) {
+		return
+	}
 	kept := op == rule.TakeUpTo && r.isKeptOut(ctx)
 	if kept {
 		op = rule.Take // it includes the penalty, and so is denied
@@ -223,51 +226,107 @@ func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool 
 	return true
 }
 
+// checkFree checks whether the parts that cost nothing would be admitted at one unit, before the others take anything, and
+// reports whether it has decided the request: it is denied, or could not be checked. It is a call to the store of its own,
+// which is made only for a request that also takes something: an operation of the store is the same for all of its charges.
+// Shadow policies and candidates do not see a request that is denied here.
+func (r *Request) checkFree(ctx context.Context, op rule.Op, v *Verdict) bool {
+	if r.onlyPeeks() || !slices.ContainsFunc(r.parts, func(it part) bool { return it.isFree() }) {
+		return false
+	}
+	r.mode = 0
+	r.batch.begin(rule.Peek)
+	for i := range r.parts {
+		it := &r.parts[i]
+		if it.decides() {
+			r.mode = max(r.mode, it.policy.mode)
+		}
+		if !it.isFree() {
+			continue
+		}
+		it.request, it.from = 0, len(r.batch.charges)
+		r.batch.add(it.rules.bound, &it.Part)
+		for j := it.from; j < len(r.batch.charges); j++ {
+			if isSlots(r.batch.charges[j].Limit) {
+				r.batch.charges[j].Cost = 0 // to find none free is no reason to deny yet: see awaitSlots
+			}
+		}
+	}
+	for i := range r.parts {
+		if it := &r.parts[i]; it.isFree() {
+			r.batch.penalize(rule.Peek, &it.target, &it.Part, it.from)
+		}
+	}
+	if err := r.check(); err != nil {
+		r.parts[0].policy.setMistake(v, err)
+		return true
+	}
+	r.apply(ctx, rule.Peek)
+	if live := &r.batch.requests[0]; live.Err == nil && !slices.ContainsFunc(live.Answers, func(a rule.Answer) bool { return !a.Allowed }) {
+		for i := range r.parts {
+			r.parts[i].request, r.parts[i].from = -1, 0
+		}
+		r.batch.reset()
+		return false
+	}
+	r.combine(ctx, op, v)
+	r.admitted = !v.Refused
+	return true
+}
+
+// isFree reports whether the part decides and charges no units, neither now nor, by its Request, later.
+func (it *part) isFree() bool {
+	return it.decides() && it.Cost == 0 && !it.later && slices.ContainsFunc(it.rules.bound, isRate)
+}
+
 // collect collects the requests to the store: first one for the policies that decide, then one for each shadow policy
 // and each part that only peeks, then the candidates. It returns the failure mode of those that decide.
 func (r *Request) collect(op rule.Op) (mode Mode) {
-	decides, onlyPeeks := -1, r.onlyPeeks()
+	decides, live := -1, op
+	if counts(op) && r.onlyPeeks() {
+		live = rule.Peek
+	}
 	for i := range r.parts {
 		it := &r.parts[i]
 		if !it.decides() {
 			continue
 		}
 		mode = max(mode, it.policy.mode)
-		// A part that costs nothing is admitted, so its overdrawn limit must not deny what the others admit.
-		if it.peeks() && !onlyPeeks && (counts(op) || op == rule.Peek) {
+		if it.peeks() && counts(live) { // checkFree has checked it, and the others must not take for it
 			continue
 		}
 		if decides < 0 {
-			decides = r.batch.begin(op)
+			decides = r.batch.begin(live)
 		}
 		it.request, it.from = decides, len(r.batch.charges)
 		r.batch.add(it.rules.bound, &it.Part)
 	}
 	for i := range r.parts {
 		if it := &r.parts[i]; it.decides() && it.request >= 0 {
-			r.batch.penalize(op, &it.target, &it.Part, it.from)
+			r.batch.penalize(live, &it.target, &it.Part, it.from)
 		}
 	}
 	for i := range r.parts {
 		it := &r.parts[i]
 		if it.decides() && it.request < 0 {
 			it.request = r.batch.begin(rule.Peek)
-			r.batch.add(it.rules.bound, &it.Part) // with a cost of 0
+			r.batch.add(it.rules.bound, &it.Part)
 		}
 		if it.by != ByLimits || it.err != nil || r.triedOnce {
 			continue
 		}
 		if it.policy.shadow && (op != rule.Peek || decides < 0) {
-			it.request = r.batch.begin(op)
+			own := it.op(op)
+			it.request = r.batch.begin(own)
 			r.batch.add(it.rules.bound, &it.Part)
-			r.batch.penalize(op, &it.target, &it.Part, 0)
+			r.batch.penalize(own, &it.target, &it.Part, 0)
 			if decides < 0 {
 				mode = max(mode, it.policy.mode)
 			}
 		}
 		if it.policy.triesCandidate(op, it.rules, &it.Part, r.Slots) {
 			r.takes = r.takes || it.policy.candidate.slots && op == rule.Take
-			it.candidate = r.batch.begin(op)
+			it.candidate = r.batch.begin(it.op(op))
 			r.batch.add(it.policy.candidate.bound, &it.Part)
 		}
 	}
@@ -315,7 +374,7 @@ func (r *Request) combine(ctx context.Context, op rule.Op, v *Verdict) {
 			worth = 2
 		}
 		if p.shadow {
-			if counts(op) && (!it.peeks() || own.Err != nil) {
+			if counts(op) {
 				r.addTried(&own)
 			}
 			if own.Err != nil {
@@ -341,7 +400,7 @@ func (r *Request) combine(ctx context.Context, op rule.Op, v *Verdict) {
 func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Verdict) {
 	live := &r.batch.requests[0]
 	v.Policy, v.Plan = r.parts[first].policy.name, r.parts[first].rules.plan
-	v.Decision, v.Penalty, v.Peek = r.batch.decision(0), r.batch.left(0), true
+	v.Decision, v.Penalty = r.batch.decision(0), r.batch.left(0)
 	all := r.jointRules()
 	v.Limits, v.note = all.limits, all.note
 	r.keepLive(op)
@@ -355,7 +414,6 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 		if !it.decides() {
 			continue
 		}
-		v.Peek = v.Peek && it.peeks()
 		if v.failed() {
 			if counts(op) && !v.Ended() {
 				it.policy.count(it.Key, Outcome{Failed: true})
@@ -363,7 +421,7 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 			continue
 		}
 		if it.request != 0 {
-			r.addPeeked(it, v)
+			r.addPeeked(op, it, v)
 			continue
 		}
 		to := it.from + len(it.rules.bound)
@@ -371,7 +429,7 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 			v.Policy, v.Plan = it.policy.name, it.rules.plan
 		}
 		own := !slices.ContainsFunc(live.Answers[it.from:to], func(a rule.Answer) bool { return !a.Allowed })
-		if counts(op) && !it.peeks() && (!own || v.Decision.Allowed) {
+		if counts(op) && (!own || v.Decision.Allowed) {
 			it.policy.count(it.Key, Outcome{Refused: !own})
 		}
 		r.keep(op, i, it.candidate)
@@ -380,8 +438,12 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 	v.Refused = v.refuses()
 }
 
-// addPeeked adds to a verdict the answers of a part that only peeked.
-func (r *Request) addPeeked(it *part, v *Verdict) {
+// addPeeked adds to a verdict the answers of a part that only peeked, and counts it if the request is admitted.
+func (r *Request) addPeeked(op rule.Op, it *part, v *Verdict) {
+	if counts(op) && v.Decision.Allowed {
+		it.policy.count(it.Key, Outcome{})
+		r.tryCandidate(op, &it.target, it.Key, true)
+	}
 	if !it.hasAnswers(r) {
 		return
 	}
@@ -394,7 +456,7 @@ func (r *Request) addPeeked(it *part, v *Verdict) {
 // hasAnswers reports whether the answers of the part's limits are in the verdict: always for parts that decide, and for
 // parts that only peeked if the store answered.
 func (it *part) hasAnswers(r *Request) bool {
-	return it.decides() && (it.request == 0 || r.batch.requests[it.request].Err == nil)
+	return it.decides() && it.request >= 0 && (it.request == 0 || r.batch.requests[it.request].Err == nil)
 }
 
 // tryCandidate counts and reports the decision of a candidate. Where the store did not answer, there is none.

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,12 +73,21 @@ type baseID struct {
 }
 
 // New compiles policies over a limiter. They share its namespace, and the name of a policy precedes the names of its
-// limits. A limit that the store does not support is an error.
+// limits. A limit that the store does not support is an error, and so are limits of the limiter's own that no policy uses,
+// because all of them have other ones.
 func New(limiter *slidegate.Limiter, policies []Policy, opts Options) (*Set, error) {
 	if limiter == nil {
 		return nil, errors.New("policy: limiter: must not be nil; use slidegate.New")
 	}
-	return (&Set{opts: opts, limiter: limiter}).compile(policies)
+	s, err := (&Set{opts: opts, limiter: limiter}).compile(policies)
+	if err != nil {
+		return nil, err
+	}
+	if len(limiter.Limits()) > 0 && len(policies) > 0 && !slices.ContainsFunc(policies, func(p Policy) bool { return len(p.Limits) == 0 }) {
+		return nil, errors.New("policy: limits: no policy uses the limiter's own limits, since each has others; " +
+			"leave them out of a policy that is meant to use them, or create the limiter by slidegate.NewPerCall")
+	}
+	return s, nil
 }
 
 // NewWithStores compiles policies over stores that have their own failure modes. The name of a policy is the namespace of its

@@ -395,19 +395,6 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// A request that costs nothing gets what is left and is admitted, even if a smaller plan has less than was used.
-func TestFreeRequestsAreAdmitted(t *testing.T) {
-	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5)}})
-	take(t, s, Part{Key: "ann", Cost: 5})
-	v := take(t, s, Part{Key: "ann", Cost: 0, Plan: Limits(named("", 2))})
-	if v.Refused || !v.Peek || v.Decision.Remaining != 0 {
-		t.Errorf("a free request: got %+v, want an admitted peek with 0 remaining", v)
-	}
-	if v := take(t, s, Part{Key: "ann", Cost: -3}); !v.Refused || v.Peek {
-		t.Errorf("a negative cost: got %+v, want it denied as a cost of 1", v)
-	}
-}
-
 func TestInvalidSetsAreRejected(t *testing.T) {
 	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	one := []slidegate.Limit{named("", 1)}

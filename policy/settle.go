@@ -63,7 +63,7 @@ func wasAdmitted(result *store.Request) bool {
 func (r *Request) keepCharges(index, request, from, to int) {
 	result := &r.batch.requests[request]
 	doubtful := result.Err != nil && !isMistake(result.Err)
-	if !doubtful && !wasAdmitted(result) {
+	if result.Op == rule.Peek || !doubtful && !wasAdmitted(result) {
 		return
 	}
 	for i := from; i < to; i++ {

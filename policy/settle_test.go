@@ -162,32 +162,12 @@ func TestSettleAfterWaiting(t *testing.T) {
 	}
 }
 
-// A part that costs nothing is admitted together with another policy as it is alone, and gets what is left.
-func TestPeeksPassBesideOthers(t *testing.T) {
-	s := newSet(t, newMemory(t), Options{}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}},
-		Policy{Name: "paid", Limits: []slidegate.Limit{named("", 5)}})
-	settle(t, s, rule.Take, always(9), Part{Policy: 0, Key: "ann", Cost: 1, Hold: true}) // overdrawn
-	for i, remaining := range []int64{4, 3} {
-		v := settle(t, s, rule.Take, nil, Part{Policy: 0, Key: "ann"}, Part{Policy: 1, Key: "ann", Cost: 1})
-		if v.Refused || v.Peek || v.Policy != "paid" || v.Decision.Remaining != remaining {
-			t.Errorf("request %d: got %+v, want an admission by paid with %d remaining", i, v, remaining)
-		}
-		if len(v.Decision.Answers) != 2 || v.Decision.Answers[0].Remaining != remaining || v.Decision.Answers[1].Remaining != 0 ||
-			len(v.Limits) != 2 || v.Limits[0].Name != "paid" || v.Limits[1].Name != "free" {
-			t.Errorf("request %d: the answers are %+v of %v, want those of paid and then of free", i, v.Decision.Answers, v.Limits)
-		}
-	}
-	if v := settle(t, s, rule.Take, nil, Part{Policy: 0, Key: "ann"}, Part{Policy: 1, Key: "ann", Cost: 4}); !v.Refused || v.Policy != "paid" {
-		t.Errorf("more than is left of paid: got %+v, want it denied by paid", v)
-	}
-}
-
 // Where everything is charged afterwards, an overdrawn limit denies.
 func TestChargeAfterwards(t *testing.T) {
 	for name, s := range bothWays(t, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}},
 		Policy{Name: "tried", Shadow: true, Limits: []slidegate.Limit{named("", 10)}}) {
 		for i, refused := range []bool{false, false, true, true} {
-			if v := settle(t, s, rule.Take, always(6), Part{Key: "ann", Hold: true}); v.Refused != refused || v.Peek {
+			if v := settle(t, s, rule.Take, always(6), Part{Key: "ann", Hold: true}); v.Refused != refused {
 				t.Errorf("%s: request %d: got %+v, want refused %v", name, i, v, refused)
 			}
 			if v := settle(t, s, rule.Take, always(6), Part{Policy: 1, Key: "ann", Hold: true}); v.Decision.Allowed == refused || v.Refused {

@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -85,5 +88,39 @@ func TestCorrectionsOutliveTheClient(t *testing.T) {
 				t.Errorf("got %d of the candidate left, want 6", left)
 			}
 		}
+	}
+}
+
+// Two sets that share the counts of a limit without a name are logged; those that give it a name, or another store, are not.
+func TestSharedUnnamedLimitIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	five := Policy{Limits: []slidegate.Limit{slidegate.PerMinute(5)}}
+	meant := Policy{Limits: []slidegate.Limit{named("shared", 5)}}
+	for name, test := range map[string]struct {
+		first, second Policy
+		logged        bool
+	}{
+		"equal":             {five, five, true},
+		"other windows":     {five, Policy{Limits: []slidegate.Limit{slidegate.PerHour(5)}}, false},
+		"named policies":    {Policy{Name: "login", Limits: five.Limits}, Policy{Name: "signup", Limits: five.Limits}, false},
+		"one of them is":    {five, Policy{Name: "signup", Limits: five.Limits}, false},
+		"a named limit":     {meant, meant, false},
+		"an equal override": {Policy{Limits: meant.Limits, Overrides: []Override{{Key: "k", Limits: five.Limits}}}, five, true},
+	} {
+		memory := newMemory(t)
+		log.Reset()
+		first := newSet(t, memory, Options{}, test.first)
+		newSet(t, newMemory(t), Options{}, test.second)
+		if log.Len() > 0 {
+			t.Errorf("%s: got %s before the second set on the store", name, log.String())
+		}
+		newSet(t, memory, Options{}, test.second)
+		if got := strings.Contains(log.String(), "share its counts"); got != test.logged {
+			t.Errorf("%s: got the log %q, want a warning: %v", name, log.String(), test.logged)
+		}
+		runtime.KeepAlive(first)
 	}
 }

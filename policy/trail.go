@@ -24,6 +24,8 @@ type sharer struct {
 	shared atomic.Bool // other Sets have limits of the same names, or seem to
 	seen   atomic.Bool // header fields showed one middleware around another
 	names  []nameID
+
+	unnamed map[string]string // the limits without a name, by what addresses their counts
 }
 
 // nameID identifies the limits of one policy in a store.
@@ -50,10 +52,14 @@ func (s *Set) addToRegister() {
 		for _, bound := range s.BoundLimits(p.index) {
 			name, _, _ := strings.Cut(bound.Name(), "/")
 			s.sharer.names = append(s.sharer.names, nameID{address, bound.Namespace(), name})
+			if bound.Name() == "" {
+				s.sharer.addUnnamed(bound)
+			}
 		}
 	}
 	register.mu.Lock()
 	defer register.mu.Unlock()
+	s.sharer.warnUnnamedLocked()
 	for _, id := range s.sharer.names {
 		if register.by[id] == nil {
 			register.by[id] = map[*sharer]struct{}{}
@@ -62,6 +68,29 @@ func (s *Set) addToRegister() {
 	}
 	s.sharer.refreshAllLocked()
 	runtime.AddCleanup(s, removeFromRegister, s.sharer)
+}
+
+func (h *sharer) addUnnamed(bound *store.Limit) {
+	if h.unnamed == nil {
+		h.unnamed = map[string]string{}
+	}
+	h.unnamed[bound.Prefix()] = bound.Label()
+}
+
+// warnUnnamedLocked logs a limit without a name that a Set already has on the same store. Two limits without a name are hardly
+// meant to count together: five logins a minute would use up the five registrations.
+func (h *sharer) warnUnnamedLocked() {
+	for _, id := range h.names {
+		for other := range register.by[id] {
+			for prefix, label := range h.unnamed {
+				if _, both := other.unnamed[prefix]; both && id.name == "" {
+					slog.Warn("slidegate: two middlewares on one store have the same limit without a name, so they share its counts; "+
+						"name their policies to count separately, or the limit if this is meant", slog.String("limit", label))
+					return
+				}
+			}
+		}
+	}
 }
 
 // removeFromRegister removes a Set's names from the register.

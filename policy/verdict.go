@@ -53,9 +53,6 @@ type Verdict struct {
 	Shadow bool
 	// Candidate reports whether this is the verdict of a policy's candidate limits, which deny nothing either.
 	Candidate bool
-	// Peek reports whether the cost was 0, and is not settled afterwards. Then nothing was charged, the limits do not deny the
-	// request, whatever Decision contains, and it does not count as a decision.
-	Peek bool
 	// ChargedTwice reports whether a middleware around this one has already charged the request to one of the same limits, in
 	// the same store and for the same key. The client then gets half of its quota. Name the limits or the policies
 	// differently, or remove one of the two middlewares.
@@ -126,12 +123,8 @@ const undecided = rule.FallbackOpen | rule.FallbackClosed
 // everything. A store in process reports that by an error and a failure layer by its flags.
 func (v *Verdict) failed() bool { return v.fault > faultStore || v.Decision.Flags&undecided != 0 }
 
-// refuses reports whether a verdict denies the request. What costs nothing is admitted even if more than the quota was
-// used, which happens when a plan got smaller.
-func (v *Verdict) refuses() bool {
-	free := v.Peek && v.fault <= faultStore && v.Decision.Flags&undecided == 0
-	return !v.Decision.Allowed && !v.Shadow && !free
-}
+// refuses reports whether a verdict denies the request.
+func (v *Verdict) refuses() bool { return !v.Decision.Allowed && !v.Shadow }
 
 // isMistake reports whether an error is about the request, and not about the store. It has the same list as
 // layer/failure.
@@ -150,7 +143,7 @@ func hasEnded(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= 0
 }
 
-// Outcome is what is counted for one policy, or for its candidate. Peeks, which charge nothing, are not counted.
+// Outcome is what is counted for one policy, or for its candidate.
 type Outcome struct {
 	By      By
 	Shadow  bool

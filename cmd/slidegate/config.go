@@ -71,6 +71,9 @@ func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error
 	if err != nil {
 		return err
 	}
+	for _, warning := range file.Warnings {
+		fmt.Fprintf(c.err, "warning: %v\n", warning)
+	}
 	var names []string
 	for _, source := range sources {
 		names = append(names, source.Name)

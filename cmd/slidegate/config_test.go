@@ -47,6 +47,15 @@ const (
 	badPolicies = "policies:\n  api:\n    limit: [100/1m]\n    failure: opne\n"
 )
 
+// Warnings do not make a file invalid.
+func TestConfigCheckWarns(t *testing.T) {
+	path := write(t, "open.yaml", []byte("policies:\n  api:\n    limits: [100/1m]\n    allow: [0.0.0.0/0]\n"))
+	r := callConfig(t, "check", path)
+	if want := "warning: " + path + ":4:13: allow: "; r.status != exitOK || r.out != path+": ok, 1 policy, 1 limit\n" || !strings.HasPrefix(r.err, want) {
+		t.Errorf("got status %d, %q and %q, want a warning %q", r.status, r.out, r.err, want)
+	}
+}
+
 func TestConfigCheck(t *testing.T) {
 	one, three := write(t, "one.yaml", []byte(onePolicy)), write(t, "three.yaml", []byte(threePolicies))
 	bad := write(t, "bad.yaml", []byte(badPolicies))

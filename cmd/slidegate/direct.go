@@ -88,7 +88,7 @@ func (d *direct) reset(ctx context.Context, policy, key string) error {
 
 // explain replaces the gate's error about an unknown policy with the file's error, which names the option.
 func (d *direct) explain(policy string, err error) error {
-	if errors.Is(err, gate.ErrPolicy) {
+	if errors.Is(err, gate.ErrPolicy) || errors.Is(err, gate.ErrNoPolicy) {
 		_, err = d.file.Policy(policy)
 	}
 	return err

@@ -198,7 +198,18 @@ func (p *proxyCommand) logBanner(log *slog.Logger, running *server.Server, file 
 func limitLines(file *config.File) (lines []string) {
 	for i := range file.Policies {
 		policy := &file.Policies[i]
-		requests := cmp.Or(strings.Join(policy.Patterns(), ", "), "every request")
+		var limited, exempt []string
+		for _, route := range policy.Match {
+			if route.Unlimited {
+				exempt = append(exempt, route.Pattern)
+			} else {
+				limited = append(limited, route.Pattern)
+			}
+		}
+		requests := cmp.Or(strings.Join(limited, ", "), "every request")
+		if len(exempt) > 0 {
+			requests += " except " + strings.Join(exempt, ", ")
+		}
 		var limits []string
 		for _, limit := range policy.Limits {
 			limits = append(limits, limit.String())

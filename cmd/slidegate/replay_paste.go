@@ -80,7 +80,10 @@ func (r *replayCommand) suggestedPolicy(q replayTarget, in *input, limit slidega
 	}
 	if r.Cost != "" {
 		policy.Cost, _ = config.ParseCost(r.Cost)
-		policy.Match = config.Routes(policy.Patterns()...) // without the routes' own costs, which the flag replaces
+		policy.Match = slices.Clone(policy.Match)
+		for i := range policy.Match {
+			policy.Match[i].Cost = nil // the flag replaces it
+		}
 	}
 	return policy
 }

@@ -71,7 +71,8 @@ func (e *exact) warmUp(some []request) {
 }
 
 // decide sets fits in the parts of a request. If all limits that decide admit it, it is charged to them; shadow policies
-// are charged independently. A request that costs nothing charges nothing, and is not compared.
+// are charged independently. A request that costs nothing charges nothing, and is not compared: under a policy, it must admit one
+// unit.
 func (e *exact) decide(parts []request) {
 	all := true
 	for i := range parts {
@@ -80,7 +81,7 @@ func (e *exact) decide(parts []request) {
 		if g.group.refuses() {
 			all = false
 		}
-		if q.fits = e.admitting(g, q); !g.group.Shadow && q.cost > 0 {
+		if q.fits = e.admitting(g, q); !g.group.Shadow && (q.cost > 0 || g.group.checks(q.cost) && g.group.Policy != "") {
 			all = all && q.fits == 1<<len(g.lanes)-1
 		}
 	}
@@ -114,7 +115,7 @@ func (e *exact) refused(parts []request) bool {
 
 // admitting returns which limits of a group admit the request; the first limit is the lowest bit.
 func (e *exact) admitting(g *exactGroup, q *request) (fits uint32) {
-	if q.cost == 0 {
+	if q.cost == 0 && g.group.Policy == "" {
 		return 0
 	}
 	for i := range g.lanes {
@@ -122,7 +123,7 @@ func (e *exact) admitting(g *exactGroup, q *request) (fits uint32) {
 		l.charged = reach(l.charged, q.key)
 		t := &l.charged[q.key]
 		t.forgetFor(&e.chunks, q.at, l.limit)
-		if t.sum+q.cost <= l.limit.Quota {
+		if t.sum+max(q.cost, 1) <= l.limit.Quota {
 			fits |= 1 << i
 		}
 	}

@@ -177,10 +177,12 @@ func drawFile(t *rapid.T) string {
 		fmt.Fprintf(&b, "  p%d:\n", i)
 		if match := rapid.SampledFrom([]string{"", "/login", "POST /login", "/api/", "shop.example/", "GET api.example/api/{name}"}).Draw(t, "match"); match != "" {
 			fmt.Fprintf(&b, "    match: %q\n", match)
+		} else if rapid.Bool().Draw(t, "several costs") { // an exempt path, and one that is only checked
+			b.WriteString("    match: [/, {path: /login, cost: 0}, {path: /api/, unlimited: true}]\n")
 		}
 		fmt.Fprintf(&b, "    key: %q\n", rapid.SampledFrom([]string{
 			"{address}", "{header:X-Api-Key}", "{address} {path}", "{host}", "{method} {header:X-Api-Key}", "{path}"}).Draw(t, "key"))
-		fmt.Fprintf(&b, "    cost: %d\n", rapid.SampledFrom([]int{1, 1, 1, 2, 0, 70}).Draw(t, "cost"))
+		fmt.Fprintf(&b, "    cost: %d\n", rapid.SampledFrom([]int{1, 1, 1, 2, 0}).Draw(t, "cost"))
 		fmt.Fprintf(&b, "    limits: [%s]\n", drawLimits(t))
 		var overrides []string
 		if rapid.Bool().Draw(t, "override") {

@@ -40,9 +40,11 @@ func newGroup(given routing.Group, measured bool) (group, error) {
 	return g, nil
 }
 
-// decides reports whether the limits of the group take part in the decision on a request of this cost: where several
-// policies decide, limits do not decide requests that cost nothing.
+// decides reports whether the limits of the group are charged by a request of this cost, and checks whether they are only
+// checked, because it costs nothing.
 func (g *group) decides(cost int64) bool { return g.By == policy.ByLimits && !g.Shadow && cost > 0 }
+
+func (g *group) checks(cost int64) bool { return g.By == policy.ByLimits && !g.Shadow && cost == 0 }
 
 // refuses reports whether the group's keys are denied without consulting any limit.
 func (g *group) refuses() bool { return g.By == policy.ByDenyList && !g.Shadow }
@@ -84,6 +86,9 @@ func (r *run) decideParts(parts []request) (allowed bool) {
 			return r.refuseListed(parts)
 		}
 	}
+	if !r.checkFree(parts) {
+		return false
+	}
 	for i := range parts {
 		q := &parts[i]
 		if g := &r.groups[q.group]; g.decides(q.cost) {
@@ -91,7 +96,7 @@ func (r *run) decideParts(parts []request) (allowed bool) {
 			r.borrowStates(g, q)
 		}
 	}
-	allowed = r.decideItems(parts[0].at)
+	allowed = r.decideItems(rule.Take, parts[0].at)
 	live := len(r.answers)
 	from := 0
 	for i := range parts {
@@ -113,6 +118,42 @@ func (r *run) decideParts(parts []request) (allowed bool) {
 	r.count(&parts[0], allowed)
 	if live == 0 {
 		r.answers = append(r.answers, rule.Answer{Allowed: true})
+	}
+	return allowed
+}
+
+// checkFree reports whether the policies under which a request costs nothing would admit one unit. If not, as in the service,
+// it is denied before anything is charged.
+func (r *run) checkFree(parts []request) (allowed bool) {
+	for i := range parts {
+		one := parts[i]
+		if g := &r.groups[one.group]; g.checks(one.cost) {
+			g.begin(&one)
+			one.cost = 1
+			r.borrowStates(g, &one)
+		}
+	}
+	allowed = r.decideItems(rule.Peek, parts[0].at)
+	from := 0
+	for i := range parts {
+		q := &parts[i]
+		g := &r.groups[q.group]
+		switch {
+		case g.checks(q.cost):
+			own := r.answers[from : from+len(g.lanes)]
+			from += len(g.lanes)
+			g.end(q, own, allowed, r.exact)
+			if !allowed {
+				r.countKey(g, q, own, false)
+			}
+		case !allowed:
+			r.countKey(g, q, nil, false)
+		}
+	}
+	if allowed {
+		r.answers, r.items = r.answers[:0], r.items[:0]
+	} else {
+		r.count(&parts[0], false)
 	}
 	return allowed
 }
@@ -163,12 +204,12 @@ type borrowedKey struct {
 }
 
 // decideItems decides all items together, all or nothing.
-func (r *run) decideItems(at rule.Micros) (allowed bool) {
+func (r *run) decideItems(op rule.Op, at rule.Micros) (allowed bool) {
 	for range r.items {
 		r.answers = append(r.answers, rule.Answer{})
 	}
 	if len(r.items) > 0 {
-		rule.Decide(rule.Take, r.items, at, r.answers)
+		rule.Decide(op, r.items, at, r.answers)
 	}
 	for _, l := range r.borrowed {
 		l.group.restoreKey(l.key)

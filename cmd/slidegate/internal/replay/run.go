@@ -115,6 +115,9 @@ func (r *run) decide(parts []request) (allowed bool) {
 	if len(parts) > 1 || len(g.lanes) == 0 || g.Shadow {
 		return r.decideParts(parts)
 	}
+	if q.cost == 0 && g.Policy != "" {
+		return r.decideParts(parts)
+	}
 	g.begin(q)
 	if len(g.lanes) == 1 {
 		r.answers = append(r.answers[:0], g.lanes[0].take(q.key, q.at, q.cost))
@@ -122,12 +125,9 @@ func (r *run) decide(parts []request) (allowed bool) {
 	} else {
 		r.answers, r.items = r.answers[:0], r.items[:0]
 		r.borrowStates(g, q)
-		allowed = r.decideItems(q.at)
+		allowed = r.decideItems(rule.Take, q.at)
 	}
 	g.end(q, r.answers, allowed, r.exact)
-	if q.cost == 0 && g.Policy != "" {
-		allowed = true // as in the service, a policy never denies a request that costs nothing
-	}
 	r.count(q, allowed)
 	r.countKey(g, q, r.answers, allowed)
 	return allowed

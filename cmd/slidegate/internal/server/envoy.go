@@ -23,6 +23,8 @@ func (s *Server) openEnvoy() error {
 	s.local, s.domains = domains, domains
 	options := s.opts.EnvoyOptions
 	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
+	s.gate.CountUnmatched("grpc", 0)
+	options.OnUnmatched = func() { s.gate.CountUnmatched("grpc", 1) }
 	options.OnRefused, options.Await = s.refused, s.opts.EnvoyXDS.Address != ""
 	st := s.stores.Unanswered
 	if !options.ClosedIsError {

@@ -116,7 +116,7 @@ func (s *Server) reload(changes *Changes) error {
 	if file != nil {
 		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {
-			s.logSlots()
+			s.logFile(file)
 			s.loaded = time.Now()
 		}
 		s.file = file

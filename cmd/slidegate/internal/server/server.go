@@ -139,7 +139,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	s.logSlots()
+	s.logFile(s.opts.File)
 	hash := s.hashFiles()
 	if err := s.openEnvoy(); err != nil {
 		return err

@@ -9,6 +9,14 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
+// logFile logs the warnings about the policy files.
+func (s *Server) logFile(file *config.File) {
+	for _, warning := range file.Warnings {
+		s.log.Warn(warning.Error())
+	}
+	s.logSlots()
+}
+
 // logSlots logs which policies have an in-flight limit: proxies that send requests to /v1/check, and clients that use allow, get
 // an error for them, because nothing would release the slot.
 func (s *Server) logSlots() {

@@ -106,7 +106,7 @@ func (f *Finder) find(r Request) (found []Applied) {
 		c := f.policies.list[i]
 		if c.matcher == nil {
 			found = append(found, Applied{i, -1})
-		} else if indexes := c.indexes(r, f.known); len(indexes) > 0 {
+		} else if indexes := c.indexes(r, f.known); len(indexes) > 0 && !c.Exempts(indexes) {
 			found = append(found, Applied{i, c.costliest(indexes)})
 		}
 	}

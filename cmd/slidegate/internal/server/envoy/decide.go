@@ -44,6 +44,11 @@ type item struct {
 	over      bool // over its limit, whether or not that denies anything
 }
 
+// matched reports whether a rule, a limit of its own or a ruling applies to the descriptor.
+func (a item) matched() bool {
+	return a.rule != nil || a.unlimited || a.refused != nil || a.blocked != nil
+}
+
 // ShouldRateLimit decides one request of Envoy. On an error there is no decision, and Envoy follows its
 // failure_mode_deny.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {

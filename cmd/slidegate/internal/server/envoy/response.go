@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 type outcome struct {
 	any        bool // a rule is over its limit, whether or not that denies anything
 	over       bool // an ordinary rule is over its limit
-	quotas     int  // the number of rules in quota mode
+	quotas     int  // the number of rules in quota mode; with Options.Quota, of all descriptors that are not unlimited
 	quotasOver int  // the number of those that are over their limits
 	// The status that the headers report: the one over its limit that takes longest to admit, or the one with the least
 	// remaining.
@@ -50,10 +51,16 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 		case a.unlimited:
 			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK, LimitRemaining: math.MaxUint32}
 		case a.rule == nil:
+			if s.opts.Quota {
+				o.quotas++
+			}
 			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK}
 		default:
 			response.Statuses[i] = o.status(ctx, a, &w.answers[a.answer])
 		}
+	}
+	if s.opts.OnUnmatched != nil && !slices.ContainsFunc(w.items, item.matched) {
+		s.opts.OnUnmatched()
 	}
 	if !o.over && o.quotas > 0 && o.quotas == o.quotasOver {
 		o.over, o.retryAfter = true, o.quotaRetry

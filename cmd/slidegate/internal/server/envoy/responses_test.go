@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -132,12 +133,42 @@ func TestQuotaModeOfTheWholeService(t *testing.T) {
 	r.want(request("d", 0, "a=1", "b=1"), "OK: OK/0 OK/1")
 	r.want(request("d", 0, "a=1", "b=1"), "OK: OVER/0 OK/0")
 	r.want(request("d", 0, "a=1", "b=1"), "OVER: OVER/0 OVER/0")
-	r.want(request("d", 0, "a=1", "none=1"), "OVER: OVER/0 OK/-")
+	// As in the original, a descriptor without a rule is one that is not over, in a domain without rules too.
+	r.want(request("d", 0, "a=1", "none=1"), "OK: OVER/0 OK/-")
+	r.want(request("d", 0, "a=1"), "OVER: OVER/0")
+	r.want(request("nowhere", 0, "a=1"), "OK: OK/-")
 	brought := addLimited(request("d", 0, "a=1"), "x=1", typev3.RateLimitUnit_HOUR, 1)
 	r.want(brought, "OK: OVER/0 OK/4")
 	r = newRig(t, Options{}, rules)
 	r.want(request("d", 0, "a=1", "b=1"), "OK: OK/0 OK/1")
 	r.want(request("d", 0, "a=1", "b=1"), "OVER: OVER/0 OK/0")
+
+	// A rule that another one replaces is not over either, and one that is unlimited does not count at all.
+	r = newRig(t, Options{Quota: true}, "domain: d\ndescriptors:\n"+
+		"- {key: a, rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: old}]}}\n"+
+		"- {key: b, rate_limit: {name: old, unit: hour, requests_per_unit: 9}}\n"+
+		"- {key: free, rate_limit: {unlimited: true}}\n")
+	r.want(request("d", 0, "a=1", "b=1"), "OK: OK/0 OK/-")
+	r.want(request("d", 0, "a=1", "b=1"), "OK: OVER/0 OK/-")
+	r.want(request("d", 0, "a=1", "free=1"), "OVER: OVER/0 OK/inf")
+}
+
+// OnUnmatched is called for requests of which no descriptor matches a rule.
+func TestOnUnmatched(t *testing.T) {
+	calls := 0
+	r := newRig(t, Options{OnUnmatched: func() { calls++ }}, fivePerMinute)
+	for _, test := range []struct {
+		request *rls.RateLimitRequest
+		calls   int
+	}{
+		{request("d", 0, "k=a"), 0}, {request("d", 0, "k=a", "unknown=1"), 0}, {request("d", 0, "unknown=1"), 1}, {request("nowhere", 0, "k=a", "k=b"), 1},
+		{addLimited(request("d", 0, "unknown=1"), "x=1", typev3.RateLimitUnit_HOUR, 1), 0},
+	} {
+		calls = 0
+		if _, err := r.service.ShouldRateLimit(t.Context(), test.request); err != nil || calls != test.calls {
+			t.Errorf("%v: got %d calls and the error %v, want %d", test.request, calls, err, test.calls)
+		}
+	}
 }
 
 func TestJSON(t *testing.T) {

@@ -39,7 +39,7 @@ type Options struct {
 	// Shadow makes the overall code always OK; the statuses still report the limits.
 	Shadow bool
 	// Quota puts every rule in quota mode: over its limit, it denies a request only if all rules of the request are
-	// over theirs.
+	// over theirs. As in the original, a descriptor without a rule counts as one that is not over.
 	Quota bool
 	// MaxWindows is how many different windows the limits that come with descriptors may have over the life of the
 	// service, not counting windows of one unit: each is a shape of limits, and a store keeps state for each. A
@@ -52,6 +52,9 @@ type Options struct {
 	// mode: the domain after rulings.EnvoyPrefix, the text of the descriptor, and the label of its rule. It must be
 	// fast and safe for concurrent use. It may be nil.
 	OnRefused func(policy, descriptor, rule string)
+	// OnUnmatched is called for every request of which no descriptor matches a rule, such as one about an unknown domain. It may
+	// be nil.
+	OnUnmatched func()
 }
 
 // maxWindows is the default of Options.MaxWindows.

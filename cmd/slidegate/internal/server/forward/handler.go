@@ -191,7 +191,7 @@ func statusOf(v *gate.Verdict) int {
 // statusOfError returns the status for an error of the gate. A bad request is a mistake in the proxy's configuration.
 func statusOfError(err error) int {
 	switch {
-	case errors.Is(err, gate.ErrPolicy):
+	case errors.Is(err, gate.ErrPolicy), errors.Is(err, gate.ErrNoPolicy):
 		return http.StatusBadRequest
 	case errors.Is(err, store.ErrUnsupported), errors.Is(err, gate.ErrSlots):
 		return http.StatusInternalServerError

@@ -26,16 +26,16 @@ func TestCandidate(t *testing.T) {
 	if got := store.applies.Load(); got != 4 {
 		t.Errorf("4 requests: got %d calls to the store, want 4 that include the candidate", got)
 	}
-	mustAllow(t, g, gate.Request{Key: "ann"})            // a peek is not counted
+	mustAllow(t, g, gate.Request{Key: "ann"})            // a check is decided by both
 	mustAllow(t, g, gate.Request{Key: "vip", Cost: 1})   // the override still applies to the candidate
 	mustAllow(t, g, gate.Request{Key: "bob", Cost: 3})   // more than the candidate can ever admit
 	mustAllow(t, g, gate.Request{Key: "carol", Cost: 4}) // more than either can
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=p}":                       5,
-		"policy.decisions{by=limits,outcome=refused,policy=p}":                        2,
+		"policy.decisions{by=limits,outcome=refused,policy=p}":                        3,
 		"policy.candidate.decisions{live_outcome=admitted,outcome=admitted,policy=p}": 2,
 		"policy.candidate.decisions{live_outcome=admitted,outcome=refused,policy=p}":  2,
-		"policy.candidate.decisions{live_outcome=refused,outcome=refused,policy=p}":   2,
+		"policy.candidate.decisions{live_outcome=refused,outcome=refused,policy=p}":   3,
 		"policies{}": 1,
 	}
 	if got := m.read(t); !maps.Equal(got, want) {

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -71,16 +72,21 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, req gate.Request, verb
 	var v gate.Verdict
 	var d slidegate.Decision
 	var mine, theirs error
+	allowN, peeked := l.AllowN, req.Cost
+	if req.Cost == 0 { // whether a unit is left
+		allowN, peeked = func(ctx context.Context, key string, _ int64) (slidegate.Decision, error) { return l.Peek(ctx, key) }, 1
+	}
 	switch verb {
 	case "allow":
 		v, mine = g.Allow(ctx, req)
-		d, theirs = l.AllowN(ctx, req.Key, req.Cost)
+		d, theirs = allowN(ctx, req.Key, req.Cost)
 	case "upto":
+		req.Cost = max(1, req.Cost)
 		v, mine = g.AllowUpTo(ctx, req)
 		d, theirs = l.AllowUpTo(ctx, req.Key, req.Cost)
 	case "peek":
 		v, mine = g.Peek(ctx, req)
-		d, theirs = l.PeekN(ctx, req.Key, req.Cost)
+		d, theirs = l.PeekN(ctx, req.Key, peeked)
 	case "refund":
 		v, mine = g.Refund(ctx, req)
 		d, theirs = l.Refund(ctx, req.Key, req.Cost)
@@ -91,6 +97,7 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, req gate.Request, verb
 	case "reset":
 		mine, theirs = g.Reset(ctx, req), l.Reset(ctx, req.Key)
 	case "reserve":
+		req.Cost = max(1, req.Cost)
 		var r, o slidegate.Reservation
 		r, v, mine = g.Reserve(ctx, req)
 		o, d, theirs = l.Reserve(ctx, req.Key, req.Cost)

@@ -16,8 +16,13 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// ErrPolicy is wrapped by the error of a Request that names an unknown policy.
-var ErrPolicy = errors.New("unknown policy")
+// Errors about a Request are texts for the client that sent it, so they do not begin with the name of this package.
+var (
+	// ErrPolicy is wrapped by the error of a Request that names an unknown policy.
+	ErrPolicy = errors.New("unknown policy")
+	// ErrNoPolicy is wrapped by the error of a Request that names no policy, where there are several and none is the default.
+	ErrNoPolicy = errors.New("no policy is named")
+)
 
 // ErrKey is wrapped by the error of a Request with an invalid key.
 var ErrKey = errors.New("invalid key")
@@ -71,6 +76,11 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 		return nil, err
 	}
 	g.metrics.onRefused = opts.OnRefused
+	if opts.Requests {
+		g.CountUnmatched(listenerNames[Proxy], 0) // so that the first one is an increase, not a new series
+	} else {
+		g.CountUnmatched(listenerNames[HTTP], 0)
+	}
 	first, err := g.build(file, nil)
 	if err != nil {
 		return nil, errors.Join(err, g.metrics.registration.Unregister())

@@ -158,6 +158,8 @@ const maxTallies = 1000
 type metrics struct {
 	decisions, candidates metric.Int64ObservableCounter
 	policies              metric.Int64ObservableGauge
+	unmatched             metric.Int64Counter
+	unmatchedBy           map[string]metric.MeasurementOption // the attributes of a listener
 	registration          metric.Registration
 	current               func() int
 	onRefused             func(policy, key string)
@@ -172,13 +174,19 @@ func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, er
 	}
 	meter := provider.Meter(scope)
 	m := &metrics{tallies: map[string]*tally{}, current: current}
-	var errs [3]error
+	var errs [4]error
 	m.decisions, errs[0] = meter.Int64ObservableCounter("slidegate.policy.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Requests decided by a policy, by outcome and by what decided."))
 	m.candidates, errs[1] = meter.Int64ObservableCounter("slidegate.policy.candidate.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("What a policy's candidate limits would have decided, and what its live limits decided."))
 	m.policies, errs[2] = meter.Int64ObservableGauge("slidegate.policies", metric.WithUnit("{policy}"),
 		metric.WithDescription("Policies in force."))
+	m.unmatched, errs[3] = meter.Int64Counter("slidegate.unmatched", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that were admitted because no policy or rule matches them."))
+	m.unmatchedBy = map[string]metric.MeasurementOption{}
+	for _, listener := range []string{listenerNames[HTTP], listenerNames[Proxy], "grpc"} {
+		m.unmatchedBy[listener] = metric.WithAttributeSet(attribute.NewSet(attribute.String("listener", listener)))
+	}
 	err := errors.Join(errs[:]...)
 	if err == nil {
 		m.registration, err = meter.RegisterCallback(m.observe, m.decisions, m.candidates, m.policies)

@@ -34,7 +34,7 @@ func TestOnRefused(t *testing.T) {
 	if _, err := g.Peek(ctx, reqs[0]); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"api bad", "watched w", "api a"}; !slices.Equal(got, want) {
+	if want := []string{"api bad", "watched w", "api a", "api a"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

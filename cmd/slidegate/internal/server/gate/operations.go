@@ -40,7 +40,7 @@ func (g *Gate) Refund(ctx context.Context, req Request) (v Verdict, err error) {
 // also charges the candidate. A key that is on a list or has no limit is charged nothing.
 func (g *Gate) Charge(ctx context.Context, req Request) (v Verdict, err error) {
 	if req.Cost == 0 {
-		return v, fmt.Errorf("gate: %w: must be 1 to %d, not 0", slidegate.ErrCost, int64(rule.MaxQuota))
+		return v, fmt.Errorf("%w: must be 1 to %d, not 0", slidegate.ErrCost, int64(rule.MaxQuota))
 	}
 	err = g.decide(ctx, rule.Charge, &req, 0, &v)
 	return v, err
@@ -94,7 +94,7 @@ func (p *compiled) fill(req *Request, part *policy.Part) {
 // checkCost rejects a cost that no limit accepts.
 func checkCost(cost int64) error {
 	if uint64(cost) > rule.MaxQuota {
-		return fmt.Errorf("gate: %w: must be 0 to %d, not %d; to give units back use Refund, Settle or Cancel",
+		return fmt.Errorf("%w: must be 0 to %d, not %d; to give units back use Refund, Settle or Cancel",
 			slidegate.ErrCost, int64(rule.MaxQuota), cost)
 	}
 	return nil

@@ -133,11 +133,11 @@ func TestPolicyNames(t *testing.T) {
 	g := newGate(t, sameStores(store), gate.Options{}, two...)
 	_, err := g.Allow(ctx, gate.Request{Policy: "serach", Key: "ann", Cost: 1})
 	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "search"`) ||
-		!strings.Contains(err.Error(), "login") || !strings.HasPrefix(err.Error(), "gate: ") || strings.Contains(err.Error(), "ann") {
-		t.Errorf("an unknown policy: got %v, want gate.ErrPolicy from gate with the known names, the nearest, and no key", err)
+		!strings.Contains(err.Error(), "login") || !strings.HasPrefix(err.Error(), "unknown policy: ") || strings.Contains(err.Error(), "ann") {
+		t.Errorf("an unknown policy: got %v, want gate.ErrPolicy with the known names, the nearest, and no key", err)
 	}
-	if _, err := g.Allow(ctx, gate.Request{Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrPolicy) {
-		t.Errorf("no policy named, two configured: got %v, want gate.ErrPolicy", err)
+	if _, err := g.Allow(ctx, gate.Request{Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrNoPolicy) || !strings.Contains(err.Error(), "login, search") {
+		t.Errorf("no policy named, two configured: got %v, want gate.ErrNoPolicy with the names", err)
 	}
 	for _, c := range []struct {
 		file config.File

@@ -25,7 +25,7 @@ import (
 func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, err error) {
 	s := g.current.Load()
 	var buf [8]*compiled
-	matching := s.matching(buf[:0], r)
+	matching := g.matching(s, buf[:0], HTTP, r)
 	began := g.begin()
 	v, err = s.checkMatching(ctx, matching, r)
 	for _, p := range matching {
@@ -34,14 +34,28 @@ func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, er
 	return v, err
 }
 
-// matching appends the policies that match a request.
-func (s *snapshot) matching(to []*compiled, r *http.Request) []*compiled {
+// matching appends the policies that apply to a request, and counts a request that no policy matches.
+func (g *Gate) matching(s *snapshot, to []*compiled, from Listener, r *http.Request) []*compiled {
+	exempt := false
 	for _, p := range s.order {
-		if p.matcher.Match(r) {
+		switch {
+		case !p.matcher.Match(r):
+		case p.skip != nil && p.skip(r):
+			exempt = true
+		default:
 			to = append(to, p)
 		}
 	}
+	if len(to) == 0 && !exempt {
+		g.CountUnmatched(listenerNames[from], 1)
+	}
 	return to
+}
+
+// CountUnmatched counts requests that no policy, or no rule of Envoy's, matches: "http", "grpc" or "proxy" is where they came
+// from. They are admitted, and a mistake in a pattern looks like that.
+func (g *Gate) CountUnmatched(listener string, n int64) {
+	g.metrics.unmatched.Add(context.Background(), n, g.metrics.unmatchedBy[listener])
 }
 
 // checkMatching applies the policies that match a request.
@@ -70,13 +84,16 @@ func (s *snapshot) finishMatching(v *Verdict, r *http.Request) error {
 	return s.finish(v, granted)
 }
 
-// CheckPolicy is CheckRequest for one named policy, regardless of its Match. The error wraps ErrPolicy if the policy is
-// unknown.
+// CheckPolicy is CheckRequest for one named policy, regardless of its Match, except that requests stay exempt. The error wraps
+// ErrPolicy if the policy is unknown.
 func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (v Verdict, err error) {
 	s := g.current.Load()
 	p, err := s.find(name)
 	if err != nil {
 		return v, err
+	}
+	if p.skip != nil && p.skip(r) {
+		return s.checkMatching(ctx, nil, r)
 	}
 	began := g.begin()
 	v, err = s.check(ctx, p, r)
@@ -109,12 +126,8 @@ func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	return part
 }
 
-// finish completes the verdict on a request. A policy in shadow mode that failed denies no request, nor does a policy
-// under which a request costs nothing.
+// finish completes the verdict on a request. A policy in shadow mode that failed denies no request.
 func (s *snapshot) finish(v *Verdict, granted int64) error {
-	if v.Peek && v.By == ByLimits && !v.Refused {
-		v.Decision.Allowed, v.Decision.RetryAfter = true, 0
-	}
 	if v.Err != nil && v.Shadow {
 		*v = Verdict{Policy: v.Policy, Shadow: true, Decision: slidegate.Decision{Allowed: true, Granted: granted}}
 	}

@@ -332,3 +332,32 @@ func TestCostOfPolicies(t *testing.T) {
 		t.Errorf("4 of 10 and 1 of 10: got %+v, want 6 and 9 remaining", v)
 	}
 }
+
+// A request that no policy matches is counted, unless a policy exempts it.
+func TestUnmatchedAndExempt(t *testing.T) {
+	for name, listener := range map[string]gate.Listener{"http": gate.HTTP, "proxy": gate.Proxy} {
+		m, provider := newMeasured()
+		p := matching("api", "/api/", "{address}", "1/1h")
+		p.Match = append(p.Match, config.Route{Pattern: "/api/health", Unlimited: true})
+		g := newGate(t, sameStores(memory(t, newClock())), gate.Options{MeterProvider: provider, Requests: listener == gate.Proxy}, p)
+		for _, step := range []struct {
+			path      string
+			allowed   bool
+			unmatched int64
+		}{{"/api/x", true, 0}, {"/api/x", false, 0}, {"/api/health", true, 0}, {"/apii/x", true, 1}, {"/api/health", true, 1}, {"/", true, 2}} {
+			v, held, err := gate.Verdict{}, gate.Hold{}, error(nil)
+			if listener == gate.Proxy {
+				v, held, err = g.HoldRequest(ctx, request("GET", step.path), nil)
+				held.Release(ctx, nil)
+			} else {
+				v, err = g.CheckRequest(ctx, request("GET", step.path))
+			}
+			if got := m.read(t)["unmatched{listener="+name+"}"]; err != nil || v.Decision.Allowed != step.allowed || got != step.unmatched {
+				t.Errorf("%s %s: got %+v, %v and %d unmatched, want allowed %v and %d", name, step.path, v, err, got, step.allowed, step.unmatched)
+			}
+		}
+		if v, err := g.CheckPolicy(ctx, "api", request("GET", "/api/health")); err != nil || !v.Decision.Allowed {
+			t.Errorf("the named policy: got %+v, %v; want an exempt request", v, err)
+		}
+	}
+}

@@ -121,7 +121,7 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 			limit := &r.Charges[i].Limit
 			limits = append(limits, strconv.Quote(cmp.Or(limit.Name, limit.String())))
 		}
-		return nil, fmt.Errorf("gate: %w: %d costs for %d charges (%s); give the costs by limit",
+		return nil, fmt.Errorf("%w: %d costs for %d charges (%s); give the costs by limit",
 			slidegate.ErrReservation, len(costs), len(r.Charges), strings.Join(limits, ", "))
 	}
 	used := make([]slidegate.Used, len(costs))
@@ -148,7 +148,7 @@ func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earli
 			return err
 		}
 		if !known[b.Prefix()] {
-			return fmt.Errorf("gate: %w: policy %s has no limit like %s, or no longer has it", slidegate.ErrReservation, p.Name, r.Charges[i].Limit)
+			return fmt.Errorf("%w: policy %s has no limit like %s, or no longer has it", slidegate.ErrReservation, p.Name, r.Charges[i].Limit)
 		}
 	}
 	return nil

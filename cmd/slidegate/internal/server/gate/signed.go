@@ -50,7 +50,7 @@ func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservati
 	unsigned := *r
 	unsigned.ID = id
 	if id == "" || signature == "" || !g.opts.Signer.Verify(ctx, textOf(policy, unsigned), signature) {
-		return earlier, fmt.Errorf("gate: %w: it was not made by this service for policy %s, or was modified since; "+
+		return earlier, fmt.Errorf("%w: it was not made by this service for policy %s, or was modified since; "+
 			"send the reservation unchanged", slidegate.ErrReservation, policy)
 	}
 	r.ID = id

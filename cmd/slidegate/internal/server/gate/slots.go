@@ -24,7 +24,7 @@ var (
 // explainUnheld adds advice to the error of a Request that would take slots without a way to release them. A configured
 // limit is never ignored silently.
 func explainUnheld(err error) error {
-	return fmt.Errorf("gate: %w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
+	return fmt.Errorf("%w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
 }
 
 // Acquire takes slots, and the cost of the request from the policy's other limits, all or nothing. The caller renews
@@ -38,7 +38,7 @@ func (g *Gate) Acquire(ctx context.Context, req Request) (res slidegate.Reservat
 		return res, v, err
 	}
 	if !p.slots {
-		return res, v, fmt.Errorf("gate: %w: policy %s has no slots to hold; use allow or reserve, or add a limit such as 50 in-flight ttl=30s",
+		return res, v, fmt.Errorf("%w: policy %s has no slots to hold; use allow or reserve, or add a limit such as 50 in-flight ttl=30s",
 			ErrNoSlots, p.Name)
 	}
 	return g.Reserve(ctx, req)
@@ -106,7 +106,7 @@ func (h *Hold) Release(ctx context.Context, failed func(error)) {
 func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(error)) (v Verdict, held Hold, err error) {
 	s := g.current.Load()
 	var buf [8]*compiled
-	matching := s.matching(buf[:0], r)
+	matching := g.matching(s, buf[:0], Proxy, r)
 	began := g.begin()
 	defer func() {
 		for _, p := range matching {

@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
@@ -31,6 +32,7 @@ type compiled struct {
 	config.Policy
 	index          int // index in the list of policies
 	matcher        *httplimit.Matcher
+	skip           func(*http.Request) bool // reports whether a request that matches is exempt; nil if none is
 	key            httplimit.Key
 	cost           func(*http.Request) int64              // nil if every request costs 1
 	plan           func(*http.Request) policy.Plan        // nil if there are no plans, or if keys select them
@@ -58,7 +60,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], index: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
+		p := &compiled{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
@@ -171,7 +173,10 @@ func (s *snapshot) find(name string) (*compiled, error) {
 	if p := s.policies[name]; p != nil {
 		return p, nil
 	}
-	return nil, fmt.Errorf("gate: %w", s.unknownPolicy(name))
+	if name == "" {
+		return nil, fmt.Errorf("%w, and there are several; name one (%s)", ErrNoPolicy, errtext.OneOf(s.names))
+	}
+	return nil, s.unknownPolicy(name)
 }
 
 // unknownPolicy returns the error for a name that no policy has.

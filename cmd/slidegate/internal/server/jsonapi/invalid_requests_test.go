@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
 // wantProblem checks a problem.
@@ -211,6 +213,9 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("a body of exactly 1 MiB: got %d, want 200", got.status)
 	}
 	s.post("/v1/allow", `{"policy":"logn","key":"k"}`).wantProblem(t, 404, "policy", `did you mean "login"`)
+	if status, detail := new(API).classify(gate.ErrNoPolicy); status != 400 || detail != gate.ErrNoPolicy.Error() {
+		t.Errorf("no policy: got %d, %q; want 400 and the text of the error", status, detail)
+	}
 	s.fail(errBroken)
 	for range 3 {
 		got := s.post("/v1/allow", good).wantProblem(t, 503, "", "could not answer")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
@@ -39,19 +40,37 @@ func send(w http.ResponseWriter, p *problem) {
 	p.Send(w)
 }
 
-// noSuchPath returns the problem for an unknown path. It lists all known paths, and suggests the nearest one.
+// noSuchPath returns the problem for an unknown path. It lists all known paths, and suggests the nearest one, unless the path
+// is one of another listener.
 func noSuchPath(path string, paths []string) *problem {
+	if listener := listenerOf()[path]; listener != "" {
+		return &problem{
+			Status: http.StatusNotFound,
+			Detail: path + " is not on this listener, but on the " + listener + "; want one of " + strings.Join(paths, ", "),
+		}
+	}
 	p := &problem{Status: http.StatusNotFound, Detail: "unknown path; want one of " + strings.Join(paths, ", ")}
 	p.Meant, _ = errtext.Nearest(path, paths)
 	return p
 }
+
+// listenerOf returns the listener of each path.
+var listenerOf = sync.OnceValue(func() map[string]string {
+	listeners := map[string]string{}
+	for tag, listener := range map[string]string{"admin": "admin listener (--admin)", "client": "listener for clients (--http)"} {
+		for _, path := range pageOf(tag).paths {
+			listeners[path] = listener
+		}
+	}
+	return listeners
+})
 
 // fail sends the problem for an error of the gate.
 func (a *API) fail(w http.ResponseWriter, err error) {
 	status, detail := a.classify(err)
 	p := &problem{Status: status, Detail: detail}
 	switch {
-	case errors.Is(err, gate.ErrPolicy), errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
+	case errors.Is(err, gate.ErrPolicy), errors.Is(err, gate.ErrNoPolicy), errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
 		p.Field = "policy"
 	case errors.Is(err, gate.ErrKey):
 		p.Field = "key"
@@ -71,7 +90,7 @@ func (a *API) classify(err error) (status int, detail string) {
 	case errors.Is(err, slidegate.ErrCost), errors.Is(err, slidegate.ErrReservation),
 		errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
 		return http.StatusBadRequest, err.Error()
-	case errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots), errors.Is(err, gate.ErrKey):
+	case errors.Is(err, gate.ErrNoPolicy), errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots), errors.Is(err, gate.ErrKey):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, slidegate.ErrUnsettled):
 		return http.StatusServiceUnavailable, unsettled

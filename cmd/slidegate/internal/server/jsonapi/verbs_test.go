@@ -197,12 +197,12 @@ func TestAdminIsSeparate(t *testing.T) {
 		if _, both := public[path]; both {
 			continue
 		}
-		s.sendTo(s.public, r.method, path+"?key=k", `{"key":"k"}`, "application/json").wantProblem(t, 404, "", "/v1/allow")
+		s.sendTo(s.public, r.method, path+"?key=k", `{"key":"k"}`, "application/json").wantProblem(t, 404, "", path+" is not on this listener, but on the admin listener (--admin)")
 	}
 	for path, r := range public {
 		if _, both := admin[path]; both {
 			continue
 		}
-		s.sendTo(s.admin, r.method, path, `{"key":"k"}`, "application/json").wantProblem(t, 404, "", "/v1/explain")
+		s.sendTo(s.admin, r.method, path, `{"key":"k"}`, "application/json").wantProblem(t, 404, "", path+" is not on this listener, but on the listener for clients (--http)")
 	}
 }

@@ -19,7 +19,7 @@ const allowName = "sg.allow"
 func policyCommands() []*command {
 	return []*command{
 		{name: allowName, arity: -3, max: 4, key: 2, own: true, run: (*conn).allow,
-			usage: "policy key [cost]", summary: "Takes cost units (default 1), all or none; a cost of 0 is a peek."},
+			usage: "policy key [cost]", summary: "Takes cost units (default 1), all or none; a cost of 0 checks whether a unit is left."},
 		{name: "sg.allowupto", arity: 4, key: 2, own: true, run: (*conn).allowUpTo,
 			usage: "policy key cost", summary: "Takes as much of cost units as the limits admit now, at least one."},
 		{name: "sg.peek", arity: -3, max: 4, key: 2, own: true, run: (*conn).peek,
@@ -156,7 +156,7 @@ func (c *conn) replyError(err error) {
 	if errors.Is(err, slidegate.ErrUnsettled) {
 		kind = "UNSETTLED" // the store answered, and nothing was changed
 	}
-	for _, invalid := range []error{gate.ErrPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
+	for _, invalid := range []error{gate.ErrPolicy, gate.ErrNoPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
 		slidegate.ErrConflict, store.ErrUnsupported} {
 		if errors.Is(err, invalid) {
 			kind = "ERR"

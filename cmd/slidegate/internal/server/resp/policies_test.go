@@ -73,7 +73,7 @@ func TestPolicyErrors(t *testing.T) {
 			"sg.allowupto nobody ann 1", "sg.reserve nobody ann 1", "sg.cancel nobody {}", "sg.settle nobody {} 1"} {
 			c.send(frame(strings.Fields(command)...))
 			line, err := c.in.ReadString('\n')
-			if err != nil || !strings.HasPrefix(line, "-ERR gate: unknown policy") || !strings.Contains(line, "bucket") {
+			if err != nil || !strings.HasPrefix(line, "-ERR unknown policy") || !strings.Contains(line, "bucket") {
 				t.Errorf("%s: got %q, %v; want an error that names the policies", command, line, err)
 			}
 			if strings.Contains(line, "ann") {
@@ -118,7 +118,7 @@ func TestReservations(t *testing.T) {
 	c.send(frame("SG.SETTLE", "default", first, "x"))
 	c.expect("-ERR cost: must be a whole number from 0 to 9007199254740991\r\n")
 	c.send(frame("SG.SETTLE", "default", first, "1", "2", "3")) // one cost, or one per charge
-	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR gate: invalid reservation") ||
+	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR invalid reservation") ||
 		!strings.Contains(line, "limit=cost") {
 		t.Errorf("three costs for one charge: got %q, %v", line, err)
 	}
@@ -155,7 +155,7 @@ func TestChargeCommand(t *testing.T) {
 	c.exchange("sg.charge default ann 12", numbers(1, 10, 0, 0, hour, 12))
 	c.exchange("SG.ALLOW default ann", numbers(0, 10, 0, hour, hour, 0))
 	c.send(frame("SG.CHARGE", "default", "ann", "0"))
-	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR gate: invalid cost: must be 1") {
+	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR invalid cost: must be 1") {
 		t.Errorf("charging nothing: got %q, %v", line, err)
 	}
 }

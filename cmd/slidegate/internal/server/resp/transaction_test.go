@@ -49,7 +49,7 @@ func TestTransaction(t *testing.T) {
 					c.line()
 				}
 			}
-			if got := c.line(); !strings.HasPrefix(got, "-ERR gate: unknown policy") {
+			if got := c.line(); !strings.HasPrefix(got, "-ERR unknown policy") {
 				t.Fatalf("an unknown policy: got %q", got)
 			}
 			c.expect(numbers(1, 10, 10, 0, 0, 0) + "\r\n")

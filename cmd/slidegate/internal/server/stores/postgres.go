@@ -111,7 +111,7 @@ func (t *postgresTarget) readParameter(name, value string) (err error) {
 	case "slidegate_migrate":
 		t.migrate, err = strconv.ParseBool(value)
 	default:
-		return unknownParameter(name, postgresParameters)
+		return unknownParameter(shown(name, name), postgresParameters)
 	}
 	if err != nil {
 		return invalid("URL", "%s: must be true or false, not %q", name, value)

@@ -95,7 +95,7 @@ func parseQuery(text string, known ...string) (url.Values, error) {
 	}
 	for name := range values {
 		if !slices.Contains(known, name) {
-			return nil, unknownParameter(name, known)
+			return nil, unknownParameter(shown(name, text), known)
 		}
 		if len(values[name]) > 1 {
 			return nil, invalid("URL", "duplicate parameter %s in the URL; write it once", name)
@@ -105,8 +105,18 @@ func parseQuery(text string, known ...string) (url.Values, error) {
 }
 
 func unknownParameter(name string, known []string) error {
-	return invalid("URL", "the URL has an unknown parameter%s (%s)",
-		errtext.DidYouMean(name, known), errtext.OneOf(known))
+	if name == "" {
+		return invalid("URL", "the URL has an unknown parameter (%s)", errtext.OneOf(known))
+	}
+	return invalid("URL", "the URL has an unknown parameter %s%s (%s)", errtext.Quote(name), errtext.DidYouMean(name, known), errtext.OneOf(known))
+}
+
+// shown returns the name of a parameter if errors may show it. What follows a ? in a password looks like a parameter too.
+func shown(name, query string) string {
+	if len(name) > 20 || strings.Contains(query, "@") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_-") != "" {
+		return ""
+	}
+	return name
 }
 
 // invalid returns an error about an argument or an option of Open.

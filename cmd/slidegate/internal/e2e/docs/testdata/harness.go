@@ -150,7 +150,9 @@ func used(t *testing.T, name string, value any) {
 	}
 	switch v := value.(type) {
 	case *slidegate.Limiter:
-		admits(t, v)
+		if len(v.Limits()) > 0 { // otherwise the middleware over it is checked
+			admits(t, v)
+		}
 	case *httplimit.Middleware:
 		wrapped := v.Wrap(http.HandlerFunc(hello))
 		if recorded(wrapped, "/hello", "bob")().Header.Get("RateLimit-Policy") == "" {
