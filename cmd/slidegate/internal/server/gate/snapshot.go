@@ -23,7 +23,8 @@ type snapshot struct {
 	names         []string
 	defaultPolicy *compiled // for requests that name no policy; nil if they must name one
 	source        *clientip.Source
-	release       func() // releases the capacity that prepare reserved; nil before prepare
+	headers       []string // headers that determine keys, plans and costs
+	release       func()   // releases the capacity that prepare reserved; nil before prepare
 }
 
 // compiled is a config.Policy ready for use. It is immutable.
@@ -55,7 +56,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
+	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client, headers: file.Headers()}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
 		p := &compiled{Policy: file.Policies[i], index: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
