@@ -44,7 +44,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 		return opts, err
 	}
 	from := &source{client: opts.Client}
-	if from.claims, err = file.Service.JWT.reader(); err != nil {
+	if from.claims, err = file.Service.JWT.reader(file.claimPaths()); err != nil {
 		field, text := jwtProblem(err)
 		return opts, invalid("jwt", "%s: %s", field, strings.TrimPrefix(text, field+": "))
 	}
