@@ -12,11 +12,12 @@ import (
 // dots, with backslashes, with a fragment, or with a leading // that some servers read as the start of a host, as in
 // //host/login. It is safe for concurrent use. A nil Matcher matches every request.
 type Matcher struct {
-	muxes    []*http.ServeMux // one, unless patterns overlap and neither is more specific
-	patterns []string         // as registered in the muxes
-	indexes  map[string]int   // index of each pattern
-	hasHost  bool             // a pattern has a host
-	narrower map[[2]int]bool  // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
+	muxes    []*http.ServeMux  // one, unless patterns overlap and neither is more specific
+	patterns []string          // as registered in the muxes
+	indexes  map[string]int    // index of each pattern
+	plain    map[string]string // patterns by their text without the names of wildcards
+	hasHost  bool              // a pattern has a host
+	narrower map[[2]int]bool   // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
 }
 
 // NewMatcher returns the Matcher of patterns such as "POST /login" or "api.example.com/"; nil if there are none, or only an
@@ -26,7 +27,7 @@ func NewMatcher(patterns ...string) (*Matcher, error) {
 	if len(patterns) == 0 || len(patterns) == 1 && patterns[0] == "" {
 		return nil, nil
 	}
-	m := &Matcher{indexes: map[string]int{}}
+	m := &Matcher{indexes: map[string]int{}, plain: map[string]string{}}
 	for _, pattern := range patterns {
 		if err := checkPattern(pattern); err != nil {
 			return nil, &PatternError{Pattern: pattern, Err: err}

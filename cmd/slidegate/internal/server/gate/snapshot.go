@@ -136,12 +136,12 @@ func storeOf(stores Stores, mode policy.Mode) store.Store {
 
 // checkTogether returns an error if a request can match policies that the store cannot decide together.
 func (s *snapshot) checkTogether() error {
-	var samples []*http.Request
+	var matchers []*httplimit.Matcher
 	for _, p := range s.order {
-		samples = append(samples, p.matcher.Samples()...)
+		matchers = append(matchers, p.matcher)
 	}
-	return s.set.CheckTogether(len(samples),
-		func(sample, policy int) bool { return s.order[policy].matcher.Match(samples[sample]) },
+	samples, matches := httplimit.Samples(matchers)
+	return s.set.CheckTogether(len(samples), matches,
 		func(policy, other int) bool { return s.order[policy].Key.String() == s.order[other].Key.String() })
 }
 
