@@ -10,8 +10,8 @@ import (
 
 // Servers read some targets in different ways. In //a@b/login, Go sees the path /a@b/login, and programs that treat the target
 // as a URL relative to their own see the host b and the path /login: new URL and url.parse of Node, parse_url of PHP, fasthttp.
-// They also cut the path at a #, treat a backslash as a slash, and drop a no-break space at the end. Django and Flask accept
-// post as POST. An application behind this one may be any of them, so a request matches if any reading of it does.
+// They also cut the path at a #, and treat a backslash as a slash. Servers written in Python drop a no-break space at the end, and
+// Django and Flask accept post as POST. An application behind this one may be any of them, so a request matches if any reading of it does.
 
 // isPlain reports whether servers agree about the method and the path of a request: almost always, so it must be quick.
 func isPlain(r *http.Request) bool {
@@ -105,7 +105,7 @@ func rawPath(u *url.URL) string {
 // withoutEnd returns a path as it was sent and, if it is different, without what some servers ignore at its end.
 func withoutEnd(raw string) []string {
 	short, _, _ := strings.Cut(raw, "#")
-	for strings.HasSuffix(short, "\xa0") { // a no-break space in Latin-1, which is how Node decodes targets
+	for strings.HasSuffix(short, "\xa0") || strings.HasSuffix(short, "\x85") { // spaces in Latin-1, which is how Python decodes a request line
 		short = short[:len(short)-1]
 	}
 	return slices.Compact([]string{raw, short})

@@ -59,7 +59,8 @@ func TestSpellingsOfPaths(t *testing.T) {
 		{"/login", "//a@b/login#x", true},
 		{"/users/{id}", "/users/1%2Fx#y", true},
 		{"/login", "/login%23x", false},
-		{"/login", "/login\xa0", true}, // url.parse of Node removes it
+		{"/login", "/login\xa0", true}, // Python removes it
+		{"/login", "/login\x85", true},
 		{"/login", "/login\xa0\xa0#x", true},
 		{"/login", "/login\xa0x", false},
 	} {

@@ -22,14 +22,16 @@ func Samples(matchers []*Matcher) (samples []*http.Request, matches func(sample,
 			paths.add(path, i)
 		}
 	}
-	last, candidates := -1, []int(nil) // callers go through the samples in order
+	last, encoded, candidates := -1, false, []int(nil) // callers go through the samples in order
 	return samples, func(sample, matcher int) bool {
 		if sample != last {
-			last, candidates = sample, paths.find(candidates[:0], strings.Split(samples[sample].URL.EscapedPath(), "/")[1:])
+			path := samples[sample].URL.EscapedPath()
+			last, encoded = sample, strings.Contains(path, "%") // such a path has several readings
+			candidates = paths.find(candidates[:0], strings.Split(path, "/")[1:])
 			slices.Sort(candidates)
 		}
 		_, found := slices.BinarySearch(candidates, matcher)
-		return found && matchers[matcher].Match(samples[sample])
+		return (found || encoded) && matchers[matcher].Match(samples[sample])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
 // ambiguous returns the response to a request that servers read in different ways, or nil. The gate matches every reading that it
@@ -14,7 +15,7 @@ func (p *Proxy) ambiguous(r *http.Request) *problemjson.Document {
 		return nil
 	}
 	var what string
-	switch name := p.gate.RepeatedHeader(r); {
+	switch name := p.gate.AmbiguousHeader(r); {
 	case beginsLikeHost(r):
 		what = `The target of the request begins with // or /\, after which some servers expect a host.`
 	case strings.Contains(r.RequestURI, "#"):
@@ -45,35 +46,8 @@ func beginsLikeHost(r *http.Request) bool {
 func (p *Proxy) dropOdd(h http.Header) {
 	var buf [64]byte
 	for name := range h {
-		if plain, odd := plainName(buf[:0], name); odd && (!p.opts.AllowAmbiguous || p.decides(string(plain))) {
+		if plain, odd := gate.PlainName(buf[:0], name); odd && (!p.opts.AllowAmbiguous || p.gate.HasHeader(string(plain))) {
 			delete(h, name)
 		}
 	}
-}
-
-// decides reports whether a policy uses a header, whose name is plain.
-func (p *Proxy) decides(plain string) bool {
-	for _, name := range p.gate.Headers() {
-		if strings.EqualFold(name, plain) {
-			return true
-		}
-	}
-	return false
-}
-
-// plainName appends a name in lower case, with a hyphen for anything that is neither a letter nor a digit. It reports whether there was
-// anything else.
-func plainName(to []byte, name string) (plain []byte, odd bool) {
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case 'A' <= c && c <= 'Z':
-			c |= 0x20
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-':
-		default:
-			c, odd = '-', true
-		}
-		to = append(to, c)
-	}
-	return to, odd
 }

@@ -179,11 +179,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Send(w)
 		return
 	}
+	p.dropOdd(r.Header) // before the gate reads them, so that it decides by what the application receives
 	if refusal := p.ambiguous(r); refusal != nil {
 		refusal.Send(w)
 		return
 	}
-	p.dropOdd(r.Header) // before the gate reads them, so that it decides by what the application receives
 	v, held, err := p.gate.HoldRequest(r.Context(), r, p.logSlotError)
 	defer held.Release(r.Context(), p.logSlotError) // also after a websocket has ended, or the client has disconnected
 	switch {

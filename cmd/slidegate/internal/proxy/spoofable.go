@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"net/http"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
 // Clients can claim an address, a host or a path in many headers: for each of these headers there is a proxy that writes it and
@@ -33,7 +35,7 @@ var (
 // is another spelling of such a header. Odd spellings are removed even from trusted proxies, since only clients write them.
 func spoofable(name string, trusted bool) bool {
 	var buf [64]byte
-	plain, odd := plainName(buf[:0], name)
+	plain, odd := gate.PlainName(buf[:0], name)
 	if string(plain) == "proxy" { // CGI programs read it as the variable HTTP_PROXY, and send their own requests there
 		return true
 	}

@@ -114,8 +114,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sendProblem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if name := h.gate.RepeatedHeader(original); name != "" {
-		h.reject(w, q.mode, name+": duplicate header; send it once")
+	if name := h.gate.AmbiguousHeader(original); name != "" {
+		h.reject(w, q.mode, name+": the header is sent more than once, or with an underscore in its name; send it once")
 		return
 	}
 	v, err := h.check(r.Context(), original, q.policy)

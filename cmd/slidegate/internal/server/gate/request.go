@@ -70,20 +70,6 @@ func (s *snapshot) finishMatching(v *Verdict, r *http.Request) error {
 	return s.finish(v, granted)
 }
 
-// RepeatedHeader returns a header that determines a key, a plan or a cost of some policy and that the request has more than once;
-// "" if there is none. Servers disagree about which line applies, so a client could be counted by one line and served by another.
-func (g *Gate) RepeatedHeader(r *http.Request) string {
-	for _, name := range g.current.Load().headers {
-		if len(r.Header[name]) > 1 {
-			return name
-		}
-	}
-	return ""
-}
-
-// Headers returns the headers that determine a key, a plan or a cost of some policy. The slice must not be modified.
-func (g *Gate) Headers() []string { return g.current.Load().headers }
-
 // CheckPolicy is CheckRequest for one named policy, regardless of its Match. The error wraps ErrPolicy if the policy is
 // unknown.
 func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (v Verdict, err error) {
