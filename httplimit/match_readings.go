@@ -87,7 +87,7 @@ func CanonicalPath(u *url.URL) string {
 			text = decoded
 		}
 		text = strings.ReplaceAll(text, `\`, "/")
-		if _, rest, ok := cutAuthority(text); ok {
+		if _, rest, ok := cutAuthority(text); ok && rest != "/" { // //login is more likely to be a page than a host
 			text = rest
 		}
 	}
