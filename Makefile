@@ -7,14 +7,14 @@ export INSTALL ?= yes
 .PHONY: help test test-bench test-tools test-docs test-valkey race check deps
 .PHONY: lint lint-all oldest-go tidy modules release cover fuzz guarantees model
 .PHONY: bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-kv bench-service bench-algorithms bench-replay
-.PHONY: flood history soak ports cluster restarts postgres-versions replay-big leases plays mutants
+.PHONY: attacks flood history soak ports cluster restarts postgres-versions replay-big leases plays mutants
 .PHONY: screenshots pictures lease-picture site
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests require: tests that need a missing one fail instead of skipping.
-export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node
+export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node,php,flask,django
 unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to lint, and to compile for the race
@@ -48,7 +48,7 @@ race: deps ## run all tests with the race detector
 	$(GO) test -race work
 
 deps: # the programs that the tests need in addition to Go
-	@tools/deps cc chromium curl jq redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node systemd
+	@tools/deps cc chromium curl jq redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node php flask django systemd
 
 check: lint test ## everything that CI runs
 
@@ -116,6 +116,9 @@ history: deps ## run Redis, PostgreSQL, memcached and a NATS cluster for a minut
 
 leases: deps ## run processes with leases over Redis, PostgreSQL and NATS for a minute each with kills, cuts and clock changes, and check that not one unit too many is admitted
 	$(GO) test ./test/lease -run 'NoWindowExceeds|ServerClockStep|Contract' -v -count 1 -timeout 15m -leases 60s
+
+attacks: deps ## send every spelling of a login to Express, Koa, PHP, Flask and Django, behind the proxy, nginx and Caddy
+	$(TEST) ./cmd/slidegate/internal/e2e/attack -run Servers -v -count 1 -attacks
 
 soak: deps ## run PostgreSQL at full load for ten minutes: the size of the table, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m

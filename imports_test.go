@@ -58,6 +58,7 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/server":         15,
 	"cmd/slidegate/internal/server/latency": 0,  // measures how long decisions take
+	"cmd/slidegate/internal/server/windows": 0,  // bounds the windows of limits that clients send
 	"cmd/slidegate/internal/server/seal":    9,  // the key that signs reservations
 	"cmd/slidegate/internal/server/rulings": 9,  // what operators decide about keys at run time
 	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server call

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
@@ -19,8 +18,9 @@ import (
 // an error. The caller provides the store: the file's URL is used by the service only.
 //
 // The trusted proxies write X-Forwarded-For; if the file names none, the address is that of the connection. The fields of a
-// request are: address, the client's; method, as the client wrote it; host, in lower case, without a trailing dot and without
-// the port, as from httplimit.CanonicalHost; path, cleaned as http.ServeMux does; and headers, of which the first line counts.
+// request are: address, the client's; method, in capitals; host, in lower case, without a trailing dot and without the port, as
+// from httplimit.CanonicalHost; path, as from httplimit.CanonicalPath; and headers. A header that is sent more than once counts as
+// missing, since servers disagree about which line applies; the service rejects such requests. As a cost, its highest line counts.
 // A user is known only if the application has verified one and passes it by WithUser: a name in an Authorization header proves
 // nothing until the password has been checked, and a client could otherwise choose a new key for every request, or use up the
 // quota of another. Likewise, key is what WithKey passes. A claim is taken from a bearer token that Service.JWT verifies. A
@@ -44,7 +44,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 		return opts, err
 	}
 	from := &source{client: opts.Client}
-	if from.claims, err = file.Service.JWT.reader(); err != nil {
+	if from.claims, err = file.Service.JWT.reader(file.claimPaths()); err != nil {
 		field, text := jwtProblem(err)
 		return opts, invalid("jwt", "%s: %s", field, strings.TrimPrefix(text, field+": "))
 	}
@@ -184,9 +184,9 @@ func (s *source) valueOf(field Field, r *http.Request) []byte {
 		if r.Method == "" { // empty means GET; see http.Request
 			return []byte(http.MethodGet)
 		}
-		return []byte(r.Method)
+		return []byte(strings.ToUpper(r.Method)) // Django and Flask accept post as POST
 	case FieldPath:
-		return []byte(cleanPath(r.URL.Path))
+		return []byte(httplimit.CanonicalPath(r.URL))
 	case FieldQuery:
 		return []byte(r.URL.RawQuery)
 	case FieldHost:
@@ -199,7 +199,7 @@ func (s *source) valueOf(field Field, r *http.Request) []byte {
 		if strings.EqualFold(field.Name, "Host") { // net/http removes it from the headers
 			return []byte(httplimit.CanonicalHost(r.Host))
 		}
-		if values := r.Header[field.Name]; len(values) > 0 {
+		if values := r.Header[field.Name]; len(values) == 1 {
 			return []byte(values[0])
 		}
 	}
@@ -211,19 +211,4 @@ func fromContext(ctx context.Context, key any) []byte {
 		return []byte(text)
 	}
 	return nil
-}
-
-// cleanPath returns a path as http.ServeMux cleans it: otherwise //login and /login would be different keys.
-func cleanPath(p string) string {
-	if p == "" {
-		return "/"
-	}
-	if p[0] != '/' {
-		p = "/" + p
-	}
-	clean := path.Clean(p)
-	if p[len(p)-1] == '/' && clean != "/" {
-		clean += "/"
-	}
-	return clean
 }

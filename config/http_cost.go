@@ -53,11 +53,13 @@ func (c Cost) unitsOf(r *http.Request) int64 {
 	if units, fixed := c.Fixed(); fixed {
 		return units
 	}
-	values := r.Header[c.field.Name]
-	if c.field.Kind != FieldHeader || len(values) == 0 {
-		return 1
+	highest := int64(1)
+	if c.field.Kind == FieldHeader {
+		for _, text := range r.Header[c.field.Name] { // more than one only if the listener accepts that
+			highest = max(highest, HeaderCost(text))
+		}
 	}
-	return HeaderCost(values[0])
+	return highest
 }
 
 // HeaderCost returns the cost in the value of a header: a whole number from 1. Anything else counts as 1, and numbers beyond

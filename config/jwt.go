@@ -29,14 +29,14 @@ type JWT struct {
 // IsZero reports whether tokens are not configured.
 func (j *JWT) IsZero() bool { return j.KeysFile == "" && j.Keys == nil && !j.Verified }
 
-// reader returns the reader of claims; nil, which finds none, if tokens are not configured, or if the file was read offline and
+// reader returns the reader of the claims at paths; nil, which finds none, if tokens are not configured, or if the file was read offline and
 // its keys were missing.
-func (j *JWT) reader() (*claims.Reader, error) {
+func (j *JWT) reader(paths []string) (*claims.Reader, error) {
 	if !j.Verified && j.Keys == nil {
 		return nil, nil
 	}
 	return claims.New(claims.Options{
-		Keys: j.Keys, Algorithms: j.Algorithms, Audience: j.Audience, Issuer: j.Issuer, Verified: j.Verified,
+		Keys: j.Keys, Algorithms: j.Algorithms, Audience: j.Audience, Issuer: j.Issuer, Verified: j.Verified, Paths: paths,
 	})
 }
 
@@ -68,7 +68,7 @@ func (r *reader) jwt(e yamlfile.Field) (j JWT) {
 		r.Problems.Addf(e.At, "jwt: must say how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, "+
 			"or verified: true if the proxy in front has verified them")
 	case j.Keys != nil:
-		if _, err := j.reader(); err != nil {
+		if _, err := j.reader(nil); err != nil {
 			field, why := jwtProblem(err)
 			r.Problems.Addf(given[field].ValueAt(), "%s", why)
 		}
@@ -163,15 +163,31 @@ func (f *File) checkJWT() error {
 	}
 	for i := range f.Policies {
 		p := &f.Policies[i]
-		fields := p.Key.Fields()
-		if len(p.Plans) > 0 {
-			fields = append(fields, p.PlanBy)
-		}
-		if at := slices.IndexFunc(fields, func(field Field) bool { return field.Kind == FieldClaim }); at >= 0 {
-			return p.withPolicy(invalid("key", "%v: token verification is not configured; set Service.JWT", fields[at]))
+		if used := p.claims(); len(used) > 0 {
+			return p.withPolicy(invalid("key", "%v: token verification is not configured; set Service.JWT", used[0]))
 		}
 	}
 	return nil
+}
+
+// claims returns the claims that a policy uses.
+func (p *Policy) claims() (used []Field) {
+	fields := slices.Clone(p.Key.Fields())
+	if len(p.Plans) > 0 {
+		fields = append(fields, p.PlanBy)
+	}
+	return slices.DeleteFunc(fields, func(field Field) bool { return field.Kind != FieldClaim })
+}
+
+// claimPaths returns the paths of the claims that the policies use.
+func (f *File) claimPaths() (paths []string) {
+	for i := range f.Policies {
+		for _, field := range f.Policies[i].claims() {
+			paths = append(paths, field.Name)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // jwtText formats how tokens are verified, in one line.

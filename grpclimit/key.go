@@ -73,12 +73,13 @@ func peerAddr(ctx context.Context) net.Addr {
 	return nil
 }
 
-// ByMetadata returns the value of a metadata field that clients are trusted to set honestly; of several values, the
-// first. For tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
+// ByMetadata returns the value of a metadata field that clients are trusted to set honestly. A field with several values
+// counts as missing, since a client could otherwise be counted by one and served by another. For tokens and other
+// secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
 	return func(ctx context.Context, _ string) string {
-		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
+		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) == 1 {
 			return values[0]
 		}
 		return ""

@@ -26,26 +26,28 @@ func ByAddress(from *clientip.Source) Key {
 	return from.Key
 }
 
-// ByHeader is the value of a header field that clients are trusted to set honestly. For tokens and other secrets, use ByAPIKey:
-// keys are visible to everyone who can read the store.
+// ByHeader is the value of a header field that clients are trusted to set honestly. A field that is sent more than once counts as
+// missing, since servers disagree about which line applies: a client could otherwise be counted by one and served by another. For
+// tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) string {
-		if values := r.Header[name]; len(values) > 0 {
+		if values := r.Header[name]; len(values) == 1 {
 			return values[0]
 		}
 		return ""
 	}
 }
 
-// ByCookie is the value of a cookie, hashed, since it is usually a secret.
+// ByCookie is the value of a cookie, hashed, since it is usually a secret. Like a header, one that is sent more than once counts
+// as missing.
 func ByCookie(name string) Key {
 	return func(r *http.Request) string {
-		cookie, err := r.Cookie(name)
-		if err != nil {
+		cookies := r.CookiesNamed(name)
+		if len(cookies) != 1 {
 			return ""
 		}
-		return hashSecret(cookie.Value)
+		return hashSecret(cookies[0].Value)
 	}
 }
 
@@ -59,8 +61,9 @@ func ByPathValue(name string) Key {
 // key with each, so use it behind authentication, or together with a limit by address.
 func ByBearerToken() Key {
 	const scheme = "bearer "
+	header := ByHeader("Authorization")
 	return func(r *http.Request) string {
-		value := r.Header.Get("Authorization")
+		value := header(r)
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return ""
 		}

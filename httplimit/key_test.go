@@ -34,7 +34,12 @@ func TestKeys(t *testing.T) {
 	}{
 		{"address", ByAddress(nil), request(), "192.0.2.1"},
 		{"address against a lie", ByAddress(nil), request("X-Forwarded-For: 203.0.113.9"), "192.0.2.1"},
-		{"header", ByHeader("x-user"), request("X-User: ann", "X-User: bob"), "ann"},
+		{"header", ByHeader("x-user"), request("X-User: ann"), "ann"},
+		{"two lines of a header", ByHeader("x-user"), request("X-User: ann", "X-User: bob"), ""},
+		{"two lines of an API key", ByAPIKey("x-user"), request("X-User: ann", "X-User: bob"), ""},
+		{"two bearers", ByBearerToken(), request("Authorization: Bearer a", "Authorization: Bearer b"), ""},
+		{"two cookies", ByCookie("session"), request("Cookie: session=a; session=b"), ""},
+		{"two lines of cookies", ByCookie("session"), request("Cookie: session=a", "Cookie: session=b"), ""},
 		{"no header", ByHeader("X-User"), request(), ""},
 		{"cookie", ByCookie("session"), request("Cookie: session=" + secret), sum},
 		{"no cookie", ByCookie("session"), request("Cookie: other=1"), ""},

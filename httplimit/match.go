@@ -7,15 +7,17 @@ import (
 )
 
 // Matcher matches requests against one or several patterns of http.ServeMux. It is stricter than a router, so that another
-// spelling is not a way around a limit: hosts are compared without regard to case, a trailing dot and the port; and a path with
-// percent-encoded slashes or dots, or with backslashes, which Node treats as slashes, matches if any reading of it does. It is
-// safe for concurrent use. A nil Matcher matches every request.
+// spelling is not a way around a limit: methods are compared without regard to case, and hosts without regard to case, a trailing
+// dot and the port. A path that servers read in several ways matches if any reading of it does: with percent-encoded slashes or
+// dots, with backslashes, with a fragment, or with a leading // that some servers read as the start of a host, as in
+// //host/login. It is safe for concurrent use. A nil Matcher matches every request.
 type Matcher struct {
-	muxes    []*http.ServeMux // one, unless patterns overlap and neither is more specific
-	patterns []string         // as registered in the muxes
-	indexes  map[string]int   // index of each pattern
-	hasHost  bool             // a pattern has a host
-	narrower map[[2]int]bool  // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
+	muxes    []*http.ServeMux  // one, unless patterns overlap and neither is more specific
+	patterns []string          // as registered in the muxes
+	indexes  map[string]int    // index of each pattern
+	plain    map[string]string // patterns by their text without the names of wildcards
+	hasHost  bool              // a pattern has a host
+	narrower map[[2]int]bool   // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
 }
 
 // NewMatcher returns the Matcher of patterns such as "POST /login" or "api.example.com/"; nil if there are none, or only an
@@ -25,7 +27,7 @@ func NewMatcher(patterns ...string) (*Matcher, error) {
 	if len(patterns) == 0 || len(patterns) == 1 && patterns[0] == "" {
 		return nil, nil
 	}
-	m := &Matcher{indexes: map[string]int{}}
+	m := &Matcher{indexes: map[string]int{}, plain: map[string]string{}}
 	for _, pattern := range patterns {
 		if err := checkPattern(pattern); err != nil {
 			return nil, &PatternError{Pattern: pattern, Err: err}
@@ -68,16 +70,13 @@ func (m *Matcher) Match(r *http.Request) bool {
 	if m == nil {
 		return true
 	}
-	var room [maxReadings]int
+	var room [4]int
 	return len(m.AppendIndexes(room[:0], r)) > 0
 }
 
-// maxReadings is the number of readings of a path: as it is, decoded, and with backslashes as slashes.
-const maxReadings = 3
-
 // AppendIndexes appends the index of the pattern that decides about a request, among the patterns given to NewMatcher; nothing
 // if none matches. That is the most specific pattern, in the sense of ServeMux, and the first of several if none is more
-// specific. A path with several readings may add one index per reading.
+// specific. A request that servers read in several ways may add one index per reading, also the same one again.
 func (m *Matcher) AppendIndexes(to []int, r *http.Request) []int {
 	if m == nil {
 		return to
@@ -85,19 +84,10 @@ func (m *Matcher) AppendIndexes(to []int, r *http.Request) []int {
 	if m.hasHost {
 		r = withCanonicalHost(r)
 	}
-	to = m.appendIndex(to, r)
-	if r.URL.RawPath == "" || len(to) > 0 && len(m.patterns) == 1 {
-		return to
+	if isPlain(r) {
+		return m.appendIndex(to, r)
 	}
-	decoded, target := *r, *r.URL
-	target.RawPath = ""
-	decoded.URL = &target
-	to = m.appendIndex(to, &decoded)
-	if strings.Contains(target.Path, `\`) {
-		target.Path = strings.ReplaceAll(target.Path, `\`, "/")
-		to = m.appendIndex(to, &decoded)
-	}
-	return to
+	return m.appendReadings(to, r)
 }
 
 // withCanonicalHost returns r with its host as patterns have it. Only a request that needs it is copied: ServeMux removes the

@@ -14,11 +14,11 @@ func (m *Matcher) add(pattern string) error {
 	if err := register(fresh, pattern); err != nil {
 		return err
 	}
-	for _, other := range m.patterns {
-		if sameRequests(pattern, other) {
-			return fmt.Errorf("%s matches the same requests as %s; remove one", quoted(pattern), quoted(other))
-		}
+	plain := withoutNames(pattern)
+	if other, known := m.plain[plain]; known {
+		return fmt.Errorf("%s matches the same requests as %s; remove one", quoted(pattern), quoted(other))
 	}
+	m.plain[plain] = pattern
 	m.indexes[pattern] = len(m.patterns)
 	m.patterns = append(m.patterns, pattern)
 	for _, mux := range m.muxes {
@@ -30,12 +30,8 @@ func (m *Matcher) add(pattern string) error {
 	return nil
 }
 
-// sameRequests reports whether two patterns match the same requests, regardless of the names of their wildcards.
-func sameRequests(a, b string) bool {
-	return withoutNames(a) == withoutNames(b)
-}
-
-// withoutNames returns a pattern without the names of its wildcards, and with one space after the method.
+// withoutNames returns a pattern without the names of its wildcards, and with one space after the method. Patterns that match the
+// same requests become equal.
 func withoutNames(pattern string) string {
 	method, host, path := splitPattern(pattern)
 	path = wildcard.ReplaceAllStringFunc(path, func(name string) string {
@@ -53,26 +49,30 @@ func withoutNames(pattern string) string {
 // compareAll records which patterns are more specific than others.
 func (m *Matcher) compareAll() {
 	m.narrower = map[[2]int]bool{}
-	for i, a := range m.patterns {
-		for j, b := range m.patterns {
-			if i != j && isNarrower(a, b) {
+	alone := make([]*http.ServeMux, len(m.patterns))
+	for i, pattern := range m.patterns {
+		alone[i] = http.NewServeMux()
+		_ = register(alone[i], pattern) // it has been accepted before
+	}
+	for i, pattern := range m.patterns {
+		// A request that matches the more specific pattern matches the other too.
+		sample := sampleOf(pattern)
+		for j, other := range m.patterns {
+			if _, fits := alone[j].Handler(sample); i != j && fits != "" && isPreferred(pattern, other, sample) {
 				m.narrower[[2]int{i, j}] = true
 			}
 		}
 	}
 }
 
-// isNarrower reports whether ServeMux prefers pattern to other where both match, because it is more specific.
-func isNarrower(pattern, other string) bool {
-	alone, both := http.NewServeMux(), http.NewServeMux()
-	if register(alone, other) != nil || register(both, pattern) != nil || register(both, other) != nil {
+// isPreferred reports whether ServeMux prefers pattern to other for a request that both match.
+func isPreferred(pattern, other string, sample *http.Request) bool {
+	both := http.NewServeMux()
+	if register(both, pattern) != nil || register(both, other) != nil {
 		return false
 	}
-	// A request that matches the more specific pattern matches the other too.
-	sample := sampleOf(pattern)
-	_, fits := alone.Handler(sample)
 	_, chosen := both.Handler(sample)
-	return fits != "" && chosen == pattern
+	return chosen == pattern
 }
 
 // appendIndex appends the index of the pattern that decides about one reading of a request.

@@ -62,3 +62,37 @@ func TestEqualPatterns(t *testing.T) {
 		}
 	}
 }
+
+// Samples finds the same matches as every matcher by itself.
+func TestSamples(t *testing.T) {
+	lists := [][]string{
+		{"/a/", "POST /a/b"}, {"/a"}, {"/a/{x}"}, {"/{x}/b"}, {"/a/b/{$}"}, {"/a/{rest...}"}, {"/a%20c", "/a%2Fb"}, {"shop.example/a/b"}, {"GET /{x}/{y}/c"}, {"/"}, {"/{$}"}, nil,
+	}
+	var matchers []*Matcher
+	for _, patterns := range lists {
+		m, err := NewMatcher(patterns...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		matchers = append(matchers, m)
+	}
+	samples, matches := Samples(matchers)
+	if len(samples) != 14 { // one per pattern, and one for the matcher without any
+		t.Fatalf("got %d samples, want 14", len(samples))
+	}
+	found := 0
+	for i, sample := range samples {
+		for j, m := range matchers {
+			want := m.Match(sample)
+			if got := matches(i, j); got != want {
+				t.Errorf("%s %s and %q: got %t, want %t", sample.Method, sample.URL, lists[j], got, want)
+			}
+			if want {
+				found++
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("got only %d matches, so the samples say little", found)
+	}
+}

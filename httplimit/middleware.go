@@ -82,21 +82,22 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		given = []Policy{{}}
 	}
 	var rules []policy.Policy
-	var samples []*http.Request
+	var matchers []*Matcher
 	var errs error // all errors, joined
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
 		errs = errors.Join(errs, err)
-		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Samples()...)
+		m.policies, rules, matchers = append(m.policies, p), append(rules, p.Rules()), append(matchers, p.matcher)
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
 		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
 	})
 	if err == nil {
+		samples, matches := Samples(matchers)
 		err = m.set.CheckTogether(len(samples), func(sample, policy int) bool {
 			p := m.policies[policy]
-			return p.Skip == nil && (p.Plan == nil || len(p.Plans) > 0) && p.matcher.Match(samples[sample])
+			return p.Skip == nil && (p.Plan == nil || len(p.Plans) > 0) && matches(sample, policy)
 		}, m.sameKey())
 	}
 	if err != nil {

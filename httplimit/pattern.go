@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"path"
 	"strings"
 )
 
@@ -133,7 +132,7 @@ func checkPath(before, path string) error {
 			return unusualError(before, path, segment, at)
 		}
 	}
-	if clean := cleanPattern(path); clean != path {
+	if clean := cleanPath(path); clean != path {
 		return fmt.Errorf("no request has the path %s; write %s", quoted(path), quoted(before+clean))
 	}
 	return nil
@@ -149,15 +148,6 @@ func plainLength(path string) int {
 		length += len(segment)
 	}
 	return length
-}
-
-// cleanPattern returns a path as requests have it: without empty segments, "." and "..".
-func cleanPattern(pattern string) string {
-	clean := path.Clean(pattern)
-	if strings.HasSuffix(pattern, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
 }
 
 // checkWildcard checks a segment with braces in it.

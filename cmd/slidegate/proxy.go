@@ -30,10 +30,11 @@ type proxyCommand struct {
 	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Key of a request, without --config: {address}, '{header:X-Tenant}', '{address} {path}'. If repeated, the first key whose fields a request has is used. (default: {address})" group:"Policies"`
 	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies in front of this one whose X-Forwarded-For is trusted, without --config: addresses, prefixes, loopback, private." group:"Policies"`
 
-	RewriteHost bool          `help:"Send the application the host of --to instead of the host that the client requested." group:"Running"`
-	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"Rate limit headers of responses: ietf, draft03, x, x-delta, none." group:"Running"`
-	Timeout     time.Duration `option:"proxy.Timeout" default:"1m" help:"How long to wait for the application to begin its response." group:"Running"`
-	SocketIdle  time.Duration `option:"proxy.WebsocketIdle" name:"websocket-idle" default:"10m" help:"How long a websocket may be idle before it is closed." group:"Running"`
+	RewriteHost    bool          `help:"Send the application the host of --to instead of the host that the client requested." group:"Running"`
+	AllowAmbiguous bool          `help:"Forward requests that servers read in different ways, instead of rejecting them with 400: targets that begin with // or contain a #, methods in small letters, repeated lines of a header that a policy uses." group:"Running"`
+	Headers        string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"Rate limit headers of responses: ietf, draft03, x, x-delta, none." group:"Running"`
+	Timeout        time.Duration `option:"proxy.Timeout" default:"1m" help:"How long to wait for the application to begin its response." group:"Running"`
+	SocketIdle     time.Duration `option:"proxy.WebsocketIdle" name:"websocket-idle" default:"10m" help:"How long a websocket may be idle before it is closed." group:"Running"`
 	runningFlags
 }
 
@@ -68,7 +69,7 @@ func (p *proxyCommand) options() (o server.Options, err error) {
 		return o, errors.New("--websocket-idle: must be positive")
 	}
 	return server.Options{File: file, Paths: p.Config, Proxy: p.HTTP, Application: proxy.Options{
-		To: to, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, WebsocketIdle: p.SocketIdle,
+		To: to, RewriteHost: p.RewriteHost, AllowAmbiguous: p.AllowAmbiguous, Headers: dialects[p.Headers], Timeout: p.Timeout, WebsocketIdle: p.SocketIdle,
 	}}, nil
 }
 

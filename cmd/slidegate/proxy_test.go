@@ -78,7 +78,7 @@ func TestProxyByFlags(t *testing.T) {
 		method, path, tenant string
 		want                 int
 	}{
-		{"POST", "/login", "a", 200}, {"POST", "/login", "a", 200}, {"POST", "//login", "a", 429}, {"POST", "/login", "b", 200},
+		{"POST", "/login", "a", 200}, {"POST", "/login", "a", 200}, {"POST", "/./login", "a", 429}, {"POST", "//login", "a", 400}, {"POST", "/login", "b", 200},
 		{"GET", "/", "a", 200}, {"GET", "/", "a", 200}, {"GET", "/", "a", 429}, {"GET", "/", "b", 200},
 	} {
 		if got := p.send(step.method, step.path, "X-Tenant", step.tenant); got != step.want {

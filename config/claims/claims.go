@@ -6,7 +6,6 @@ package claims
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
@@ -28,6 +28,8 @@ type Options struct {
 	Audience, Issuer string
 	// Verified means that the proxy in front has verified the tokens: they are not verified again.
 	Verified bool
+	// Paths are the claims that Value can return. Nothing else of a token is kept.
+	Paths []string
 }
 
 // Reader reads claims. It is safe for concurrent use. The zero value is not usable; call New. A nil Reader finds no claims.
@@ -38,17 +40,30 @@ type Reader struct {
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]cachedClaims // verified tokens
+	bytes int                                // their size
 }
 
-// cachedClaims is the claims of a verified token, and its expiry.
+// cachedClaims is what is kept of a verified token.
 type cachedClaims struct {
-	claims map[string]any
-	until  time.Time // zero if it does not expire
+	texts []string  // the claims at Options.Paths, in that order
+	until time.Time // when it expires; zero if it does not
 }
 
-// maxKnown is how many verified tokens are cached, so that a client's next request needs no check of a signature. When there
-// are more, the cache is cleared.
-const maxKnown = 4096
+// The bounds of the cache of verified tokens, which saves a client's next request the check of a signature. When there are more, or
+// when they are larger, the cache is cleared.
+const (
+	maxKnown = 4096
+	maxBytes = 16 << 20
+)
+
+// bytes returns about how much memory the cache takes for a token.
+func (c *cachedClaims) bytes() int {
+	n := 128 // an entry of the map, and the slice
+	for _, text := range c.texts {
+		n += 16 + len(text)
+	}
+	return n
+}
 
 // leeway is the accepted error of the issuer's clock.
 const leeway = jwt.DefaultLeeway
@@ -73,16 +88,20 @@ func New(opts Options) (*Reader, error) {
 
 // Value returns a claim of the request's bearer token by its path: nested names, separated by dots; a backslash before a dot
 // makes it part of a name. A claim that is a string, a number or a boolean is returned as text. It is empty if there is no such
-// claim, or no valid token.
+// claim, if it is not among Options.Paths, or if there is no valid token.
 func (r *Reader) Value(request *http.Request, path string) string {
 	if r == nil {
 		return ""
 	}
+	at := slices.Index(r.opts.Paths, path)
 	token, ok := bearer(request)
-	if !ok {
+	if at < 0 || !ok {
 		return ""
 	}
-	return textAt(r.claims(token), path)
+	if texts := r.claims(token); texts != nil {
+		return texts[at]
+	}
+	return ""
 }
 
 // bearer returns the token of a request. A request with several Authorization lines has none: it is unclear which one was
@@ -97,13 +116,13 @@ func bearer(request *http.Request) (token string, ok bool) {
 }
 
 // claims returns the claims of a token; nil if it is not valid.
-func (r *Reader) claims(token string) map[string]any {
+func (r *Reader) claims(token string) []string {
 	id, now := sha256.Sum256([]byte(token)), time.Now()
 	r.mu.Lock()
 	before, ok := r.known[id]
 	r.mu.Unlock()
 	if ok && (before.until.IsZero() || now.Before(before.until)) {
-		return before.claims
+		return before.texts
 	}
 	found, err := r.verify(token, now)
 	if err != nil {
@@ -111,23 +130,31 @@ func (r *Reader) claims(token string) map[string]any {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.known) >= maxKnown {
+	if before, ok := r.known[id]; ok { // it has expired, or another request was faster
+		r.bytes -= before.bytes()
+		delete(r.known, id)
+	}
+	if len(r.known) >= maxKnown || r.bytes+found.bytes() > maxBytes {
 		clear(r.known)
+		r.bytes = 0
 	}
 	r.known[id] = found
-	return found.claims
+	r.bytes += found.bytes()
+	return found.texts
 }
 
 var errInvalidToken = errors.New("claims: invalid token")
 
-// verify checks a token.
+// verify checks a token. Claims are found by their exact names, and a name that occurs twice makes a token invalid: its issuer and
+// this program could otherwise mean different claims. So it is decoded as go-jose does, since encoding/json ignores case and takes the
+// last of several.
 func (r *Reader) verify(token string, now time.Time) (found cachedClaims, err error) {
 	signed, err := jose.ParseSignedCompact(token, r.algorithms)
 	if err != nil {
 		return found, err
 	}
 	if r.opts.Verified {
-		found.claims, err = decode(signed.UnsafePayloadWithoutVerification())
+		found.texts, err = r.decode(signed.UnsafePayloadWithoutVerification())
 		return found, err
 	}
 	payload, ok := r.payload(signed)
@@ -148,7 +175,7 @@ func (r *Reader) verify(token string, now time.Time) (found cachedClaims, err er
 	if standard.Expiry != nil {
 		found.until = standard.Expiry.Time().Add(leeway)
 	}
-	found.claims, err = decode(payload)
+	found.texts, err = r.decode(payload)
 	return found, err
 }
 
@@ -168,12 +195,19 @@ func (r *Reader) payload(signed *jose.JSONWebSignature) (payload []byte, ok bool
 	return nil, false
 }
 
-// decode reads claims.
-func decode(payload []byte) (claims map[string]any, err error) {
+// decode returns the claims of a payload at the paths.
+func (r *Reader) decode(payload []byte) (texts []string, err error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
-	d.UseNumber() // so that an ID is not rounded
-	err = d.Decode(&claims)
-	return claims, err
+	d.SetNumberType(json.UnmarshalJSONNumber) // so that an ID is not rounded
+	var claims map[string]any
+	if err := d.Decode(&claims); err != nil {
+		return nil, err
+	}
+	texts = make([]string, len(r.opts.Paths))
+	for i, path := range r.opts.Paths {
+		texts[i] = textAt(claims, path)
+	}
+	return texts, nil
 }
 
 // textAt returns the claim at a path as text; empty if there is none.

@@ -10,8 +10,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -33,15 +36,16 @@ type signer struct {
 
 func (s signer) token(t testing.TB, values map[string]any) string {
 	t.Helper()
+	return s.sign(t, must(json.Marshal(values)))
+}
+
+func (s signer) sign(t testing.TB, payload []byte) string {
+	t.Helper()
 	options := &jose.SignerOptions{}
 	if s.id != "" {
 		options = options.WithHeader("kid", s.id)
 	}
 	made, err := jose.NewSigner(jose.SigningKey{Algorithm: s.algorithm, Key: s.key}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	payload, err := json.Marshal(values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +104,9 @@ func request(lines ...string) *http.Request {
 
 func newReader(t testing.TB, opts claims.Options) *claims.Reader {
 	t.Helper()
+	if opts.Paths == nil {
+		opts.Paths = []string{"plan"}
+	}
 	r, err := claims.New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -213,19 +220,75 @@ func TestStandardClaims(t *testing.T) {
 }
 
 func TestPaths(t *testing.T) {
-	r := newReader(t, claims.Options{Verified: true})
 	token := signer{jose.ES256, other, ""}.token(t, map[string]any{
 		"plan": "pro", "account": map[string]any{"plan": "team", "id": 9007199254740993, "active": true, "paid": false},
 		"https://a.example/plan": "url", "list": []string{"x"}, "nothing": nil,
 	})
-	for path, want := range map[string]string{
+	all := map[string]string{
 		"plan": "pro", "account.plan": "team", "account.id": "9007199254740993", "account.active": "true", "account.paid": "false",
 		`https://a\.example/plan`: "url", "account": "", "list": "", "list.0": "", "nothing": "", "missing": "", "plan.x": "", "account.plan.x": "",
-	} {
+	}
+	r := newReader(t, claims.Options{Verified: true, Paths: slices.Collect(maps.Keys(all))})
+	all["account.unnamed"] = ""
+	for path, want := range all {
 		if got := r.Value(request("Bearer "+token), path); got != want {
 			t.Errorf("claim %s: got %q, want %q", path, got, want)
 		}
 	}
+}
+
+// A token is read by the exact names of claims, and one that has a name twice is invalid.
+func TestExactNames(t *testing.T) {
+	r := newReader(t, claims.Options{Keys: set(t), Audience: "api", Issuer: "https://login.example", Paths: []string{"plan", "a.plan"}})
+	const good = `"aud":"api","iss":"https://login.example"`
+	for payload, want := range map[string]string{
+		`{` + good + `,"plan":"pro"}`:                                                           "pro",
+		`{` + good + `,"exp":1,"EXP":9999999999,"plan":"pro"}`:                                  "",
+		`{"aud":"api","iss":"https://evil.example","ISS":"https://login.example","plan":"pro"}`: "",
+		`{"aud":"web","Aud":"api","iss":"https://login.example","plan":"pro"}`:                  "",
+		`{` + good + `,"iss":"https://login.example","plan":"pro"}`:                             "",
+		`{` + good + `,"plan":"free","plan":"pro"}`:                                             "",
+		`{` + good + `,"plan":"free","pl\u0061n":"pro"}`:                                        "",
+		`{` + good + `,"a":{"plan":"x","plan":"y"},"plan":"pro"}`:                               "",
+		`{` + good + `,"PLAN":"pro"}`:                                                           "",
+		`{` + good + `,"PLAN":"free","plan":"pro"}`:                                             "pro",
+		`{` + good + `,"exp":9999999999,"EXP":1,"nbf":1,"NBF":9999999999,"plan":"pro"}`:         "pro",
+	} {
+		token := signer{jose.ES256, ec, "ec"}.sign(t, []byte(payload))
+		if got := r.Value(request("Bearer "+token), "plan"); got != want {
+			t.Errorf("%s: got claim %q, want %q", payload, got, want)
+		}
+	}
+}
+
+// What is kept of tokens is bounded in bytes, whatever they contain.
+func TestMemory(t *testing.T) {
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	r := newReader(t, claims.Options{Verified: true, Paths: []string{"sub"}})
+	fill := func(n int, payload string) {
+		for i := range n {
+			want := fmt.Sprint(i)
+			header, body := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256"}`)), base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, payload, i))
+			if got := r.Value(request("Bearer "+header+"."+body+".AAAA"), "sub"); !strings.HasPrefix(got, want) {
+				t.Fatalf("got claim %.40q, want it to begin with %q", got, want)
+			}
+		}
+	}
+	before := heap()
+	fill(40, `{"sub":"%d","x":[`+strings.Repeat("{},", 7300)+`{}]}`)
+	if grown := heap() - before; grown > 1<<20 {
+		t.Errorf("40 tokens of 29 kB with many other claims: got %d bytes, want less than 1 MB", grown)
+	}
+	fill(1500, `{"sub":"%d`+strings.Repeat("x", 20_000)+`"}`)
+	if grown := heap() - before; grown > 20<<20 {
+		t.Errorf("1,500 tokens with a claim of 20 kB: got %d bytes, want about 16 MB at most", grown)
+	}
+	runtime.KeepAlive(r)
 }
 
 func TestWrongOptions(t *testing.T) {

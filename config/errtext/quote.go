@@ -2,6 +2,7 @@ package errtext
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -32,8 +33,8 @@ func Mask(text string) string {
 // masked stands for a password.
 const masked = "***"
 
-// Redact returns a URL with its passwords masked, for display: the password before the host, and those in parameters whose
-// names indicate a secret. In a malformed URL, it masks too much rather than too little.
+// Redact returns a URL with its passwords masked, for display: the password before the host, and the values of all parameters that
+// are not known to be harmless. In a malformed URL, it masks too much rather than too little.
 func Redact(address string) string {
 	start := strings.Index(address, "://") + len("://")
 	if at := strings.LastIndexByte(address, '@'); start >= len("://") && at >= start {
@@ -79,18 +80,29 @@ func passwordAt(user string) int {
 	return -1
 }
 
-// redactParameter masks the value of a parameter if it is a secret, however its name is encoded.
+// shown are the parameters whose values are no secrets: those of the stores' URLs, and what PostgreSQL and its pool know. The value of
+// any other is masked, since it may be that of a misspelled secret.
+var shown = []string{
+	"prefix", "dial_timeout", "write_timeout", "client_name", "protocol", "server_name", "skip_verify", "sentinel_user", // Redis
+	"timeout", "clock", // memcached
+	"bucket", "replicas", "storage", "credentials", "ca", "cert", "key", "dir", "name", "route", "cluster", "sync", // NATS
+	"slidegate_schema", "slidegate_prefix", "slidegate_unlogged", "slidegate_synchronous_commit", "slidegate_migrate",
+	"host", "port", "user", "dbname", "database", "application_name", "client_encoding", "connect_timeout", "default_query_exec_mode",
+	"description_cache_capacity", "options", "passfile", "search_path", "service", "servicefile", "sslcert", "sslkey", "sslmode", "sslnegotiation",
+	"sslrootcert", "sslsni", "statement_cache_capacity", "statement_timeout", "target_session_attrs", "timezone",
+	"pool_health_check_period", "pool_max_conn_idle_time", "pool_max_conn_lifetime", "pool_max_conn_lifetime_jitter", "pool_max_conns",
+	"pool_min_conns", "pool_min_idle_conns",
+}
+
+// redactParameter masks the value of a parameter unless it is known to be no secret, however its name is encoded.
 func redactParameter(parameter string) string {
 	name, _, hasValue := strings.Cut(parameter, "=")
 	plain, err := url.QueryUnescape(name)
 	if err != nil {
 		plain = name
 	}
-	plain = strings.ToLower(plain)
-	for _, word := range []string{"password", "passwd", "pwd", "secret", "token"} {
-		if hasValue && strings.Contains(plain, word) {
-			return name + "=" + masked
-		}
+	if !hasValue || slices.Contains(shown, strings.ToLower(plain)) {
+		return parameter
 	}
-	return parameter
+	return name + "=" + masked
 }

@@ -30,10 +30,10 @@ func (p *Proxy) trusts(peer string) bool {
 func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
 	trusted := p.trusts(r.In.RemoteAddr)
-	dropSpoofable(out, trusted)
-	dropSpoofable(r.Out.Trailer, trusted) // announced trailers; the others arrive at the end of the body
+	p.dropSpoofable(out, trusted)
+	p.dropSpoofable(r.Out.Trailer, trusted) // announced trailers; the others arrive at the end of the body
 	if state, ok := r.In.Context().Value(requestStateKey{}).(*requestState); ok && state.body != nil {
-		state.body.atEnd = func() { dropSpoofable(r.Out.Trailer, trusted) }
+		state.body.atEnd = func() { p.dropSpoofable(r.Out.Trailer, trusted) }
 	}
 	if !trusted {
 		r.SetXForwarded()

@@ -45,10 +45,12 @@ func TestLimitsByRoute(t *testing.T) {
 	}
 }
 
-// TestFragmentsAreForwardedEscaped: the gate treats a fragment as part of the path, as net/http does, so the application must
-// receive it escaped: it could cut off a raw #, and serve /login without its limit.
+// TestFragmentsAreForwardedEscaped: if a fragment is allowed, net/http makes it part of the path, so the application receives it
+// escaped. The limit applies nevertheless.
 func TestFragmentsAreForwardedEscaped(t *testing.T) {
-	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
+	s := settings{policies: []config.Policy{policy("login", "POST /login", "4/1h")}}
+	s.opts.AllowAmbiguous = true
+	r := newRig(t, application(t, echo), s)
 	for i, step := range []struct {
 		target, want string
 		status       int
@@ -160,7 +162,8 @@ func TestApplicationsOwnHeaders(t *testing.T) {
 	}
 }
 
-// TestNoSpellingBypassesLimits: some application reads each of these as /login, and they are forwarded unchanged.
+// TestNoSpellingBypassesLimits: some application reads each of these as /login, and they are forwarded unchanged if the operator allows
+// those that are ambiguous.
 func TestNoSpellingBypassesLimits(t *testing.T) {
 	targets := []string{
 		"/login", "//login", "/./login", "/a/../login", "/%6cogin", "/a/%2e%2e/login", "/a/..%2flogin", "/a%2F..%2Flogin", "/%2Flogin",
@@ -168,7 +171,9 @@ func TestNoSpellingBypassesLimits(t *testing.T) {
 	}
 	for _, target := range targets {
 		to := application(t, echo)
-		r := newRig(t, to, settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
+		s := settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}}
+		s.opts.AllowAmbiguous = true
+		r := newRig(t, to, s)
 		r.send("POST", "/login") // takes the only unit
 		if got := r.sendRaw("POST " + target + " HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); got.StatusCode != 429 {
 			t.Errorf("%s: got %s, want 429", target, got.Status)
@@ -187,7 +192,7 @@ func TestNoSpellingBypassesLimits(t *testing.T) {
 
 func TestPathsArriveUnchanged(t *testing.T) {
 	r := newRig(t, application(t, echo), unlimitedSettings())
-	for _, target := range []string{"/", "/a%2Fb", "/a%2fb", "//a//b/", "/a/../b", "/../..", "/a;p=1", "/%e2%82%ac", "/a%20b?q=a+b%20c&q", "/x?a=1;b=2&c=%", "/?"} {
+	for _, target := range []string{"/", "/a%2Fb", "/a%2fb", "/a//b/", "/a/../b", "/../..", "/a;p=1", "/%e2%82%ac", "/a%20b?q=a+b%20c&q", "/x?a=1;b=2&c=%", "/?"} {
 		got := r.sendRaw("GET " + target + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(got.body, "GET "+target+" host=h ") {
 			t.Errorf("%s arrived as %s", target, got.body)

@@ -30,6 +30,11 @@ type Options struct {
 	Trusted []netip.Prefix
 	// RewriteHost sends the host of To instead of the host that the client requested.
 	RewriteHost bool
+	// AllowAmbiguous forwards requests that servers read in different ways, instead of rejecting them with 400: targets that begin
+	// with // or contain a #, methods in small letters, and more than one line of a header that a policy uses. A policy then applies
+	// if any reading that is known matches it. It also forwards headers whose names have other characters than letters, digits and
+	// hyphens, unless they are spellings of a header that a policy uses.
+	AllowAmbiguous bool
 	// Headers selects the headers that report what is left; the zero value is RateLimit and RateLimit-Policy. If the application
 	// sends such headers itself, they are kept and none are added.
 	Headers httplimit.Headers
@@ -54,8 +59,8 @@ type Options struct {
 // Proxy is an http.Handler that forwards requests if the gate admits them. It is safe for concurrent use. The zero value is not
 // usable; call New. See NewServer for a server that slow clients cannot tie up.
 //
-// The limits of a request are found by its path as most applications read it: fully decoded, including slashes, and without empty
-// and dot segments. The application receives the path unchanged.
+// A policy applies to a request if any reading of its path matches; see httplimit.Matcher. The application receives the path
+// unchanged.
 //
 // A unit is taken when a request is admitted, and is never refunded, even if the application cannot be reached. Otherwise clients
 // would send the most requests to an application that is down. A slot of an in-flight limit is held, and renewed, until the request
@@ -174,13 +179,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Send(w)
 		return
 	}
+	p.dropOdd(r.Header) // before the gate reads them, so that it decides by what the application receives
+	if refusal := p.ambiguous(r); refusal != nil {
+		refusal.Send(w)
+		return
+	}
 	v, held, err := p.gate.HoldRequest(r.Context(), r, p.logSlotError)
 	defer held.Release(r.Context(), p.logSlotError) // also after a websocket has ended, or the client has disconnected
 	switch {
 	case err != nil:
 		p.gateFailed(w, r, err)
 	case !v.Decision.Allowed:
-		p.refuse(w, &v)
+		p.refuse(w, r, &v)
 	default:
 		state := &requestState{limits: p.limitHeader(&v)}
 		ctx := context.WithValue(r.Context(), requestStateKey{}, state)

@@ -40,15 +40,21 @@ func (p *Proxy) gateFailed(w http.ResponseWriter, r *http.Request, err error) {
 		undecidable.Send(w)
 		return
 	}
-	p.refuse(w, &gate.Verdict{Decision: httplimit.Undecided()})
+	p.refuse(w, r, &gate.Verdict{Decision: httplimit.Undecided()})
 }
 
 // refuse responds to a request that the gate denies.
-func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
-	if v.Forbidden() {
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, v *gate.Verdict) {
+	if !v.Forbidden() {
+		p.responder.WriteHeader(w.Header(), v)
+	}
+	switch {
+	case isGRPC(r):
+		refuseCall(w, v)
+		return
+	case v.Forbidden():
 		gate.Forbidden(v).Send(w)
 		return
 	}
-	p.responder.WriteHeader(w.Header(), v)
 	problemjson.Send(w, httplimit.RefusalStatus(&v.Decision), p.responder.Refusal(v, p.gate.RefusalTexts(v.Policy)))
 }

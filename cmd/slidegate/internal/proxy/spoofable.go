@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"net/http"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
 // Clients can claim an address, a host or a path in many headers: for each of these headers there is a proxy that writes it and
@@ -25,7 +27,7 @@ var (
 		"x-envoy-original-path": true, "x-envoy-original-host": true, "x-envoy-internal": true, "x-vercel-proxied-for": true,
 		"cloudfront-forwarded-proto": true, "x-coming-from": true, "x-host": true,
 		"x-http-host-override": true, "x-scheme": true, "x-url-scheme": true, "front-end-https": true, "x-arr-ssl": true, "x-script-name": true,
-		"x-rewrite-url": true, "x-rewrite-uri": true, "x-http-destinationurl": true, "x-proxy-url": true, "request-uri": true, "x-request-uri": true,
+		"x-rewrite-url": true, "x-rewrite-uri": true, "x-http-destinationurl": true, "x-proxy-url": true, "x-waws-unencoded-url": true, "request-uri": true, "x-request-uri": true,
 	}
 )
 
@@ -33,17 +35,9 @@ var (
 // is another spelling of such a header. Odd spellings are removed even from trusted proxies, since only clients write them.
 func spoofable(name string, trusted bool) bool {
 	var buf [64]byte
-	plain, odd := buf[:0], false
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case 'A' <= c && c <= 'Z':
-			c |= 0x20
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-':
-		default:
-			c, odd = '-', true
-		}
-		plain = append(plain, c)
+	plain, odd := gate.PlainName(buf[:0], name)
+	if string(plain) == "proxy" { // CGI programs read it as the variable HTTP_PROXY, and send their own requests there
+		return true
 	}
 	if trusted && !odd {
 		return false
@@ -65,7 +59,8 @@ func spoofable(name string, trusted bool) bool {
 }
 
 // dropSpoofable removes spoofable headers or trailers.
-func dropSpoofable(h http.Header, trusted bool) {
+func (p *Proxy) dropSpoofable(h http.Header, trusted bool) {
+	p.dropOdd(h)
 	for name := range h {
 		if spoofable(name, trusted) {
 			delete(h, name)

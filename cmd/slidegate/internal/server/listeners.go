@@ -144,8 +144,13 @@ func (s *Server) openRESP(ln *listener, secure *tls.Config) error {
 	if err != nil {
 		return err
 	}
+	periods := 0
+	if s.stores.Memory == nil {
+		periods = -1 // a server keeps nothing for each
+	}
 	server, err := resp.New(s.gate, throttle, resp.Options{
-		Tokens: s.tokens.texts(), AdminTokens: s.admins.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
+		MaxPeriods: periods,
+		Tokens:     s.tokens.texts(), AdminTokens: s.admins.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
 		MaxConnections: min(s.opts.MaxConnections, 1<<20), // beyond that, only the listener's bound applies
 		Batch:          s.stores.Memory == nil,            // over a network, a pipeline saves round trips
 		LeaseThrottle:  s.opts.LeaseThrottle && s.stores.Memory == nil,

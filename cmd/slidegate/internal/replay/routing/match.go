@@ -156,9 +156,8 @@ func (p *pattern) indexes(r Request, known Known) (indexes []int) {
 	return indexes
 }
 
-// Target parses a request target as the service does: without the fragment, which servers ignore when they route.
+// Target parses a request target as the service does.
 func Target(path string) (target *url.URL, ok bool) {
-	path, _, _ = strings.Cut(path, "#")
 	target, err := url.ParseRequestURI(path)
 	return target, err == nil
 }

@@ -1,6 +1,8 @@
 package traffic
 
 import (
+	"bytes"
+
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
@@ -31,7 +33,7 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 			missing = true
 		case slot == int(fieldAddress):
 			value = k.group(value)
-		case slot == int(fieldHost) || slot == int(fieldPath):
+		case slot == int(fieldHost) || slot == int(fieldPath) || slot == int(fieldMethod):
 			value = canonical(field(slot), value)
 		}
 		k.values[i] = value
@@ -50,8 +52,12 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 	return k.buf, missing
 }
 
-// canonical returns a host or a path in the form used in the keys of live requests, so that all its spellings are one key.
+// canonical returns a host, a method or a path in the form used in the keys of live requests, so that all its spellings are one
+// key.
 func canonical(f field, value []byte) []byte {
+	if f == fieldMethod {
+		return bytes.ToUpper(value)
+	}
 	if f == fieldHost {
 		if host := httplimit.CanonicalHost(string(value)); host != string(value) {
 			return []byte(host)
@@ -62,7 +68,7 @@ func canonical(f field, value []byte) []byte {
 	if !ok {
 		return value
 	}
-	if cleaned := config.CleanPath(target.Path); cleaned != string(value) {
+	if cleaned := httplimit.CanonicalPath(target); cleaned != string(value) {
 		return []byte(cleaned)
 	}
 	return value

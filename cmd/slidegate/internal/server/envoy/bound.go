@@ -36,8 +36,8 @@ type binding struct {
 	limit  slidegate.Limit
 }
 
-// maxKnown bounds the limits that a binder caches, and maxOverrides the limits from descriptors that a domain caches;
-// others still work and are bound again each time.
+// maxKnown bounds the limits that a binder caches; others still work and are bound again each time. maxOverrides bounds the
+// limits from descriptors that a domain caches; when there are more, the cache is cleared.
 const (
 	maxKnown     = 16_384
 	maxOverrides = 4096
@@ -161,9 +161,8 @@ func (s *Service) level(domain, path string, given *level) (*level, error) {
 	return l, nil
 }
 
-// override returns the rule of a limit that came with a descriptor. If there are too many different windows, the error
-// is errWindows, and the rule must not be used.
-func (d *domain) override(b *binder, known *windows, o override) (*bound, error) {
+// override returns the rule of a limit that came with a descriptor.
+func (d *domain) override(b *binder, o override) (*bound, error) {
 	d.mu.RLock()
 	earlier := d.overrides[o]
 	d.mu.RUnlock()
@@ -180,13 +179,11 @@ func (d *domain) override(b *binder, known *windows, o override) (*bound, error)
 	if err != nil {
 		return nil, err
 	}
-	if !known.admit(rule.spec.limit.Window) {
-		return rule, errWindows
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.overrides) < maxOverrides {
-		d.overrides[o] = rule
+	if len(d.overrides) >= maxOverrides {
+		clear(d.overrides)
 	}
+	d.overrides[o] = rule
 	return rule, nil
 }

@@ -42,6 +42,7 @@ type item struct {
 	request   storeRequest
 	answer    int  // index of its answer
 	over      bool // over its limit, whether or not that denies anything
+	sent      bool // its limit came with the descriptor
 }
 
 // matched reports whether a rule, a limit of its own or a ruling applies to the descriptor.
@@ -140,14 +141,13 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 		case descriptor.GetLimit() != nil:
 			o, err := overrideOf(descriptor.GetLimit())
 			if err == nil {
-				a.rule, err = d.override(s.binder, s.windows, o)
-			}
-			if errors.Is(err, errWindows) {
-				s.refuse(ctx, a)
-				err = nil
+				a.rule, err = d.override(s.binder, o)
 			}
 			if err != nil {
 				return fmt.Errorf("envoy: descriptors[%d].limit: %w", i, err)
+			}
+			if a.sent = true; !s.admitWindow(ctx, d, a.rule.spec.limit.Window) {
+				s.refuse(ctx, a)
 			}
 		default:
 			a.rule, w.path = d.root.match(descriptor.GetEntries(), w.path)
@@ -181,8 +181,8 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 func (s *Service) refuse(ctx context.Context, a *item) {
 	a.refused, a.rule = a.rule, nil
 	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
-	if s.windows.warn(time.Now()) {
-		s.opts.Logger.Warn("envoy: descriptors have limits with too many different windows; those with new windows are denied. "+
+	if s.warned.due(time.Now()) {
+		s.opts.Logger.Warn("envoy: the descriptors of a connection have limits with too many different windows; those with new windows are denied. "+
 			"Use units without a multiplier, or fewer different multipliers", "most", s.opts.MaxWindows)
 	}
 }

@@ -61,7 +61,7 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "envoy: the body is not a rate limit request in JSON, or is too large", http.StatusBadRequest)
 		return
 	}
-	response, err := s.ShouldRateLimit(r.Context(), request)
+	response, err := s.ShouldRateLimit(withRemote(r), request)
 	if err != nil {
 		code := http.StatusInternalServerError
 		if status.Code(err) == codes.InvalidArgument {

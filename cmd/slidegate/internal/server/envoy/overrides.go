@@ -1,50 +1,57 @@
 package envoy
 
 import (
-	"errors"
+	"context"
+	"net/http"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/windows"
 )
 
-// windows records the window lengths of limits that came with descriptors. Each is a shape of limits, for which a store
-// keeps state, so the senders of descriptors must not determine how many there are. It is safe for concurrent use.
-type windows struct {
-	max int
-
-	mu     sync.Mutex
-	known  map[time.Duration]struct{}
-	warned time.Time // when too many windows were last logged
+// admitWindow reports whether a limit that came with a descriptor may be used. Windows of one unit always may: there are few of
+// them, and nearly all descriptors use them.
+func (s *Service) admitWindow(ctx context.Context, d *domain, window time.Duration) bool {
+	return isUnit(window) || s.windows.Admit(connectionOf(ctx), windows.Window{Group: d.name, Length: window})
 }
 
-// errWindows is the error for a limit whose window would exceed the maximum number of windows.
-var errWindows = errors.New("envoy: descriptors have too many different windows")
-
-// admit reports whether a window may be used. Windows of one unit always may: there are few of them, and nearly all
-// descriptors use them.
-func (w *windows) admit(window time.Duration) bool {
-	if slices.ContainsFunc(units, func(u timeUnit) bool { return u.length == window }) {
-		return true
+// keepWindow records how long the count of such a limit is kept.
+func (s *Service) keepWindow(d *domain, window, rest time.Duration) {
+	if !isUnit(window) {
+		s.windows.Keep(windows.Window{Group: d.name, Length: window}, rest)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, ok := w.known[window]; ok {
-		return true
-	}
-	if len(w.known) >= w.max {
-		return false
-	}
-	w.known[window] = struct{}{}
-	return true
 }
 
-// warn reports whether a denial should be logged: at most one per minute.
-func (w *windows) warn(now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if now.Sub(w.warned) < time.Minute {
-		return false
+func isUnit(window time.Duration) bool {
+	return slices.ContainsFunc(units, func(u timeUnit) bool { return u.length == window })
+}
+
+type remoteKey struct{}
+
+// withRemote adds the address of the client to the context of a request over HTTP.
+func withRemote(r *http.Request) context.Context {
+	return context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr)
+}
+
+// connectionOf returns the remote address of a connection; "" if it is unknown.
+func connectionOf(ctx context.Context) string {
+	if remote, ok := ctx.Value(remoteKey{}).(string); ok {
+		return remote
 	}
-	w.warned = now
-	return true
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return ""
+}
+
+// warning limits a log message to one per minute. Its zero value is ready, and it is safe for concurrent use.
+type warning struct{ last atomic.Int64 } // seconds since the epoch
+
+// due reports whether the message should be logged.
+func (w *warning) due(now time.Time) bool {
+	last := w.last.Load()
+	return now.Unix()-last >= 60 && w.last.CompareAndSwap(last, now.Unix())
 }

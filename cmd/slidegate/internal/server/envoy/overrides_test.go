@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // addLimited adds a descriptor with a limit of 5 per this many units.
@@ -78,6 +82,49 @@ func TestWindowsOfDescriptors(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "too many different windows"); n != 1 {
 		t.Errorf("got %d log lines, want 1: %s", n, log.String())
+	}
+}
+
+// serverStore is a store that looks as if it were reached over a network.
+type serverStore struct{ store.Store }
+
+func (s serverStore) Traits() store.Traits {
+	traits := s.Store.Traits()
+	traits.RoundTrips = 1
+	return traits
+}
+
+// A connection that uses many windows takes them from no other, neither over HTTP nor over gRPC; a store on a server has no bound.
+func TestWindowsOfConnections(t *testing.T) {
+	rules := "domain: d\ndescriptors:\n- {key: file, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
+	r := newRig(t, Options{}, rules)
+	post := func(s *Service, remote string, multiplier int) int {
+		body := fmt.Sprintf(`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v"}],"limit":{"requestsPerUnit":5,"unit":"MINUTE","unitMultiplier":%d}}]}`, multiplier)
+		request, answer := httptest.NewRequest("POST", "/json", strings.NewReader(body)), httptest.NewRecorder()
+		request.RemoteAddr = remote
+		s.Handler().ServeHTTP(answer, request)
+		return answer.Code
+	}
+	for i := range 70 {
+		if got, want := post(r.service, "127.0.0.1:1", 1000+i), 200; i < 64 && got != want || i >= 64 && got != 429 {
+			t.Errorf("window %d of one connection: got %d", i, got)
+		}
+	}
+	if got := post(r.service, "127.0.0.1:2", 3); got != 200 {
+		t.Errorf("another connection: got %d, want 200", got)
+	}
+	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3}})
+	if response, err := r.service.ShouldRateLimit(ctx, addLimited(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, 7)); err != nil || response.GetOverallCode() != codeOK {
+		t.Errorf("another connection with gRPC: got %v, %v, want OK", response, err)
+	}
+	remote, err := New(serverStore{r.store}, []*Domain{mustParse(t, rules)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		if got := post(remote, "127.0.0.1:1", 2000+i); got != 200 {
+			t.Fatalf("window %d of a store on a server: got %d, want 200", i, got)
+		}
 	}
 }
 

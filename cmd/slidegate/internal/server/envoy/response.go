@@ -56,6 +56,9 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 			}
 			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK}
 		default:
+			if a.sent {
+				s.keepWindow(w.domain, a.rule.spec.limit.Window, time.Duration(w.answers[a.answer].ResetAfter)*time.Microsecond)
+			}
 			response.Statuses[i] = o.status(ctx, a, &w.answers[a.answer])
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/windows"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel/metric"
@@ -41,9 +41,11 @@ type Options struct {
 	// Quota puts every rule in quota mode: over its limit, it denies a request only if all rules of the request are
 	// over theirs. As in the original, a descriptor without a rule counts as one that is not over.
 	Quota bool
-	// MaxWindows is how many different windows the limits that come with descriptors may have over the life of the
-	// service, not counting windows of one unit: each is a shape of limits, and a store keeps state for each. A
-	// descriptor with a further window is over its limit. 0 means 64.
+	// MaxWindows is how many different windows one connection may have in use in limits that come with descriptors, not
+	// counting windows of one unit: those that it was the first to use and in which a count is not over. A store in
+	// memory keeps a table for each; with a store that is reached over a network there may be any number. All
+	// connections of a host together have half of what others leave of 2,048. A descriptor with a further window is
+	// over its limit. 0 means 64.
 	MaxWindows int
 	// Await means that a management server will send the rules. Until RulesReceived is called, the service is not healthy,
 	// and requests about unknown domains fail, so that Envoy follows its failure_mode_deny.
@@ -69,7 +71,8 @@ type Service struct {
 	maxTogether int // maximum number of descriptors in a request that is charged all or nothing
 	metrics     *metrics
 	binder      *binder
-	windows     *windows
+	windows     *windows.Registry // of limits that come with descriptors; nil if there may be any number
+	warned      warning           // about too many of them
 	health      *health.Server
 	drained     atomic.Bool
 	waiting     atomic.Bool // no rules have been received yet; see Options.Await
@@ -108,7 +111,10 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	s := &Service{
 		store: st, opts: opts, metrics: m, health: health.NewServer(),
 		maxTogether: min(MaxDescriptors, st.Traits().MaxCharges),
-		binder:      &binder{store: st, quota: opts.Quota, known: map[binding]*store.Limit{}}, windows: &windows{max: opts.MaxWindows, known: map[time.Duration]struct{}{}},
+		binder:      &binder{store: st, quota: opts.Quota, known: map[binding]*store.Limit{}},
+	}
+	if st.Traits().RoundTrips == 0 { // a server keeps nothing for each
+		s.windows = windows.New(opts.MaxWindows, nil)
 	}
 	s.work.New = func() any { return new(work) }
 	if err := s.Reload(domains); err != nil {

@@ -35,7 +35,7 @@ const (
 )
 
 // Status is the header that carries the status for the client in the mode Nginx: 429, 403 for a client on a deny list,
-// or 503.
+// 400 for a request that servers read in two ways, or 503.
 const Status = "X-Slidegate-Status"
 
 // Options configures a Handler. The zero value trusts proxies on the same machine, in the mode Forwarded.
@@ -112,6 +112,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	original, err := rebuild(r, q.mode)
 	if err != nil {
 		sendProblem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if name := h.gate.AmbiguousHeader(original); name != "" {
+		h.reject(w, q.mode, name+": the header is sent more than once, or with an underscore in its name; send it once")
 		return
 	}
 	v, err := h.check(r.Context(), original, q.policy)

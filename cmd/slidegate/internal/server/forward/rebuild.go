@@ -128,11 +128,11 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	uri, _, _ = strings.Cut(uri, "#") // nginx routes without the fragment, and url.ParseRequestURI treats it as part of the path
 	u, err := url.ParseRequestURI(uri)
-	if err != nil {
+	if err != nil || u.Opaque != "" {
 		return nil, fmt.Errorf("forward: %s: not a path with a query, such as /login?next=home", requestHeaders[mode].uri)
 	}
+	u.RawQuery, _, _ = strings.Cut(u.RawQuery, "#") // one in the path stays: matchers and keys read it with and without
 	original := &http.Request{
 		Method: method, URL: u, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
 		Header: maps.Clone(r.Header), Body: http.NoBody, Host: r.Host, RemoteAddr: r.RemoteAddr, RequestURI: uri,

@@ -35,10 +35,25 @@ func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *gate.Verdict, err
 		body = problemjson.Document{Status: status, Detail: detailOf(status)}.Text()
 	}
 	if mode == Nginx && status != http.StatusBadRequest {
-		w.Header()[Status] = []string{strconv.Itoa(status)}
-		status = http.StatusForbidden
+		status = forNginx(w, status)
 	}
 	problemjson.Send(w, status, body)
+}
+
+// reject responds to a request of a client that servers read in two ways. Unlike a mistake of the proxy, it is a denial.
+func (h *Handler) reject(w http.ResponseWriter, mode Mode, detail string) {
+	status := http.StatusBadRequest
+	body := problemjson.Document{Status: status, Detail: detail}.Text()
+	if mode == Nginx {
+		status = forNginx(w, status)
+	}
+	problemjson.Send(w, status, body)
+}
+
+// forNginx puts the status for the client into a header, and returns the one that nginx takes as a denial.
+func forNginx(w http.ResponseWriter, status int) int {
+	w.Header()[Status] = []string{strconv.Itoa(status)}
+	return http.StatusForbidden
 }
 
 // detailOf returns the detail for a request that the gate cannot decide.

@@ -293,7 +293,10 @@ func TestKeysOfRequests(t *testing.T) {
 		{"{host}", request("GET", "http://api.example.:8081/"), "api.example"},
 		{"{host}", request("GET", "http://[2001:DB8::1]:8080/"), "[2001:db8::1]"},
 		{"{header:Host}", request("GET", "http://API.Example.:8080/"), "api.example"},
-		{"{header:X-Tenant}", request("GET", "/", "X-Tenant", "t1", "X-Tenant", "t2"), "t1"},
+		{"{header:X-Tenant}", request("GET", "/", "X-Tenant", "t1"), "t1"},
+		{"{header:X-Tenant}", request("GET", "/", "X-Tenant", "t1", "X-Tenant", "t2"), "address:203.0.113.9"}, // where listeners admit it
+		{"{method} {path}", request("post", "//a@b/login"), "POST /login"},
+		{"{path}", request("GET", `/\\x/login`), "/login"},
 		{"{header:X-Tenant}", request("GET", "/"), "address:203.0.113.9"},
 		{"{header:Host}", request("GET", "http://Host.example/"), "host.example"},
 		{"u:{user}", request("GET", "/"), "u:address:203.0.113.9"},

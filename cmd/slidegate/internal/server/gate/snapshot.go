@@ -24,7 +24,8 @@ type snapshot struct {
 	names         []string
 	defaultPolicy *compiled // for requests that name no policy; nil if they must name one
 	source        *clientip.Source
-	release       func() // releases the capacity that prepare reserved; nil before prepare
+	headers       []string // headers that determine keys, plans and costs
+	release       func()   // releases the capacity that prepare reserved; nil before prepare
 }
 
 // compiled is a config.Policy ready for use. It is immutable.
@@ -57,7 +58,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
+	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client, headers: file.Headers()}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
 		p := &compiled{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
@@ -137,12 +138,12 @@ func storeOf(stores Stores, mode policy.Mode) store.Store {
 
 // checkTogether returns an error if a request can match policies that the store cannot decide together.
 func (s *snapshot) checkTogether() error {
-	var samples []*http.Request
+	var matchers []*httplimit.Matcher
 	for _, p := range s.order {
-		samples = append(samples, p.matcher.Samples()...)
+		matchers = append(matchers, p.matcher)
 	}
-	return s.set.CheckTogether(len(samples),
-		func(sample, policy int) bool { return s.order[policy].matcher.Match(samples[sample]) },
+	samples, matches := httplimit.Samples(matchers)
+	return s.set.CheckTogether(len(samples), matches,
 		func(policy, other int) bool { return s.order[policy].Key.String() == s.order[other].Key.String() })
 }
 

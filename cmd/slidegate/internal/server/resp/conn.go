@@ -52,6 +52,7 @@ type conn struct {
 	policies   [4]string
 	nextPolicy int
 	throttle   throttle
+	remote     string // see address
 	batch      *batch // SG.ALLOWs to decide together; nil if there are none
 
 	transaction *transaction // what was queued since MULTI; nil outside a transaction

@@ -61,8 +61,10 @@ type Options struct {
 	// MaxPipeline is the maximum number of commands whose replies are sent in one write; longer pipelines take several
 	// writes. 0 means 1024.
 	MaxPipeline int
-	// MaxPeriods is how many different periods CL.THROTTLE accepts over the life of the server: each is a shape of
-	// limits, and a store keeps state for each. 0 means 64.
+	// MaxPeriods is how many different periods of CL.THROTTLE one connection may have in use: those that it was the
+	// first to use and whose keys are not full again. A store in memory keeps a table for each. All connections of a
+	// host together have half of what others leave of 2,048. 0 means 64; a negative value means any number, for a
+	// store that is reached over a network.
 	MaxPeriods int
 	// LeaseThrottle leases units for busy keys of CL.THROTTLE, from buckets that hold at least four times what they
 	// refill in 100 ms. Such buckets then hold fewer units by that much.
@@ -106,6 +108,9 @@ func (o *Options) complete() error {
 	for _, n := range numbers {
 		if *n.value == 0 {
 			*n.value = n.standard
+		}
+		if n.value == &o.MaxPeriods && *n.value < 0 {
+			continue
 		}
 		if *n.value < n.smallest || *n.value > n.max {
 			return fmt.Errorf("resp: %s: must be %d to %d, or 0 for %d, not %d", n.name, n.smallest, n.max, n.standard, *n.value)

@@ -180,7 +180,8 @@ func TestReaderMemory(t *testing.T) {
 // FuzzReader compares the reader to decode, however the bytes are split.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{"*1\r\n$4\r\nPING\r\n", "PING \"a\\x41b\" 'c'\r\n", "*2\r\n$1\r\na\r\n$-1\r\n", "*0\r\n\r\n*-1\r\nx\n",
-		"*3\r\n$8\r\nSG.ALLOW\r\n$7\r\ndefault\r\n$3\r\nann\r\n*1\r\n"} {
+		"*3\r\n$8\r\nSG.ALLOW\r\n$7\r\ndefault\r\n$3\r\nann\r\n*1\r\n",
+		"*00000000000ѥ0000000000000"} { // one rune less than bytes
 		f.Add([]byte(seed), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, piece uint8) {

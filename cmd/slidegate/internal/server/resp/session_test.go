@@ -211,7 +211,7 @@ func TestOptions(t *testing.T) {
 		{resp.Options{MaxBulk: 1 << 30}, "MaxBulk"},
 		{resp.Options{MaxArgs: 2}, "MaxArgs"},
 		{resp.Options{MaxPipeline: -5}, "MaxPipeline"},
-		{resp.Options{MaxPeriods: -5}, "MaxPeriods"},
+		{resp.Options{MaxPeriods: 1 << 20}, "MaxPeriods"},
 		{resp.Options{ReadTimeout: -1}, "ReadTimeout"},
 		{resp.Options{WriteTimeout: -1}, "WriteTimeout"},
 		{resp.Options{AuthTimeout: -1}, "AuthTimeout"},

@@ -23,6 +23,8 @@ type loop struct {
 	turns int
 }
 
+func (l *loop) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
 func (l *loop) Read(to []byte) (int, error) {
 	if len(l.rest) == 0 {
 		if l.turns == 0 {

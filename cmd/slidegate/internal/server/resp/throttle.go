@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/windows"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -36,22 +40,25 @@ type throttle struct {
 // throttles caches limiters by rate. It is safe for concurrent use.
 type throttles struct {
 	limiter *slidegate.Limiter
-	max     int  // number of periods
-	lease   bool // for buckets that are large enough
+	periods *windows.Registry // nil if there may be any number
+	lease   bool              // for buckets that are large enough
 
 	mu       sync.RWMutex
 	limiters map[rate]*slidegate.Limiter
-	periods  map[int64]struct{}
 }
 
-// maxCached bounds the limiters that are cached; others are made for every call.
+// maxCached bounds the limiters that are cached. When there are more, the cache is cleared.
 const maxCached = 4096
 
 // maxSeconds is more than any limit accepts, and still fits a time.Duration.
 const maxSeconds = 1 << 32
 
 func newThrottles(limiter *slidegate.Limiter, periods int, lease bool) *throttles {
-	return &throttles{limiter: limiter, max: periods, lease: lease, limiters: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
+	t := &throttles{limiter: limiter, lease: lease, limiters: map[rate]*slidegate.Limiter{}}
+	if periods > 0 {
+		t.periods = windows.New(periods, nil)
+	}
+	return t
 }
 
 // of returns the limiter for a rate.
@@ -67,9 +74,6 @@ func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, known := t.periods[r.period]; !known && len(t.periods) >= t.max {
-		return nil, fmt.Errorf("period: %d different periods are in use, which is the maximum; use one of them", len(t.periods))
-	}
 	limit := slidegate.Limit{
 		Algorithm: slidegate.TokenBucket, Quota: r.count, Window: time.Duration(r.period) * time.Second, Burst: r.burst + 1, Lease: t.lease,
 	}
@@ -80,10 +84,10 @@ func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.periods[r.period] = struct{}{}
-	if len(t.limiters) < maxCached {
-		t.limiters[r] = limiter
+	if len(t.limiters) >= maxCached {
+		clear(t.limiters)
 	}
+	t.limiters[r] = limiter
 	return limiter, nil
 }
 
@@ -105,6 +109,21 @@ func (r rate) check() error {
 		return fmt.Errorf("period: must be positive, and at most five years")
 	}
 	return nil
+}
+
+// window returns the window of the buckets with this rate.
+func (r rate) window() windows.Window {
+	return windows.Window{Length: time.Duration(r.period) * time.Second}
+}
+
+// address names the connection. Those on a Unix socket have no address of their own.
+func (c *conn) address() string {
+	if c.remote == "" {
+		if c.remote = c.client.RemoteAddr().String(); !strings.Contains(c.remote, ":") {
+			c.remote = net.JoinHostPort("unix", strconv.FormatInt(c.id, 10))
+		}
+	}
+	return c.remote
 }
 
 // throttleKey runs CL.THROTTLE.
@@ -135,6 +154,10 @@ func (c *conn) throttleKey(args [][]byte) {
 		c.cellError("quantity: must not be negative")
 		return
 	}
+	if !c.server.throttles.periods.Admit(c.address(), r.window()) {
+		c.cellError("period: this connection has too many different periods in use; use one of them, or wait until their keys are full again")
+		return
+	}
 	c.replyThrottle(c.ctx, string(args[1]), quantity)
 }
 
@@ -150,6 +173,7 @@ func (c *conn) replyThrottle(ctx context.Context, key string, quantity int64) {
 		c.cellError(err.Error())
 		return
 	}
+	c.server.throttles.periods.Keep(c.throttle.rate.window(), d.ResetAfter)
 	c.out = appendArray(c.out, 5)
 	c.out = appendBool(c.out, !d.Allowed)
 	c.out = appendInt(c.out, c.throttle.rate.burst+1)

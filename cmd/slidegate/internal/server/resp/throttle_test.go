@@ -120,15 +120,35 @@ func TestThrottleErrors(t *testing.T) {
 	c.exchange("CL.THROTTLE k 9223372036854775807 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
 	c.exchange("CL.THROTTLE k +1 1 1", numbers(0, 2, 1, -1, 1)) // what parses in Rust parses here; and period 1 is the first
 	c.exchange("CL.THROTTLE k 1 1 2", numbers(0, 2, 1, -1, 2))
-	c.exchange("CL.THROTTLE k 1 1 3", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
+	c.exchange("CL.THROTTLE k 1 1 3", "-Cell error: Store error: period: this connection has too many different periods in use; use one of them, or wait until their keys are full again")
 	c.exchange("CL.THROTTLE k 1 1 2", numbers(0, 2, 0, -1, 4))
 	for _, quantity := range []string{"9007199254740991", "9007199254740992", "4611686018427387903", "9223372036854775807"} {
 		c.exchange("CL.THROTTLE k 1 1 2 "+quantity, numbers(1, 2, 0, -1, 4)) // never fits, and takes nothing
 	}
 	c.exchange("CL.THROTTLE full 9007199254740990 9007199254740991 1 9007199254740992", numbers(1, 9007199254740991, 9007199254740991, -1, 0))
-	c.exchange("CL.THROTTLE k 1 1 157766400", "-Cell error: Store error: period: 2 different periods are in use, which is the maximum; use one of them")
+	c.exchange("CL.THROTTLE k 1 2 157766400", "-Cell error: Store error: period: this connection has too many different periods in use; use one of them, or wait until their keys are full again")
 	w.store.failing.Store(true)
 	c.exchange("CL.THROTTLE k 1 1 2", "-Cell error: Store error: the store is broken")
+}
+
+// A client that uses many periods takes them from no other client, and from itself only while their keys count.
+func TestThrottlePeriodsOfConnections(t *testing.T) {
+	w := open(t, resp.Options{})
+	busy, other := w.dial(t), w.dial(t)
+	for i := range 64 {
+		busy.exchange(fmt.Sprintf("CL.THROTTLE x 1 1 %d", 100_000+i), numbers(0, 2, 1, -1, int64(100_000+i)))
+	}
+	refused := "-Cell error: Store error: period: this connection has too many different periods in use; use one of them, or wait until their keys are full again"
+	busy.exchange("CL.THROTTLE x 1 1 99999", refused)
+	other.exchange("CL.THROTTLE user123 15 30 60", numbers(0, 16, 15, -1, 2))
+	busy.exchange("CL.THROTTLE user123 15 30 60", numbers(0, 16, 14, -1, 4))
+	busy.exchange("CL.THROTTLE x 1 1 100063", numbers(0, 2, 0, -1, 200_126))
+	busy.exchange("CL.THROTTLE x 1 1 99999", refused)
+
+	free := open(t, resp.Options{MaxPeriods: -1}).dial(t)
+	for i := range 300 {
+		free.exchange(fmt.Sprintf("CL.THROTTLE x 1 1 %d", 100_000+i), numbers(0, 2, 1, -1, int64(100_000+i)))
+	}
 }
 
 // More rates than are cached still work.

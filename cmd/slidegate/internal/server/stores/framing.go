@@ -168,6 +168,9 @@ func (f *framing) readLine(p []byte) error {
 
 // readLength reads part of a number.
 func (f *framing) readLength(p []byte) error {
+	if f.last == '\r' && len(p) > 0 {
+		return badFraming("a length with more than one line end")
+	}
 	for i, c := range p {
 		switch {
 		case c >= '0' && c <= '9' && f.line+i < 10 && (f.commands || f.value <= maxText):
@@ -205,7 +208,7 @@ func (f *framing) endLine() (messages int, err error) {
 		if f.value > maxText && !f.commands {
 			return 0, badFraming("a text of %d bytes", f.value)
 		}
-		f.size += f.value
+		f.size += f.value + 2
 		f.left, f.state = f.value+2, inText
 		return 0, f.checkSize()
 	}

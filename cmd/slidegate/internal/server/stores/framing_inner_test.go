@@ -3,6 +3,7 @@ package stores
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,15 +72,47 @@ func TestFramingCountsMessages(t *testing.T) {
 	}
 }
 
+// FuzzFramingSplit checks that what framing accepts does not depend on how the network splits it.
+func FuzzFramingSplit(f *testing.F) {
+	for _, seed := range []string{"$12\r\nhello, world\r\n", "$1\r2\r\n", "*2\r\n:1\r\n$-1\r\n", "-MOVED 1 h:1\r\n", "+a\rb\r\n", "%1\r\n+a\r\n_\r\n", ">1\r\n+a\r\n", "$0\r\r\n\r\n",
+		"*2\r\n$16777216\r\n"} {
+		for at := range 3 {
+			f.Add([]byte(seed), uint16(at+1), false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte, at uint16, commands bool) {
+		cut := min(int(at), len(text))
+		want, whole, wantErr := feedAll(commands, text)
+		for name, pieces := range map[string][][]byte{"two": {text[:cut], text[cut:]}, "bytes": slices.Collect(slices.Chunk(text, 1))} {
+			got, after, err := feedAll(commands, pieces...)
+			if got != want || (err == nil) != (wantErr == nil) || err == nil && (after.size != whole.size || after.state != whole.state || after.depth != whole.depth) {
+				t.Fatalf("%q in %s: got %d messages, %v, %d bytes; want %d, %v, %d", text, name, got, err, after.size, want, wantErr, whole.size)
+			}
+		}
+	})
+}
+
+// feedAll feeds pieces until one is rejected.
+func feedAll(commands bool, pieces ...[]byte) (messages int, f framing, err error) {
+	f.commands, f.pushes = commands, !commands
+	for _, piece := range pieces {
+		n, err := f.feed(piece)
+		if messages += n; err != nil {
+			return messages, f, err
+		}
+	}
+	return messages, f, nil
+}
+
 func BenchmarkFraming(b *testing.B) {
 	command := "*5\r\n$7\r\nEVALSHA\r\n$40\r\n" + strings.Repeat("a", 40) + "\r\n$1\r\n1\r\n$70\r\n" + strings.Repeat("k", 70) + "\r\n$44\r\n" + strings.Repeat("n", 44) + "\r\n"
 	for name, text := range map[string]string{"command": command, "reply": "$33\r\n" + strings.Repeat("x", 33) + "\r\n"} {
 		b.Run(name, func(b *testing.B) {
 			var f framing
-			bytes := []byte(text)
+			message := []byte(text)
 			b.ReportAllocs()
 			for b.Loop() {
-				if n, err := f.feed(bytes); n != 1 || err != nil {
+				if n, err := f.feed(message); n != 1 || err != nil {
 					b.Fatal(n, err)
 				}
 			}

@@ -1,0 +1,45 @@
+package config
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Headers returns the names of the headers that determine a key, a plan or a cost, in order. A claim is in Authorization. Host is
+// not among them: net/http rejects a request with two.
+func (f *File) Headers() (names []string) {
+	add := func(field Field) {
+		name := field.Name
+		switch field.Kind {
+		case FieldClaim:
+			name = "Authorization"
+		case FieldHeader:
+			name = http.CanonicalHeaderKey(name)
+		default:
+			return
+		}
+		if name != "Host" {
+			names = append(names, name)
+		}
+	}
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		for _, field := range p.Key.Fields() {
+			add(field)
+		}
+		if len(p.Plans) > 0 {
+			add(p.PlanBy)
+		}
+		costs := []Cost{p.Cost}
+		for route := range p.Match {
+			costs = append(costs, p.CostAt(route))
+		}
+		for _, cost := range costs {
+			if field, named := cost.Field(); named {
+				add(field)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
