@@ -152,8 +152,10 @@ fuzz: ## fuzz every target for FUZZTIME each
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
 	  done; done
 
-model: ## compare a million random decisions of the rule with the slow model; about two minutes
+model: deps ## compare a million random decisions in memory, and 100,000 on every other store, with a slow model of the promises; about fifteen minutes
 	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
+	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Memory|Optimism' -plays 1000000
+	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Memcached|DenyCache' -parallel 1 -plays 100000
 
 guarantees: ## search for the worst cases again and write the table in docs/guarantees.md
 	$(GO) test ./internal/worstcase -update

@@ -68,10 +68,8 @@ func (c Claims) Charge(ctx context.Context) (Decision, error) {
 	return c.call().decide(ctx, rule.Charge)
 }
 
-// Refund returns the claims' costs, the oldest live units first; see Limiter.Refund.
-func (c Claims) Refund(ctx context.Context) (Decision, error) {
-	return c.call().decide(ctx, rule.GiveBack)
-}
+// Refund returns the claims' costs, the oldest live units first; see Limiter.Refund. Slots stay held if there are other claims.
+func (c Claims) Refund(ctx context.Context) (Decision, error) { return c.call().refund(ctx) }
 
 // Reset deletes what the claims' keys have used.
 func (c Claims) Reset(ctx context.Context) error {

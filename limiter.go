@@ -275,7 +275,11 @@ func (l *Limiter) Charge(ctx context.Context, key string, n int64) (Decision, er
 // has ended, as Settle does. The slots of in-flight limits stay held, because the requests that hold them are still
 // running; only a limiter that has no other limits frees n slots, the least recently renewed first.
 func (l *Limiter) Refund(ctx context.Context, key string, n int64) (Decision, error) {
-	c := l.keyCall(key, n)
+	return l.keyCall(key, n).refund(ctx)
+}
+
+// refund returns units. Slots stay held if the request has other limits.
+func (c *call) refund(ctx context.Context) (Decision, error) {
 	if c.slots && slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return !isSlot(&charge) }) {
 		c.oneSlot(0)
 	}

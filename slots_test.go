@@ -144,6 +144,10 @@ func TestReserveTakesOneSlot(t *testing.T) {
 		if d, err = limiter.Refund(t.Context(), "k", 2); err != nil || d.Answers[1].Remaining != 0 || d.Answers[0].Remaining != 302 {
 			t.Errorf("after a refund of 2: %+v, %v, want no slot and 302 units left", d, err)
 		}
+		claims := limiter.For(slidegate.Claim{Limit: exact("tokens", 1000, time.Minute), Key: "k"}, slidegate.Claim{Limit: slidegate.Slots(2, time.Minute), Key: "k"})
+		if d, err = claims.Refund(t.Context()); err != nil || d.Answers[1].Remaining != 0 || d.Answers[0].Remaining != 303 {
+			t.Errorf("after a refund of two claims: %+v, %v, want no slot and 303 units left", d, err)
+		}
 		// With in-flight limits only, Refund is for administrators, and frees the least recently renewed slots first.
 		only, err := limiter.With(slidegate.Slots(2, time.Minute))
 		if err != nil {

@@ -1,0 +1,70 @@
+package model_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/kvstore"
+	"github.com/slidegate/slidegate/kvstore/memcached"
+	"github.com/slidegate/slidegate/kvstore/natskv"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/memcachedtest"
+	"github.com/slidegate/slidegate/test/natstest"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+func memory(t testing.TB, clock *storetest.Clock) store.Store {
+	return kit.Must(memstore.New(memstore.Options{Now: clock.Now}))(t)
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	plays(t, 100_000, on(memory), "clock moved")
+}
+
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t).Client(t)
+	plays(t, 10_000, on(func(t testing.TB, clock *storetest.Clock) store.Store {
+		return kit.Must(redisstore.New(client, redisstore.Options{Now: clock.Now}))(t)
+	}))
+}
+
+func TestPostgreSQL(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Shared(t).Pool(t)
+	if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	plays(t, 5_000, on(func(t testing.TB, clock *storetest.Clock) store.Store {
+		return kit.Must(pgstore.New(pool, pgstore.Options{Now: clock.Now}))(t)
+	}))
+}
+
+func TestNATS(t *testing.T) {
+	t.Parallel()
+	conn := natstest.Connect(t, natstest.Start(t))
+	engine := kit.Must(natskv.Open(t.Context(), conn, natskv.Options{Memory: true}))(t)
+	t.Cleanup(engine.Close)
+	plays(t, 5_000, on(overEngine(engine)))
+}
+
+func TestMemcached(t *testing.T) {
+	t.Parallel()
+	client := memcachedtest.Start(t).Client(t)
+	engine := kit.Must(memcached.Open(t.Context(), client, memcached.Options{MachineClock: true}))(t)
+	plays(t, 10_000, on(overEngine(engine)))
+}
+
+// overEngine opens stores over an engine. It keeps entries for longer than a game takes, whatever the game's clock says.
+func overEngine(engine kvstore.Engine) open {
+	return func(t testing.TB, clock *storetest.Clock) store.Store {
+		return kit.Must(kvstore.New(engine, kvstore.Options{Now: clock.Now, Timeout: time.Minute, Grace: time.Hour}))(t)
+	}
+}
