@@ -2,12 +2,10 @@ package gate
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
-	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -60,9 +58,11 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 	}
 	p := s.order[part.Policy]
 	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.index).String()}
-	e.By, e.Override, e.List = s.set.Route(part)
-	e.Plan, e.Override = s.planOf(&part, e.By, e.Override)
-	if e.Ruling = g.ruled.Load().Find(p.Name, part.Key, time.Now()); e.Ruling != nil {
+	var override int
+	e.By, override, e.List = s.set.Route(part)
+	e.Plan, e.Override = s.planOf(&part, e.By, override)
+	if key, ruled := s.set.RulingOf(p.index, part.Key); ruled {
+		e.Ruling = g.ruled.Load().Find(p.Name, key, time.Now())
 		e.Plan = "" // the ruling takes precedence
 	}
 	e.Refused = e.By == ByDenyList || e.By == ByRuling
@@ -86,21 +86,19 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 }
 
 // planOf returns the name of the plan that decides a part, or the override if an override decides. To the engine, plans
-// by key are overrides.
-func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over string) {
+// by key are overrides after those of the file.
+func (s *snapshot) planOf(part *policy.Part, by By, index int) (plan, override string) {
 	p := s.order[part.Policy]
-	switch {
-	case by != ByLimits && by != ByUnlimited:
-		return "", override
-	case override == "" && s.set.Overridden(part.Policy, part.Key): // by a ruling
-		return "", ""
-	case override == "":
-		return part.Plan.Name(), ""
-	case p.plan == nil && slices.ContainsFunc(p.Plans, func(one config.Plan) bool { return one.Name == override }) &&
-		!slices.ContainsFunc(p.Overrides, func(one config.Override) bool { return one.Matches(part.Key) }):
-		return override, ""
+	if index >= len(p.Overrides) {
+		return p.AllOverrides()[index].Key, ""
 	}
-	return "", override
+	if index >= 0 {
+		return "", p.Overrides[index].Key
+	}
+	if by != ByLimits && by != ByUnlimited || s.set.Overridden(part.Policy, part.Key) { // a list or a ruling decides
+		return "", ""
+	}
+	return part.Plan.Name(), ""
 }
 
 // explainLimits returns the answer of each limit.

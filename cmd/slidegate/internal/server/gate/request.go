@@ -102,7 +102,7 @@ func (p *compiled) costOf(r *http.Request) int64 {
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
-	part := policy.Part{Policy: p.index, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
+	part := policy.Part{Policy: p.index, Key: p.key.Of(r), Address: addr, Cost: p.costOf(r)}
 	if p.plan != nil {
 		part.Plan = p.plan(r)
 	}
