@@ -103,7 +103,11 @@ func ReadKey(form Form, text string, pattern bool) (KeyText, error) {
 	case strings.TrimSpace(text) != text:
 		return KeyText{}, errSpace
 	}
-	return form.Read(text, starred)
+	read, err := form.Read(text, starred)
+	if err != nil {
+		err = fmt.Errorf("%w (to mean a key as it is, write = before it)", err)
+	}
+	return read, err
 }
 
 // ReadKey returns what a text means as a key of a policy: the same as in a ruling about it.
