@@ -84,7 +84,7 @@ func within(group, prefix netip.Prefix) bool {
 const exactMark = "="
 
 var (
-	errStar  = errors.New(`contains a *, which is a pattern in Override.Key with Pattern and in List.Keys only; write = before a key that contains one`)
+	errStar  = errors.New("contains a *, and patterns are for lists and for overrides with Pattern, or keys: in a file; write = before a key that contains one")
 	errSpace = errors.New("begins or ends with a space; remove it, or write = before the key if it is part of it")
 )
 

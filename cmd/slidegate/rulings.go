@@ -159,7 +159,7 @@ func writeReach(to io.Writer, reach *rulings.Reach) {
 	fmt.Fprintf(to, "matches: %s\n", quoteAll(reach.Matches))
 	switch {
 	case reach.Seen == nil:
-		fmt.Fprintln(to, "seen:    not known, since the store did not answer")
+		fmt.Fprintln(to, "seen:    not known: the store did not answer, or it is a prefix of which this instance has refused no address")
 	case len(reach.Seen) == 0:
 		fmt.Fprintln(to, "seen:    none of them: nothing is counted for it now, and this instance has refused none; check the spelling")
 	default:

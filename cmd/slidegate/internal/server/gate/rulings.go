@@ -135,14 +135,15 @@ func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(mat
 		return reach // the policy has changed in the meantime
 	}
 	reach.Seen = []string{}
-	answered := true
+	known := true
 	for _, match := range read.Keys {
 		reach.Matches = append(reach.Matches, match.String())
-		if match.Prefix.IsValid() {
+		if match.Prefix.IsValid() { // stores cannot list its keys
+			known = false
 			continue
 		}
 		used, err := s.set.Used(ctx, p.index, match.Key)
-		answered = answered && err == nil
+		known = known && err == nil
 		if used {
 			reach.Seen = append(reach.Seen, match.Key)
 		}
@@ -153,7 +154,7 @@ func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(mat
 			reach.Seen = append(reach.Seen, key)
 		}
 	}
-	if !answered && len(reach.Seen) == 0 {
+	if !known && len(reach.Seen) == 0 {
 		reach.Seen = nil
 	}
 	reach.Notes = p.reachNotes(read)

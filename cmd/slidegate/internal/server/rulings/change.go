@@ -37,8 +37,8 @@ func fieldError(field, format string, args ...any) error {
 type Reach struct {
 	// Matches are the keys, as requests have them. A prefix stands for the keys of all addresses in it.
 	Matches []string `json:"matches"`
-	// Seen are those of them that the store counts something for now, or that this instance has refused. It is null if the
-	// store did not answer.
+	// Seen are those of them that the store counts something for now, or that this instance has refused. It is null if
+	// that is not known: if the store did not answer, and for a prefix of which this instance has refused no address.
 	Seen []string `json:"seen"`
 	// Notes say what an operator should know about it.
 	Notes []string `json:"notes,omitempty"`
