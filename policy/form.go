@@ -92,7 +92,11 @@ var (
 // have it, whatever the form. A * without pattern, and a space at either end, are mistakes in other texts.
 func ReadKey(form Form, text string, pattern bool) (KeyText, error) {
 	if key, exact := strings.CutPrefix(text, exactMark); exact {
-		return KeyText{Text: text, Keys: []KeyMatch{{Key: key}}}, nil
+		match := []KeyMatch{{Key: key}}
+		if plain, err := ReadKey(form, key, false); err == nil && slices.Equal(plain.Keys, match) {
+			return plain, nil // it means the same without the mark
+		}
+		return KeyText{Text: text, Keys: match}, nil
 	}
 	starred := strings.Contains(text, "*")
 	switch {

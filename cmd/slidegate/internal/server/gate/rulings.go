@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -66,7 +67,11 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	if err != nil {
 		return &rulings.FieldError{Field: "key", Err: err}
 	}
+	written := strings.TrimPrefix(r.Key, "=")
 	r.Policy, r.Key = p.Name, read.Text
+	if table, now := g.ruled.Load(), time.Now(); r.Kind == rulings.Clear && table.Find(p.Name, r.Key, now) == nil && table.Find(p.Name, written, now) != nil {
+		r.Key = written // as a list of rulings prints it
+	}
 	if r.Kind == rulings.Clear {
 		return nil
 	}
