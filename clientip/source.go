@@ -51,6 +51,14 @@ func (s *Source) Header() string {
 	return s.header
 }
 
+// Grouping returns the grouping of the keys.
+func (s *Source) Grouping() Grouping {
+	if s == nil {
+		return Grouping{}
+	}
+	return s.grouping
+}
+
 // Addr returns the address of r's client, as IPv4 if possible, and without a zone. It returns false if the client has no
 // address, as on a Unix socket.
 func (s *Source) Addr(r *http.Request) (netip.Addr, bool) { return s.AddrOf(r.RemoteAddr, s.lines(r)) }

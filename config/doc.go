@@ -18,7 +18,7 @@
 //	    match:                 # which requests, as patterns of http.ServeMux: one or a list; all by default
 //	      - /api/
 //	      - {path: POST /api/search, cost: 10}
-//	    key: "{address}"       # who is limited; this is the default
+//	    key: header:X-User     # who is limited; the client's address by default
 //	    cost: 1                # a whole number, header:NAME, bytes, or field:PATH; 1 is the default
 //	    limits:
 //	      - 100/1m             # as slidegate.ParseLimit reads it

@@ -37,7 +37,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &File{Policies: []Policy{
-		{Name: "api", Key: mustTemplate(t, "address"), Cost: mustCost(t, "1"), Limits: []slidegate.Limit{
+		{Name: "api", Key: defaultKey, Cost: mustCost(t, "1"), Limits: []slidegate.Limit{
 			{Quota: 100, Window: time.Minute},
 			{Quota: 1000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 		}},

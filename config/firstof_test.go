@@ -20,7 +20,7 @@ func keyIn(t *testing.T, key string, r *http.Request) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opts.Policies[0].Key(r)
+	return opts.Policies[0].Key.Of(r)
 }
 
 // requestFrom returns a request from an address with headers, each written Name=value.

@@ -108,7 +108,11 @@ func (w *formatter) policy(p *Policy, refusal Refusal, failure string) {
 
 // key writes a template, or a list of alternatives.
 func (w *formatter) key(t Template) {
-	if len(t.others) == 0 {
+	switch {
+	case t.implied:
+		w.linef(2, "# key: not given; %s over HTTP, and whatever an application sends", strconv.Quote(t.String()))
+		return
+	case len(t.others) == 0:
 		w.linef(2, "key: %s", strconv.Quote(t.String()))
 		return
 	}

@@ -59,7 +59,7 @@ policies:
     lease: false
   export:
     match: "GET example.com/export/{id}"
-    key: "{address}"
+    # key: not given; "{address}" over HTTP, and whatever an application sends
     cost: "bytes"
     limits:
       - 100/1m # sliding-log
@@ -98,7 +98,7 @@ address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
 policies:
   a:
     # match: every request
-    key: "{address}"
+    # key: not given; "{address}" over HTTP, and whatever an application sends
     cost: 1
     limits:
       - 5/1s token-bucket # burst=5

@@ -93,8 +93,8 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
-		Key:           func(r *http.Request) string { return from.keyOf(p.Key, fields, r) },
-		ShareEmptyKey: true, // keyOf replaces a missing name
+		// keyOf replaces a missing name.
+		Key: httplimit.KeyFunc(func(r *http.Request) string { return from.keyOf(p.Key, fields, r) }).WithForm(p.Key.Form(from.client.Grouping())),
 	}
 	var wrong error
 	made.Cost, wrong = p.httpCost()

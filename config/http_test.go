@@ -18,7 +18,7 @@ optimism: 7
 store_timeout: 30ms
 trusted_proxies: [203.0.113.0/24]
 policies:
-  a: {match: /a/, key: "{address} {user}", cost: 3, limits: [5/1m], failure: local, shadow: true, candidate: [4/1m], allow: [10.0.0.1], deny: ["key:x"]}
+  a: {match: /a/, key: "{address} {user}", cost: 3, limits: [5/1m], failure: local, shadow: true, candidate: [4/1m], allow: [10.0.0.1], deny: ["key:192.0.2.7 x"]}
   b: {limits: [1/1m], failure: optimistic, overrides: [{key: k, unlimited: true}]}
 `))
 	if err != nil {
@@ -36,7 +36,7 @@ policies:
 	r.RemoteAddr = "203.0.113.9:1"
 	r.Header.Set("X-Forwarded-For", "192.0.2.1")
 	a, b := opts.Policies[0], opts.Policies[1]
-	if got := a.Key(r); got != "192.0.2.1 ann" {
+	if got := a.Key.Of(r); got != "192.0.2.1 ann" {
 		t.Errorf("key of a: got %q, want the client behind the proxy and the user", got)
 	}
 	if got := a.Cost(r); got != 3 || b.Cost != nil {

@@ -107,11 +107,17 @@ var badServiceFiles = []struct{ name, text, want string }{
 1:61: embedded_ipv4: must be true or false, not "maybe"`},
 	{"address groups text", top("address_groups: 64"),
 		`1:17: address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not "64"`},
-	{"keys that no request has", "policies:\n  a:\n    limits: [1/s]\n    overrides: [{key: \"2001:db8::3\", unlimited: true}]\n    allow: [\"key:::ffff:192.0.2.1\"]\n" +
-		"  b:\n    key: header:X\n    limits: [1/s]\n    deny: [\"key:address:2001:db8::3\", \"key:2001:db8::3\", \"key:address:2001:db8::/56\"]\naddress_groups: {ipv6: 56}\n", `
-4:23: key: no request has this key, since addresses are counted in groups; write "2001:db8::/56"
-5:13: allow: no request has this key, since addresses are counted in groups; write "192.0.2.1"
-9:12: deny: no request has this key, since addresses are counted in groups; write "address:2001:db8::/56"`},
+	{"keys that no request has", "policies:\n  a:\n    limits: [1/s]\n    key: address\n    overrides: [{key: alice, unlimited: true}, {keys: \"team-*\", unlimited: true}]\n    allow: [\"key:192.0.2.1/24\", \"key:2001:db8::/60\"]\n" +
+		"  b:\n    key: \"{user} {path}\"\n    limits: [1/s]\n    deny: [key:alice, \"key:alice /x y\", \"key:alice /x%20y\"]\n" +
+		"  c:\n    key: header:X\n    limits: [1/s]\n    deny: [\"key:bob \", \"key:address:bob\", \"key:address:2001:db8::3\", \"key:2001:db8::3\", \"key:=bob \"]\naddress_groups: {ipv6: 56}\n", `
+5:23: key: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
+5:55: keys: the key is a pattern that no address fits, and keys are addresses here; write a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
+6:13: allow: the key has bits beyond its length; write the prefix 192.0.2.0/24, or the address alone (to mean a key as it is, write = before it)
+6:33: allow: the key is longer than the groups in which addresses are counted; write 2001:db8::/56 to mean the whole group (to mean a key as it is, write = before it)
+10:12: deny: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
+10:23: deny: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
+14:12: deny: the key begins or ends with a space; remove it, or write = before the key if it is part of it
+14:24: deny: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
 	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
 		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: {path: /}}\n", `
 2:29: match: the pattern is empty; leave match out for every request

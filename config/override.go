@@ -122,7 +122,7 @@ func (r *reader) checkOverridden(base []slidegate.Limit) {
 // overrideKey reads a key or a pattern.
 func (r *reader) overrideKey(e yamlfile.Field) string {
 	text, ok := r.Text(e)
-	starred := strings.Contains(text, "*")
+	starred := strings.Contains(text, "*") && !strings.HasPrefix(text, "=")
 	r.namedKeys = append(r.namedKeys, namedKey{at: e.ValueAt(), field: e.Name, key: text})
 	switch {
 	case !ok:

@@ -43,8 +43,8 @@ var badPlanFiles = []struct{ name, text, want string }{
 8:7: "pro" is given twice; the first is on line 7`},
 	{"limits of plans", "policies:\n  a:\n    plan: user\n    plans:\n      big: {limits: [20000/1m]}\n    limits: [60/1m]\n",
 		`5:22: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to count separately`},
-	{"plans by address", "address_groups: {ipv6: 48}\npolicies:\n  a:\n    plan: key\n    plans:\n      \"2001:db8:1:2::3\": {unlimited: true}\n    limits: [60/1m]\n",
-		`6:7: plans: no request has this key, since addresses are counted in groups; write "2001:db8:1::/48"`},
+	{"plans by address", "policies:\n  a:\n    key: address\n    plan: key\n    plans:\n      pro: {unlimited: true}\n      \"2001:db8:1:2::3\": {unlimited: true}\n    limits: [60/1m]\n",
+		`6:7: plans: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
 }
 
 const planned = `

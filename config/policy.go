@@ -87,6 +87,7 @@ var defaultKey = func() Template {
 	if err != nil {
 		panic(err)
 	}
+	t.implied = true
 	return t
 }()
 

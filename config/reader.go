@@ -2,13 +2,13 @@ package config
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // reader reads one file.
@@ -72,8 +72,8 @@ func (r *reader) integer(e yamlfile.Field) int64 {
 	return n
 }
 
-// namedKey is a key in a file, which may be an address in a form that no request has. That depends on another part of the file,
-// so it is checked at the end.
+// namedKey is a key in a file, which may be one that no request can have. That depends on other parts of the file, so it is
+// checked at the end.
 type namedKey struct {
 	at       yamlfile.Position
 	field    string
@@ -81,15 +81,14 @@ type namedKey struct {
 	template *Template // nil until the policy has been read
 }
 
-// checkNamed reports keys that no request has. It does not show them, since they may identify a person. An address may be
-// shown, since the fix is another way to write it.
+// checkNamed reports keys that no request can have. It does not show them, since they may identify a person.
 func (r *reader) checkNamed(groups clientip.Grouping) {
 	for _, named := range r.namedKeys {
-		if named.template == nil || strings.Contains(named.key, "*") {
-			continue
+		if named.template == nil || named.template.IsZero() || named.key == "" {
+			continue // reported elsewhere
 		}
-		if key := named.template.Canonical(named.key, groups); key != named.key {
-			r.Problems.Addf(named.at, "%s: no request has this key, since addresses are counted in groups; write %s", named.field, errtext.Quote(key))
+		if _, err := policy.ReadKey(named.template.Form(groups), named.key, true); err != nil {
+			r.Problems.Addf(named.at, "%s: the key %w", named.field, err)
 		}
 	}
 }

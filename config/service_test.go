@@ -48,7 +48,7 @@ func TestService(t *testing.T) {
 	}
 	minute := func(quota int64) slidegate.Limit { return slidegate.Limit{Quota: quota, Window: time.Minute} }
 	hour := slidegate.Limit{Quota: 1000, Window: time.Hour}
-	address := mustTemplate(t, "address")
+	address := defaultKey
 	want := &File{
 		Service: Service{
 			Store:          "rediss+cluster://slidegate:hunter2@redis-1:6379,[2001:db8::1]:6379/0?client_name=a",
@@ -101,7 +101,7 @@ func TestServiceAccepts(t *testing.T) {
 	}
 	for _, line := range []string{
 		"match: /", "match: /{$}", "match: PURGE /x", "match: example.com/", "match: GET /a/{b...}",
-		"allow: [0.0.0.0/0, \"::/0\"]", "allow: [key:a*b, \"key: \", \"key:key:\", ::1]", "deny: [key:a, key:a]",
+		"allow: [0.0.0.0/0, \"::/0\"]", "allow: [key:a*b, \"key:= \", \"key:key:\", ::1]", "deny: [key:a, key:a]",
 		"candidate: [2/s]", "candidate: [1/s, 2/m]", "candidate: [1/s sliding-window]", "candidate: [1/s anchor=first]",
 		"overrides: [{key: \"\", unlimited: true}]",
 		"overrides: [{keys: a*, unlimited: true}, {keys: \"*a\", unlimited: true}, {key: b, unlimited: true}, {keys: \"*\", limits: [1/s]}]",

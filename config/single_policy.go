@@ -35,9 +35,5 @@ func SinglePolicy(name string, limits []slidegate.Limit, service Service) (*File
 			return nil, &OptionError{Package: "config", Option: "optimism", Err: err}
 		}
 	}
-	key, err := ParseTemplate("address")
-	if err != nil {
-		return nil, err
-	}
-	return &File{Policies: []Policy{{Name: name, Key: key, Limits: limits}}, Service: service}, nil
+	return &File{Policies: []Policy{{Name: name, Key: defaultKey, Limits: limits}}, Service: service}, nil
 }

@@ -22,6 +22,8 @@ type Template struct {
 
 	others []Template // alternatives if a field of this one is missing, in order
 	mark   string     // prefix of keys if this is one of the others
+
+	implied bool // no key was given
 }
 
 // ParseTemplate reads a template: a single field (address, header:X-Api-Key), or a text with fields in braces ("{user} {path}",

@@ -10,13 +10,13 @@ import (
 )
 
 // Peek returns the verdict that the next call of a client would get under a policy, if it cost one unit, and charges
-// nothing. The name is "" if the only policy has none. The key is what the policy's Key returns, or
-// "address:203.0.113.7" for a client of that address for which it returns "". It returns an error if there is no such
-// policy, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has
+// nothing. The name is "" if the only policy has none. The key is written as in policy.Override: what
+// a person knows of the client, such as "ann", an address, or an API key. It returns an error if there is no such policy, if
+// no call or more than one client can have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has
 // an override, or on Options.Group. Use PeekCall then. Lists of addresses are ignored.
 func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdict, error) {
 	d := i.decider
-	index, err := d.find(name, key)
+	index, key, err := d.find(name, key)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
@@ -31,7 +31,7 @@ func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdi
 // has a Plan, the limits of all plans that these interceptors have seen are reset. It returns an error if there is no
 // such policy, if the store does not answer, or with Options.Group; use ResetCall then.
 func (i *Interceptors) Reset(ctx context.Context, name, key string) error {
-	index, err := i.decider.find(name, key)
+	index, key, err := i.decider.find(name, key)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 }
 
 // SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block
-// one until a time. See Peek for the name and for keys, and policy.Set.SetRulings. Rulings are not kept when the program
+// one until a time. See Peek for the name, policy.Override for how to write their keys, and policy.Set.SetRulings. Rulings are not kept when the program
 // ends.
 func (i *Interceptors) SetRulings(name string, rulings ...policy.Ruling) error {
 	index, err := i.decider.set.Index(name)
@@ -70,17 +70,19 @@ func (i *Interceptors) SetRulings(name string, rulings ...policy.Ruling) error {
 	return withPackage(err)
 }
 
-// find returns the index of a policy whose state is addressed by the key alone.
-func (d *decider) find(name, key string) (int, error) {
-	index, err := d.set.Index(name)
+// find returns the index of a policy whose state is addressed by the key alone, and the key as calls have it.
+func (d *decider) find(name, text string) (index int, key string, err error) {
+	index, err = d.set.Index(name)
 	switch {
 	case err != nil:
 	case d.group != nil:
 		err = fmt.Errorf("%w: the usage of a key depends on the call, by Options.Group; use PeekCall or ResetCall", slidegate.ErrUnsupported)
-	case key == "" && d.policies[index].address != nil:
+	case text == "" && !d.policies[index].address.IsZero():
 		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, addressMark+"203.0.113.7")
+	default:
+		key, err = d.set.SingleKey(index, text)
 	}
-	return index, withPackage(err)
+	return index, key, withPackage(err)
 }
 
 // parts returns the parts of a call.

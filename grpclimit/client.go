@@ -78,7 +78,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		return c, nil
 	}
 	var err error
-	if c.decider, err = newDecider(limiter, opts.Policies, nil, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
+	if c.decider, err = newDecider(limiter, opts.Policies, Key{form: opts.Key.form}, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
 		return nil, err
 	}
 	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision
@@ -155,8 +155,8 @@ func (c *Client) holdKeyOf(ctx context.Context, method string, conn *grpc.Client
 	if conn != nil { // there is none where a test calls the interceptor directly
 		id.target = conn.Target()
 	}
-	if c.key != nil {
-		id.key = c.key(ctx, id.method)
+	if !c.key.IsZero() {
+		id.key = c.key.of(ctx, id.method)
 	}
 	return id
 }
@@ -164,7 +164,7 @@ func (c *Client) holdKeyOf(ctx context.Context, method string, conn *grpc.Client
 // call returns the call to decide for id.
 func (c *Client) call(id holdKey, at stage, message any) *call {
 	made := &call{method: id.method, key: id.target, stage: at, message: message}
-	if c.key != nil {
+	if !c.key.IsZero() {
 		made.key = id.key
 	}
 	return made

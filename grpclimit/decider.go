@@ -76,7 +76,7 @@ func (d *decider) sameKey(grouped bool) func(policy, other int) bool {
 		return nil
 	}
 	return func(policy, other int) bool {
-		return reflect.ValueOf(d.policies[policy].Key).Pointer() == reflect.ValueOf(d.policies[other].Key).Pointer()
+		return reflect.ValueOf(d.policies[policy].Key.of).Pointer() == reflect.ValueOf(d.policies[other].Key.of).Pointer()
 	}
 }
 

@@ -2,11 +2,9 @@ package grpclimit
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"net"
 	"net/netip"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // Key identifies the client of a call. Calls with the same key share their quota. A call for which it returns "" is not
@@ -24,17 +23,39 @@ import (
 //
 // The keys of this package look at the call that is being served. On a client, that is the incoming call for which it
 // makes its own call, if the context comes from one.
-type Key func(ctx context.Context, method string) string
+//
+// The functions of this package return keys that know how they are made, so that overrides, lists and rulings can be
+// written with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one
+// that was not given.
+type Key struct {
+	of           func(ctx context.Context, method string) string
+	name         string           // as in metadata:x-user; empty if it has none
+	form         policy.Form      // nil if an application makes the key
+	alternatives []policy.KeyPart // of a FirstOf
+	shared       bool             // an empty key is used as it is
+	always       bool             // it is never empty
+}
+
+// KeyFunc returns the key that a function of the application makes. Overrides, lists and rulings are written as the
+// function returns it.
+func KeyFunc(of func(ctx context.Context, method string) string) Key { return Key{of: of} }
+
+// IsZero reports whether k is the zero value, which is no key.
+func (k Key) IsZero() bool { return k.of == nil }
+
+// Of returns the key of a call.
+func (k Key) Of(ctx context.Context, method string) string { return k.of(ctx, method) }
 
 // ByAddress returns the client's address without its port, grouped, as found by from; where from reads a header, it
 // reads the metadata of that name. A nil from trusts no proxy: the key is the address of the connection, which behind a
 // proxy is the proxy's.
 func ByAddress(from *clientip.Source) Key {
+	key := Key{of: peerAddress, name: "address", form: policy.AddressForm(from.Grouping()), always: true}
 	if from == nil {
-		return peerAddress
+		return key
 	}
 	header := strings.ToLower(from.Header())
-	return func(ctx context.Context, _ string) string {
+	key.of = func(ctx context.Context, _ string) string {
 		text := ""
 		if addr := peerAddr(ctx); addr != nil {
 			text = addr.String()
@@ -45,6 +66,7 @@ func ByAddress(from *clientip.Source) Key {
 		}
 		return from.KeyOf(text, lines)
 	}
+	return key
 }
 
 // peerAddress is ByAddress(nil). It uses the address directly: formatting and parsing it would be most of the cost of
@@ -78,69 +100,66 @@ func peerAddr(ctx context.Context) net.Addr {
 // secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
-	return func(ctx context.Context, _ string) string {
+	return Key{name: "metadata:" + name, form: policy.TextForm, of: func(ctx context.Context, _ string) string {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) == 1 {
 			return values[0]
 		}
 		return ""
-	}
+	}}
 }
 
 // ByBearerToken returns the token of the authorization metadata, hashed. It is not validated: a client that invents
-// tokens gets a new key with each, so use it behind authentication, or together with a limit by address.
+// tokens gets a new key with each, so use it behind authentication, or together with a limit by address. The hash is the
+// same as in httplimit, so that a service with both can share a quota between them.
 func ByBearerToken() Key {
 	const scheme = "bearer "
-	authorization := ByMetadata("authorization")
-	return func(ctx context.Context, method string) string {
+	authorization := ByMetadata("authorization").of
+	return Key{name: "bearer", form: policy.SecretForm, of: func(ctx context.Context, method string) string {
 		value := authorization(ctx, method)
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return ""
 		}
-		return hashSecret(strings.TrimSpace(value[len(scheme):]))
-	}
+		return policy.HashSecret(strings.TrimSpace(value[len(scheme):]))
+	}}
 }
 
 // ByAPIKey returns the value of a metadata field that holds a secret, hashed. Like the token of ByBearerToken, it is
 // not validated.
 func ByAPIKey(name string) Key {
-	value := ByMetadata(name)
-	return func(ctx context.Context, method string) string { return hashSecret(value(ctx, method)) }
+	key := ByMetadata(name)
+	value := key.of
+	key.form = policy.SecretForm
+	key.of = func(ctx context.Context, method string) string { return policy.HashSecret(value(ctx, method)) }
+	return key
 }
 
-// hashSecret makes a key of a secret, from which the secret cannot be recovered. The empty string stays empty. It is the
-// same key that httplimit makes of the secret, so that a service with both can share a quota between them.
-func hashSecret(secret string) string {
-	if secret == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:16])
+// ByMethod returns the full name of the method. With AllOf, every caller has a quota per method.
+func ByMethod() Key {
+	return Key{name: "method", form: policy.TextForm, always: true, of: func(_ context.Context, method string) string { return method }}
 }
-
-// ByMethod returns the full name of the method. With Each, every caller has a quota per method.
-func ByMethod() Key { return func(_ context.Context, method string) string { return method } }
 
 // Global returns one key for all calls.
-func Global() Key { return global }
-
-func global(context.Context, string) string { return "" }
-
-// isGlobal reports whether a key is Global, whose empty key is intended.
-func isGlobal(key Key) bool {
-	return reflect.ValueOf(key).Pointer() == reflect.ValueOf(global).Pointer()
+func Global() Key {
+	return Key{form: policy.GlobalForm, shared: true, of: func(context.Context, string) string { return "" }}
 }
 
 // addressMark precedes an address that counts because the key is empty. It is the same as in httplimit, so that a
 // service with both can share a quota between them.
 const addressMark = "address:"
 
-// nameOrAddress returns the name that a client gives itself, or its address if the name is empty. A name that looks like
-// such an address gets a % before it, so that no client can have the key of another.
+// nameOrAddress returns the name that a client gives itself, or its address if the name is empty.
 func nameOrAddress(ctx context.Context, method, name string, address Key) string {
+	if name == "" {
+		return addressMark + address.of(ctx, method)
+	}
+	return escapeName(name)
+}
+
+// escapeName returns the key of a name. A name that looks like the address of a client without a name gets a % before it,
+// so that no client can have the key of another.
+func escapeName(name string) string {
 	switch {
-	case name == "":
-		return addressMark + address(ctx, method)
-	case name[0] != addressMark[0] && name[0] != '%':
+	case name == "" || name[0] != addressMark[0] && name[0] != '%':
 		return name
 	case strings.HasPrefix(strings.TrimLeft(name, "%"), addressMark):
 		return "%" + name
@@ -148,41 +167,72 @@ func nameOrAddress(ctx context.Context, method, name string, address Key) string
 	return name
 }
 
+// part returns the key as a part of another.
+func (k Key) part() policy.KeyPart { return policy.KeyPart{Name: k.name, Form: k.form} }
+
+// formOr returns the form of a key whose empty value is replaced by that of address.
+func (k Key) formOr(address Key) policy.Form {
+	if k.always {
+		return k.form
+	}
+	alternatives := k.alternatives
+	if alternatives == nil {
+		own := k.part()
+		own.Escape = escapeName
+		alternatives = []policy.KeyPart{own}
+	}
+	other := address.part()
+	other.Mark = addressMark
+	return policy.FirstOfForm(append(slices.Clip(alternatives), other)...)
+}
+
 // AllOf combines several keys: calls share their quota if they agree in all of them. Different values never collide: "a"
-// and "bc" make another key than "ab" and "c". It panics if a key is nil.
+// and "bc" make another key than "ab" and "c". It panics if a key is the zero Key.
 //
 // An empty part is a part like any other, and calls without it share the key if they agree in the rest. To count those
 // by address, write AllOf(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
 func AllOf(keys ...Key) Key {
-	mustHaveKeys("Each", keys)
-	return func(ctx context.Context, method string) string {
+	mustHaveKeys("AllOf", keys)
+	parts := make([]policy.KeyPart, len(keys))
+	for i, key := range keys {
+		parts[i] = key.part()
+	}
+	return Key{form: policy.AllOfForm(parts...), always: true, of: func(ctx context.Context, method string) string {
 		var b strings.Builder
 		for _, key := range keys {
-			writePart(&b, key(ctx, method))
+			writePart(&b, key.of(ctx, method))
 		}
 		return b.String()
-	}
+	}}
 }
 
 // FirstOf returns the first of several keys that is not empty: the user, or otherwise the address. The same text from
-// two of them makes two keys. It panics if a key is nil.
+// two of them makes two keys. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	return func(ctx context.Context, method string) string {
+	first := Key{of: func(ctx context.Context, method string) string {
 		for i, key := range keys {
-			if value := key(ctx, method); value != "" {
+			if value := key.of(ctx, method); value != "" {
 				return strconv.Itoa(i) + ":" + value
 			}
 		}
 		return ""
+	}}
+	for i, key := range keys {
+		part := key.part()
+		part.Mark = strconv.Itoa(i) + ":"
+		first.alternatives = append(first.alternatives, part)
+		first.always = first.always || key.always
 	}
+	first.form = policy.FirstOfForm(first.alternatives...)
+	return first
 }
 
-// mustHaveKeys panics if a key is nil: a panic at the first call would come too late, and would not name the key.
+// mustHaveKeys panics if a key is the zero value: a panic at the first call would come too late, and would not name the key.
 func mustHaveKeys(function string, keys []Key) {
 	for i, key := range keys {
-		if key == nil {
-			panic("grpclimit: " + function + ": key " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(keys)) + " is nil; leave it out, or use ByAddress(nil)")
+		if key.IsZero() {
+			panic("grpclimit: " + function + ": key " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(keys)) + " is the zero Key; leave it out, or use ByAddress(nil)")
 		}
 	}
 }

@@ -33,8 +33,10 @@ func TestKeys(t *testing.T) {
 	const forwarded = "x-forwarded-for"
 	client := tcp("192.0.2.1:5000")
 	// The hash is the first half of the SHA-256 of s3cret.
-	const hash = "1ec1c26b50d5d3c58d9583181af80766"
-	constant := func(text string) grpclimit.Key { return func(context.Context, string) string { return text } }
+	const hash = "sha256:1ec1c26b50d5d3c58d9583181af80766"
+	constant := func(text string) grpclimit.Key {
+		return grpclimit.KeyFunc(func(context.Context, string) string { return text })
+	}
 
 	for _, c := range []struct {
 		name string
@@ -75,7 +77,7 @@ func TestKeys(t *testing.T) {
 		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client), "1:192.0.2.1"},
 		{"none of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user")), from(client), ""},
 	} {
-		if got := c.key(c.ctx, say); got != c.want {
+		if got := c.key.Of(c.ctx, say); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -85,9 +87,9 @@ func TestKeys(t *testing.T) {
 func TestNilKeys(t *testing.T) {
 	some := grpclimit.Global()
 	for want, call := range map[string]func(){
-		"Each: key 2 of 2 is nil":    func() { grpclimit.AllOf(some, nil) },
-		"Each: key 1 of 1 is nil":    func() { grpclimit.AllOf(nil) },
-		"FirstOf: key 1 of 2 is nil": func() { grpclimit.FirstOf(nil, some) },
+		"AllOf: key 2 of 2 is the zero Key":   func() { grpclimit.AllOf(some, grpclimit.Key{}) },
+		"AllOf: key 1 of 1 is the zero Key":   func() { grpclimit.AllOf(grpclimit.Key{}) },
+		"FirstOf: key 1 of 2 is the zero Key": func() { grpclimit.FirstOf(grpclimit.Key{}, some) },
 	} {
 		func() {
 			defer func() {

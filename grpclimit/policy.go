@@ -20,7 +20,7 @@ type Policy struct {
 	Match string
 	// Skip exempts a call; nil exempts none.
 	Skip func(ctx context.Context, method string) bool
-	// Key identifies the client that a call belongs to; nil means ByAddress(nil) on a server, and on a client
+	// Key identifies the client that a call belongs to; the zero Key means ByAddress(nil) on a server, and on a client
 	// ClientOptions.Key. Where it returns "", as ByMetadata does if the field is missing, a server counts the client's
 	// address instead, as "address:203.0.113.7".
 	Key Key
@@ -45,7 +45,9 @@ type Policy struct {
 	// not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
 	// Overrides are other limits for some keys, Allow and Deny are lists of clients by key and by address: see
-	// policy.Policy. A client on the deny list is refused with PERMISSION_DENIED.
+	// policy.Policy. A client on the deny list is refused with PERMISSION_DENIED. Write a key as a person knows it: the
+	// user, the address or a prefix, the API key itself. policy.Override describes what that means for each Key; what can
+	// match no call is an error.
 	Overrides   []policy.Override
 	Allow, Deny policy.List
 	// PerMessage charges each message that the client sends in a stream, in addition to the stream itself. A server's
@@ -77,18 +79,23 @@ type compiled struct {
 	index        int    // its index in the policies
 	service      string // "/package.Service/" if Match means all of its methods
 	needsAddress bool   // a list needs the client's address
-	address      Key    // used where the key is empty; nil if it is not needed
-	slots        bool   // it has an in-flight limit
+	address      Key    // used where the key is empty; the zero Key if it is not needed
+	form         policy.Form
+	slots        bool // it has an in-flight limit
 }
 
-// newPolicy compiles a policy, or returns what is wrong with it. The key is a server's default, and nil on a client.
+// newPolicy compiles a policy, or returns what is wrong with it. The key is a server's default; on a
+// client, it has only the form of ClientOptions.Key.
 func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
 	switch {
-	case p.Key == nil:
+	case p.Key.IsZero():
 		p.Key = key
-	case !p.ShareEmptyKey && !isGlobal(p.Key):
+	case !p.ShareEmptyKey && !p.Key.shared:
 		p.address = key
+	}
+	if p.form = p.Key.form; !p.address.IsZero() {
+		p.form = p.Key.formOr(p.address)
 	}
 	if service, all := strings.CutSuffix(p.Match, "*"); all {
 		p.service = service
@@ -99,7 +106,7 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 // rules returns the part of the policy that the engine needs.
 func (p *compiled) rules() policy.Policy {
 	return policy.Policy{
-		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }
@@ -164,10 +171,10 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 	if p.Cost != nil {
 		part.Cost = p.Cost(ctx, c.method, c.message)
 	}
-	if p.Key != nil {
-		part.Key = p.Key(ctx, c.method)
+	if !p.Key.IsZero() {
+		part.Key = p.Key.of(ctx, c.method)
 	}
-	if p.address != nil {
+	if !p.address.IsZero() {
 		part.Key = nameOrAddress(ctx, c.method, part.Key, p.address)
 	}
 	if p.Plan != nil {

@@ -203,7 +203,7 @@ func TestShadowNeverRefuses(t *testing.T) {
 
 func TestPlanSkipAndCost(t *testing.T) {
 	ctx := t.Context()
-	field := func(ctx context.Context, name string) string { return grpclimit.ByMetadata(name)(ctx, "") }
+	field := func(ctx context.Context, name string) string { return grpclimit.ByMetadata(name).Of(ctx, "") }
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m name=api"), grpclimit.Options{
 		Policies: []grpclimit.Policy{{
 			Name: "plans",
@@ -279,7 +279,7 @@ func direct(ctx context.Context, limits *grpclimit.Interceptors) error {
 func TestGroupKeepsCountsApart(t *testing.T) {
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
 		Group: func(ctx context.Context, method string) string {
-			return method + grpclimit.ByMetadata("tenant")(ctx, method)
+			return method + grpclimit.ByMetadata("tenant").Of(ctx, method)
 		},
 	}))
 	for i, step := range []struct {

@@ -11,13 +11,12 @@ import (
 )
 
 // Peek returns the verdict that the next request of a client would get under a policy, if it cost one unit, and charges
-// nothing. The name is "" if the only policy has none. The key is what the policy's Key returns: "ann" for a ByHeader that
-// finds ann, an address for ByAddress, "1:ann" if the second key of a FirstOf finds ann, and "address:203.0.113.7" for a client
-// of that address for which Key returns "". It returns an error if there is no such policy, if the store does not answer, or if
-// the decision depends on more than the key: on a Plan, unless the key has an override, or on Options.Group. Use PeekRequest
-// then. Lists of addresses are ignored.
+// nothing. The name is "" if the only policy has none. The key is written as in policy.Override: what a person knows of the
+// client, such as "ann", an address, or an API key. It returns an error if there is no such policy, if no request or more than one client can
+// have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has an
+// override, or on Options.Group. Use PeekRequest then. Lists of addresses are ignored.
 func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) {
-	index, err := m.find(name, key)
+	index, key, err := m.find(name, key)
 	if err != nil {
 		return Event{}, err
 	}
@@ -31,7 +30,7 @@ func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) 
 // Plan, the limits of all plans that this middleware has seen are reset. It returns an error if there is no such policy, if the
 // store does not answer, or with Options.Group; use ResetRequest then.
 func (m *Middleware) Reset(ctx context.Context, name, key string) error {
-	index, err := m.find(name, key)
+	index, key, err := m.find(name, key)
 	if err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func (m *Middleware) ResetRequest(r *http.Request) error {
 }
 
 // SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block one until
-// a time. See Peek for the name and for keys, and policy.Set.SetRulings. Rulings are not kept when the program ends.
+// a time. See Peek for the name, policy.Override for how to write their keys, and policy.Set.SetRulings. Rulings are not kept when the program ends.
 func (m *Middleware) SetRulings(name string, rulings ...policy.Ruling) error {
 	index, err := m.set.Index(name)
 	if err == nil {
@@ -68,17 +67,19 @@ func (m *Middleware) SetRulings(name string, rulings ...policy.Ruling) error {
 	return withPackage(err)
 }
 
-// find returns the index of a policy whose state is addressed by the key alone.
-func (m *Middleware) find(name, key string) (int, error) {
-	index, err := m.set.Index(name)
+// find returns the index of a policy whose state is addressed by the key alone, and the key as requests have it.
+func (m *Middleware) find(name, text string) (index int, key string, err error) {
+	index, err = m.set.Index(name)
 	switch {
 	case err != nil:
 	case m.opts.Group != nil:
 		err = fmt.Errorf("%w: the usage of a key depends on the request, by Options.Group; use PeekRequest or ResetRequest", slidegate.ErrUnsupported)
-	case key == "" && m.policies[index].selfNamed:
+	case text == "" && m.policies[index].selfNamed:
 		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, addressMark+"203.0.113.7")
+	default:
+		key, err = m.set.SingleKey(index, text)
 	}
-	return index, withPackage(err)
+	return index, key, withPackage(err)
 }
 
 // parts returns the parts of a request.

@@ -127,7 +127,7 @@ func TestNamesInHeaders(t *testing.T) {
 		bad := []slidegate.Limit{named(name, 1)}
 		for where, given := range map[string]Policy{
 			"policy": {Name: name}, "limit": {Name: "p", Limits: bad}, "candidate": {Name: "p", Candidate: bad},
-			"override": {Name: "p", Overrides: []policy.Override{{Key: "k", Limits: bad}}},
+			"override": {Name: "p", Overrides: []policy.Override{{Key: "192.0.2.1", Limits: bad}}},
 		} {
 			if _, err := New(limiter, Options{Policies: []Policy{given}}); err == nil || !strings.Contains(err.Error(), fix) || len(err.Error()) > 200 {
 				t.Errorf("%s: got %v, want an error that contains %q", where, err, fix)

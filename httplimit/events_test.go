@@ -84,7 +84,7 @@ func TestWithoutOnDecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, given := range map[string]Policy{"simple": {}, "shadow": {Shadow: true}, "after": {CostAfter: CostOfBytes(1)}} {
-		given.Key = func(*http.Request) string { return name }
+		given.Key = KeyFunc(func(*http.Request) string { return name })
 		m, err := New(limiter, Options{Policies: []Policy{given}})
 		if err != nil {
 			t.Fatal(err)

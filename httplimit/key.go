@@ -1,21 +1,45 @@
 package httplimit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/policy"
 )
 
-// Key identifies the client that a request belongs to. Requests with the same key share a quota. A request for which it returns
-// "" is not exempt, since leaving out a header would then be a way around the limit. It is counted by its address, since
+// Key identifies the client that a request belongs to. Requests with the same key share a quota. A request for which it is
+// empty is not exempt, since leaving out a header would then be a way around the limit. It is counted by its address, since
 // otherwise one client without the header could use up the quota of all such clients. FirstOf and Policy.ShareEmptyKey are
 // alternatives.
-type Key func(*http.Request) string
+//
+// The functions of this package return keys that know how they are made, so that overrides, lists and rulings can be written
+// with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one that was not
+// given.
+type Key struct {
+	of           func(*http.Request) string
+	name         string           // as in header:X-User; empty if it has none
+	form         policy.Form      // nil if an application makes the key
+	alternatives []policy.KeyPart // of a FirstOf
+	shared       bool             // an empty key is used as it is
+	always       bool             // it is never empty
+}
+
+// KeyFunc returns the key that a function of the application makes. Overrides, lists and rulings are written as the function
+// returns it.
+func KeyFunc(of func(*http.Request) string) Key { return Key{of: of} }
+
+// WithForm returns the key with a form, for packages that make keys of their own. The key is used as it is, also if it is
+// empty.
+func (k Key) WithForm(form policy.Form) Key { return Key{of: k.of, form: form, shared: true} }
+
+// IsZero reports whether k is the zero value, which is no key.
+func (k Key) IsZero() bool { return k.of == nil }
+
+// Of returns the key of a request.
+func (k Key) Of(r *http.Request) string { return k.of(r) }
 
 // ByAddress is the client's address, found and grouped by from. A nil from trusts no proxy: it uses the address of the
 // connection, which behind a proxy is the proxy's.
@@ -23,7 +47,7 @@ func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		from = &clientip.Source{}
 	}
-	return from.Key
+	return Key{of: from.Key, name: "address", form: policy.AddressForm(from.Grouping()), always: true}
 }
 
 // ByHeader is the value of a header field that clients are trusted to set honestly. A field that is sent more than once counts as
@@ -31,30 +55,30 @@ func ByAddress(from *clientip.Source) Key {
 // tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
-	return func(r *http.Request) string {
+	return Key{name: "header:" + name, form: policy.TextForm, of: func(r *http.Request) string {
 		if values := r.Header[name]; len(values) == 1 {
 			return values[0]
 		}
 		return ""
-	}
+	}}
 }
 
 // ByCookie is the value of a cookie, hashed, since it is usually a secret. Like a header, one that is sent more than once counts
 // as missing.
 func ByCookie(name string) Key {
-	return func(r *http.Request) string {
+	return Key{name: "cookie:" + name, form: policy.SecretForm, of: func(r *http.Request) string {
 		cookies := r.CookiesNamed(name)
 		if len(cookies) != 1 {
 			return ""
 		}
-		return hashSecret(cookies[0].Value)
-	}
+		return policy.HashSecret(cookies[0].Value)
+	}}
 }
 
 // ByPathValue is a named part of the path in a pattern of http.ServeMux: id in /users/{id}. It is set only inside the mux, so
 // wrap the route's handler and not the mux.
 func ByPathValue(name string) Key {
-	return func(r *http.Request) string { return r.PathValue(name) }
+	return Key{name: "path:" + name, form: policy.TextForm, of: func(r *http.Request) string { return r.PathValue(name) }}
 }
 
 // ByBearerToken is the token of the Authorization header, hashed. It is not validated: a client that invents tokens gets a new
@@ -62,50 +86,45 @@ func ByPathValue(name string) Key {
 func ByBearerToken() Key {
 	const scheme = "bearer "
 	header := ByHeader("Authorization")
-	return func(r *http.Request) string {
-		value := header(r)
+	return Key{name: "bearer", form: policy.SecretForm, of: func(r *http.Request) string {
+		value := header.of(r)
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return ""
 		}
-		return hashSecret(strings.TrimSpace(value[len(scheme):]))
-	}
+		return policy.HashSecret(strings.TrimSpace(value[len(scheme):]))
+	}}
 }
 
 // ByAPIKey is the value of a header field that contains a secret, hashed. It is not validated either; see ByBearerToken.
 func ByAPIKey(header string) Key {
-	value := ByHeader(header)
-	return func(r *http.Request) string { return hashSecret(value(r)) }
-}
-
-// hashSecret returns a key for a secret, from which the secret cannot be recovered. The empty text stays empty.
-func hashSecret(secret string) string {
-	if secret == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:16])
+	key := ByHeader(header)
+	value := key.of
+	key.form = policy.SecretForm
+	key.of = func(r *http.Request) string { return policy.HashSecret(value(r)) }
+	return key
 }
 
 // Global is one key for all requests.
-func Global() Key { return global }
-
-func global(*http.Request) string { return "" }
-
-// isGlobal reports whether a key is Global, whose empty key is intended.
-func isGlobal(key Key) bool {
-	return reflect.ValueOf(key).Pointer() == reflect.ValueOf(global).Pointer()
+func Global() Key {
+	return Key{form: policy.GlobalForm, shared: true, of: func(*http.Request) string { return "" }}
 }
 
 // addressMark precedes the address of a client that is counted by address because it has no name.
 const addressMark = "address:"
 
-// nameOrAddress returns the name that a client gives itself, or its address if the name is empty. A name that looks like such
-// an address is prefixed with %, so that no client can take the key of another.
+// nameOrAddress returns the name that a client gives itself, or its address if the name is empty.
 func nameOrAddress(name string, r *http.Request, client *clientip.Source) string {
-	switch {
-	case name == "":
+	if name == "" {
 		return addressMark + client.Key(r)
-	case name[0] != addressMark[0] && name[0] != '%':
+	}
+	return escapeName(name)
+}
+
+// escapeName returns the key of a name. A name that looks like the address of a client without a name is prefixed with %, so
+// that no client can take the key of another.
+func escapeName(name string) string {
+	switch {
+	case name == "" || name[0] != addressMark[0] && name[0] != '%':
 		return name
 	case strings.HasPrefix(strings.TrimLeft(name, "%"), addressMark):
 		return "%" + name
@@ -113,41 +132,71 @@ func nameOrAddress(name string, r *http.Request, client *clientip.Source) string
 	return name
 }
 
+// part returns the key as a part of another.
+func (k Key) part() policy.KeyPart { return policy.KeyPart{Name: k.name, Form: k.form} }
+
+// formOr returns the form of a key whose empty value is replaced by an address.
+func (k Key) formOr(client *clientip.Source) policy.Form {
+	if k.always {
+		return k.form
+	}
+	alternatives := k.alternatives
+	if alternatives == nil {
+		own := k.part()
+		own.Escape = escapeName
+		alternatives = []policy.KeyPart{own}
+	}
+	address := policy.KeyPart{Name: "address", Mark: addressMark, Form: policy.AddressForm(client.Grouping())}
+	return policy.FirstOfForm(append(slices.Clip(alternatives), address)...)
+}
+
 // AllOf combines several keys: requests share a quota if all of their keys are equal. Different values never collide: "a" and
-// "bc" make another key than "ab" and "c". It panics if a key is nil.
+// "bc" make another key than "ab" and "c". It panics if a key is the zero Key.
 //
 // An empty part is a part like any other: requests without it share the key if their other parts are equal. To count those by
 // address, write AllOf(FirstOf(ByHeader("X-User"), ByAddress(nil)), ByPathValue("id")).
 func AllOf(keys ...Key) Key {
-	mustHaveKeys("Each", keys)
-	return func(r *http.Request) string {
+	mustHaveKeys("AllOf", keys)
+	parts := make([]policy.KeyPart, len(keys))
+	for i, key := range keys {
+		parts[i] = key.part()
+	}
+	return Key{form: policy.AllOfForm(parts...), always: true, of: func(r *http.Request) string {
 		var b strings.Builder
 		for _, key := range keys {
-			writePart(&b, key(r))
+			writePart(&b, key.of(r))
 		}
 		return b.String()
-	}
+	}}
 }
 
 // FirstOf is the first of several keys that is not empty, such as the user, or otherwise the address. The same text from two of
-// them makes two keys. It panics if a key is nil.
+// them makes two keys. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	return func(r *http.Request) string {
+	first := Key{of: func(r *http.Request) string {
 		for i, key := range keys {
-			if value := key(r); value != "" {
+			if value := key.of(r); value != "" {
 				return strconv.Itoa(i) + ":" + value
 			}
 		}
 		return ""
+	}}
+	for i, key := range keys {
+		part := key.part()
+		part.Mark = strconv.Itoa(i) + ":"
+		first.alternatives = append(first.alternatives, part)
+		first.always = first.always || key.always
 	}
+	first.form = policy.FirstOfForm(first.alternatives...)
+	return first
 }
 
-// mustHaveKeys panics if a key is nil: a panic at the first request would come too late, and would not name the key.
+// mustHaveKeys panics if a key is the zero value: a panic at the first request would come too late, and would not name the key.
 func mustHaveKeys(function string, keys []Key) {
 	for i, key := range keys {
-		if key == nil {
-			panic("httplimit: " + function + ": key " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(keys)) + " is nil; leave it out, or use ByAddress(nil)")
+		if key.IsZero() {
+			panic("httplimit: " + function + ": key " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(keys)) + " is the zero Key; leave it out, or use ByAddress(nil)")
 		}
 	}
 }

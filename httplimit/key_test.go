@@ -25,7 +25,7 @@ func request(fields ...string) *http.Request {
 
 func TestKeys(t *testing.T) {
 	const secret = "hunter2"
-	const sum = "f52fbd32b2b3b86ff88ef6c490628285" // the first half of sha256("hunter2")
+	const sum = "sha256:f52fbd32b2b3b86ff88ef6c490628285" // the first half of sha256("hunter2")
 	for _, test := range []struct {
 		name string
 		key  Key
@@ -61,7 +61,7 @@ func TestKeys(t *testing.T) {
 		{"first of, the second", FirstOf(ByHeader("A"), ByHeader("B")), request("B: x"), "1:x"},
 		{"first of none", FirstOf(ByHeader("A"), ByHeader("B")), request(), ""},
 	} {
-		if got := test.key(test.r); got != test.want {
+		if got := test.key.Of(test.r); got != test.want {
 			t.Errorf("%s: got key %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestKeys(t *testing.T) {
 func TestPathValue(t *testing.T) {
 	mux := http.NewServeMux()
 	var got string
-	mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, r *http.Request) { got = ByPathValue("id")(r) })
+	mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, r *http.Request) { got = ByPathValue("id").Of(r) })
 	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/users/42", nil))
 	if got != "42" {
 		t.Errorf("got key %q, want 42", got)
@@ -94,14 +94,15 @@ func FuzzKeys(f *testing.F) {
 		r.Header = http.Header{"Authorization": {authorization}, "Cookie": {cookie}, "X-User": {user}}
 		r.SetPathValue("id", id)
 		for name, key := range keys {
-			got := key(r)
-			if again := key(r); again != got {
+			got := key.Of(r)
+			if again := key.Of(r); again != got {
 				t.Errorf("%s: got %q and then %q, want the same key twice", name, got, again)
 			}
 			switch name {
 			case "bearer", "cookie", "api key":
-				if _, err := hex.DecodeString(got); err != nil || len(got) != 32 && got != "" {
-					t.Errorf("%s: got key %q, want 32 hexadecimal digits or nothing", name, got)
+				digits, marked := strings.CutPrefix(got, "sha256:")
+				if _, err := hex.DecodeString(digits); got != "" && (err != nil || !marked || len(digits) != 32) {
+					t.Errorf("%s: got key %q, want sha256: and 32 hexadecimal digits, or nothing", name, got)
 				}
 			case "header":
 				if got != user {
@@ -109,8 +110,8 @@ func FuzzKeys(f *testing.F) {
 				}
 			}
 		}
-		if (keys["api key"](r) == "") != (user == "") {
-			t.Errorf("%q: got key %q, want one exactly if the header is not empty", user, keys["api key"](r))
+		if (keys["api key"].Of(r) == "") != (user == "") {
+			t.Errorf("%q: got key %q, want one exactly if the header is not empty", user, keys["api key"].Of(r))
 		}
 	})
 }
@@ -123,9 +124,9 @@ func TestEachIsUnambiguous(t *testing.T) {
 		key := func(v []string) string {
 			var keys []Key
 			for _, one := range v {
-				keys = append(keys, func(*http.Request) string { return one })
+				keys = append(keys, KeyFunc(func(*http.Request) string { return one }))
 			}
-			return AllOf(keys...)(nil)
+			return AllOf(keys...).Of(nil)
 		}
 		if same := strings.Join(a, "\x00") == strings.Join(b, "\x00"); same != (key(a) == key(b)) {
 			t.Fatalf("%q and %q give %q and %q, want equal keys: %v", a, b, key(a), key(b), same)
@@ -133,15 +134,15 @@ func TestEachIsUnambiguous(t *testing.T) {
 	})
 }
 
-// A nil key panics where it is given, and not at the first request.
-func TestNilKeys(t *testing.T) {
+// The zero Key panics where it is given, and not at the first request.
+func TestZeroKeys(t *testing.T) {
 	some := Global()
 	for want, call := range map[string]func(){
-		"Each: key 2 of 2 is nil":    func() { AllOf(some, nil) },
-		"Each: key 1 of 1 is nil":    func() { AllOf(nil) },
-		"FirstOf: key 1 of 2 is nil": func() { FirstOf(nil, some) },
-		"Limit: key 1 of 1 is nil":   func() { Limit(1, time.Minute, nil) },
-		"Limit: key 2 of 2 is nil":   func() { Limit(1, time.Minute, some, nil) },
+		"AllOf: key 2 of 2 is the zero Key":   func() { AllOf(some, Key{}) },
+		"AllOf: key 1 of 1 is the zero Key":   func() { AllOf(Key{}) },
+		"FirstOf: key 1 of 2 is the zero Key": func() { FirstOf(KeyFunc(nil), some) },
+		"Limit: key 1 of 1 is the zero Key":   func() { Limit(1, time.Minute, Key{}) },
+		"Limit: key 2 of 2 is the zero Key":   func() { Limit(1, time.Minute, some, Key{}) },
 	} {
 		func() {
 			defer func() {

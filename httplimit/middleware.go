@@ -88,6 +88,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		p, err := newPolicy(one, i, &m.opts)
 		errs = errors.Join(errs, err)
 		m.policies, rules, matchers = append(m.policies, p), append(rules, p.Rules()), append(matchers, p.matcher)
+		rules[i].Form = p.form
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
@@ -124,7 +125,7 @@ func (m *Middleware) sameKey() func(policy, other int) bool {
 	}
 	return func(policy, other int) bool {
 		a, b := m.policies[policy], m.policies[other]
-		return reflect.ValueOf(a.Key).Pointer() == reflect.ValueOf(b.Key).Pointer()
+		return reflect.ValueOf(a.Key.of).Pointer() == reflect.ValueOf(b.Key.of).Pointer()
 	}
 }
 

@@ -23,7 +23,7 @@ type Policy struct {
 	Matches []string
 	// Skip exempts a request; nil exempts none.
 	Skip func(*http.Request) bool
-	// Key identifies the client that a request belongs to; nil means ByAddress(Options.Client). A request with an empty key,
+	// Key identifies the client that a request belongs to; the zero Key means ByAddress(Options.Client). A request with an empty key,
 	// such as one without the header of ByHeader, is counted by the client's address, as "address:203.0.113.7".
 	Key Key
 	// ShareEmptyKey makes all requests with an empty Key share it, instead of counting them by address, and accepts keys that
@@ -49,7 +49,8 @@ type Policy struct {
 	// request is refused while no unit is left, and takes one until the cost is known.
 	CostAfter CostAfter
 	// Overrides are other limits for some keys; Allow and Deny are lists of clients by key and by address: see policy.Policy. A
-	// client on the deny list is refused with 403.
+	// client on the deny list is refused with 403. Write a key as a person knows it: the user, the address or a prefix, the API
+	// key itself. policy.Override describes what that means for each Key; what can match no request is an error of New.
 	Overrides   []policy.Override
 	Allow, Deny policy.List
 	// Shadow decides and reports, and never refuses, to try a policy on real traffic.
@@ -71,6 +72,7 @@ type compiled struct {
 	matcher      *Matcher
 	needsAddress bool // the client's address is needed for a list
 	selfNamed    bool // clients name themselves, and may omit the name
+	form         policy.Form
 	slots        bool // it has an in-flight limit
 	texts        *RefusalTexts
 }
@@ -78,9 +80,12 @@ type compiled struct {
 // newPolicy compiles a policy. The rest of a policy with an error can still be checked.
 func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
-	p.selfNamed = p.Key != nil && !p.ShareEmptyKey && !isGlobal(p.Key)
-	if p.Key == nil {
+	p.selfNamed = !p.Key.IsZero() && !p.ShareEmptyKey && !p.Key.shared
+	if p.Key.IsZero() {
 		p.Key = ByAddress(opts.Client)
+	}
+	if p.form = p.Key.form; p.selfNamed {
+		p.form = p.Key.formOr(opts.Client)
 	}
 	var err, badRefusal error
 	p.matcher, err = NewMatcher(p.patterns()...)
@@ -100,7 +105,7 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 // Rules returns the policy as the policy engine needs it: everything that is not about HTTP.
 func (p *Policy) Rules() policy.Policy {
 	return policy.Policy{
-		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Name: p.Name, Form: p.Key.form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }
@@ -125,7 +130,7 @@ func (p *compiled) decidesAlone(opts *Options) bool {
 
 // part fills in the policy's part in a request. This is the only place where the application's functions are called.
 func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
-	part.Policy, part.Key, part.Cost = p.index, p.Key(r), 1
+	part.Policy, part.Key, part.Cost = p.index, p.Key.of(r), 1
 	if p.selfNamed {
 		part.Key = nameOrAddress(part.Key, r, opts.Client)
 	}

@@ -103,8 +103,8 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	if opts.Key == nil {
-		opts.Key = serverOf
+	if opts.Key.IsZero() {
+		opts.Key = KeyFunc(serverOf)
 	}
 	if opts.MaxObey == 0 {
 		opts.MaxObey = defaultMaxObey
@@ -137,7 +137,7 @@ func serverOf(r *http.Request) string {
 // RoundTrip sends a request when it may be sent. If that is not now, it waits or returns a *RefusedError, depending on the
 // options. A refused request is not sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	key := t.opts.Key(r)
+	key := t.opts.Key.of(r)
 	if err := t.admit(r, key); err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // a RoundTripper must close it; the error no longer matters

@@ -155,16 +155,16 @@ func TestTransportKeys(t *testing.T) {
 		first, second string
 		same          bool
 	}{
-		{"another path", nil, "https://a.test/x", "https://a.test/y?q", true},
-		{"another host", nil, "https://a.test/", "https://b.test/", false},
-		{"another scheme", nil, "https://a.test/", "http://a.test/", false},
-		{"another port", nil, "https://a.test/", "https://a.test:8443/", false},
-		{"the usual port", nil, "https://a.test/", "https://a.test:443/", true},
-		{"the usual port of http", nil, "http://a.test:80/", "http://a.test/", true},
-		{"the usual port of the other scheme", nil, "http://a.test:443/", "http://a.test/", false},
-		{"capitals", nil, "https://A.Test/", "https://a.test/", true},
-		{"own key, the same", byUser, "https://a.test/?user=1", "https://b.test/?user=1", true},
-		{"own key, another", byUser, "https://a.test/?user=1", "https://a.test/?user=2", false},
+		{"another path", httplimit.Key{}, "https://a.test/x", "https://a.test/y?q", true},
+		{"another host", httplimit.Key{}, "https://a.test/", "https://b.test/", false},
+		{"another scheme", httplimit.Key{}, "https://a.test/", "http://a.test/", false},
+		{"another port", httplimit.Key{}, "https://a.test/", "https://a.test:8443/", false},
+		{"the usual port", httplimit.Key{}, "https://a.test/", "https://a.test:443/", true},
+		{"the usual port of http", httplimit.Key{}, "http://a.test:80/", "http://a.test/", true},
+		{"the usual port of the other scheme", httplimit.Key{}, "http://a.test:443/", "http://a.test/", false},
+		{"capitals", httplimit.Key{}, "https://A.Test/", "https://a.test/", true},
+		{"own key, the same", httplimit.KeyFunc(byUser), "https://a.test/?user=1", "https://b.test/?user=1", true},
+		{"own key, another", httplimit.KeyFunc(byUser), "https://a.test/?user=1", "https://a.test/?user=2", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			next := newOrigin(respondInTurn(responseWith(429, "Retry-After: 5")))

@@ -104,3 +104,36 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 	}
 	return nil
 }
+
+// Used reports whether a key has used something of the limits that apply to it without a ruling: of an override, of the
+// policy or of one of its plans. It charges nothing.
+func (s *Set) Used(ctx context.Context, policy int, key string) (used bool, err error) {
+	p := s.policies[policy]
+	var all batch
+	add := func(r *rules) {
+		for _, limit := range r.bound {
+			all.begin(rule.Peek)
+			all.join(store.Charge{Limit: limit, Key: key})
+		}
+	}
+	add(p.rulesFor(key))
+	for _, r := range p.named {
+		add(r)
+	}
+	if len(all.requests) == 0 {
+		return false, nil
+	}
+	all.apply(ctx, "", 0, s.stores[p.mode])
+	for i := range all.requests {
+		request := &all.requests[i]
+		if request.Err != nil {
+			return false, request.Err
+		}
+		if a := &request.Answers[0]; a.Flags&undecided != 0 {
+			return false, errUnanswered
+		} else if a.ResetAfter > 0 {
+			used = true
+		}
+	}
+	return used, nil
+}

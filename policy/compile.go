@@ -24,8 +24,8 @@ type compiled struct {
 	shadow    bool
 	simple    bool // it has no lists, overrides, candidate, penalty or in-flight limits
 	own       *rules
-	exact     map[string]*rules // overrides by key
-	patterns  []*rules          // overrides by pattern, in order
+	form      Form // of the keys; nil if the application makes them
+	overrides keyTable[*rules]
 	named     map[string]*rules // the plans that the policy lists, by name
 	ordered   []*rules          // all overrides, followed by those plans
 	allow     *list
@@ -42,11 +42,10 @@ type rules struct {
 	limiter  *slidegate.Limiter // nil if there is no limit
 	bound    []*store.Limit
 	limits   []slidegate.Limit
-	note     any  // the result of Options.Prepare
-	lasts    bool // they belong to the policy, or are remembered, and are not made for one request
-	slots    bool // they include an in-flight limit
-	override Override
-	index    int       // the index of the override: the first that fits applies
+	note     any       // the result of Options.Prepare
+	lasts    bool      // they belong to the policy, or are remembered, and are not made for one request
+	slots    bool      // they include an in-flight limit
+	override int       // the number of the override, from 1: the first that fits applies; 0 if they belong to none
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
 	until    time.Time // when a ruling that denies everything ends; zero if it does not end
@@ -58,7 +57,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	if mode >= modes {
 		return nil, &Error{Option: "failure", Err: fmt.Errorf("unknown mode %d; want Open, Local, Optimistic or Closed", mode)}
 	}
-	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, counter: given.Count}
+	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, counter: given.Count, form: given.Form}
 	if s.limiter == nil && s.stores[mode] == nil {
 		return nil, &Error{Option: "failure", Err: fmt.Errorf("no store for %q", mode)}
 	}
@@ -67,10 +66,10 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		limits = s.limiter.Limits()
 	}
 	var err error
-	if p.allow, err = newList(given.Allow); err != nil {
+	if p.allow, err = newList(given.Allow, p.form); err != nil {
 		return nil, &Error{Option: "allow", Err: err}
 	}
-	if p.deny, err = newList(given.Deny); err != nil {
+	if p.deny, err = newList(given.Deny, p.form); err != nil {
 		return nil, &Error{Option: "deny", Err: err}
 	}
 	if p.own, err = p.rules(limits); err != nil {
@@ -97,28 +96,23 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && p.penalty == nil && !p.own.slots
+	p.simple = p.allow == nil && p.deny == nil && p.overrides.isEmpty() && p.candidate == nil && p.penalty == nil && !p.own.slots
 	return p, nil
 }
 
 func (p *compiled) override(index int, given Override) (err error) {
+	read, err := ReadKey(p.form, given.Key, given.Pattern)
+	if err != nil {
+		return fmt.Errorf("key %w", err)
+	}
 	r := &rules{}
 	if !given.Unlimited {
 		if r, err = p.rules(given.Limits); err != nil {
 			return err
 		}
 	}
-	r.override, r.index, r.lasts = given, index, true
-	switch {
-	case given.Pattern:
-		p.patterns = append(p.patterns, r)
-	case p.exact[given.Key] != nil: // the first one applies
-		return nil
-	case p.exact == nil:
-		p.exact = map[string]*rules{given.Key: r}
-	default:
-		p.exact[given.Key] = r
-	}
+	r.override, r.lasts = index+1, true
+	p.overrides.add(read.Keys, r)
 	p.ordered = append(p.ordered, r)
 	return nil
 }
@@ -240,31 +234,27 @@ func (p *compiled) isSimple() bool { return p.simple && p.rulings.Load() == nil 
 
 // rulesFor returns the rules that apply to a key by the policy itself.
 func (p *compiled) rulesFor(key string) *rules {
-	if p.exact == nil && p.patterns == nil {
+	if p.overrides.isEmpty() {
 		return p.own
 	}
-	found := p.exact[key]
-	for _, r := range p.patterns {
-		if found != nil && found.index < r.index {
-			break
+	found := p.own
+	p.overrides.each(key, func(r *rules) bool {
+		if found == p.own || r.override < found.override {
+			found = r
 		}
-		if matchKey(r.override.Key, key) {
-			return r
-		}
-	}
-	if found != nil {
-		return found
-	}
-	return p.own
+		return true
+	})
+	return found
 }
 
-// Route returns what would decide a part, without calling the store: the key or pattern of the override that fits, if
-// any, and the entry of the allow or deny list. An exact entry is a key.
-func (s *Set) Route(part Part) (by By, override, entry string) {
+// Route returns what would decide a part, without calling the store: the index of the override that fits, or -1, and the
+// entry of the allow or deny list, as it is written there.
+func (s *Set) Route(part Part) (by By, override int, entry string) {
 	p := s.policies[part.Policy]
 	r, by, _ := p.route(rule.Peek, &part)
+	override = -1
 	if r != nil {
-		override = r.override.Key
+		override = r.override - 1
 	}
 	switch by {
 	case ByDenyList:

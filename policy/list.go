@@ -3,18 +3,16 @@ package policy
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 )
 
 // list is a compiled allow or deny list. A nil list is empty.
 type list struct {
 	addresses addressSet
-	exact     map[string]struct{}
-	patterns  []string
+	keys      keyTable[string] // the entries as they were written
 }
 
-// newList compiles a list.
-func newList(from List) (*list, error) {
+// newList compiles a list of clients whose keys have this form.
+func newList(from List, form Form) (*list, error) {
 	if from.IsZero() {
 		return nil, nil
 	}
@@ -25,13 +23,13 @@ func newList(from List) (*list, error) {
 		}
 		prefixes[i] = unmap(prefix)
 	}
-	l := &list{addresses: newAddressSet(prefixes), exact: map[string]struct{}{}}
-	for _, key := range from.Keys {
-		if strings.Contains(key, "*") {
-			l.patterns = append(l.patterns, key)
-		} else {
-			l.exact[key] = struct{}{}
+	l := &list{addresses: newAddressSet(prefixes)}
+	for i, key := range from.Keys {
+		read, err := ReadKey(form, key, true)
+		if err != nil {
+			return nil, fmt.Errorf("key %d %w", i+1, err)
 		}
+		l.keys.add(read.Keys, key)
 	}
 	return l, nil
 }
@@ -55,7 +53,7 @@ func (l *list) has(key string, addr netip.Addr) bool {
 	if _, ok := l.addresses.find(addr); ok {
 		return true
 	}
-	_, ok := l.findKey(key)
+	_, ok := l.keys.find(key)
 	return ok
 }
 
@@ -68,23 +66,10 @@ func (l *list) entry(key string, addr netip.Addr) string {
 	if prefix, ok := l.addresses.find(addr); ok {
 		return prefix.String()
 	}
-	if word, ok := l.findKey(key); ok {
+	if word, ok := l.keys.find(key); ok {
 		return "key:" + word
 	}
 	return ""
-}
-
-// findKey returns the key or the first pattern that matches.
-func (l *list) findKey(key string) (word string, found bool) {
-	if _, ok := l.exact[key]; ok {
-		return key, true
-	}
-	for _, pattern := range l.patterns {
-		if matchKey(pattern, key) {
-			return pattern, true
-		}
-	}
-	return "", false
 }
 
 // maxLinear is the number of prefixes up to which comparing them one by one is faster than a lookup.

@@ -51,7 +51,7 @@ func TestLongList(t *testing.T) {
 		from.Addresses = append(from.Addresses, netip.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)))
 		from.Keys = append(from.Keys, fmt.Sprintf("user-%d", i))
 	}
-	l := testkit.Must(newList(from))(t)
+	l := testkit.Must(newList(from, nil))(t)
 	for _, c := range []struct {
 		key, addr, want string
 	}{

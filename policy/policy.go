@@ -11,6 +11,9 @@ import (
 type Policy struct {
 	// Name distinguishes policies, in state, answers and events. It is required where there are several.
 	Name string
+	// Form describes the keys, so that Overrides, lists and rulings can be written with what a person knows of a client.
+	// The middlewares and package config set it; nil means that keys are written as requests have them.
+	Form Form
 	// Limits apply to every key, all of them together; if empty, the limiter's own apply.
 	Limits []slidegate.Limit
 	// Overrides are other limits for some keys. The first one that fits a key applies, and takes precedence over a
@@ -41,13 +44,18 @@ type Policy struct {
 
 // Override gives some keys of a policy other limits, or none.
 type Override struct {
-	Key       string            // a key, or a pattern
-	Pattern   bool              // Key is a pattern, in which * stands for any sequence of bytes
+	// Key is what a person knows of the client: for a key by address the address in any notation, or a prefix such as
+	// 203.0.113.0/24; for a hashed key the secret, or its hash; for the first of several keys the value of any of them, or
+	// of the one that is named, as in header:X-User=ann; and all parts of a key that consists of several. For a key made by a
+	// function of the application, it is what the function returns. After a = it is the key as requests have it. If no
+	// request can have the key, New returns an error that says what to write.
+	Key       string
+	Pattern   bool              // each * in Key stands for any sequence of bytes; otherwise a * is an error
 	Limits    []slidegate.Limit // empty if Unlimited
 	Unlimited bool
 }
 
-// Matches reports whether the override is for this key.
+// Matches reports whether the override is for this key, if it is written as requests have it.
 func (o Override) Matches(key string) bool {
 	if o.Pattern {
 		return matchKey(o.Key, key)
@@ -58,7 +66,7 @@ func (o Override) Matches(key string) bool {
 // List is a list of clients, by their address or by their key. The zero value is empty.
 type List struct {
 	Addresses []netip.Prefix // must be valid; a 4-in-6 prefix means the IPv4 prefix
-	Keys      []string       // keys, or patterns if they contain a *
+	Keys      []string       // keys as in Override.Key; in those that do not begin with =, each * stands for any sequence of bytes
 }
 
 // IsZero reports whether the list is empty.

@@ -11,7 +11,7 @@ import (
 // Ruling is what an operator decides about one key of a policy at run time. It takes precedence over the policy's
 // lists, overrides and plans until it ends. Exactly one of Refused, Unlimited and Limits is set.
 type Ruling struct {
-	Key       string
+	Key       string            // the client, written as in Override.Key without Pattern; see Set.ReadKey
 	Refused   bool              // everything is denied; refunds and charges of units already used still count
 	Unlimited bool              // everything is admitted, and nothing is charged
 	Limits    []slidegate.Limit // instead of those that would apply to the key, and without their penalty; see Limits for which counts they share
@@ -19,7 +19,11 @@ type Ruling struct {
 }
 
 // rulingSet holds the compiled rulings of a policy. It does not change.
-type rulingSet struct{ byKey map[string]*ruling }
+type rulingSet struct {
+	single  keyTable[*ruling] // those that mean one key or one prefix
+	several keyTable[*ruling] // those that mean several keys, such as a name under any of several headers
+	all     []*ruling
+}
 
 // ruling is a compiled Ruling.
 type ruling struct {
@@ -27,6 +31,8 @@ type ruling struct {
 	by     By
 	until  time.Time // zero if it does not end
 	id     planID    // of its limits
+	keys   []KeyMatch
+	text   string // Key as it was given
 }
 
 // inForce reports whether the ruling has not ended.
@@ -40,8 +46,9 @@ func (r *rules) refusedFor() time.Duration {
 	return max(time.Until(r.until), time.Microsecond) // it was just in force
 }
 
-// SetRulings atomically replaces all rulings of the policy, or none. Of two rulings about one key the later one applies. If
-// a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
+// SetRulings atomically replaces all rulings of the policy, or none. Of several rulings about one key, one that means
+// this key alone precedes one that means several, a key precedes a prefix, and a long prefix a short one; of the same text,
+// the last applies. If a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
 // one begins without rulings.
 //
 // A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
@@ -52,10 +59,10 @@ func (s *Set) SetRulings(policy int, rulings []Ruling) error {
 		p.rulings.Store(nil)
 		return nil
 	}
-	made := &rulingSet{byKey: make(map[string]*ruling, len(rulings))}
+	made := &rulingSet{all: make([]*ruling, len(rulings))}
 	known := map[planID]*rules{} // many keys may have the same limits
 	if before := p.rulings.Load(); before != nil {
-		for _, r := range before.byKey {
+		for _, r := range before.all {
 			if r.limiter != nil && r.id.count <= maxPlanLimits {
 				known[r.id] = r.rules
 			}
@@ -66,7 +73,14 @@ func (s *Set) SetRulings(policy int, rulings []Ruling) error {
 		if err != nil {
 			return err
 		}
-		made.byKey[rulings[i].Key] = r
+		made.all[len(rulings)-1-i] = r // the last precedes
+	}
+	for _, r := range made.all {
+		if len(r.keys) == 1 {
+			made.single.add(r.keys, r)
+		} else {
+			made.several.add(r.keys, r)
+		}
 	}
 	p.rulings.Store(made)
 	return nil
@@ -80,7 +94,11 @@ func (s *Set) CheckRuling(policy int, ruling Ruling) error {
 
 // ruling compiles one ruling. Known maps limits to their compiled rules, and is added to.
 func (p *compiled) ruling(given *Ruling, known map[planID]*rules) (*ruling, error) {
-	made := &ruling{rules: &rules{}, until: given.Until}
+	read, err := ReadKey(p.form, given.Key, false)
+	if err != nil {
+		return nil, fmt.Errorf("policy %q: ruling: key: %w", p.name, err)
+	}
+	made := &ruling{rules: &rules{}, until: given.Until, keys: read.Keys, text: given.Key}
 	switch {
 	case given.Refused && !given.Unlimited && len(given.Limits) == 0:
 		made.by, made.rules.until = ByRuling, given.Until
@@ -126,14 +144,26 @@ func (p *compiled) rulingOf(key string) *ruling {
 	if all == nil {
 		return nil
 	}
-	if r := all.byKey[key]; r != nil && r.inForce() {
-		return r
+	var found *ruling
+	find := func(r *ruling) bool {
+		if r.inForce() {
+			found = r
+		}
+		return found == nil
 	}
-	return nil
+	if all.single.each(key, find); found == nil {
+		all.several.each(key, find)
+	}
+	return found
 }
 
-// HasRuling reports whether a policy has a ruling about a key that is in force.
-func (s *Set) HasRuling(policy int, key string) bool { return s.policies[policy].rulingOf(key) != nil }
+// RulingOf returns the Key of the ruling about a key that is in force, as it was passed to SetRulings.
+func (s *Set) RulingOf(policy int, key string) (text string, found bool) {
+	if r := s.policies[policy].rulingOf(key); r != nil {
+		return r.text, true
+	}
+	return "", false
+}
 
 // LimitsOf returns the limits that currently apply to a key under a policy: those of a ruling, an override or the
 // policy. It returns nil for a key without limits, and for one that a ruling denies. It ignores lists and plans.

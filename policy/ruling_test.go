@@ -250,7 +250,8 @@ func TestBadRulings(t *testing.T) {
 			}
 		}
 	}
-	if !set.HasRuling(0, "bad") || set.HasRuling(0, "good") {
+	_, bad := set.RulingOf(0, "bad")
+	if _, good := set.RulingOf(0, "good"); !bad || good {
 		t.Error("rulings with an invalid one were applied in part")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -80,7 +81,7 @@ func (r *resetCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer target.close()
-	if err := target.reset(ctx, r.Policy, unquoteKey(r.Key)); err != nil {
+	if err := target.reset(ctx, r.Policy, operatorKey(r.Policy, r.Key)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(c.out, "reset")
@@ -97,6 +98,16 @@ func unquoteKey(key string) string {
 		return unquoted
 	}
 	return key
+}
+
+// operatorKey returns a key as an operator's commands send it: in quotes, as top prints it, it is the key that requests have. Envoy
+// descriptors have one notation only.
+func operatorKey(policy, key string) string {
+	unquoted := unquoteKey(key)
+	if unquoted != key && !strings.HasPrefix(policy, rulings.EnvoyPrefix) {
+		return "=" + unquoted
+	}
+	return unquoted
 }
 
 // decider makes decisions: a running service or a store.

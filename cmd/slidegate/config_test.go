@@ -136,7 +136,7 @@ func TestConfigPrint(t *testing.T) {
 	if r.status != exitOK || strings.Contains(r.out, "hunter2") {
 		t.Fatalf("got status %d, %q and\n%s\nwant success without the password", r.status, r.err, r.out)
 	}
-	for _, want := range []string{`store: "redis://u:***@localhost:6379"`, "store_timeout: 100ms", "  a:", "      - 1000/1h", "key: \"{address}\""} {
+	for _, want := range []string{`store: "redis://u:***@localhost:6379"`, "store_timeout: 100ms", "  a:", "      - 1000/1h", "# key: not given; \"{address}\""} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%s is missing in\n%s", want, r.out)
 		}

@@ -83,7 +83,16 @@ func (d *direct) decide(ctx context.Context, verb, policy, key string, cost int6
 }
 
 func (d *direct) reset(ctx context.Context, policy, key string) error {
-	return d.explain(policy, d.gate.Reset(ctx, gate.Request{Policy: policy, Key: key}))
+	keys, err := d.gate.Keys(policy, key)
+	if err != nil {
+		return d.explain(policy, err)
+	}
+	for _, key := range keys {
+		if err := d.gate.Reset(ctx, gate.Request{Policy: policy, Key: key}); err != nil {
+			return d.explain(policy, err)
+		}
+	}
+	return nil
 }
 
 // explain replaces the gate's error about an unknown policy with the file's error, which names the option.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +16,11 @@ import (
 
 // explainCommand shows what decides the requests of a key.
 type explainCommand struct {
-	Key    string `arg:"" help:"The key to explain; it may be quoted as top prints it. With --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
+	Key     string   `arg:"" optional:"" help:"Whose requests to explain: a user, an address, or a key in quotes as top prints it. With --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
+	Request string   `placeholder:"'POST /login'" help:"Explain an HTTP request instead of a key: which policies match it, by which keys, and what they decide."`
+	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"Header of the request. Repeat the flag for several."`
+	Address string   `placeholder:"IP" help:"Address of the request's client."`
+
 	Cost   uint64 `default:"1" help:"Number of units the request would cost."`
 	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"URL of the service's admin listener. (default: http://127.0.0.1:8082)"`
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service."`
@@ -29,6 +33,7 @@ type explainCommand struct {
 // explanation is the response of the service.
 type explanation struct {
 	Policy    string
+	Key       string
 	By        string
 	Refused   bool
 	Shadow    bool
@@ -43,6 +48,8 @@ type explanation struct {
 	QuotaMode bool `json:"quota_mode"`
 	Brought   []explainedLimit
 	Note      string
+	Missing   []string
+	Also      []explanation
 }
 
 type explainedLimit struct {
@@ -55,41 +62,44 @@ type explainedLimit struct {
 
 // Run prints the explanation.
 func (e *explainCommand) Run(ctx context.Context, c *console) error {
-	service, err := newClient(e.Server, e.Token, e.serverTLS)
-	if err != nil {
-		return err
+	switch {
+	case (e.Key == "") == (e.Request == ""):
+		return errors.New("give a key, or --request with --header and --address")
+	case e.Request != "":
+		return e.runRequest(ctx, c)
+	case len(e.Header) > 0 || e.Address != "":
+		return errors.New("--header and --address describe a request; give --request too, such as --request 'POST /login'")
 	}
-	defer service.close()
-	query := url.Values{"key": {unquoteKey(e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
+	query := url.Values{"key": {operatorKey(e.Policy, e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
 	if e.Policy != "" {
 		query.Set("policy", e.Policy)
 	}
 	if e.Plan != "" {
 		query.Set("plan", e.Plan)
 	}
-	status, text, err := service.send(ctx, http.MethodGet, "/v1/explain?"+query.Encode(), nil)
-	if err != nil {
-		return err
-	}
-	if status != http.StatusOK {
-		return service.adminProblem(status, text)
-	}
-	if e.Format == "json" {
-		_, err := fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
-		return err
-	}
 	var reply explanation
-	if err := json.Unmarshal(text, &reply); err != nil {
-		return fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
+	if printed, err := e.send(ctx, c, http.MethodGet, "/v1/explain?"+query.Encode(), nil, &reply); printed || err != nil {
+		return err
 	}
-	_, err = io.WriteString(c.out, reply.String())
+	text := reply.String()
+	for i := range reply.Also {
+		text += "\n" + reply.Also[i].String()
+	}
+	_, err := io.WriteString(c.out, text)
 	return err
+}
+
+// send sends a request to the service and decodes the response into reply, or prints the JSON if that is the output format.
+func (e *explainCommand) send(ctx context.Context, c *console, method, path string, body, reply any) (printed bool, err error) {
+	flags := printingFlags{adminFlags: adminFlags{Server: e.Server, Token: e.Token, serverTLS: e.serverTLS}, Format: e.Format}
+	return flags.send(ctx, c, method, path, body, reply)
 }
 
 // String formats the explanation for a person.
 func (e *explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy     %s\n", e.Policy)
+	fmt.Fprintf(&b, "key        %q\n", e.Key)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, "%-10s %s\n", name, value)
@@ -100,7 +110,10 @@ func (e *explanation) String() string {
 		line("path", e.Path)
 	}
 	if e.Ruling != nil {
-		line("ruling", effect(e.Ruling, time.Now())+decidedBy(e.Ruling))
+		line("ruling", fmt.Sprintf("%q: %s%s", e.Ruling.Key, effect(e.Ruling, time.Now()), decidedBy(e.Ruling)))
+	}
+	for _, missing := range e.Missing {
+		line("missing", missing)
 	}
 	line("override", e.Override)
 	line("plan", e.Plan)

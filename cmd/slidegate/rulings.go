@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,7 +40,7 @@ type endFlags struct {
 
 // blockCommand blocks a key.
 type blockCommand struct {
-	Key string `arg:"" help:"The key to block; it may be quoted as top prints it."`
+	Key string `arg:"" help:"Who to block: a user, an address, a prefix such as 203.0.113.0/24, or a key in quotes as top prints it."`
 	endFlags
 	operatorFlags
 }
@@ -51,12 +52,12 @@ func (*blockCommand) Help() string {
 
 // Run blocks the key and prints the ruling.
 func (b *blockCommand) Run(ctx context.Context, c *console) error {
-	return b.rule(ctx, c, &b.endFlags, change{Key: unquoteKey(b.Key), Kind: rulings.Block})
+	return b.rule(ctx, c, &b.endFlags, change{Key: operatorKey(b.Policy, b.Key), Kind: rulings.Block})
 }
 
 // overrideCommand gives a key other limits.
 type overrideCommand struct {
-	Key       string   `arg:"" help:"The key whose limits to replace; it may be quoted as top prints it."`
+	Key       string   `arg:"" help:"Whose limits to replace: a user, an address, a prefix, or a key in quotes as top prints it."`
 	Limits    []string `arg:"" optional:"" name:"limit" help:"New limit of the key, such as 1000/1m. If there are several, all apply."`
 	Unlimited bool     `help:"Admit all requests and charge nothing." group:"Ruling"`
 	End       bool     `help:"End the override of the key." group:"Ruling"`
@@ -77,7 +78,7 @@ func (o *overrideCommand) Run(ctx context.Context, c *console) error {
 			ways++
 		}
 	}
-	switch key := unquoteKey(o.Key); {
+	switch key := operatorKey(o.Policy, o.Key); {
 	case ways != 1:
 		return errors.New("give limits, such as 1000/1m, or --unlimited, or --end")
 	case o.End && o.endFlags != endFlags{}:
@@ -93,13 +94,13 @@ func (o *overrideCommand) Run(ctx context.Context, c *console) error {
 
 // unblockCommand ends a block.
 type unblockCommand struct {
-	Key string `arg:"" help:"The key to unblock; it may be quoted as top prints it."`
+	Key string `arg:"" help:"Who to unblock, written as for block."`
 	operatorFlags
 }
 
 // Run unblocks the key and prints the ruling that it has ended.
 func (u *unblockCommand) Run(ctx context.Context, c *console) error {
-	return u.end(ctx, c, change{Key: unquoteKey(u.Key), Kind: rulings.Block})
+	return u.end(ctx, c, change{Key: operatorKey(u.Policy, u.Key), Kind: rulings.Block})
 }
 
 // change is a request to change a ruling.
@@ -134,6 +135,7 @@ func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, req
 	var reply struct {
 		Ruling   listedRuling
 		Replaced *rulings.Ruling
+		rulings.Reach
 	}
 	if done, err := f.send(ctx, c, "/v1/rulings", request, &reply); done || err != nil {
 		return err
@@ -145,7 +147,36 @@ func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, req
 	if reply.Ruling.Note != "" {
 		fmt.Fprintf(c.out, "but %s\n", reply.Ruling.Note)
 	}
+	writeReach(c.out, &reply.Reach)
 	return nil
+}
+
+// writeReach prints which keys a ruling is about, and which of them were seen.
+func writeReach(to io.Writer, reach *rulings.Reach) {
+	if len(reach.Matches) == 0 {
+		return
+	}
+	fmt.Fprintf(to, "matches: %s\n", quoteAll(reach.Matches))
+	switch {
+	case reach.Seen == nil:
+		fmt.Fprintln(to, "seen:    not known: the store did not answer, or it is a prefix of which this instance has refused no address")
+	case len(reach.Seen) == 0:
+		fmt.Fprintln(to, "seen:    none of them: nothing is counted for it now, and this instance has refused none; check the spelling")
+	default:
+		fmt.Fprintf(to, "seen:    %s\n", quoteAll(reach.Seen))
+	}
+	for _, note := range reach.Notes {
+		fmt.Fprintf(to, "note:    %s\n", note)
+	}
+}
+
+// quoteAll quotes keys, and separates them by commas.
+func quoteAll(keys []string) string {
+	quoted := make([]string, len(keys))
+	for i, key := range keys {
+		quoted[i] = strconv.Quote(key)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // end ends a ruling.

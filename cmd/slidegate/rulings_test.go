@@ -19,7 +19,7 @@ func TestRulingCommands(t *testing.T) {
 		{[]string{"rulings"}, exitOK, []string{"no rulings are in force"}},
 		{[]string{"rulings", "--log"}, exitOK, []string{"no changes yet"}},
 		{[]string{"block", "alice", "--for", "1h", "--why", "abuse", "--who", "eve"}, exitOK, []string{`"alice" under the policy default: blocked, until 20`, "(1h0m0s)"}},
-		{[]string{"explain", "alice"}, exitOK, []string{"ruling     blocked, until 20", "by eve: abuse", "decision   refused, by its ruling"}},
+		{[]string{"explain", "alice"}, exitOK, []string{"ruling     \"alice\": blocked, until 20", "by eve: abuse", "decision   refused, by its ruling"}},
 		{[]string{"peek", "alice", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling: retry in "}},
 		{[]string{"override", `"alice"`, "50/1h", "9/1s", "--until", "23:59:59"}, exitOK, []string{`"alice" under the policy default: 50/1h, 9/1s, until 20`, "in place of: blocked", "by eve: abuse"}},
 		{[]string{"peek", "alice", "--server", s.url("http")}, exitOK, []string{"of 9 left"}},

@@ -62,7 +62,7 @@ func TestEnvoyOperatorCommands(t *testing.T) {
 		{[]string{"explain", "path=/import,client=bob", "--policy", "envoy:api"}, exitOK, `no rule matches: api has no descriptor for entry 1, "path"`},
 		{[]string{"explain", key, "--policy", "envoy:apo"}, exitFailure, `did you mean "envoy:api"?`},
 		{[]string{"explain", "path=a=b", "--policy", "envoy:api"}, exitFailure, "key: envoy: invalid key: entry 1 of the descriptor has two ="},
-		{[]string{"explain", "me"}, exitOK, "policy     default\ndecision   allowed, by its limits\nlimit      100/1m: 100 of 100 left"},
+		{[]string{"explain", "me"}, exitOK, "policy     default\nkey        \"me\"\ndecision   allowed, by its limits\nlimit      100/1m: 100 of 100 left"},
 		{[]string{"explain", "me", "--cost=-1"}, exitFailure, "--cost"},
 		{[]string{"reset", "path=/import", "--policy", "envoy:api"}, exitFailure, "no rule matches"},
 	}.play(t, admin...)

@@ -104,6 +104,22 @@ func (r *Reader) Value(request *http.Request, path string) string {
 	return ""
 }
 
+// Why returns why Value finds no claim, or "" if it finds it. It contains nothing of the token.
+func (r *Reader) Why(request *http.Request, path string) string {
+	token, ok := bearer(request)
+	switch {
+	case r == nil:
+		return "tokens are not read"
+	case !ok:
+		return "the request has no bearer token"
+	case r.claims(token) == nil:
+		return "the token is not valid: it cannot be read or verified, or it has expired, or is for another audience or from another issuer"
+	case r.Value(request, path) == "":
+		return "the token has no such claim"
+	}
+	return ""
+}
+
 // bearer returns the token of a request. A request with several Authorization lines has none: it is unclear which one was
 // verified.
 func bearer(request *http.Request) (token string, ok bool) {

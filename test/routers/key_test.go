@@ -46,10 +46,10 @@ func TestPoliciesSeeTheRequest(t *testing.T) {
 		var want string
 		forAll(t, func(t *testing.T, router router) {
 			seen := make(chan string, 1)
-			address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: func(r *http.Request) string {
+			address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: httplimit.KeyFunc(func(r *http.Request) string {
 				seen <- describeRequest(r) + r.RemoteAddr
 				return ""
-			}}), newSite(t))
+			})}), newSite(t))
 			conn, err := net.Dial("tcp", address)
 			if err != nil {
 				t.Fatal(err)
@@ -111,11 +111,11 @@ func TestKeysAreKept(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		var kept []string
 		var parts []*http.Request
-		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: func(r *http.Request) string {
+		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: httplimit.KeyFunc(func(r *http.Request) string {
 			kept = append(kept, describeRequest(r)) // a copy
 			parts = append(parts, r)
 			return r.Header.Get("X-Key")
-		}}), newSite(t))
+		})}), newSite(t))
 		for _, key := range []string{"aaaaaaaa", "bbbbbbbb", "cccccccc"} {
 			r, err := http.NewRequest("GET", "http://"+address+"/hello/"+key+"?key="+key, nil)
 			if err != nil {
@@ -155,10 +155,10 @@ func (r router) serveUsers(t *testing.T, limits *httplimit.Middleware) string {
 func TestPathValues(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		var kept []string // they must not change with the next request
-		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: func(r *http.Request) string {
-			kept = append(kept, httplimit.ByPathValue("name")(r))
+		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.KeyFunc(func(r *http.Request) string {
+			kept = append(kept, httplimit.ByPathValue("name").Of(r))
 			return kept[len(kept)-1]
-		}})
+		})})
 		address := router.serveUsers(t, limits)
 		for i, step := range []struct {
 			path string
@@ -193,7 +193,7 @@ func TestPathValuesBeforeAllRoutes(t *testing.T) {
 // A key may be a field of a form. If the router has the body in memory, the handler can still read it.
 func TestFormKeys(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: func(r *http.Request) string { return r.PostFormValue("user") }})
+		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.KeyFunc(func(r *http.Request) string { return r.PostFormValue("user") })})
 		address := router.serve(t, limits, newSite(t))
 		for i, step := range []struct {
 			user string

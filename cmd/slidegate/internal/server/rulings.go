@@ -16,7 +16,7 @@ func (s *Server) openRulings(ctx context.Context) error {
 		return invalid("State", "%w", err)
 	}
 	s.rulings, err = rulings.New(keeper, rulings.Options{
-		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.applyRulings, Logger: s.log, MeterProvider: s.telemetry.meters,
+		Resolve: s.resolveRuling, Reach: s.rulingReach, Transient: s.stores.Rulings == nil && s.opts.State == "", Note: s.rulingNote, OnChange: s.applyRulings, Logger: s.log, MeterProvider: s.telemetry.meters,
 	})
 	if err != nil {
 		return err
@@ -56,6 +56,14 @@ func (s *Server) resolveRuling(r *rulings.Ruling) error {
 		return nil
 	}
 	return s.gate.ResolveRuling(r)
+}
+
+// rulingReach returns which keys a ruling is about, and whether they were seen.
+func (s *Server) rulingReach(ctx context.Context, r *rulings.Ruling) rulings.Reach {
+	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
+		return s.envoy.RulingReach(ctx, r)
+	}
+	return s.gate.RulingReach(ctx, r, func(matches func(key string) bool) []string { return s.top.find(r.Policy, matches) })
 }
 
 // rulingNote returns the reason why a ruling has no effect.

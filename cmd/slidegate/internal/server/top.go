@@ -93,6 +93,16 @@ func (t *topKeys) list(n int) []refusedKey {
 	return all[:min(max(n, 0), len(all))]
 }
 
+// find returns the refused keys of a policy that match, most refused first.
+func (t *topKeys) find(policy string, matches func(key string) bool) (keys []string) {
+	for _, one := range t.list(maxTopKeys) {
+		if one.Policy == policy && matches(one.Key) {
+			keys = append(keys, one.Key)
+		}
+	}
+	return keys
+}
+
 // topHeap is a heap with the least refused key on top.
 type topHeap []*topEntry
 

@@ -48,7 +48,7 @@ type compiled struct {
 	config.Policy
 	pattern
 	own            int            // the group of keys without an override or a plan
-	overrides      map[string]int // the groups of overrides, by their key or pattern
+	overrides      map[int]int    // the groups of overrides, by their index
 	plans          map[string]int // the groups of plans that requests name, by name
 	find           func(value string) (config.Plan, bool)
 	listGroups     [byCount]int // the groups of keys that are not decided by limits, by what decides
@@ -84,7 +84,7 @@ func New(file *config.File, name string) (*Policies, error) {
 		p.list = append(p.list, c)
 		one = c.Policy
 		rules = append(rules, policy.Policy{
-			Name: one.Name, Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
+			Name: one.Name, Form: one.Key.Form(file.Service.AddressGroups), Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
 		})
 	}
 	// The set only routes keys: nothing is ever kept in the store.
@@ -99,7 +99,7 @@ func New(file *config.File, name string) (*Policies, error) {
 // add compiles a policy, and adds its groups.
 func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 	given.Overrides = given.AllOverrides()
-	c = &compiled{Policy: given, overrides: map[string]int{}, plans: map[string]int{}, find: given.FindPlan()}
+	c = &compiled{Policy: given, overrides: map[int]int{}, plans: map[string]int{}, find: given.FindPlan()}
 	if c.pattern, err = newPattern(&given); err != nil {
 		return nil, fmt.Errorf("routing: policy %q: %w", given.Name, err)
 	}
@@ -109,12 +109,12 @@ func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 	given = c.Policy
 	group := Group{Policy: given.Name, Shadow: given.Shadow, Limits: given.Limits}
 	c.own = p.group(group)
-	for _, override := range given.Overrides {
+	for i, override := range given.Overrides {
 		if override.Unlimited {
 			continue
 		}
 		group.Override, group.Limits = override.Key, withAlgorithmsOf(override.Limits, given.Limits)
-		c.overrides[override.Key] = p.group(group)
+		c.overrides[i] = p.group(group)
 	}
 	group.Override = ""
 	for _, plan := range given.RequestPlans() {
@@ -160,7 +160,7 @@ func (p *Policies) GroupOf(i int, key []byte, address netip.Addr, plan []byte) (
 	if by != policy.ByLimits {
 		return c.listGroups[by]
 	}
-	if group, ok := c.overrides[override]; ok && (override != "" || len(key) == 0) {
+	if group, ok := c.overrides[override]; ok {
 		return group
 	}
 	if group, ok := c.plans[part.Plan.Name()]; ok && !p.set.Overridden(i, part.Key) {

@@ -162,7 +162,7 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 	if err != nil {
 		return gate.Explanation{}, err
 	}
-	e := gate.Explanation{Policy: t.domain.policy, By: gate.ByUnlimited, Allowed: true, Shadow: s.opts.Shadow}
+	e := gate.Explanation{Policy: t.domain.policy, Key: string(appendText(nil, t.entries)), By: gate.ByUnlimited, Allowed: true, Shadow: s.opts.Shadow}
 	if t.ruling != nil {
 		e.Ruling = &t.ruling.Ruling
 	}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // rulingRule is used in place of the name of a rule, in metrics and for operators, if a ruling decides about a
@@ -206,6 +209,9 @@ func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 	if err != nil {
 		return "key", err
 	}
+	if err := checkValues(t.entries); err != nil && r.Kind != rulings.Clear {
+		return "key", err
+	}
 	r.Policy, r.Key = t.domain.policy, string(appendText(nil, t.entries))
 	if r.Kind != rulings.Limits {
 		return "", nil
@@ -215,6 +221,49 @@ func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 		_, err = s.bindRuling(t.domain, t.base, limit)
 	}
 	return "limits", err
+}
+
+// checkValues returns an error for a descriptor that Envoy does not send.
+func checkValues(entries []*entry) error {
+	for i, e := range entries {
+		value := e.GetValue()
+		_, notPrefix := netip.ParsePrefix(value)
+		switch {
+		case strings.Contains(value, "*"):
+			return fmt.Errorf("the value of entry %d contains a *, but a ruling is about one descriptor as Envoy sends it; for patterns, use the rules of the file", i+1)
+		case strings.TrimSpace(value) != value:
+			return fmt.Errorf("the value of entry %d begins or ends with a space; remove it", i+1)
+		case e.GetKey() == "remote_address" && notPrefix == nil:
+			return fmt.Errorf("the value of entry %d is a prefix, but Envoy sends single addresses as remote_address; give the descriptor of masked_remote_address, or block each address", i+1)
+		}
+	}
+	return nil
+}
+
+// RulingReach returns the descriptor that a ruling is about, and whether it has used something of the limit of its rule. A
+// block holds for every descriptor, also for one that no rule matches.
+func (s *Service) RulingReach(ctx context.Context, r *rulings.Ruling) (reach rulings.Reach) {
+	reach.Matches = []string{r.Key}
+	t, err := s.target(r.Policy, r.Key)
+	if err != nil {
+		return reach
+	}
+	if t.base == nil {
+		reach.Notes = append(reach.Notes, t.noRuleReason()+"; the ruling holds if Envoy sends exactly this descriptor")
+	}
+	if t.base == nil || t.base.unlimited {
+		reach.Seen = []string{}
+		return reach
+	}
+	queries := []limitQuery{{rule: t.base, request: t.base.requestFor(0, false)}}
+	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
+		return reach
+	}
+	reach.Seen = []string{}
+	if queries[0].answer.ResetAfter > 0 {
+		reach.Seen = append(reach.Seen, r.Key)
+	}
+	return reach
 }
 
 // RulingNote returns why a ruling has no effect, or "" if it has one.

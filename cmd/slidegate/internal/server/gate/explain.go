@@ -2,12 +2,11 @@ package gate
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
-	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -17,6 +16,7 @@ import (
 // to operators who may see keys.
 type Explanation struct {
 	Policy    string           `json:"policy"`
+	Key       string           `json:"key"` // as requests have it
 	By        By               `json:"by"`
 	Allowed   bool             `json:"allowed"` // what the client would get
 	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would deny
@@ -30,6 +30,9 @@ type Explanation struct {
 	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits deny for as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
+
+	Missing []string      `json:"missing,omitempty"` // fields of the key that the request lacks, and why
+	Also    []Explanation `json:"also,omitempty"`    // of the other keys that the given text means
 
 	// For Envoy descriptors only.
 	Rule             string           `json:"rule,omitempty"`       // the matching rule: its name, or its path
@@ -50,19 +53,64 @@ type ExplainedLimit struct {
 	ResetAfterMicros int64  `json:"reset_after_us"`
 }
 
-// Explain returns what would decide a request, and the answer that each limit would give. It charges nothing and counts
-// nothing.
-func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
-	var part policy.Part
-	s, err := g.part(&req, &part)
+// Explain returns what would decide a request, and the answer that each limit would give. The key is what an operator
+// writes: if it means several keys, the result is about the first, and Also about the others. Explain charges nothing and
+// counts nothing. The error wraps ErrKey if no request can have the key.
+func (g *Gate) Explain(ctx context.Context, req Request) (all Explanation, err error) {
+	keys, err := g.Keys(req.Policy, req.Key)
 	if err != nil {
-		return Explanation{}, err
+		return all, err
 	}
+	for i, key := range keys {
+		req.Key = key
+		var part policy.Part
+		s, err := g.part(&req, &part)
+		if err != nil {
+			return all, err
+		}
+		e, err := g.explain(ctx, s, part)
+		switch {
+		case err != nil:
+			return all, err
+		case i == 0:
+			all = e
+		default:
+			all.Also = append(all.Also, e)
+		}
+	}
+	return all, nil
+}
+
+// Keys returns the keys that a text of an operator means, as requests have them. The error wraps ErrKey if no request can
+// have the key, and for a prefix of addresses.
+func (g *Gate) Keys(policy, text string) (keys []string, err error) {
+	s := g.current.Load()
+	p, err := s.find(policy)
+	if err != nil {
+		return nil, err
+	}
+	read, err := s.set.ReadKey(p.index, text)
+	if err != nil {
+		return nil, fmt.Errorf("gate: %w: the key %w", ErrKey, err)
+	}
+	for _, match := range read.Keys {
+		if match.Prefix.IsValid() {
+			return nil, fmt.Errorf("gate: %w: it is a prefix, whose addresses have keys of their own; give one address", ErrKey)
+		}
+		keys = append(keys, match.Key)
+	}
+	return keys, nil
+}
+
+// explain returns what would decide a part.
+func (g *Gate) explain(ctx context.Context, s *snapshot, part policy.Part) (Explanation, error) {
 	p := s.order[part.Policy]
-	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.index).String()}
-	e.By, e.Override, e.List = s.set.Route(part)
-	e.Plan, e.Override = s.planOf(&part, e.By, e.Override)
-	if e.Ruling = g.ruled.Load().Find(p.Name, part.Key, time.Now()); e.Ruling != nil {
+	e := Explanation{Policy: p.Name, Key: part.Key, Shadow: p.Shadow, Failure: s.set.Mode(p.index).String()}
+	var override int
+	e.By, override, e.List = s.set.Route(part)
+	e.Plan, e.Override = s.planOf(&part, e.By, override)
+	if key, ruled := s.set.RulingOf(p.index, part.Key); ruled {
+		e.Ruling = g.ruled.Load().Find(p.Name, key, time.Now())
 		e.Plan = "" // the ruling takes precedence
 	}
 	e.Refused = e.By == ByDenyList || e.By == ByRuling
@@ -86,21 +134,19 @@ func (g *Gate) Explain(ctx context.Context, req Request) (Explanation, error) {
 }
 
 // planOf returns the name of the plan that decides a part, or the override if an override decides. To the engine, plans
-// by key are overrides.
-func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over string) {
+// by key are overrides after those of the file.
+func (s *snapshot) planOf(part *policy.Part, by By, index int) (plan, override string) {
 	p := s.order[part.Policy]
-	switch {
-	case by != ByLimits && by != ByUnlimited:
-		return "", override
-	case override == "" && s.set.Overridden(part.Policy, part.Key): // by a ruling
-		return "", ""
-	case override == "":
-		return part.Plan.Name(), ""
-	case p.plan == nil && slices.ContainsFunc(p.Plans, func(one config.Plan) bool { return one.Name == override }) &&
-		!slices.ContainsFunc(p.Overrides, func(one config.Override) bool { return one.Matches(part.Key) }):
-		return override, ""
+	if index >= len(p.Overrides) {
+		return p.AllOverrides()[index].Key, ""
 	}
-	return "", override
+	if index >= 0 {
+		return "", p.Overrides[index].Key
+	}
+	if by != ByLimits && by != ByUnlimited || s.set.Overridden(part.Policy, part.Key) { // a list or a ruling decides
+		return "", ""
+	}
+	return part.Plan.Name(), ""
 }
 
 // explainLimits returns the answer of each limit.

@@ -108,9 +108,9 @@ func limits(texts ...string) (limits []slidegate.Limit) {
 	return limits
 }
 
-// policyOf returns a policy with these limits, by address.
+// policyOf returns a policy with these limits, for keys that applications send.
 func policyOf(name string, texts ...string) config.Policy {
-	return config.Policy{Name: name, Key: template("{address}"), Limits: limits(texts...)}
+	return config.Policy{Name: name, Key: template("{key}"), Limits: limits(texts...)}
 }
 
 // measured reads metrics: the sum of each by its attributes, written "name{attribute=value,...}".

@@ -22,7 +22,7 @@ func TestPenalty(t *testing.T) {
 	c.Advance(120_000_000)
 	e, err := g.Explain(ctx, req)
 	text, _ := json.Marshal(e)
-	const want = `{"policy":"api","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"open","source":"store","penalty_us":480000000,` +
+	const want = `{"policy":"api","key":"ann","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"open","source":"store","penalty_us":480000000,` +
 		`"limits":[{"limit":"1/1m fixed-window","allowed":false,"quota":1,"remaining":0,"retry_after_us":480000000,"reset_after_us":480000000}]}`
 	if err != nil || string(text) != want {
 		t.Errorf("got %s (%v), want\n%s", text, err, want)

@@ -38,11 +38,10 @@ func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, er
 func (g *Gate) matching(s *snapshot, to []*compiled, from Listener, r *http.Request) []*compiled {
 	exempt := false
 	for _, p := range s.order {
-		switch {
-		case !p.matcher.Match(r):
-		case p.skip != nil && p.skip(r):
+		switch p.applies(r) {
+		case isExempt:
 			exempt = true
-		default:
+		case isLimited:
 			to = append(to, p)
 		}
 	}
@@ -50,6 +49,25 @@ func (g *Gate) matching(s *snapshot, to []*compiled, from Listener, r *http.Requ
 		g.CountUnmatched(listenerNames[from], 1)
 	}
 	return to
+}
+
+// application is what a policy does with a request.
+type application uint8
+
+const (
+	noMatch application = iota
+	isExempt
+	isLimited
+)
+
+func (p *compiled) applies(r *http.Request) application {
+	switch {
+	case !p.matcher.Match(r):
+		return noMatch
+	case p.skip != nil && p.skip(r):
+		return isExempt
+	}
+	return isLimited
 }
 
 // CountUnmatched counts requests that no policy, or no rule of Envoy's, matches: "http", "grpc" or "proxy" is where they came
@@ -119,7 +137,7 @@ func (p *compiled) costOf(r *http.Request) int64 {
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
-	part := policy.Part{Policy: p.index, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
+	part := policy.Part{Policy: p.index, Key: p.key.Of(r), Address: addr, Cost: p.costOf(r)}
 	if p.plan != nil {
 		part.Plan = p.plan(r)
 	}

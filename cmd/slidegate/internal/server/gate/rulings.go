@@ -1,9 +1,11 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -53,7 +55,7 @@ func logInvalidRuling(log *slog.Logger, policy string, err error) {
 }
 
 // ResolveRuling checks a ruling about a key of a policy, and fills in what the policy defines: the name of the default
-// policy, the normalized key, and the names of limits. For a ruling of the kind Clear, it fills in only the policy and
+// policy, the key as it is stored, and the names of limits. For a ruling of the kind Clear, it fills in only the policy and
 // the key. The error is a rulings.FieldError.
 func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	s := g.current.Load()
@@ -61,7 +63,15 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	if err != nil {
 		return &rulings.FieldError{Field: "policy", Err: err}
 	}
-	r.Policy, r.Key = p.Name, p.Key.Canonical(r.Key, p.groups)
+	read, err := s.set.ReadKey(p.index, r.Key)
+	if err != nil {
+		return &rulings.FieldError{Field: "key", Err: err}
+	}
+	written := strings.TrimPrefix(r.Key, "=")
+	r.Policy, r.Key = p.Name, read.Text
+	if table, now := g.ruled.Load(), time.Now(); r.Kind == rulings.Clear && table.Find(p.Name, r.Key, now) == nil && table.Find(p.Name, written, now) != nil {
+		r.Key = written // as a list of rulings prints it
+	}
 	if r.Kind == rulings.Clear {
 		return nil
 	}
@@ -112,4 +122,54 @@ func (g *Gate) RulingNote(r *rulings.Ruling) string {
 		return "the policy is in shadow mode and denies nothing"
 	}
 	return ""
+}
+
+// maxSeen bounds the keys of a prefix that RulingReach returns.
+const maxSeen = 10
+
+// RulingReach returns which keys a ruling is about, and which of them have used something of their limits, by the store,
+// or have been refused, by find. It charges nothing.
+func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(matches func(key string) bool) []string) (reach rulings.Reach) {
+	s := g.current.Load()
+	p := s.policies[r.Policy]
+	if p == nil {
+		return reach
+	}
+	read, err := s.set.ReadKey(p.index, r.Key)
+	if err != nil {
+		return reach // the policy has changed in the meantime
+	}
+	reach.Seen = []string{}
+	known := true
+	for _, match := range read.Keys {
+		reach.Matches = append(reach.Matches, match.String())
+		if match.Prefix.IsValid() { // stores cannot list its keys
+			known = false
+			continue
+		}
+		used, err := s.set.Used(ctx, p.index, match.Key)
+		known = known && err == nil
+		if used {
+			reach.Seen = append(reach.Seen, match.Key)
+		}
+	}
+	refused := find(read.Matches)
+	for _, key := range refused[:min(len(refused), maxSeen)] {
+		if !slices.Contains(reach.Seen, key) {
+			reach.Seen = append(reach.Seen, key)
+		}
+	}
+	if !known && len(reach.Seen) == 0 {
+		reach.Seen = nil
+	}
+	reach.Notes = p.reachNotes(read)
+	return reach
+}
+
+// reachNotes returns what an operator should know about the keys of a ruling.
+func (p *compiled) reachNotes(read policy.KeyText) (notes []string) {
+	if p.Key.OnlySent(read.Text) {
+		notes = append(notes, "only an application that sends this key has it: requests that are checked over HTTP have the client's address as their key")
+	}
+	return notes
 }

@@ -82,6 +82,7 @@ func TestRulings(t *testing.T) {
 // ResolveRuling fills in the policy and normalizes the key, and the ruling's limits share the counts of the policy's.
 func TestResolveRuling(t *testing.T) {
 	file := policyOf("api", "2/1h name=hour", "1/1s")
+	file.Key = template("{address}")
 	g := newGate(t, sameStores(memory(t, newClock())), gate.Options{}, file)
 	r := resolveRuling(t, g, rulings.Ruling{Key: "2001:DB8::3", Kind: rulings.Limits, Limits: []string{"9 per 1h", "8/1m"}})
 	if r.Policy != "api" || r.Key != "2001:db8::/64" || !slices.Equal(r.Limits, []string{`9/1h name="hour"`, "8/1m"}) {
@@ -91,9 +92,9 @@ func TestResolveRuling(t *testing.T) {
 		ruling      rulings.Ruling
 		field, text string
 	}{
-		"policy": {rulings.Ruling{Policy: "apy", Kind: rulings.Block}, "policy", "api"},
-		"limit":  {rulings.Ruling{Kind: rulings.Limits, Limits: []string{"9/fortnight"}}, "limits", "fortnight"},
-		"slots":  {rulings.Ruling{Kind: rulings.Limits, Limits: []string{"9 in-flight ttl=30s"}}, "limits", "in-flight"},
+		"policy": {rulings.Ruling{Policy: "apy", Key: "192.0.2.1", Kind: rulings.Block}, "policy", "api"},
+		"limit":  {rulings.Ruling{Key: "192.0.2.1", Kind: rulings.Limits, Limits: []string{"9/fortnight"}}, "limits", "fortnight"},
+		"slots":  {rulings.Ruling{Key: "192.0.2.1", Kind: rulings.Limits, Limits: []string{"9 in-flight ttl=30s"}}, "limits", "in-flight"},
 	} {
 		var fieldErr *rulings.FieldError
 		if err := g.ResolveRuling(&wrong.ruling); !errors.As(err, &fieldErr) || fieldErr.Field != wrong.field || !strings.Contains(err.Error(), wrong.text) {

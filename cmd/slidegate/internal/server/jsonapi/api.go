@@ -88,6 +88,8 @@ var (
 		"/v1/peek":    {http.MethodPost, (*API).peek}, // a proxy has no listener for API clients
 		"/v1/reset":   {http.MethodPost, (*API).reset},
 		"/v1/explain": {http.MethodGet, (*API).explain},
+
+		"/v1/explain/request": {http.MethodPost, (*API).explainRequest},
 	}
 )
 

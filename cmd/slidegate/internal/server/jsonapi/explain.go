@@ -26,6 +26,11 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err)
 		return
 	}
+	sendExplanation(w, e)
+}
+
+// sendExplanation sends an explanation.
+func sendExplanation(w http.ResponseWriter, e any) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err) // cannot fail for this type

@@ -29,15 +29,14 @@ const start = 1_800_000_000_000_000
 const policies = `
 default_policy: login
 policies:
-  login:  {key: "{address}", limits: [2/1m]}
-  slots:  {key: "{address}", limits: [1 in-flight ttl=30s name=slots, 4/1h fixed-window name=hour]}
-  two:    {key: "{address}", limits: [3/1s fixed-window name=burst, 4/1h fixed-window name=hour]}
-  named:  {key: "{address}", limits: [1/1m fixed-window name="gruen\""]}
-  watch:  {key: "{address}", limits: [1/1h fixed-window], shadow: true}
-  open:   {key: "{address}", limits: [1/1h fixed-window], failure: open}
-  closed: {key: "{address}", limits: [1/1h fixed-window], failure: closed}
+  login:  {limits: [2/1m]}
+  slots:  {limits: [1 in-flight ttl=30s name=slots, 4/1h fixed-window name=hour]}
+  two:    {limits: [3/1s fixed-window name=burst, 4/1h fixed-window name=hour]}
+  named:  {limits: [1/1m fixed-window name="gruen\""]}
+  watch:  {limits: [1/1h fixed-window], shadow: true}
+  open:   {limits: [1/1h fixed-window], failure: open}
+  closed: {limits: [1/1h fixed-window], failure: closed}
   listed:
-    key: "{address}"
     limits: [1/1h fixed-window]
     overrides: [{key: vip, unlimited: true}, {key: minute, limits: [1/1m fixed-window]}]
     allow: ["key:good"]

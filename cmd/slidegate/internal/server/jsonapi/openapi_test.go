@@ -190,9 +190,14 @@ func TestEveryDocumentedResponse(t *testing.T) {
 		s.send("GET", "/v1/explain"+query, "", "")
 	}
 	s.send("POST", "/v1/explain", "", "")
+	const explained = "/v1/explain/request"
+	s.post(explained, `{"url":"/x","address":"192.0.2.1"}`)
+	s.post(explained, `{"nonsense":1}`)
+	s.send("DELETE", explained, "", "")
 	for _, err := range []error{errBroken, errUnsupported} {
 		s.fail(err)
 		s.send("GET", "/v1/explain?key=k", "", "")
+		s.post(explained, `{"url":"/x","address":"192.0.2.1"}`)
 	}
 	s.send("GET", "/v1/openapi.json", "", "")
 	s.send("POST", "/v1/openapi.json", "", "")

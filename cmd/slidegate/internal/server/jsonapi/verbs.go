@@ -205,9 +205,28 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.end(c)
-	if err := a.inspector(c.one.Policy).Reset(r.Context(), c.one); err != nil {
+	if err := a.resetKeys(r.Context(), c.one); err != nil {
 		a.fail(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// resetKeys resets all keys that an operator's text means.
+func (a *API) resetKeys(ctx context.Context, req gate.Request) error {
+	keys := []string{req.Key}
+	inspector := a.inspector(req.Policy)
+	if inspector == Inspector(a.gate) {
+		var err error
+		if keys, err = a.gate.Keys(req.Policy, req.Key); err != nil {
+			return err
+		}
+	}
+	for _, key := range keys {
+		req.Key = key
+		if err := inspector.Reset(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
 }

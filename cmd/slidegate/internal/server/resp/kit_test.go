@@ -33,19 +33,15 @@ const start = 1_800_000_000_000_000
 const policiesText = `
 policies:
   default:
-    key: "{address}"
     limits: [{quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
   bucket:
-    key: "{address}"
     limits: [60/1m token-bucket burst=5]
   lists:
-    key: "{address}"
     limits: [10/1h]
     deny: [key:mallory]
     allow: [key:health]
     overrides: [{key: vip, unlimited: true}]
   slots:
-    key: "{address}"
     limits: [2 in-flight ttl=30s name=slots, {name: requests, quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
 `
 

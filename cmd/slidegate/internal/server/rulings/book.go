@@ -23,11 +23,16 @@ const (
 
 // Options configures a Book. Resolve is required.
 type Options struct {
-	// Resolve checks a new ruling and fills in what depends on its policy: the policy's name and the normalized key.
+	// Resolve checks a new ruling and fills in what depends on its policy: the policy's name, and the key as it is stored,
+	// which names the same clients as the text that the operator wrote.
 	// For the kind Clear, nothing else matters. It may return a FieldError.
 	Resolve func(*Ruling) error
+	// Reach returns which keys a new ruling is about. If Reach is nil, that is left out of responses.
+	Reach func(context.Context, *Ruling) Reach
 	// Note returns why a ruling has no effect, or "" if it has one. If Note is nil, there are no notes.
 	Note func(*Ruling) string
+	// Transient says that the keeper loses its rulings when the process ends.
+	Transient bool
 	// OnChange is called with every new table, one call at a time, before Change returns and before the first Read
 	// returns. It must put the table into force.
 	OnChange func(*Table)

@@ -33,6 +33,17 @@ func fieldError(field, format string, args ...any) error {
 	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
+// Reach describes which clients a ruling is about.
+type Reach struct {
+	// Matches are the keys, as requests have them. A prefix stands for the keys of all addresses in it.
+	Matches []string `json:"matches"`
+	// Seen are those of them that the store counts something for now, or that this instance has refused. It is null if
+	// that is not known: if the store did not answer, and for a prefix of which this instance has refused no address.
+	Seen []string `json:"seen"`
+	// Notes say what an operator should know about it.
+	Notes []string `json:"notes,omitempty"`
+}
+
 // check returns a FieldError for a ruling that is invalid under any policy.
 func (r *Ruling) check(now time.Time) error {
 	if err := r.checkNames(); err != nil {

@@ -2,6 +2,7 @@ package rulings
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -114,11 +115,24 @@ func (b *Book) change(w http.ResponseWriter, r *http.Request) {
 			sendJSON(w, struct {
 				Ruling   *listedRuling `json:"ruling"`
 				Replaced *Ruling       `json:"replaced,omitempty"`
-			}{b.withNote(&ruling), before})
+				*Reach
+			}{b.withNote(&ruling), before, b.reach(r.Context(), &ruling)})
 			return
 		}
 	}
 	b.fail(w, err)
+}
+
+// reach returns which keys a ruling is about, or nil if that is unknown.
+func (b *Book) reach(ctx context.Context, r *Ruling) *Reach {
+	if b.opts.Reach == nil {
+		return nil
+	}
+	reach := b.opts.Reach(ctx, r)
+	if b.opts.Transient {
+		reach.Notes = append(reach.Notes, "rulings are kept in memory, so this one ends with the process; set --state FILE, or use a shared store, to keep it")
+	}
+	return &reach
 }
 
 // end serves POST /v1/rulings/clear.

@@ -1,0 +1,226 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/policy"
+)
+
+// Form returns how people write the keys of this template, in lists and overrides and in rulings: a name as it is, an address
+// in any notation, a prefix of addresses, and all fields of a template with several. For a template made by FirstOf, a text
+// means the key of every alternative that it can be, or of the one whose name is before it, as in header:X-User:alice. An
+// address also means the clients that are counted by it because they have no name.
+//
+// The default key, of a policy without one, is the address for requests over HTTP; applications that send keys themselves may
+// send any, so that every other text means itself.
+func (t Template) Form(groups clientip.Grouping) policy.Form {
+	if t.implied {
+		return impliedForm{policy.AddressForm(groups)}
+	}
+	var parts []policy.KeyPart
+	needsAddress := t.replacesName() && (len(t.others) > 0 || t.isBare()) // others replace a name within the key
+	for i, one := range append([]Template{t}, t.others...) {
+		form := templateForm{whole: t, groups: groups, alternative: i}
+		form.one = t.Alternatives()[i]
+		part := policy.KeyPart{Name: strings.TrimSuffix(one.names(), ":"), Form: form}
+		if i > 0 {
+			part.Mark = one.mark
+		}
+		if form.one.isAddress() {
+			part.Form = policy.AddressForm(groups)
+		}
+		needsAddress = needsAddress && part.Mark != addressMark
+		parts = append(parts, part)
+	}
+	if needsAddress {
+		parts = append(parts, policy.KeyPart{Name: FieldAddress.String(), Mark: addressMark, Form: policy.AddressForm(groups)})
+	}
+	if len(parts) == 1 {
+		return parts[0].Form
+	}
+	return policy.FirstOfForm(parts...)
+}
+
+// isBare reports whether the key is the value of one field.
+func (t Template) isBare() bool {
+	return len(t.fields) == 1 && t.literals[0] == "" && t.literals[1] == ""
+}
+
+// isAddress reports whether the key is the address.
+func (t Template) isAddress() bool { return t.isBare() && t.fields[0].Kind == FieldAddress }
+
+// impliedForm is the form of the default key.
+type impliedForm struct{ address policy.Form }
+
+// Read reads an address, a prefix, or a key that an application sends.
+func (f impliedForm) Read(text string, pattern bool) (policy.KeyText, error) {
+	read, err := f.address.Read(text, pattern)
+	if _, notPrefix := netip.ParsePrefix(text); err != nil && notPrefix != nil {
+		return policy.TextForm.Read(text, pattern)
+	}
+	return read, err
+}
+
+// templateForm is the form of one alternative of a template.
+type templateForm struct {
+	whole       Template
+	one         Template // the alternative
+	alternative int
+	groups      clientip.Grouping
+}
+
+// Read reads the value of the only field, or a text with all fields.
+func (f templateForm) Read(text string, pattern bool) (policy.KeyText, error) {
+	switch {
+	case pattern:
+		return f.readPattern(text), nil
+	case len(f.one.fields) > 1:
+		return f.readFields(text)
+	}
+	value := text
+	if inside, ok := f.cutLiterals(text); ok {
+		value = inside
+	}
+	values := [][]byte{[]byte(value)}
+	address, err := f.canonical(values)
+	if err != nil {
+		return policy.KeyText{}, err
+	}
+	key := f.key(values, address)
+	read := policy.KeyText{Text: text, Keys: []policy.KeyMatch{{Key: key}}}
+	if f.one.isBare() && key != text { // it may be written as requests have it
+		read.Keys = append(read.Keys, policy.KeyMatch{Key: text})
+	}
+	return read, nil
+}
+
+// canonical replaces the addresses among the values of the fields by the groups that they belong to. It returns the address
+// that replaces a missing name, if there is one.
+func (f templateForm) canonical(values [][]byte) (address []byte, err error) {
+	for i, field := range f.one.fields {
+		value := string(values[i])
+		inPlace, replaced := strings.CutPrefix(value, addressMark)
+		switch {
+		case field.Kind == FieldAddress:
+			inPlace = value
+		case !replaced || !field.Kind.namesClient() || f.one.hasAddress() || len(f.whole.others) > 0:
+			continue
+		}
+		read, err := policy.AddressForm(f.groups).Read(inPlace, false)
+		if err != nil || read.Keys[0].Prefix.IsValid() {
+			return nil, fmt.Errorf("must have the address of one client, such as 203.0.113.7, in place of {%v}", field)
+		}
+		values[i] = []byte(read.Keys[0].Key)
+		if field.Kind != FieldAddress {
+			values[i], address = nil, []byte(read.Keys[0].Key)
+		}
+	}
+	return address, nil
+}
+
+// cutLiterals removes the text around the only field.
+func (f templateForm) cutLiterals(text string) (value string, ok bool) {
+	before, after := f.one.literals[0], f.one.literals[1]
+	if len(text) < len(before)+len(after) || !strings.HasPrefix(text, before) || !strings.HasSuffix(text, after) {
+		return text, false
+	}
+	return text[len(before) : len(text)-len(after)], true
+}
+
+// readPattern returns a pattern of keys. In a template with several fields, it is compared with the whole key.
+func (f templateForm) readPattern(text string) policy.KeyText {
+	key := text
+	if _, whole := f.cutLiterals(text); len(f.one.fields) == 1 && !whole && text != "*" {
+		key = f.one.literals[0] + text + f.one.literals[1]
+	}
+	return policy.KeyText{Text: text, Keys: []policy.KeyMatch{{Key: key, Pattern: true}}}
+}
+
+// key returns the key of the alternative with these values, without its mark.
+func (f templateForm) key(values [][]byte, address []byte) string {
+	all := make([][]byte, 0, 8)
+	for i, one := range f.whole.Alternatives() {
+		if i == f.alternative {
+			all = append(all, values...)
+		} else {
+			all = append(all, make([][]byte, len(one.fields))...)
+		}
+	}
+	key := string(f.whole.AppendKeyOr(nil, all, address))
+	if f.alternative > 0 {
+		key = strings.TrimPrefix(key, f.whole.others[f.alternative-1].mark)
+	}
+	return key
+}
+
+// readFields reads a text with all fields of the template, whose values are encoded as in keys; see AppendKey.
+func (f templateForm) readFields(text string) (policy.KeyText, error) {
+	values, ok := f.one.split(text)
+	if !ok {
+		between := f.one.literals[1][:1]
+		return policy.KeyText{}, fmt.Errorf("must have all fields of the key, as in %s; inside a value, write %%%02X for %s and %%25 for %%",
+			strconv.Quote(f.one.String()), between[0], strconv.Quote(between))
+	}
+	address, err := f.canonical(values)
+	if err != nil {
+		return policy.KeyText{}, err
+	}
+	key := f.key(values, address)
+	return policy.KeyText{Text: key, Keys: []policy.KeyMatch{{Key: key}}}, nil
+}
+
+// split returns the values of the fields of a key; nil for a missing one.
+func (t Template) split(key string) (values [][]byte, ok bool) {
+	rest, ok := strings.CutPrefix(key, t.literals[0])
+	for i := range t.fields {
+		end := len(rest) - len(t.literals[i+1])
+		if i+1 < len(t.fields) {
+			end = strings.IndexFunc(rest, func(c rune) bool { return c < 0x80 && c != '%' && t.encoded.has(byte(c)) })
+		}
+		if !ok || end < 0 || !strings.HasPrefix(rest[end:], t.literals[i+1]) {
+			return nil, false
+		}
+		var value []byte
+		if value, ok = t.decode(rest[:end]); !ok {
+			return nil, false
+		}
+		values, rest = append(values, value), rest[end+len(t.literals[i+1]):]
+	}
+	return values, true
+}
+
+// decode returns a value of a key with several fields; nil if it is missing.
+func (t Template) decode(text string) (value []byte, ok bool) {
+	if text == t.missing {
+		return nil, true
+	}
+	value = []byte{}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '%' {
+			n, err := strconv.ParseUint(text[min(i+1, len(text)):min(i+3, len(text))], 16, 8)
+			if err != nil || i+2 >= len(text) {
+				return nil, false
+			}
+			c, i = byte(n), i+2
+		} else if t.encoded.has(c) {
+			return nil, false
+		}
+		value = append(value, c)
+	}
+	return value, true
+}
+
+// OnlySent reports whether only an application that sends keys itself can have a key that Form reads as this text: this is the
+// default key, and the text is not about an address.
+func (t Template) OnlySent(text string) bool {
+	if !t.implied {
+		return false
+	}
+	_, err := policy.AddressForm(clientip.Grouping{}).Read(text, false)
+	return err != nil
+}

@@ -1,0 +1,138 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
+)
+
+// A client is refused by what a person knows of it, in a deny list, an override and a ruling, or New and SetRulings return an
+// error that says what to write.
+func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
+	user, team, secret := httplimit.ByHeader("X-User"), httplimit.ByHeader("X-Team"), httplimit.ByAPIKey("X-Api-Key")
+	own := httplimit.KeyFunc(func(r *http.Request) string { return "u/" + r.Header.Get("X-User") })
+	const asEve, asLeaked = "X-User: eve; X-Team: red", "X-Api-Key: leaked-key"
+	for _, test := range []struct {
+		name    string
+		key     httplimit.Key
+		text    string
+		request string // the headers of a client that is refused; 192.0.2.1 is its address
+		err     string // what an error says instead
+	}{
+		{"address", httplimit.Key{}, "192.0.2.1", "", ""},
+		{"mapped address", httplimit.ByAddress(nil), "::ffff:192.0.2.1", "", ""},
+		{"prefix", httplimit.ByAddress(nil), "192.0.2.0/24", "", ""},
+		{"name for an address", httplimit.ByAddress(nil), "eve", "", "must be an address"},
+		{"header", user, "eve", asEve, ""},
+		{"header, named", user, "X-User=eve", asEve, ""},
+		{"header, the address of a client without one", user, "192.0.2.1", "", ""},
+		{"header, the prefix of a client without one", user, "192.0.2.0/24", "", ""},
+		{"header, a space", user, "eve ", asEve, "ends with a space"},
+		{"API key", secret, "leaked-key", asLeaked, ""},
+		{"API key, hashed", secret, policy.HashSecret("leaked-key"), asLeaked, ""},
+		{"bearer token", httplimit.ByBearerToken(), "t0ken", "Authorization: Bearer t0ken", ""},
+		{"cookie", httplimit.ByCookie("sid"), "s1", "Cookie: sid=s1", ""},
+		{"first of, the first", httplimit.FirstOf(user, httplimit.ByAddress(nil)), "eve", asEve, ""},
+		{"first of, as stored", httplimit.FirstOf(user, httplimit.ByAddress(nil)), "0:eve", asEve, ""},
+		{"first of, the second", httplimit.FirstOf(user, team), "red", "X-Team: red", ""},
+		{"first of, the address", httplimit.FirstOf(user, httplimit.ByAddress(nil)), "192.0.2.0/24", "", ""},
+		{"first of, the address of a client without any", httplimit.FirstOf(user, team), "192.0.2.1", "", ""},
+		{"first of, the API key", httplimit.FirstOf(secret, httplimit.ByAddress(nil)), "leaked-key", asLeaked, ""},
+		{"first of, a name or a secret", httplimit.FirstOf(secret, user), "leaked-key", asLeaked, "header:X-Api-Key=VALUE"},
+		{"first of, the secret", httplimit.FirstOf(secret, user), "X-Api-Key=leaked-key", asLeaked, ""},
+		{"all of, one part", httplimit.AllOf(user, team), "eve", asEve, "header:X-User=VALUE,header:X-Team=VALUE"},
+		{"all of", httplimit.AllOf(user, team), "X-User=eve,X-Team=red", asEve, ""},
+		{"all of, with a secret", httplimit.AllOf(secret, team), "X-Api-Key=leaked-key,X-Team=", asLeaked, ""},
+		{"own function", own, "u/eve", asEve, ""},
+		{"exactly", user, "=eve", asEve, ""},
+		{"global", httplimit.Global(), "", "", ""},
+		{"global, a name", httplimit.Global(), "eve", asEve, `write ""`},
+		{"path", httplimit.ByPathValue("id"), "192.0.2.1", "", ""},
+	} {
+		once := []slidegate.Limit{slidegate.PerMinute(1)}
+		for way, given := range map[string]httplimit.Policy{
+			"deny": {Deny: policy.List{Keys: []string{test.text}}}, "override": {Overrides: []policy.Override{{Key: test.text, Limits: once}}},
+			"allow": {Limits: []slidegate.Limit{{Name: "one", Quota: 1, Window: time.Minute}}, Allow: policy.List{Keys: []string{test.text}}}, "ruling": {},
+		} {
+			given.Key = test.key
+			m, err := newForm(t, given)
+			if err == nil && way == "ruling" {
+				err = m.SetRulings("", policy.Ruling{Key: test.text, Refused: true})
+			}
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "leaked") || strings.Contains(err.Error(), "eve") {
+					t.Errorf("%s, %s: got %v, want an error that says %q and does not contain the key", test.name, way, err, test.err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s, %s: %v", test.name, way, err)
+				continue
+			}
+			want := map[string]int{"deny": 403, "override": 429, "allow": 200, "ruling": 403}[way]
+			statusOf(m, test.request, "192.0.2.1") // the override admits one
+			if got := statusOf(m, test.request, "192.0.2.1"); got != want {
+				t.Errorf("%s, %s: got status %d, want %d", test.name, way, got, want)
+			}
+			if other := statusOf(m, "X-User: other; X-Api-Key: other; X-Team: other; Authorization: Bearer other; Cookie: sid=other", "198.51.100.1"); other != 200 && test.name != "global" {
+				t.Errorf("%s, %s: another client got status %d", test.name, way, other)
+			}
+		}
+	}
+}
+
+// newForm returns a middleware with one policy, whose limits admit 100.
+func newForm(t *testing.T, given httplimit.Policy) (*httplimit.Middleware, error) {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{given}})
+}
+
+// statusOf sends a request with these headers from an address.
+func statusOf(m *httplimit.Middleware, headers, address string) int {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = netip.AddrPortFrom(netip.MustParseAddr(address), 1).String()
+	for _, header := range strings.Split(headers, "; ") {
+		if name, value, ok := strings.Cut(header, ": "); ok {
+			r.Header.Set(name, value)
+		}
+	}
+	w := httptest.NewRecorder()
+	m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+	return w.Code
+}
+
+// A * without Pattern is an error, and with it fits the names under any key.
+func TestStarsNeedPattern(t *testing.T) {
+	once := []slidegate.Limit{slidegate.PerMinute(1)}
+	for _, key := range []httplimit.Key{httplimit.ByHeader("X-User"), httplimit.FirstOf(httplimit.ByHeader("X-User"), httplimit.ByAddress(nil))} {
+		if _, err := newForm(t, httplimit.Policy{Key: key, Overrides: []policy.Override{{Key: "team-*", Limits: once}}}); err == nil || !strings.Contains(err.Error(), "Pattern") {
+			t.Errorf("got %v, want an error that says Pattern", err)
+		}
+		m, err := newForm(t, httplimit.Policy{Key: key, Overrides: []policy.Override{{Key: "team-*", Pattern: true, Limits: once}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, second := statusOf(m, "X-User: team-a", "192.0.2.1"), statusOf(m, "X-User: team-a", "192.0.2.1"); first != 200 || second != 429 {
+			t.Errorf("got %d and %d, want one admitted", first, second)
+		}
+		if m.SetRulings("", policy.Ruling{Key: "team-*", Refused: true}) == nil {
+			t.Error("a ruling with a * was accepted")
+		}
+	}
+}

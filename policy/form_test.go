@@ -1,0 +1,223 @@
+package policy
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+)
+
+// sum is the key of the secret hunter2.
+const sum = "sha256:f52fbd32b2b3b86ff88ef6c490628285"
+
+var (
+	userPart   = KeyPart{Name: "header:X-User", Form: TextForm}
+	teamPart   = KeyPart{Name: "header:X-Team", Form: TextForm}
+	secretPart = KeyPart{Name: "header:X-Api-Key", Form: SecretForm}
+	address    = KeyPart{Name: "address", Form: AddressForm(clientip.Grouping{})}
+)
+
+func marked(mark string, p KeyPart) KeyPart {
+	p.Mark = mark
+	return p
+}
+
+// What a person writes means these keys, or is an error that says what to write.
+func TestReadKey(t *testing.T) {
+	wide := AddressForm(clientip.Grouping{V4: 24, V6: 56})
+	userOrAddress := FirstOfForm(marked("0:", userPart), marked("1:", address))
+	secretOrUser := FirstOfForm(marked("0:", secretPart), marked("1:", userPart))
+	secretOrAddress := FirstOfForm(marked("", secretPart), marked("address:", address))
+	both := AllOfForm(userPart, teamPart)
+	nested := AllOfForm(KeyPart{Form: userOrAddress}, secretPart, KeyPart{})
+	for _, test := range []struct {
+		name string
+		form Form
+		text string
+		want string // the keys, separated by spaces, or what the error contains
+		ok   bool
+	}{
+		{"opaque", nil, "anything at all", "anything at all", true},
+		{"opaque star", nil, "a*b", "contains a *", false},
+		{"opaque exact", nil, "=a*b", "a*b", true},
+		{"address", address.Form, "203.0.113.7", "203.0.113.7", true},
+		{"mapped address", address.Form, "::ffff:203.0.113.7", "203.0.113.7", true},
+		{"IPv6", address.Form, "2001:DB8::1", "2001:db8::/64", true},
+		{"6to4", address.Form, "2002:cb00:7107::1", "203.0.113.7", true},
+		{"no address", address.Form, "alice", "203.0.113.0/24", false},
+		{"prefix", address.Form, "203.0.113.0/24", "203.0.113.0/24", true},
+		{"mapped prefix", address.Form, "::ffff:203.0.113.0/120", "203.0.113.0/24", true},
+		{"one address as a prefix", address.Form, "203.0.113.7/32", "203.0.113.7", true},
+		{"one IPv6 address as a prefix", address.Form, "2001:db8::1/128", "2001:db8::/64", true},
+		{"bits beyond", address.Form, "203.0.113.7/24", "write the prefix 203.0.113.0/24", false},
+		{"longer than a group", address.Form, "2001:db8::/80", "write 2001:db8::/64", false},
+		{"a group", wide, "203.0.113.0/24", "203.0.113.0/24", true},
+		{"an address of a group", wide, "203.0.113.9", "203.0.113.0/24", true},
+		{"several groups", wide, "203.0.0.0/16", "203.0.0.0/16", true},
+		{"embedded prefix", address.Form, "2002:cb00:7100::/40", "write the IPv4 prefix", false},
+		{"socket", address.Form, "unix", "unix", true},
+		{"secret", SecretForm, "hunter2", sum, true},
+		{"hash", SecretForm, sum, sum, true},
+		{"a secret like a hash", SecretForm, strings.TrimPrefix(sum, "sha256:"), HashSecret(strings.TrimPrefix(sum, "sha256:")), true},
+		{"name", TextForm, "eve", "eve", true},
+		{"space", TextForm, "bob ", "ends with a space", false},
+		{"exact space", TextForm, "=bob ", "bob ", true},
+		{"first of, a name", userOrAddress, "eve", "0:eve", true},
+		{"first of, an address", userOrAddress, "2001:db8::1", "0:2001:db8::1 1:2001:db8::/64", true},
+		{"first of, a prefix", userOrAddress, "address=203.0.113.0/24", "1:203.0.113.0/24", true},
+		{"first of, named", userOrAddress, "header:X-User=203.0.113.7", "0:203.0.113.7", true},
+		{"first of, named in short", userOrAddress, "x-user=eve", "0:eve", true},
+		{"first of, as stored", userOrAddress, "0:eve", "0:eve", true},
+		{"first of, the named one does not fit", userOrAddress, "1:eve", "must be an address", false},
+		{"first of, a secret or a name", secretOrUser, "hunter2", "header:X-Api-Key=VALUE", false},
+		{"first of, the secret", secretOrUser, "X-Api-Key=hunter2", "0:" + sum, true},
+		{"first of, the name", secretOrUser, "X-User=hunter2", "1:hunter2", true},
+		{"a secret or an address: secret", secretOrAddress, "hunter2", sum, true},
+		{"a secret or an address: address", secretOrAddress, "203.0.113.7", "address:203.0.113.7", true},
+		{"a secret or an address: prefix", secretOrAddress, "203.0.113.0/24", "address:203.0.113.0/24", true},
+		{"all of, a part", both, "eve", "write header:X-User=VALUE,header:X-Team=VALUE", false},
+		{"all of", both, "X-User=eve,X-Team=red", "3:eve3:red", true},
+		{"all of, with a comma", both, "header:X-User=eve,x,header:X-Team=a,b", "5:eve,x3:a,b", true},
+		{"all of, an empty part", both, "X-User=eve,X-Team=", "3:eve0:", true},
+		{"all of, as stored", both, "3:eve3:red", "3:eve3:red", true},
+		{"all of, one too many", both, "3:eve3:red1:x", "write header:X-User", false},
+		{"all of, nested", nested, "X-User=eve,X-Api-Key=hunter2,key3=x", AllOfPart("0:eve") + AllOfPart(sum) + "1:x", true},
+		{"all of, nested and not as stored", nested, AllOfPart("0:eve") + AllOfPart("hunter2") + "1:x", "is not as requests have it", false},
+		{"all of, a prefix", nested, "address=203.0.113.0/24,X-Api-Key=hunter2,key3=x", "not a prefix", false},
+		{"global", GlobalForm, "alice", `write ""`, false},
+		{"global, empty", GlobalForm, "", "", true},
+	} {
+		read, err := ReadKey(test.form, test.text, false)
+		var keys []string
+		for _, match := range read.Keys {
+			keys = append(keys, match.String())
+		}
+		got := strings.Join(keys, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if (err == nil) != test.ok || test.ok && got != test.want || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+			continue
+		}
+		if err == nil { // what is stored means the same, and is no secret
+			again, err := ReadKey(test.form, read.Text, false)
+			if err != nil || again.Text != read.Text || !slices.Equal(again.Keys, read.Keys) || strings.Contains(read.Text, "hunter2") && !strings.Contains(got, "hunter2") {
+				t.Errorf("%s: %q is stored as %q, which means %v, %v", test.name, test.text, read.Text, again.Keys, err)
+			}
+		}
+	}
+}
+
+// A pattern is compared with keys as requests have them, and is an error where none can fit.
+func TestReadPattern(t *testing.T) {
+	userOrAddress := FirstOfForm(marked("0:", userPart), marked("1:", address))
+	for _, test := range []struct {
+		form    Form
+		text    string
+		matches []string
+		err     string
+	}{
+		{TextForm, "team-*", []string{"team-a"}, ""},
+		{userOrAddress, "team-*", []string{"0:team-a"}, ""},
+		{userOrAddress, "203.0.113.*", []string{"0:203.0.113.x", "1:203.0.113.7"}, ""},
+		{userOrAddress, "*", []string{"0:a", "1:203.0.113.7"}, ""},
+		{address.Form, "10.*", []string{"10.1.2.3"}, ""},
+		{address.Form, "team-*", nil, "no address fits"},
+		{SecretForm, "hunter*", nil, "write the whole secret"},
+		{SecretForm, "*", []string{sum}, ""},
+		{AllOfForm(userPart, teamPart), "eve*", nil, "write all parts"},
+		{AllOfForm(userPart, teamPart), "*", []string{"3:eve3:red"}, ""},
+	} {
+		read, err := ReadKey(test.form, test.text, true)
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s: got %v, want an error that says %q", test.text, err, test.err)
+			}
+			continue
+		}
+		for _, key := range test.matches {
+			if err != nil || !read.Matches(key) {
+				t.Errorf("%s: got %v, %v, want it to match %q", test.text, read.Keys, err, key)
+			}
+		}
+		if read.Matches("x:team-a") && test.text != "*" {
+			t.Errorf("%s matches x:team-a", test.text)
+		}
+	}
+}
+
+// A ruling about a key precedes one about its prefix, a longer prefix a shorter one, and one name all alternatives; when it
+// ends, the next one applies.
+func TestRulingsByPrefix(t *testing.T) {
+	form := FirstOfForm(marked("0:", userPart), marked("1:", address))
+	set := newSet(t, newMemory(t), Options{}, Policy{Form: form, Limits: []slidegate.Limit{slidegate.PerMinute(5)}})
+	past := time.Now().Add(-time.Second)
+	err := set.SetRulings(0, []Ruling{
+		{Key: "address=203.0.0.0/16", Refused: true},
+		{Key: "address=203.0.113.0/24", Unlimited: true},
+		{Key: "address=203.0.113.7", Refused: true},
+		{Key: "address=203.0.114.0/24", Unlimited: true, Until: past},
+		{Key: "eve", Refused: true},
+		{Key: "2001:db8::/32", Refused: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]By{
+		"1:203.0.113.7": ByRuling, "1:203.0.113.8": ByUnlimited, "1:203.0.9.9": ByRuling, "1:203.0.114.1": ByRuling, "1:204.0.0.1": ByLimits,
+		"0:eve": ByRuling, "1:eve": ByLimits, "0:203.0.113.7": ByLimits, "1:2001:db8:1::/64": ByRuling, "1:2001:db9::/64": ByLimits,
+		"0:2001:db8::/32": ByRuling, "1:unix": ByLimits, "1:": ByLimits, "": ByLimits,
+	} {
+		if by, _, _ := set.Route(Part{Key: key}); by != want {
+			t.Errorf("%q: got %v, want %v", key, by, want)
+		}
+	}
+	if text, ok := set.RulingOf(0, "1:203.0.9.9"); !ok || text != "address=203.0.0.0/16" {
+		t.Errorf("got the ruling %q, %t, want the one about the short prefix", text, ok)
+	}
+	if err := set.SetRulings(0, []Ruling{{Key: "1:eve", Refused: true}}); err == nil || strings.Contains(err.Error(), "eve") {
+		t.Errorf("got %v, want an error that does not contain the key", err)
+	}
+	if _, ok := set.RulingOf(0, "0:eve"); !ok {
+		t.Error("an invalid ruling changed the others")
+	}
+}
+
+// Of overrides by key, prefix and pattern, the first that fits applies.
+func TestOverridesInOrder(t *testing.T) {
+	limit := func(n int64) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(n)} }
+	set := newSet(t, newMemory(t), Options{}, Policy{Form: address.Form, Limits: limit(5), Overrides: []Override{
+		{Key: "10.1.*", Pattern: true, Limits: limit(1)},
+		{Key: "10.1.1.1", Limits: limit(2)},
+		{Key: "10.0.0.0/8", Limits: limit(3)},
+		{Key: "::ffff:10.2.2.2", Limits: limit(4)},
+		{Key: "10.3.0.0/16", Limits: limit(4)},
+		{Key: "192.0.2.1", Limits: limit(6)},
+	}})
+	for key, want := range map[string]int{"10.1.1.1": 0, "10.2.2.2": 2, "10.3.0.1": 2, "192.0.2.1": 5, "192.0.2.2": -1} {
+		if _, index, _ := set.Route(Part{Key: key}); index != want {
+			t.Errorf("%s: got override %d, want %d", key, index, want)
+		}
+	}
+}
+
+// New says which option is wrong, and does not repeat the key.
+func TestNewRefusesKeysThatNoRequestHas(t *testing.T) {
+	limits := []slidegate.Limit{slidegate.PerMinute(5)}
+	for option, given := range map[string]Policy{
+		"overrides": {Limits: limits, Overrides: []Override{{Key: "team-*", Limits: limits}}},
+		"deny":      {Limits: limits, Form: address.Form, Deny: List{Keys: []string{"secret-name"}}},
+		"allow":     {Limits: limits, Form: SecretForm, Allow: List{Keys: []string{"secret-name*"}}},
+	} {
+		_, err := NewWithStores(Stores{Open: newMemory(t)}, []Policy{given}, Options{})
+		var wrong *Error
+		if !errors.As(err, &wrong) || wrong.Option != option || strings.Contains(err.Error(), "secret-name") || strings.Contains(err.Error(), "team-") {
+			t.Errorf("got %v, want an error about %s without the key", err, option)
+		}
+	}
+}

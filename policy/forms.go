@@ -1,0 +1,383 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slidegate/slidegate/clientip"
+)
+
+// AddressForm returns the form of keys that are addresses: an address in any notation means the group that it belongs to,
+// and a prefix all groups within it.
+func AddressForm(groups clientip.Grouping) Form { return addressForm{groups} }
+
+type addressForm struct{ groups clientip.Grouping }
+
+var errNotAddress = errors.New("must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24")
+
+// Read reads an address, a prefix or a pattern of addresses.
+func (f addressForm) Read(text string, pattern bool) (KeyText, error) {
+	if pattern {
+		if strings.Trim(text, "0123456789abcdef.:/*") != "" {
+			return KeyText{}, errors.New("is a pattern that no address fits, and keys are addresses here; write a prefix, such as 203.0.113.0/24")
+		}
+		return singleKey(text, true), nil
+	}
+	if key, ok := f.groups.Key(text); ok || key == clientip.NoAddress {
+		return singleKey(key, false), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return KeyText{}, errNotAddress
+	}
+	if prefix.Addr().Is4In6() && prefix.Bits() < mappedBits {
+		return KeyText{}, errors.New("is a prefix of IPv4 addresses mapped into IPv6; write it as IPv4")
+	}
+	prefix = unmap(prefix)
+	group := f.groups.Of(prefix.Addr())
+	switch {
+	case prefix.Masked() != prefix:
+		return KeyText{}, fmt.Errorf("has bits beyond its length; write the prefix %v, or the address alone", prefix.Masked())
+	case group.Addr().Is4() != prefix.Addr().Is4():
+		return KeyText{}, errors.New("contains IPv6 addresses that embed IPv4 addresses, by which their clients are counted; write the IPv4 prefix")
+	case prefix.Bits() > group.Bits() && !prefix.IsSingleIP():
+		return KeyText{}, fmt.Errorf("is longer than the groups in which addresses are counted; write %v to mean the whole group", group)
+	case prefix.Bits() >= group.Bits():
+		key, _ := f.groups.Key(prefix.Addr().String())
+		return singleKey(key, false), nil
+	}
+	return KeyText{Text: prefix.String(), Keys: []KeyMatch{{Prefix: prefix}}}, nil
+}
+
+// singleKey returns the meaning of a text that is one key or pattern.
+func singleKey(text string, pattern bool) KeyText {
+	return KeyText{Text: text, Keys: []KeyMatch{{Key: text, Pattern: pattern}}}
+}
+
+// SecretForm is the form of keys made by HashSecret: a text means the key of that secret, or is such a key itself.
+var SecretForm Form = secretForm{}
+
+type secretForm struct{}
+
+// hashMark precedes a hash, so that it is not mistaken for a secret that looks like one.
+const hashMark = "sha256:"
+
+// HashSecret returns a key for a secret, from which the secret cannot be recovered. The empty string stays empty.
+func HashSecret(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(secret))
+	var room [len(hashMark) + 32]byte
+	return string(hex.AppendEncode(append(room[:0], hashMark...), sum[:16]))
+}
+
+// isHashed reports whether text is a key made by HashSecret.
+func isHashed(text string) bool {
+	digits, marked := strings.CutPrefix(text, hashMark)
+	return marked && len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// Read reads a secret, or its hash.
+func (secretForm) Read(text string, pattern bool) (KeyText, error) {
+	switch {
+	case pattern && text != "*":
+		return KeyText{}, errors.New("is a pattern, but keys are hashes of secrets here; write the whole secret, or * for all keys")
+	case pattern || isHashed(text):
+		return singleKey(text, pattern), nil
+	}
+	return singleKey(HashSecret(text), false), nil
+}
+
+var errEmpty = errors.New("is empty, and no client has the empty key; write a key")
+
+// TextForm is the form of keys that are a text by which clients name themselves.
+var TextForm Form = textForm{}
+
+type textForm struct{}
+
+// Read reads a name or a pattern of names.
+func (textForm) Read(text string, pattern bool) (KeyText, error) {
+	return singleKey(text, pattern), nil
+}
+
+// GlobalForm is the form of a single key for all requests: the empty one.
+var GlobalForm Form = globalForm{}
+
+type globalForm struct{}
+
+// Read reads the empty key, or a pattern that it fits.
+func (globalForm) Read(text string, pattern bool) (KeyText, error) {
+	if text != "" && !(pattern && strings.Trim(text, "*") == "") {
+		return KeyText{}, errors.New(`matches nothing, since all requests share one key, which is empty; write ""`)
+	}
+	return singleKey(text, pattern), nil
+}
+
+// KeyPart is one of the keys of FirstOfForm or AllOfForm.
+type KeyPart struct {
+	Name string // how people name it, as in header:X-User; X-User then means the same
+	Mark string // for FirstOfForm: what precedes the keys of this alternative
+	Form Form   // nil if any text is a key
+	// Escape returns the key that a value of this alternative has, where it could be mistaken for the key of another; nil
+	// changes nothing.
+	Escape func(value string) string
+}
+
+// cut returns the rest of a text that begins with the name of the part and an equals sign, or with its mark.
+func (p *KeyPart) cut(text string) (rest string, found bool) {
+	if p.Mark != "" && strings.HasPrefix(text, p.Mark) {
+		return text[len(p.Mark):], true
+	}
+	_, short, _ := strings.Cut(p.Name, ":")
+	for _, name := range []string{p.Name, short} {
+		if n := len(name); n > 0 && len(text) > n && text[n] == '=' && strings.EqualFold(text[:n], name) {
+			return text[n+1:], true
+		}
+	}
+	return "", false
+}
+
+// read reads the key of a part.
+func (p *KeyPart) read(text string, pattern bool) (KeyText, error) {
+	if p.Form == nil {
+		return TextForm.Read(text, pattern)
+	}
+	return p.Form.Read(text, pattern)
+}
+
+// FirstOfForm returns the form of keys that are the first of several that a request has. A text that begins with the name
+// of an alternative and an equals sign, or with its mark, means that alternative; any other text means every alternative
+// whose key it can be.
+func FirstOfForm(alternatives ...KeyPart) Form { return firstOfForm(alternatives) }
+
+type firstOfForm []KeyPart
+
+// Read reads a key of one alternative, or of all that it fits.
+func (f firstOfForm) Read(text string, pattern bool) (KeyText, error) {
+	for i := range f {
+		rest, named := f[i].cut(text)
+		if !named {
+			continue
+		}
+		one, err := f.alternative(i, rest, pattern)
+		if err == nil && f[i].Mark == "" { // without the name, it could mean other alternatives too
+			one.Text = f[i].Name + "=" + one.Text
+		}
+		return one, err
+	}
+	found, secrets, err := f.fitting(text, pattern)
+	switch {
+	case err != nil:
+		return KeyText{}, err
+	case len(found) == 1:
+		return found[0], nil
+	case secrets != "":
+		return KeyText{}, fmt.Errorf("may be any of %s, and %s is a secret; write which, as in %s=VALUE", f.labels(), secrets, secrets)
+	}
+	all := KeyText{Text: text}
+	for _, one := range found {
+		all.Keys = append(all.Keys, one.Keys...)
+	}
+	return all, nil
+}
+
+// fitting reads a text as the key of each alternative, and returns those that it can be and the name of one that is a
+// secret, if any. An address is not a secret.
+func (f firstOfForm) fitting(text string, pattern bool) (found []KeyText, secret string, err error) {
+	var addresses, secrets []int
+	var reasons []string
+	read := make([]KeyText, len(f))
+	fits := make([]bool, len(f))
+	for i := range f {
+		one, err := f.alternative(i, text, pattern)
+		if err != nil {
+			reasons = append(reasons, fmt.Sprintf("as %s it %v", f[i].label(), err))
+			continue
+		}
+		read[i], fits[i] = one, true
+		switch f[i].Form.(type) {
+		case addressForm:
+			addresses = append(addresses, i)
+		case secretForm:
+			secrets = append(secrets, i)
+		}
+	}
+	for _, i := range secrets {
+		fits[i] = pattern || len(addresses) == 0
+	}
+	for i := range f {
+		if !fits[i] {
+			continue
+		}
+		found = append(found, read[i])
+		if slices.Contains(secrets, i) && !pattern {
+			secret = f[i].label()
+		}
+	}
+	if len(found) == 0 {
+		return nil, "", errors.New("is no key of this policy: " + strings.Join(reasons, "; "))
+	}
+	return found, secret, nil
+}
+
+// alternative reads a key of one alternative.
+func (f firstOfForm) alternative(i int, text string, pattern bool) (KeyText, error) {
+	if text == "" {
+		return KeyText{}, errEmpty
+	}
+	p := &f[i]
+	one, err := p.read(text, pattern)
+	if err != nil {
+		return one, err
+	}
+	keys := make([]KeyMatch, len(one.Keys))
+	for k, match := range one.Keys {
+		if p.Escape != nil && !match.Prefix.IsValid() {
+			match.Key = p.Escape(match.Key)
+		}
+		match.Key = p.Mark + match.Key
+		keys[k] = match
+	}
+	return KeyText{Text: p.Mark + one.Text, Keys: keys}, nil
+}
+
+// label names a part in errors.
+func (p *KeyPart) label() string {
+	if p.Name == "" {
+		return strings.TrimSuffix(p.Mark, ":")
+	}
+	return p.Name
+}
+
+func (f firstOfForm) labels() string {
+	names := make([]string, len(f))
+	for i := range f {
+		names[i] = f[i].label()
+	}
+	return strings.Join(names, ", ")
+}
+
+// AllOfForm returns the form of keys that consist of several, each written with its length before it. A person writes all
+// of them with their names: header:X-User=ann,header:X-Team=red.
+func AllOfForm(parts ...KeyPart) Form { return allOfForm(parts) }
+
+type allOfForm []KeyPart
+
+// Read reads a key as requests have it, or all parts by their names.
+func (f allOfForm) Read(text string, pattern bool) (KeyText, error) {
+	if pattern && strings.Trim(text, "*") == "" {
+		return singleKey(text, true), nil
+	}
+	if pattern {
+		return KeyText{}, fmt.Errorf("is a pattern, which cannot be compared with a key of several parts; write all parts, as %s", f.sample())
+	}
+	values, stored := f.cutStored(text)
+	if !stored {
+		values = f.cutNamed(text)
+	}
+	if values == nil {
+		return KeyText{}, fmt.Errorf("must have all parts of a key; write %s", f.sample())
+	}
+	var b strings.Builder
+	for i, value := range values {
+		key := value // an empty part is a part like any other
+		if value != "" {
+			one, err := f[i].read(value, false)
+			if err != nil {
+				return KeyText{}, fmt.Errorf("%s: %w", f.name(i), err)
+			}
+			if len(one.Keys) != 1 || one.Keys[0].Prefix.IsValid() {
+				return KeyText{}, fmt.Errorf("%s: must mean a single key in a key of several parts, not a prefix or several alternatives; write which one", f.name(i))
+			}
+			key = one.Keys[0].Key
+		}
+		if stored && key != value {
+			return KeyText{}, fmt.Errorf("%s: is not as requests have it; write %s", f.name(i), f.sample())
+		}
+		b.WriteString(AllOfPart(key))
+	}
+	return singleKey(b.String(), false), nil
+}
+
+// AllOfPart returns one part of a key of AllOfForm: its length, a colon and the part, so that different parts never make the
+// same key.
+func AllOfPart(part string) string { return strconv.Itoa(len(part)) + ":" + part }
+
+// cutStored returns the parts of a key as requests have it.
+func (f allOfForm) cutStored(text string) (values []string, ok bool) {
+	for range f {
+		digits, rest, found := strings.Cut(text, ":")
+		n, err := strconv.Atoi(digits)
+		if !found || err != nil || n < 0 || n > len(rest) {
+			return nil, false
+		}
+		values, text = append(values, rest[:n]), rest[n:]
+	}
+	return values, text == ""
+}
+
+// cutNamed returns the values of all parts, written in their order; nil if one is missing.
+func (f allOfForm) cutNamed(text string) (values []string) {
+	for i := range f {
+		rest, found := f.cutPart(i, text)
+		if !found {
+			return nil
+		}
+		value := rest
+		text = ""
+		for at := range rest { // the value ends where the next part begins
+			if i+1 < len(f) && rest[at] == ',' {
+				if _, next := f.cutPart(i+1, rest[at+1:]); next {
+					value, text = rest[:at], rest[at+1:]
+					break
+				}
+			}
+		}
+		values = append(values, value)
+	}
+	return values
+}
+
+// cutPart cuts the name of a part off a text. The name of an alternative stays, since the alternative's form reads it.
+func (f allOfForm) cutPart(i int, text string) (rest string, found bool) {
+	part := f[i]
+	part.Name, part.Mark = f.name(i), ""
+	if rest, found = part.cut(text); found {
+		return rest, true
+	}
+	if first, ok := f[i].Form.(firstOfForm); ok {
+		for k := range first {
+			if _, named := first[k].cut(text); named {
+				return text, true
+			}
+		}
+	}
+	return "", false
+}
+
+// name returns the name of a part; those of an application's own functions are numbered.
+func (f allOfForm) name(i int) string {
+	if f[i].Name != "" {
+		return f[i].Name
+	}
+	return "key" + strconv.Itoa(i+1)
+}
+
+// sample shows how a key is written.
+func (f allOfForm) sample() string {
+	parts := make([]string, len(f))
+	for i := range f {
+		parts[i] = f.name(i) + "=VALUE"
+		if first, ok := f[i].Form.(firstOfForm); ok {
+			parts[i] = first[0].label() + "=VALUE"
+		}
+	}
+	return strings.Join(parts, ",")
+}
