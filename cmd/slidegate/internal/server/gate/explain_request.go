@@ -12,8 +12,8 @@ type RequestExplanation struct {
 	Allowed          bool          `json:"allowed"`
 	Policy           string        `json:"policy,omitempty"` // that decides; empty if none matches
 	By               By            `json:"by"`
-	RetryAfterMicros *int64        `json:"retry_after_us"` // null means never
-	Policies         []Explanation `json:"policies"`       // of those that match
+	RetryAfterMicros *int64        `json:"retry_after_us"`      // null means never
+	Policies         []Explanation `json:"policies"`            // of those that match
 	Exempting        []string      `json:"exempting,omitempty"` // that match, and exempt the request by a route
 	NotMatching      []string      `json:"not_matching,omitempty"`
 }
