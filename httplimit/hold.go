@@ -52,10 +52,21 @@ func (c *recorder) finish() {
 		h.taken.Finish(h.request.Context(), actual, h.failed)
 		return
 	}
-	defer h.release() // also if actual panics
-	if actual != nil {
-		h.failed(h.taken.Settle(h.request.Context(), actual))
+	if actual == nil {
+		h.release()
+		return
 	}
+	settled := false
+	defer func() {
+		if !settled { // actual is panicking
+			h.release()
+		}
+	}()
+	h.taken.Settle(h.request.Context(), actual, func(err error) {
+		h.failed(err)
+		h.release()
+	})
+	settled = true
 }
 
 // keep adds a holder of the slots, and reports whether they are still held.

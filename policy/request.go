@@ -194,16 +194,16 @@ func (r *Request) check() error {
 
 // apply calls the store. Operations that correct a charge are carried out even if the client has left.
 func (r *Request) apply(ctx context.Context, op rule.Op) {
-	var id rule.ID
-	if counts(op) && (r.holds || r.takes) {
-		id = r.reservationID()
-	}
 	if op == rule.GiveBack || op == rule.Charge {
 		var cancel context.CancelFunc
 		ctx, cancel = store.Detach(ctx, r.set.traits[r.mode])
 		defer cancel()
 	}
-	r.batch.apply(ctx, r.Group, id, r.set.stores[r.mode])
+	if on := r.set.stores[r.mode]; counts(op) && (r.holds || r.takes) {
+		r.awaitCancelled(r.batch.reserve(ctx, r.Group, r.reservationID(), on))
+	} else {
+		r.batch.apply(ctx, r.Group, 0, on)
+	}
 	r.awaitSlots(ctx)
 	r.batch.applyPenalties(ctx, r.Group, r.set, r.mode)
 }
