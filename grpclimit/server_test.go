@@ -209,11 +209,11 @@ func TestPlanSkipAndCost(t *testing.T) {
 			Name: "plans",
 			Key:  grpclimit.ByMetadata("user"),
 			Skip: func(ctx context.Context, method string) bool { return method == say && field(ctx, "probe") == "yes" },
-			Plan: func(ctx context.Context, _ string) policy.Plan {
+			Plan: func(ctx context.Context, _ string) (policy.Plan, error) {
 				if field(ctx, "plan") == "pro" {
-					return policy.Limits(parse("4/1m name=api")...)
+					return policy.Limits(parse("4/1m name=api")...), nil
 				}
-				return policy.Plan{}
+				return policy.Plan{}, nil
 			},
 			Cost: func(_ context.Context, _ string, message any) int64 {
 				return int64(len(message.(*wrapperspb.StringValue).Value))

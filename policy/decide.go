@@ -25,13 +25,17 @@ type Part struct {
 	// not a peek but a decision, which denies while more than the quota is used. A sliding log never holds more than
 	// its quota: in a Request with SlotsHeld it denies while all of it is used, and takes one unit until Settle.
 	Hold bool
+	// Err is why the application could not say who the client is, or what its plan is. The part is then not decided: it
+	// denies the request, whatever the failure mode is, since the limits of another client or plan would be wrong. The
+	// verdict has Err, and the flag rule.FallbackClosed.
+	Err error
 
 	slots bool // it takes a slot, whatever its cost
 	later bool // everything is charged afterwards, by its Request
 }
 
 // usesOwnLimits reports whether the limits that the policy has for the key apply to the part.
-func (p *Part) usesOwnLimits() bool { return p.Plan.kind == planOwn && !p.Candidate }
+func (p *Part) usesOwnLimits() bool { return p.Plan.kind == planOwn && !p.Candidate && p.Err == nil }
 
 // peeks reports whether the part only reads what is left.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
@@ -172,7 +176,16 @@ func (p *compiled) count(key string, outcome Outcome) {
 // setMistake sets the verdict on a part that cannot be decided.
 func (p *compiled) setMistake(v *Verdict, err error) {
 	v.Policy, v.Shadow, v.Err, v.fault, v.Refused = p.name, p.shadow, err, faultMistake, !p.shadow
+	if _, unknown := err.(*partError); unknown {
+		v.fault, v.Decision.Flags = faultStore, rule.FallbackClosed
+	}
 }
+
+// partError is the Err of a Part.
+type partError struct{ error }
+
+// Unwrap returns the application's error.
+func (e *partError) Unwrap() error { return e.error }
 
 // setListed sets and counts the verdict on a part that no limits apply to. The rules are those of a ruling or a plan, if one
 // decides.

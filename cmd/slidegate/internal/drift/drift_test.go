@@ -90,7 +90,7 @@ func httpSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 			p.Cost = func(*http.Request) int64 { return *s.cost }
 		}
 		if s.plan != nil {
-			p.Plan = func(*http.Request) policy.Plan { return *s.plan }
+			p.Plan = func(*http.Request) (policy.Plan, error) { return *s.plan, nil }
 		}
 		opts.Policies = append(opts.Policies, p)
 		if !s.several {
@@ -144,7 +144,7 @@ func grpcSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 			p.Cost = func(context.Context, string, any) int64 { return *s.cost }
 		}
 		if s.plan != nil {
-			p.Plan = func(context.Context, string) policy.Plan { return *s.plan }
+			p.Plan = func(context.Context, string) (policy.Plan, error) { return *s.plan, nil }
 		}
 		opts.Policies = append(opts.Policies, p)
 		if !s.several {

@@ -32,11 +32,11 @@ type compiled struct {
 	index          int // index in the list of policies
 	matcher        *httplimit.Matcher
 	key            httplimit.Key
-	cost           func(*http.Request) int64              // nil if every request costs 1
-	plan           func(*http.Request) policy.Plan        // nil if there are no plans, or if keys select them
-	find           func(value string) (config.Plan, bool) // the plan that a value selects
-	slots          bool                                   // the policy has an in-flight limit
-	candidateSlots bool                                   // the candidate has one
+	cost           func(*http.Request) int64                // nil if every request costs 1
+	plan           func(*http.Request) (policy.Plan, error) // nil if there are no plans, or if keys select them
+	find           func(value string) (config.Plan, bool)   // the plan that a value selects
+	slots          bool                                     // the policy has an in-flight limit
+	candidateSlots bool                                     // the candidate has one
 	groups         clientip.Grouping
 	words          *httplimit.RefusalTexts       // nil for the default texts
 	latency        [listeners]*latency.Histogram // nil if nothing is timed
