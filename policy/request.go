@@ -367,7 +367,9 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 			if counts(op) && !v.Ended() {
 				it.policy.count(it.Key, Outcome{Failed: true})
 			}
-			r.addLive(it, v)
+			if v.fault <= faultStore { // otherwise it is about the whole request
+				r.addLive(it, v)
+			}
 			continue
 		}
 		if it.request != 0 {

@@ -331,7 +331,7 @@ func (c *conn) renew(args [][]byte) {
 }
 
 // readReservation reads what SG.RESERVE or SG.ACQUIRE returned. Errors give no details, since it contains a key, except
-// for an unknown newer version.
+// for another version.
 func (c *conn) readReservation(text []byte) (r slidegate.Reservation, ok bool) {
 	err := json.Unmarshal(text, &r)
 	switch {
