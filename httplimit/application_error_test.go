@@ -118,3 +118,20 @@ func TestEventForEachPolicy(t *testing.T) {
 	send()
 	expect("refused by the user", map[string]seen{"user": {"", 0, true, 2}})
 }
+
+// A refusal says what is true: some of the quota may be left, and a plan is not a list.
+func TestRefusalsAreTrue(t *testing.T) {
+	cost, plan := int64(1), policy.Plan{}
+	p := newPlay(t, Options{Body: BodyText, Policies: []Policy{{
+		Cost: func(*http.Request) int64 { return cost }, Plan: func(*http.Request) (policy.Plan, error) { return plan, nil },
+	}}}, nil, slidegate.PerMinute(10))
+	p.from("192.0.2.1")
+	cost = 10
+	if w := p.from("192.0.2.1"); w.Body.String() != "The request costs more than is left of the quota. Try again in 60 seconds.\n" {
+		t.Errorf("9 of 10 are left: got %q", w.Body)
+	}
+	plan = policy.Refused()
+	if w := p.from("192.0.2.1"); w.Code != 403 || w.Body.String() != "The client is denied access.\n" {
+		t.Errorf("a plan that admits nothing: got %d %q", w.Code, w.Body)
+	}
+}

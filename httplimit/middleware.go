@@ -279,7 +279,7 @@ func (m *Middleware) textsOf(policy string) *RefusalTexts {
 	return nil
 }
 
-// Texts for clients that are blocked for good or are on a deny list, and for requests that could not be decided because the
+// Texts for clients that are blocked for good, or are on a deny list or have a plan that admits nothing, and for requests that could not be decided because the
 // policies are wrong: the client is not responsible for that, so the response does not give the reason.
 var (
 	blockedBodies = [bodies]string{
@@ -289,9 +289,9 @@ var (
 		"",
 	}
 	deniedBodies = [bodies]string{
-		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
+		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is denied access."}` + "\n",
 		`{"error":"denied"}` + "\n",
-		"The client is on a deny list.\n",
+		"The client is denied access.\n",
 		"",
 	}
 	mistakeBodies = [bodies]string{
