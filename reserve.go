@@ -28,7 +28,7 @@ import (
 //	}
 //
 // A reservation is settled once, by whichever of Finish, Settle, SettleAll, Cancel and Release comes first. The store
-// remembers its ID for at least as long as the units count, which is a window and a part of the limit, and further calls
+// remembers its ID for at least a window and a part of the limit, which is longer than the units count, and further calls
 // change nothing. So a call whose outcome is unknown can be repeated in that time. Later, an overrun is charged again,
 // because it may have been used, and returning changes nothing.
 //
