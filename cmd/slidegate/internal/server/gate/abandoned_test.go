@@ -48,9 +48,8 @@ func TestAbandonedReservationIsCancelled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, leave := context.WithCancel(t.Context())
-			defer leave()
-			late := &lateStore{Store: memory, trips: trips, answered: func(ctx context.Context, op rule.Op) error {
+			var leave context.CancelFunc
+			late := &lateStore{Store: memory, trips: trips, answered: func(_ context.Context, op rule.Op) error {
 				if op == rule.Take {
 					leave()
 				}
@@ -63,7 +62,9 @@ func TestAbandonedReservationIsCancelled(t *testing.T) {
 			}
 			defer g.Close()
 			for verb, reserve := range map[string]func(context.Context, Request) (slidegate.Reservation, Verdict, error){"reserve": g.Reserve, "acquire": g.Acquire} {
+				var ctx context.Context
 				ctx, leave = context.WithCancel(t.Context())
+				defer leave()
 				r, v, err := reserve(ctx, Request{Policy: "llm", Key: "ann", Cost: 2000})
 				if r.ID != "" || v.Decision.Allowed || !errors.Is(err, context.Canceled) && !v.Ended() {
 					t.Errorf("%s, %s: got %+v, %+v, %v; want the context's error", name, verb, r, v, err)
