@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,11 +68,12 @@ func TestSettlesAfterTheClientIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		var settled error
+		var first sync.Once // further attempts come from another goroutine
 		store := newHookStore(t, func(ctx context.Context, r *store.Request) error {
 			if r.Op == rule.Take {
 				return nil
 			}
-			settled = ctx.Err()
+			first.Do(func() { settled = ctx.Err() })
 			return blocked(ctx, r)
 		})
 		store.trips = 1
