@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"maps"
 	"strconv"
 
 	"github.com/slidegate/slidegate/rule"
@@ -34,9 +35,12 @@ func (e *entry) decide(r *store.Request, now rule.Micros) error {
 	return nil
 }
 
-// decideSettle settles a reservation unless it was settled before. Time is divided into periods as long as settlements must be
-// remembered, and each period has one record. A settlement is written to the record of the current period, and looked up there and
-// in the ones before and after, so it is known for at least that long and never has to be removed on its own.
+// longSettlements is the number of settlements from which on a generation is no longer kept for rule.LongMemory, so that an
+// entry stays small.
+const longSettlements = 150
+
+// decideSettle settles a reservation unless it was settled before. Two records contain the generations of settlements at the
+// address of the first charge.
 func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Request) error {
 	var memory rule.Micros
 	var maxSettled int64
@@ -48,25 +52,48 @@ func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Reques
 		rule.DecideSettle(items, &memo, now, r.Answers)
 		return nil
 	}
-	address := recordID(settlementKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key)
-	period := func(number rule.Micros) string {
-		return address + "\x00" + strconv.FormatInt(int64(memory), 36) + "." + strconv.FormatInt(int64(number), 36)
+	id := recordID(settlementKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key) + "\x00" + strconv.FormatInt(int64(memory), 36)
+	ids := [2]string{id + ".0", id + ".1"}
+	newer, err := e.settlements(ids[0])
+	if err != nil {
+		return err
 	}
-	current := now / memory
-	for _, number := range []rule.Micros{current, current - 1, current + 1} { // the next one in case the clock was set back
-		settled, err := e.settlements(period(number))
-		if err != nil {
-			return err
-		}
-		if back, known := settled[r.ID]; known {
+	older, err := e.settlements(ids[1])
+	if err != nil {
+		return err
+	}
+	if older.number > newer.number {
+		newer, older, ids[0] = older, newer, ids[1]
+	}
+	for _, g := range []*generation{newer, older} {
+		if back, known := g.back[r.ID]; known {
 			memo.Known, memo.Returned = true, back
-		} else if number == current {
-			memo.Full = int64(len(settled)) >= maxSettled
 		}
 	}
-	memo.Full = memo.Full && !memo.Known
-	if rule.DecideSettle(items, &memo, now, r.Answers); memo.Changed {
-		e.settle(period(current), r.ID, memo.Returned, (current+2)*memory)
+	at := rule.SettledAt(items, now)
+	rotates := newer.Rotates(at, memory, min(maxSettled, longSettlements))
+	memo.Full = !memo.Known && !rotates && newer.Count >= maxSettled
+	if rule.DecideSettle(items, &memo, now, r.Answers); !memo.Changed {
+		return nil
 	}
+	g := newer.with(r.ID, memo.Returned, at)
+	name := ids[0]
+	if rotates {
+		next := generation{Generation: newer.Next(), number: newer.number + 1}
+		g = next.with(r.ID, memo.Returned, at)
+		name = id + "." + strconv.FormatInt(g.number%2, 10)
+	}
+	e.setSettlements(name, g, g.Expires(memory))
 	return nil
+}
+
+// with returns a generation with one more settlement.
+func (g *generation) with(id rule.ID, back []int64, at rule.Micros) *generation {
+	next := &generation{Generation: g.Generation, number: g.number, back: maps.Clone(g.back)}
+	if next.back == nil {
+		next.back = map[rule.ID][]int64{}
+	}
+	next.back[id] = back
+	next.Add(at)
+	return next
 }

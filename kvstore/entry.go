@@ -37,7 +37,7 @@ const (
 	settlementKind kind = 2
 )
 
-// record is the state at one address, or the settlements at one address in one period; see decideSettle.
+// record is the state at one address, or a generation of settlements at one address; see decideSettle.
 type record struct {
 	id      string      // kind and address; see recordID
 	expires rule.Micros // when the record is no longer needed
@@ -45,7 +45,14 @@ type record struct {
 
 	limit   *rule.Limit // of a state that has been decoded
 	state   *rule.State
-	settled map[rule.ID][]int64 // the units that each settlement refunded
+	settled *generation
+}
+
+// generation is a number of settlements that are forgotten together. The one with the higher number is the newer one.
+type generation struct {
+	rule.Generation
+	number int64
+	back   map[rule.ID][]int64 // the units that each settlement refunded; Count of them
 }
 
 // manyRecords is the number of records above which an index is faster than a linear search.
@@ -147,11 +154,18 @@ func (r *record) encode() []byte {
 	if kind(r.id[0]) == stateKind {
 		return statecode.Append(make([]byte, 0, 32), r.limit.Algorithm, r.state)
 	}
-	b := binary.AppendUvarint([]byte{}, uint64(len(r.settled)))
-	for _, id := range slices.Sorted(maps.Keys(r.settled)) { // sorted, so that equal entries have equal bytes
+	return r.settled.encode()
+}
+
+func (g *generation) encode() []byte {
+	b := binary.AppendVarint([]byte{}, g.number)
+	b = binary.AppendVarint(b, int64(g.Began))
+	b = binary.AppendVarint(b, int64(g.Newest-g.Began))
+	b = binary.AppendUvarint(b, uint64(len(g.back)))
+	for _, id := range slices.Sorted(maps.Keys(g.back)) { // sorted, so that equal entries have equal bytes
 		b = binary.LittleEndian.AppendUint64(b, uint64(id))
-		b = binary.AppendUvarint(b, uint64(len(r.settled[id])))
-		for _, n := range r.settled[id] {
+		b = binary.AppendUvarint(b, uint64(len(g.back[id])))
+		for _, n := range g.back[id] {
 			b = binary.AppendVarint(b, n)
 		}
 	}
@@ -185,38 +199,41 @@ func (e *entry) setState(id string, limit *rule.Limit, s *rule.State) {
 	e.changed = true
 }
 
-// settlements returns what was settled in the record with an ID. It belongs to the entry and must not be changed.
-func (e *entry) settlements(id string) (map[rule.ID][]int64, error) {
+// settlements returns the generation in the record with an ID; an empty one if there is no such record. It belongs to the
+// entry.
+func (e *entry) settlements(id string) (*generation, error) {
 	r := e.find(id)
 	if r == nil {
-		return nil, nil
+		return &generation{}, nil
 	}
 	if r.settled == nil {
-		src, settled := &source{rest: r.payload}, map[rule.ID][]int64{}
+		src, g := &source{rest: r.payload}, &generation{back: map[rule.ID][]int64{}}
+		g.number, g.Began = src.Int(), rule.Micros(src.Int())
+		g.Newest = g.Began + rule.Micros(src.Int())
 		for range src.count() {
 			reservation := rule.ID(src.Uint64())
 			back := make([]int64, 0, 1)
 			for range src.count() {
 				back = append(back, src.Int())
 			}
-			settled[reservation] = back
+			g.back[reservation] = back
 		}
+		g.Count = int64(len(g.back))
 		if src.failed || len(src.rest) > 0 {
 			return nil, errDamaged
 		}
-		r.settled = settled
+		r.settled = g
 	}
 	return r.settled, nil
 }
 
-// settle adds a settlement to the record with an ID, which settlements has read, and keeps it until the given time.
-func (e *entry) settle(id string, reservation rule.ID, back []int64, until rule.Micros) {
+// setSettlements replaces the generation in the record with an ID, and keeps it until the given time.
+func (e *entry) setSettlements(id string, g *generation, until rule.Micros) {
 	r := e.find(id)
 	if r == nil {
-		r = &record{id: id, settled: map[rule.ID][]int64{}}
+		r = &record{id: id}
 		e.add(r)
 	}
-	r.settled[reservation] = back
-	r.payload, r.expires = nil, until
+	r.settled, r.payload, r.expires = g, nil, until
 	e.changed = true
 }

@@ -116,7 +116,7 @@ func (d *decoder) records(s *Store) (*saved, error) {
 		case (kind == recordKey || kind == recordFloor) && old != nil:
 			d.legacyState(old, kind == recordFloor, now)
 		case kind == recordSettlement && d.version >= 2:
-			if settled := d.settlement(); settled.expires > now {
+			if settled := d.settlement(); settled.life.expires > now {
 				all.settlements = append(all.settlements, settled)
 			}
 		default:
@@ -224,9 +224,12 @@ func (d *decoder) settlement() savedSettlement {
 	var s savedSettlement
 	s.key.address = d.Uint64()
 	s.key.id = d.Uint64()
-	s.expires = rule.Micros(d.Int())
+	s.life.certain = rule.Micros(d.Int())
+	if s.life.expires = s.life.certain; d.version >= 4 {
+		s.life.expires = rule.Micros(d.Int())
+	}
 	n := d.Int()
-	d.Check(s.expires > 0 && s.expires <= 4*rule.MaxNow && n >= 1 && n <= MaxCharges)
+	d.Check(s.life.certain > 0 && s.life.certain <= s.life.expires && s.life.expires <= 4*rule.MaxNow && n >= 1 && n <= MaxCharges)
 	for i := int64(0); i < n && d.err == nil; i++ {
 		back := d.Int()
 		d.Check(back >= -rule.MaxQuota && back <= rule.MaxQuota)

@@ -160,7 +160,7 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 		}
 		live := int64(total - drop)
 		room := limit.Quota - live // negative if the quota was larger before
-		blocking := oldest // the unit that must expire before the cost fits or, after an admission, before one unit fits
+		blocking := oldest         // the unit that must expire before the cost fits or, after an admission, before one unit fits
 		charged := cost
 		switch {
 		case cost <= room:

@@ -35,7 +35,8 @@ type claim struct {
 	page *page
 	form form
 
-	slot      int // claimed, or -1
+	slot      int  // claimed, or -1
+	closed    bool // the slot has been written or released
 	word      uint64
 	state     rule.State // the state in the slot, or the initial state of a key without a slot
 	evicts    bool       // the slot is taken from a live key
@@ -120,12 +121,7 @@ const maxReplans = 16
 // decide repeats until the job is decided.
 func (j *job) decide(answers []rule.Answer) error {
 	for replans := 0; ; {
-		j.lock()
-		what, c, now := j.open()
-		if what == ready {
-			j.carryOut(now, answers)
-		}
-		j.close(what == ready, answers)
+		what, c := j.attempt(answers)
 		switch what {
 		case ready:
 			j.trim()
@@ -150,6 +146,19 @@ func (j *job) decide(answers []rule.Answer) error {
 			c.plan.table.toSecondForm(c.page, c.h)
 		}
 	}
+}
+
+// attempt decides the job, or returns the claim that prevents that. If it panics, because a clock of the caller does or because
+// an invariant is broken, it changes nothing more and leaves nothing locked.
+func (j *job) attempt(answers []rule.Answer) (what outcome, in *claim) {
+	j.lock()
+	defer j.unlock()
+	what, in, now := j.open()
+	if what == ready {
+		j.carryOut(now, answers)
+	}
+	j.close(what == ready, answers)
+	return what, in
 }
 
 // trim brings the store back under its bound, if the job's states exceeded it.
@@ -206,7 +215,7 @@ func (j *job) lock() {
 	j.locks = j.locks[:0]
 	for i := range j.claims {
 		c := &j.claims[i]
-		c.page, c.slot = c.plan.table.page(c.h), -1
+		c.page, c.slot, c.closed = c.plan.table.page(c.h), -1, false
 		c.form = c.plan.table.form(c.page)
 		j.locks = append(j.locks, c.page)
 	}
@@ -246,10 +255,10 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 	}
 	for i := range j.claims {
 		switch c := &j.claims[i]; {
-		case c.slot < 0 || !j.grows():
+		case c.slot < 0 || j.op == rule.Peek:
 		case !c.fits(j.op, now):
 			return needSecondForm, c, 0
-		case c.plan.table.isOverfull():
+		case j.grows() && c.plan.table.isOverfull():
 			return full, c, 0
 		}
 	}
@@ -287,7 +296,7 @@ func (c *claim) charges() int64 {
 	return max(0, c.used-c.cost)
 }
 
-// close stores what changed, if the job was decided, releases all other slots and unlocks.
+// close stores what changed, if the job was decided, and releases all other slots.
 func (j *job) close(decided bool, answers []rule.Answer) {
 	for i := range j.claims {
 		c := &j.claims[i]
@@ -301,6 +310,16 @@ func (j *job) close(decided bool, answers []rule.Answer) {
 		case decided && (j.items[i].Changed || j.wouldHide(c)):
 			c.put()
 		default:
+			c.form.release(c.page, c.slot, c.word)
+		}
+		c.closed = true
+	}
+}
+
+// unlock unlocks the pages. It first releases the slots that close did not reach.
+func (j *job) unlock() {
+	for i := range j.claims {
+		if c := &j.claims[i]; c.slot >= 0 && !c.closed {
 			c.form.release(c.page, c.slot, c.word)
 		}
 	}
@@ -411,14 +430,17 @@ func (c *claim) put() {
 	t.legacy.drop(c.h)
 }
 
-// fits reports whether the claim's state still fits the form of its page after the operation, which adds units.
+// fits reports whether the claim's state still fits the form of its page after the operation. Operations that add no units
+// may write a state too, as of now.
 func (c *claim) fits(op rule.Op, now rule.Micros) bool {
-	cost := c.cost
+	var added int64
 	switch op {
 	case rule.Take, rule.TakeUpTo:
-		cost = min(cost, c.plan.limit.Capacity())
+		added = min(c.cost, c.plan.limit.Capacity())
+	case rule.Charge:
+		added = c.cost
 	case rule.Settle:
-		cost = c.charges()
+		added = c.charges()
 	}
-	return c.form.fits(&c.state, now, cost)
+	return c.form.fits(&c.state, now, added)
 }

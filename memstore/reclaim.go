@@ -259,14 +259,17 @@ func (t *table) trim() {
 		if s.reclaim(t) {
 			continue
 		}
-		s.mu.Lock()
-		now := s.clock.read()
-		shrunk := t.shrink(now, true)
-		s.mu.Unlock()
-		if !shrunk && !t.forgetOne(now) {
+		if now := s.clock.read(); !s.shrink(t, now) && !t.forgetOne(now) {
 			return
 		}
 	}
+}
+
+// shrink makes a table give up a page, and reports whether it did.
+func (s *Store) shrink(t *table, now rule.Micros) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.shrink(now, true)
 }
 
 // isOverfull reports whether the table must not store longer states, because no key may be forgotten for them.

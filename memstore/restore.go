@@ -75,6 +75,7 @@ func (t *table) restore(k *savedKey) {
 			j.items[0].Changed = true
 		}
 		j.close(what == ready, j.answer[:])
+		j.unlock()
 		switch what {
 		case ready:
 			t.trim()

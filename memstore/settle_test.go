@@ -51,8 +51,17 @@ func everyLimit(t testing.TB, quota int64) []*store.Limit {
 // plainStore is the rule over maps, with settlements as store.Store describes them.
 type plainStore struct {
 	states map[string]rule.State
-	memos  map[string][]int64 // by address, id, memory and generation
-	counts map[string]int64   // by address, memory and generation
+	memos  map[string]plainMemo // by address, memory and id
+	counts map[string]int64     // by address, memory and generation
+}
+
+type plainMemo struct {
+	back  []int64
+	until rule.Micros
+}
+
+func newPlainStore() *plainStore {
+	return &plainStore{map[string]rule.State{}, map[string]plainMemo{}, map[string]int64{}}
 }
 
 func (p *plainStore) apply(r *store.Request, now rule.Micros) {
@@ -70,18 +79,16 @@ func (p *plainStore) apply(r *store.Request, now rule.Micros) {
 		rule.Decide(r.Op, items, now, r.Answers)
 	} else {
 		var memo rule.Memo
-		generation := now / memory
-		group := fmt.Sprint(names[0], " ", memory, " ", generation)
-		name := func(g rule.Micros) string { return fmt.Sprint(names[0], " ", memory, " ", g, " ", r.ID) }
-		for _, g := range []rule.Micros{generation, generation - 1} {
-			if back, ok := p.memos[name(g)]; ok && !memo.Known {
-				memo.Known, memo.Returned = true, back
-			}
+		at := rule.SettledAt(items, now)
+		group := fmt.Sprint(names[0], " ", memory, " ", at/memory)
+		name := fmt.Sprint(names[0], " ", memory, " ", r.ID)
+		if known, ok := p.memos[name]; ok && now < known.until {
+			memo.Known, memo.Returned = true, known.back
 		}
 		memo.Full = !memo.Known && p.counts[group] >= most
 		rule.DecideSettle(items, &memo, now, r.Answers)
 		if memo.Changed {
-			p.memos[name(generation)] = memo.Returned
+			p.memos[name] = plainMemo{memo.Returned, max((at/memory+2)*memory, (at/rule.LongMemory+2)*rule.LongMemory)}
 			p.counts[group]++
 		}
 	}
@@ -95,30 +102,41 @@ func (p *plainStore) apply(r *store.Request, now rule.Micros) {
 // Random operations over limits of every kind decide as the rule does over plain maps.
 func TestEveryOperationAtRandom(t *testing.T) {
 	memstore.Alone(t)
-	const seed, rounds = 15, 60_000
+	seen := playAtRandom(t, 15, 60_000, func(random *rand.Rand) rule.Micros {
+		return rule.Micros(random.Int64N(int64(minute) / int64(1+random.IntN(100))))
+	})
+	for _, want := range []string{"settle true none", "settle true repeated", "renew true none", "renew false none", "take false none"} {
+		if seen[want] == 0 {
+			t.Errorf("no answer %q: the test proves nothing about it", want)
+		}
+	}
+}
+
+// The same while the clock is set back and forward, by less than a window and by years.
+func TestEveryOperationWhileTheClockIsSet(t *testing.T) {
+	memstore.Alone(t)
+	seen := playAtRandom(t, 16, 60_000, func(random *rand.Rand) rule.Micros {
+		most := []rule.Micros{minute / 10, 3 * minute, 60 * minute, 10 * 366 * 24 * 60 * minute}[min(random.IntN(5), random.IntN(4))]
+		return rule.Micros(random.Int64N(int64(2*most))) - most
+	})
+	for _, want := range []string{"settle true clock-moved", "give-back true clock-moved", "take true clock-moved", "charge true clock-moved", "settle true repeated"} {
+		if seen[want] == 0 {
+			t.Errorf("no answer %q: the test proves nothing about it: %v", want, seen)
+		}
+	}
+}
+
+// playAtRandom sends random requests to a store and to a plainStore, moves the clock by what step returns now and then, and
+// returns how often there was which answer.
+func playAtRandom(t *testing.T, seed uint64, rounds int, step func(*rand.Rand) rule.Micros) map[string]int {
 	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
-	plain := &plainStore{map[string]rule.State{}, map[string][]int64{}, map[string]int64{}}
+	plain := newPlainStore()
 	limits := append(everyLimit(t, 5), everyLimit(t, 3)...) // two plans that share their counts
 	random := rand.New(rand.NewPCG(seed, 0))
-	ops := []rule.Op{rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew}
 	seen := map[string]int{}
 	for i := range rounds {
-		r := store.Request{Op: ops[random.IntN(len(ops))], ID: rule.ID(1 + random.IntN(20))}
-		if r.Op == rule.Reset && random.IntN(10) > 0 {
-			r.Op = rule.Renew
-		}
-		for _, at := range random.Perm(8)[:1+random.IntN(3)] {
-			c := store.Charge{Limit: limits[at+8*random.IntN(2)], Key: fmt.Sprint(random.IntN(3)), Cost: random.Int64N(4), Used: random.Int64N(5)}
-			if c.Limit.Rule().Algorithm == rule.InFlight {
-				c.Cost = min(c.Cost, 1)
-			}
-			if random.IntN(3) > 0 {
-				c.At = clock.Now() - rule.Micros(random.Int64N(int64(2*minute)))
-			}
-			r.Charges = append(r.Charges, c)
-		}
-		r.Answers = make([]rule.Answer, len(r.Charges))
+		r := drawRequest(random, limits, clock.Now())
 		want := r
 		want.Answers = make([]rule.Answer, len(r.Charges))
 		want.Charges = slices.Clone(r.Charges)
@@ -133,18 +151,35 @@ func TestEveryOperationAtRandom(t *testing.T) {
 			seen[fmt.Sprint(r.Op, a.Allowed, a.Flags)]++
 		}
 		if random.IntN(3) == 0 {
-			clock.Advance(rule.Micros(random.Int64N(int64(minute) / int64(1+random.IntN(100)))))
+			clock.Set(min(max(clock.Now()+step(random), 2*minute), rule.MaxNow))
 		}
 	}
-	for _, want := range []string{"settle true none", "settle true repeated", "renew true none", "renew false none", "take false none"} {
-		if seen[want] == 0 {
-			t.Errorf("no answer %q: the test proves nothing about it", want)
-		}
+	return seen
+}
+
+// drawRequest returns a request about one to three limits.
+func drawRequest(random *rand.Rand, limits []*store.Limit, now rule.Micros) store.Request {
+	ops := []rule.Op{rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew}
+	r := store.Request{Op: ops[random.IntN(len(ops))], ID: rule.ID(1 + random.IntN(20))}
+	if r.Op == rule.Reset && random.IntN(10) > 0 {
+		r.Op = rule.Renew
 	}
+	for _, at := range random.Perm(8)[:1+random.IntN(3)] {
+		c := store.Charge{Limit: limits[at+8*random.IntN(2)], Key: fmt.Sprint(random.IntN(3)), Cost: random.Int64N(4), Used: random.Int64N(5)}
+		if c.Limit.Rule().Algorithm == rule.InFlight {
+			c.Cost = min(c.Cost, 1)
+		}
+		if random.IntN(3) > 0 {
+			c.At = now - rule.Micros(random.Int64N(int64(2*minute)))
+		}
+		r.Charges = append(r.Charges, c)
+	}
+	r.Answers = make([]rule.Answer, len(r.Charges))
+	return r
 }
 
 // A generation holds as many settlements as the limit has units, at least a thousand. Beyond that nothing is given back,
-// but slots are released; remembered settlements are known until the next generation ends, and then there is space again.
+// but slots are released; in the next generation there is space again, and remembered settlements stay known.
 func TestSettlementsAreBounded(t *testing.T) {
 	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_750_000_000)
@@ -179,14 +214,37 @@ func TestSettlementsAreBounded(t *testing.T) {
 	if a := decide(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "other", Cost: 2, Used: 1, At: at})[0]; a.Flags != 0 {
 		t.Errorf("no space for another key: got %+v, want no flags", a)
 	}
-	clock.Set((clock.Now()/memory + 2) * memory)
+	clock.Set((clock.Now()/memory + 1) * memory)
+	if a := settle(most + 1); a.Flags != 0 {
+		t.Errorf("in the next generation: got %+v, want no flags", a)
+	}
+	clock.Set((clock.Now()/rule.LongMemory + 2) * rule.LongMemory)
 	clock.Advance(-1)
 	if a := settle(1); a.Flags != rule.Repeated {
-		t.Errorf("at the end of the next generation: got %+v, want the flag Repeated", a)
+		t.Errorf("after ten minutes at least: got %+v, want the flag Repeated", a)
 	}
 	clock.Advance(1)
 	if a := settle(1); a.Flags != 0 {
-		t.Errorf("after the next generation: got %+v, want no flags", a)
+		t.Errorf("after the next ten minutes: got %+v, want no flags", a)
+	}
+}
+
+// If the clock is set back between a charge and its settlement, the settlement is known for as long as the units count: they
+// count again once the clock has come close to the time of the charge.
+func TestSettlementAfterTheClockWasSetBack(t *testing.T) {
+	for i, limit := range everyLimit(t, 100)[:7] {
+		clock := storetest.NewClock(1_767_225_750_000_000)
+		st := open(t, memstore.Options{Now: clock.Now})
+		memory := limit.Rule().Memory()
+		charge := store.Charge{Limit: limit, Key: "key", Cost: 5, Used: 5}
+		charge.At = decide(t, st, rule.Take, 1, charge)[0].At
+		clock.Advance(-10 * memory)
+		decide(t, st, rule.Settle, 1, charge)
+		clock.Set(charge.At - 1)
+		charge.Used = 0
+		if a := decide(t, st, rule.Settle, 1, charge)[0]; a.Flags&rule.Repeated == 0 || a.Granted != 0 || a.Remaining != limit.Rule().Capacity()-5 {
+			t.Errorf("%d, %s: got %+v, want the flag Repeated, Granted 0, 5 used", i, limit.Name(), a)
+		}
 	}
 }
 
@@ -196,21 +254,21 @@ func TestFloodOfSettlements(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now, MaxBytes: 5_120_000})
 	limit := boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10, Window: minute})
-	settle := func(key int) rule.Answer {
+	settle := func(round, key int) rule.Answer {
 		charge := store.Charge{Limit: limit, Key: fmt.Sprint(key), Cost: 1}
 		charge.At = decide(t, st, rule.Take, 0, charge)[0].At
-		return decide(t, st, rule.Settle, 1, charge)[0]
+		return decide(t, st, rule.Settle, rule.ID(1+round), charge)[0]
 	}
 	for round := range 3 {
 		for i := range 20_000 {
-			if got, full := settle(i).Flags.Unsettled(), i >= 5000; got != full {
+			if got, full := settle(round, i).Flags.Unsettled(), i >= 5000; got != full {
 				t.Fatalf("round %d, key %d of a store that remembers 5000: unsettled %v", round, i, got)
 			}
 		}
 		if n := st.Stats().Settlements; n != 5000 {
 			t.Fatalf("%d are remembered, want 5000", n)
 		}
-		clock.Advance(2 * minute)
+		clock.Advance(2 * limit.Rule().Memory())
 	}
 }
 

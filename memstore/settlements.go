@@ -10,8 +10,9 @@ import (
 // settlements remembers which reservations were settled, and with which results. It is bounded twice: by the number of
 // settlements per address and generation, and by their total number.
 //
-// A generation lasts as long as a settlement must be remembered. Settlements of one generation are known until the next
-// generation ends. So all settlements of a generation are forgotten together, and only their number must be kept.
+// A generation lasts as long as a settlement must be remembered. Settlements of one generation are certain to be known until
+// the next generation ends. So all settlements of a generation can be dropped together, and only their number must be kept.
+// They stay known for rule.LongMemory unless the space is needed.
 //
 // All requests about an address hold the lock of its page, so no other request settles the same reservation between recall
 // and remember. The locks here only guard the maps, which contain no pointers for the garbage collector to follow.
@@ -35,23 +36,27 @@ type settlementShard struct {
 	results     []int64               // of all known settlements, in the order in which they were added
 	added       int                   // settlements added since expired ones were last dropped
 	dropAt      int                   // value of added at which expired ones are dropped again
-	soonest     rule.Micros           // no settlement expires before this time
+	soonest     rule.Micros           // before this time, no settlement may be dropped
 }
 
 // settlementKey identifies a settlement. The address is a hash of the first charge's address and of how long it is
 // remembered.
 type settlementKey struct{ address, id uint64 }
 
-// settlement is the position of its result in results, and the end of the generation after its own.
+// settlement is the position of its result in results, and how long it is known.
 type settlement struct {
-	expires rule.Micros
+	settlementLife
 	first   uint32
 	charges uint32
 }
 
-// generation counts the settlements of one address that expire together.
+// settlementLife is how long a settlement is known: for certain until the generation after its own ends, and until expires if
+// there is space.
+type settlementLife struct{ certain, expires rule.Micros }
+
+// generation counts the settlements of one address that are certain for the same time.
 type generation struct {
-	expires rule.Micros
+	certain rule.Micros
 	count   int64
 }
 
@@ -60,7 +65,7 @@ type generation struct {
 type settling struct {
 	shard       *settlementShard
 	key         settlementKey
-	expires     rule.Micros
+	life        settlementLife
 	settlements int64 // how many settlements one generation may have
 }
 
@@ -68,13 +73,18 @@ func newSettlements(most int64) *settlements {
 	return &settlements{capacity: max(most, minSettlements)}
 }
 
-// settlingOf computes the key under which the job's reservation is remembered, and until when.
+// settlingOf computes the key under which the job's reservation is remembered, and for how long. It loads the states of all
+// claims that have a slot.
 func (j *job) settlingOf(now rule.Micros) settling {
 	var memory rule.Micros
 	var s settling
 	for i := range j.claims {
-		limit := j.claims[i].plan.limit
-		memory, s.settlements = max(memory, limit.Memory()), max(s.settlements, limit.Settlements())
+		c := &j.claims[i]
+		memory, s.settlements = max(memory, c.plan.limit.Memory()), max(s.settlements, c.plan.limit.Settlements())
+		if c.slot < 0 {
+			c.ownState()
+		}
+		c.loadState()
 	}
 	if memory == 0 {
 		return settling{}
@@ -82,8 +92,15 @@ func (j *job) settlingOf(now rule.Micros) settling {
 	s.key.address = newHasher(j.store.key).word(j.claims[0].h).word(uint64(memory)).sum("")
 	s.key.id = uint64(j.id)
 	s.shard = j.store.settlements.shardOf(s.key)
-	s.expires = (now/memory + 2) * memory
+	s.life = lifeOf(rule.SettledAt(j.items, now), memory)
 	return s
+}
+
+// lifeOf returns how long a settlement at at is known. Many lives end at the same time, so that many settlements are dropped
+// at once.
+func lifeOf(at, memory rule.Micros) settlementLife {
+	end := func(length rule.Micros) rule.Micros { return (at/length + 2) * length }
+	return settlementLife{certain: end(memory), expires: max(end(memory), end(rule.LongMemory))}
 }
 
 func (m *settlements) shardOf(key settlementKey) *settlementShard {
@@ -112,7 +129,7 @@ func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) 
 		return
 	}
 	g := d.generations[s.key.address]
-	memo.Full = g.expires == s.expires && g.count >= s.settlements
+	memo.Full = g.certain == s.life.certain && g.count >= s.settlements
 }
 
 // remember stores the result of settling a reservation.
@@ -122,59 +139,61 @@ func (m *settlements) remember(s *settling, now rule.Micros, back []int64) {
 	defer d.mu.Unlock()
 	before := len(d.known)
 	if d.added >= d.dropAt {
-		d.dropExpired(now)
+		d.drop(func(life settlementLife) bool { return life.expires <= now })
 	}
-	d.add(s.key, s.expires, back)
+	d.add(s.key, s.life, back)
 	m.held.Add(int64(len(d.known) - before))
 }
 
 // add adds a settlement that is not known, or that has expired.
-func (d *settlementShard) add(key settlementKey, expires rule.Micros, back []int64) {
+func (d *settlementShard) add(key settlementKey, life settlementLife, back []int64) {
 	if d.known == nil {
 		d.known, d.generations = map[settlementKey]settlement{}, map[uint64]generation{}
-		d.dropAt, d.soonest = firstDrop, expires
+		d.dropAt, d.soonest = firstDrop, life.certain
 	}
-	d.known[key] = settlement{expires: expires, first: uint32(len(d.results)), charges: uint32(len(back))}
+	d.known[key] = settlement{settlementLife: life, first: uint32(len(d.results)), charges: uint32(len(back))}
 	d.results = append(d.results, back...)
 	d.added++
-	d.soonest = min(d.soonest, expires)
+	d.soonest = min(d.soonest, life.certain)
 	switch g := d.generations[key.address]; {
-	case g.expires == expires:
-		d.generations[key.address] = generation{expires, g.count + 1}
-	case g.expires < expires:
-		d.generations[key.address] = generation{expires, 1}
+	case g.certain == life.certain:
+		d.generations[key.address] = generation{life.certain, g.count + 1}
+	case g.certain < life.certain:
+		d.generations[key.address] = generation{life.certain, 1}
 	}
 }
 
-// makeSpace drops expired settlements of all shards and reports whether that made space. A shard is scanned only if one of
-// its settlements has expired, because many expire together.
+// makeSpace drops the settlements of all shards that are no longer certain, and reports whether that made space. A shard is
+// scanned only if it has one, because many cease to be certain together.
 func (m *settlements) makeSpace(now rule.Micros) bool {
 	for i := range m.shards {
-		d := &m.shards[i]
-		d.mu.Lock()
-		if before := len(d.known); before > 0 && d.soonest <= now {
-			d.dropExpired(now)
-			m.held.Add(int64(len(d.known) - before))
-		}
-		d.mu.Unlock()
+		m.shards[i].makeSpace(m, now)
 	}
 	return m.held.Load() < m.capacity
 }
 
-// dropExpired drops the settlements that have expired. It rebuilds the maps, because a map never releases memory.
-func (d *settlementShard) dropExpired(now rule.Micros) {
+func (d *settlementShard) makeSpace(m *settlements, now rule.Micros) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if before := len(d.known); before > 0 && d.soonest <= now {
+		d.drop(func(life settlementLife) bool { return life.certain <= now })
+		m.held.Add(int64(len(d.known) - before))
+	}
+}
+
+// drop drops settlements. It rebuilds the maps, because a map never releases memory.
+func (d *settlementShard) drop(gone func(settlementLife) bool) {
 	old := settlementShard{known: d.known, generations: d.generations, results: d.results}
 	d.known, d.generations, d.results, d.soonest = map[settlementKey]settlement{}, map[uint64]generation{}, nil, rule.Never
 	for key, known := range old.known {
-		if known.expires > now {
-			d.known[key] = settlement{known.expires, uint32(len(d.results)), known.charges}
-			d.results = append(d.results, old.results[known.first:][:known.charges]...)
-			d.soonest = min(d.soonest, known.expires)
+		if gone(known.settlementLife) {
+			continue
 		}
-	}
-	for address, g := range old.generations {
-		if g.expires > now {
-			d.generations[address] = g
+		d.known[key] = settlement{known.settlementLife, uint32(len(d.results)), known.charges}
+		d.results = append(d.results, old.results[known.first:][:known.charges]...)
+		d.soonest = min(d.soonest, known.certain)
+		if g := old.generations[key.address]; g.certain == known.certain {
+			d.generations[key.address] = g
 		}
 	}
 	d.added, d.dropAt = 0, max(firstDrop, len(d.known))
@@ -182,9 +201,9 @@ func (d *settlementShard) dropExpired(now rule.Micros) {
 
 // savedSettlement is one settlement of a snapshot.
 type savedSettlement struct {
-	key     settlementKey
-	expires rule.Micros
-	back    []int64
+	key  settlementKey
+	life settlementLife
+	back []int64
 }
 
 // snapshot writes all settlements that have not expired. It holds no lock while it writes.
@@ -203,7 +222,7 @@ func (d *settlementShard) copyLive(now rule.Micros) []savedSettlement {
 	backs := append([]int64(nil), d.results...)
 	for key, known := range d.known {
 		if known.expires > now {
-			saved = append(saved, savedSettlement{key, known.expires, backs[known.first:][:known.charges]})
+			saved = append(saved, savedSettlement{key, known.settlementLife, backs[known.first:][:known.charges]})
 		}
 	}
 	return saved
@@ -214,7 +233,7 @@ func (m *settlements) restore(saved []savedSettlement) {
 	for _, s := range saved {
 		d := m.shardOf(s.key)
 		before := len(d.known)
-		d.add(s.key, s.expires, s.back)
+		d.add(s.key, s.life, s.back)
 		m.held.Add(int64(len(d.known) - before))
 	}
 }
@@ -223,7 +242,8 @@ func (s *savedSettlement) encode(e *encoder) {
 	e.int(recordSettlement)
 	e.hash(s.key.address)
 	e.hash(s.key.id)
-	e.int(int64(s.expires))
+	e.int(int64(s.life.certain))
+	e.int(int64(s.life.expires))
 	e.int(int64(len(s.back)))
 	for _, n := range s.back {
 		e.int(n)

@@ -97,24 +97,31 @@ func withLower(word uint64, low uint32) uint64 { return word>>32<<32 | uint64(lo
 func (s *slab) get(h uint64, n int, must bool) (first uint32, ok bool) {
 	got := 0
 	for i := range uint64(slabShards) {
-		shard := (h + i) % slabShards
-		g := &s.shards[shard]
-		g.mu.Lock()
-		for ; got < n; got++ {
-			number, ok := s.getLocked(g, uint32(shard), must)
-			if !ok {
-				break
-			}
-			s.link(number, first)
-			first = number
-		}
-		g.mu.Unlock()
-		if got == n {
+		var more int
+		first, more = s.getFrom(uint32((h+i)%slabShards), first, n-got, must)
+		if got += more; got == n {
 			return first, true
 		}
 	}
 	s.put(first, got)
 	return 0, false
+}
+
+// getFrom puts up to n free lines of a shard before the first line of a chain, and returns the new first line and how many it
+// found.
+func (s *slab) getFrom(shard, first uint32, n int, must bool) (newFirst uint32, got int) {
+	g := &s.shards[shard]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for ; got < n; got++ {
+		number, ok := s.getLocked(g, shard, must)
+		if !ok {
+			break
+		}
+		s.link(number, first)
+		first = number
+	}
+	return first, got
 }
 
 func (s *slab) getLocked(g *slabShard, shard uint32, must bool) (number uint32, ok bool) {
@@ -134,6 +141,11 @@ func (s *slab) getLocked(g *slabShard, shard uint32, must bool) (number uint32, 
 // put returns the first n lines of a chain.
 func (s *slab) put(first uint32, n int) {
 	var g *slabShard
+	defer func() {
+		if g != nil {
+			g.mu.Unlock()
+		}
+	}()
 	for range n {
 		page := first / slabPageLines
 		if shard := &s.shards[page%slabShards]; shard != g {
@@ -146,9 +158,6 @@ func (s *slab) put(first uint32, n int) {
 		next := s.follow(first)
 		s.putLocked(g, page/slabShards, uint64(1)<<(first%slabPageLines))
 		first = next
-	}
-	if g != nil {
-		g.mu.Unlock()
 	}
 }
 
@@ -265,20 +274,23 @@ func (s *slab) dropPageLocked(g *slabShard, page uint32) {
 // trim releases the pages that put keeps for the next get.
 func (s *slab) trim() {
 	for i := range s.shards {
-		g := &s.shards[i]
-		g.mu.Lock()
-		for page := g.usable; page != 0; {
-			next := g.notes[page].next
-			if g.notes[page].free == 1<<slabPageLines-1 {
-				s.dropPageLocked(g, page)
-			}
-			page = next
+		s.trimShard(&s.shards[i])
+	}
+}
+
+func (s *slab) trimShard(g *slabShard) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for page := g.usable; page != 0; {
+		next := g.notes[page].next
+		if g.notes[page].free == 1<<slabPageLines-1 {
+			s.dropPageLocked(g, page)
 		}
-		if len(g.notes) > 0 && len(g.numbers) == int(g.highest) {
-			g.pages.Store(nil)
-			s.give(int64(len(g.notes)) * noteBytes)
-			g.notes, g.numbers, g.highest = nil, nil, 0
-		}
-		g.mu.Unlock()
+		page = next
+	}
+	if len(g.notes) > 0 && len(g.numbers) == int(g.highest) {
+		g.pages.Store(nil)
+		s.give(int64(len(g.notes)) * noteBytes)
+		g.notes, g.numbers, g.highest = nil, nil, 0
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 const (
 	magic   = "slidegate memory " // followed by the version and a line feed
-	version = 3
+	version = 4
 )
 
 // Errors of Restore.
@@ -91,6 +91,7 @@ func (t *table) snapshot(e *encoder) {
 	// Pages split and merge concurrently. The next one begins where this one ends.
 	for at := uint64(0); e.err == nil; {
 		g := t.page(at)
+		now := t.store.clock.read()
 		g.mu.Lock()
 		if g.dead {
 			g.mu.Unlock()
@@ -102,7 +103,7 @@ func (t *table) snapshot(e *encoder) {
 			}
 			continue
 		}
-		keys := t.copyLive(g)
+		keys := t.copyLive(g, now)
 		depth := g.depth
 		g.mu.Unlock()
 		for i := range keys {
@@ -131,8 +132,7 @@ type savedKey struct {
 }
 
 // copyLive copies the live states of a page, so that its lock need not be held while they are written.
-func (t *table) copyLive(g *page) []savedKey {
-	now := t.store.clock.read()
+func (t *table) copyLive(g *page, now rule.Micros) []savedKey {
 	f := t.form(g)
 	var saved []savedKey
 	for i := range f.slots() {

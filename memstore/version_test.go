@@ -130,16 +130,16 @@ func TestBucketOfVersion1GoesOn(t *testing.T) {
 
 // A snapshot of a future version is rejected, and the error says what to do.
 func TestNewerSnapshot(t *testing.T) {
-	bytes3 := snapshot(t, open(t, memstore.Options{}))
-	for _, version := range []string{"4", "10", "999999999"} {
-		newer := strings.Replace(string(bytes3), "memory 3\n", "memory "+version+"\n", 1)
+	current := snapshot(t, open(t, memstore.Options{}))
+	for _, version := range []string{"5", "10", "999999999"} {
+		newer := strings.Replace(string(current), "memory 4\n", "memory "+version+"\n", 1)
 		_, err := memstore.Restore(strings.NewReader(newer), memstore.Options{})
 		if !errors.Is(err, memstore.ErrNewer) || errors.Is(err, memstore.ErrSnapshot) || !strings.Contains(err.Error(), "upgrade this program") {
 			t.Errorf("version %s: %v", version, err)
 		}
 	}
-	for _, version := range []string{"0", "-1", "", "x", "3 ", "9999999999"} {
-		other := strings.Replace(string(bytes3), "memory 3\n", "memory "+version+"\n", 1)
+	for _, version := range []string{"0", "-1", "", "x", "4 ", "9999999999"} {
+		other := strings.Replace(string(current), "memory 4\n", "memory "+version+"\n", 1)
 		if _, err := memstore.Restore(strings.NewReader(other), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
 			t.Errorf("version %q: %v", version, err)
 		}
@@ -193,7 +193,7 @@ func TestSnapshotOfFullGeneration(t *testing.T) {
 	if a := decide(t, restored, rule.Settle, 1000, charge)[0]; !a.Flags.Unsettled() {
 		t.Errorf("one settlement too many after a restart: %+v", a)
 	}
-	clock.Advance(2 * minute)
+	clock.Advance(2 * rule.LongMemory)
 	later := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
 	if n := later.Stats().Settlements; n != 0 {
 		t.Errorf("%d expired settlements were saved", n)

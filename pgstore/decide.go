@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The general path: any operations over any limits, decided by the function decide2, or by single2 if there is only one
+// The general path: any operations over any limits, decided by the function decide, or by single if there is only one
 // address.
 
 const (
@@ -20,7 +20,7 @@ const (
 	bounds      = 18 // where those of a calendar begin
 )
 
-// Whether decide2 locks all rows of a call together.
+// Whether decide locks all rows of a call together.
 const (
 	lockNone    = iota // each is written only if it has not changed
 	lockToWrite        // if anything is to be written, and then everything is decided again
@@ -29,7 +29,7 @@ const (
 
 var errOutside = errors.New("pgstore: the server's clock jumped to another calendar period between two calls; try again")
 
-// plan encodes a batch for decide2, or for single2 if that can decide it, and reports which.
+// plan encodes a batch for decide, or for single if that can decide it, and reports which.
 func (t *roundTrip) plan(s *Store, batch []store.Request) (single bool) {
 	locked, stride := int64(lockNone), plainStride
 	for i := range t.parts {
@@ -134,7 +134,7 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// read derives the answers from the result of decide2.
+// read derives the answers from the result of decide.
 func (t *roundTrip) read(batch []store.Request) error {
 	if _, outside := t.outside(); outside {
 		return errOutside
@@ -204,8 +204,6 @@ func stateOf(l *rule.Limit, reply, counts []int64) (s rule.State, ok bool) {
 	case len(reply) == 0 && bucket:
 	case len(reply) == 0:
 		s.Start = rule.Absent
-	case bucket && len(reply) == 2:
-		s = rule.LegacyBucket(rule.Micros(reply[0]), reply[1])
 	case bucket && len(reply) == 4:
 		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(reply[0]), reply[1], reply[2], rule.Micros(reply[3])
 	case !bucket && len(reply) == 1+len(counts):

@@ -68,38 +68,12 @@ func readStep(name string) (step Migration, err error) {
 	if err != nil {
 		return step, err
 	}
-	if step.Up, err = expand(string(up), step.Version >= formatStep); err == nil {
-		step.Down, err = expand(string(down), false)
+	step.Up, step.Down = string(up), string(down)
+	for _, alias := range []string{"s", "t"} { // rows of a newer format are rejected
+		step.Up = strings.ReplaceAll(step.Up, "{readable "+alias+"}",
+			fmt.Sprintf(" AND (%[1]s.previous >= -2 OR {schema}.{prefix}readable(%[1]s.previous))", alias))
 	}
-	return step, err
-}
-
-// formatStep is the first step in which rows have a format, and functions reject those that they cannot read.
-const formatStep = 6
-
-// renameFunctions renames the functions of a file that a step repeats.
-var renameFunctions = strings.NewReplacer("{prefix}take(", "{prefix}take2(", "{prefix}take_many(", "{prefix}take_many2(")
-
-// expand replaces {again file} by a file that a step repeats, and {readable alias} by the condition on rows that can be
-// read, if there is one.
-func expand(text string, formatted bool) (string, error) {
-	before, rest, found := strings.Cut(text, "{again ")
-	if found {
-		name, after, _ := strings.Cut(rest, "}")
-		again, err := stepFiles.ReadFile("migrations/" + name + ".sql")
-		if err != nil {
-			return "", err
-		}
-		text = before + renameFunctions.Replace(string(again)) + after
-	}
-	for _, alias := range []string{"s", "t"} {
-		condition := ""
-		if formatted {
-			condition = fmt.Sprintf(" AND (%[1]s.previous >= -2 OR {schema}.{prefix}readable(%[1]s.previous))", alias)
-		}
-		text = strings.ReplaceAll(text, "{readable "+alias+"}", condition)
-	}
-	return text, nil
+	return step, nil
 }
 
 // withRecord returns a step that waits for concurrent migrations of the same schema, and records itself in the table of

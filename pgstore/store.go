@@ -99,15 +99,15 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	return &Store{
 		conn: conn, opts: opts,
 		// With types, because not every protocol sends the types of parameters to the server.
-		take: "SELECT " + name + `take2($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
+		take: "SELECT " + name + `take($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
-		takeMany: "SELECT " + name + `take_many2($1::text[], $2::bigint, $3::bigint, $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+		takeMany: "SELECT " + name + `take_many($1::text[], $2::bigint, $3::bigint, $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
 			$8::bigint[])`,
-		takeAny: "SELECT " + name + `take3($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
+		takeAny: "SELECT " + name + `take_any($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
-		takesAny: "SELECT " + name + "takes3($1::text[], $2::bigint[])",
-		single:   "SELECT " + name + "single2($1::text, $2::bigint[])",
-		decide:   "SELECT " + name + "decide2($1::text[], $2::bigint[])",
+		takesAny: "SELECT " + name + "takes_any($1::text[], $2::bigint[])",
+		single:   "SELECT " + name + "single($1::text, $2::bigint[])",
+		decide:   "SELECT " + name + "decide($1::text[], $2::bigint[])",
 		expire:   "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
 		position: "SELECT " + name + "place()",
 	}, nil

@@ -11,8 +11,8 @@ import (
 )
 
 // The fast paths: takes of one charge each. Consecutive takes of one key with the same limit and cost are decided
-// together, because the cost determines what each of them changed. If all are over windows in one part, take2 and
-// take_many2 decide, otherwise take3 and takes3.
+// together, because the cost determines what each of them changed. If all are over windows in one part, take and
+// take_many decide, otherwise take_any and takes_any.
 
 // entry is a run of such takes, a range of roundTrip.parts.
 type entry struct{ from, to int }
@@ -61,7 +61,7 @@ func (t *roundTrip) planRuns(batch []store.Request) bool {
 	return true
 }
 
-// planTake encodes a single run for take2.
+// planTake encodes a single run for take.
 func (t *roundTrip) planTake(s *Store, batch []store.Request) {
 	e := t.entries[0]
 	charge := &batch[t.parts[e.from].request].Charges[0]
@@ -70,7 +70,7 @@ func (t *roundTrip) planTake(s *Store, batch []store.Request) {
 		bit(l.CountDenied), int64(l.Overlap), l.Quota, int64(l.Window), charge.Cost, int64(e.to-e.from))
 }
 
-// planTakes encodes several runs for take_many2.
+// planTakes encodes several runs for take_many.
 func (t *roundTrip) planTakes(s *Store, batch []store.Request) {
 	for _, e := range t.entries {
 		charge := &batch[t.parts[e.from].request].Charges[0]
@@ -88,7 +88,7 @@ func (t *roundTrip) planTakes(s *Store, batch []store.Request) {
 
 const takeReplies = 5 // numbers per entry
 
-// readTakes derives the answers from the result of take2 or take_many2.
+// readTakes derives the answers from the result of take or take_many.
 func (t *roundTrip) readTakes(batch []store.Request) error {
 	if len(t.reply) != takeReplies*len(t.entries) {
 		return fmt.Errorf("pgstore: %w", errReply)

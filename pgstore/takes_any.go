@@ -11,16 +11,16 @@ import (
 // The fast path for windows in several parts, logs and buckets, alone or together with windows in one part.
 
 const (
-	fastNumbers = 8       // per run, that take3 and takes3 receive
+	fastNumbers = 8       // per run, that take_any and takes_any receive
 	fastReplies = 6       // the minimum that they return
 	maxDebt     = 1 << 62 // of a bucket, in 1/window of a unit: the functions have 63 bits
 )
 
-// isFast reports whether take3 and takes3 support a limit.
+// isFast reports whether take_any and takes_any support a limit.
 func isFast(l *rule.Limit) bool {
 	switch l.Algorithm {
 	case rule.TokenBucket:
-		high, low := bits.Mul64(uint64(maxMissing(l)), uint64(l.Window))
+		high, low := bits.Mul64(uint64(l.Burst), uint64(l.Window))
 		return high == 0 && low < maxDebt
 	case rule.InFlight:
 		return false
@@ -29,10 +29,7 @@ func isFast(l *rule.Limit) bool {
 	}
 }
 
-// maxMissing returns how many units can be missing from a bucket.
-func maxMissing(l *rule.Limit) int64 { return min(l.Burst+l.Quota, rule.MaxQuota) }
-
-// planAny encodes one run for take3, or several for takes3.
+// planAny encodes one run for take_any, or several for takes_any.
 func (t *roundTrip) planAny(s *Store, batch []store.Request) {
 	if len(t.entries) > 1 {
 		t.numbers = append(t.numbers, s.now(), s.commit())
@@ -63,7 +60,7 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 	case rule.SlidingLog:
 		kind = log
 	case rule.TokenBucket:
-		kind, part, capacity = bucket, maxMissing(l)*int64(l.Window), l.Burst*int64(l.Window)
+		kind, capacity = bucket, l.Burst*int64(l.Window)
 		if unit = capacity + 1; charge.Cost <= l.Burst {
 			unit = charge.Cost * int64(l.Window)
 		}
@@ -77,7 +74,7 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 	t.numbers = append(t.numbers, kind, int64(l.Parts()), part, int64(l.Window), capacity, unit, int64(times), l.Quota)
 }
 
-// readAny derives the answers from the result of take3 or takes3.
+// readAny derives the answers from the result of take_any or takes_any.
 func (t *roundTrip) readAny(batch []store.Request) error {
 	width := len(t.reply) / len(t.entries)
 	ok := width >= fastReplies && len(t.reply)%len(t.entries) == 0
@@ -125,11 +122,9 @@ func (t *roundTrip) readStateRun(batch []store.Request, e entry, reply []int64) 
 func stateBefore(l *rule.Limit, cost int64, times int, reply, counts []int64) (s rule.State, rolled, ok bool) {
 	admitted := reply[1] >> 1
 	switch {
-	case l.Algorithm == rule.TokenBucket && reply[3] < 0:
-		return rule.LegacyBucket(rule.Micros(reply[2]), reply[4]), false, reply[4] >= 0
 	case l.Algorithm == rule.TokenBucket:
 		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(reply[2]), reply[3], reply[4], rule.Micros(reply[5])
-		return s, false, s.Rest >= 0
+		return s, false, s.Missing >= 0 && s.Rest >= 0
 	}
 	s.Counts = counts
 	switch used := reply[5]; {
@@ -164,7 +159,7 @@ func (t *roundTrip) readLogRun(batch []store.Request, e entry, reply []int64) {
 			granted, wait = cost, first
 		}
 		if cost > 0 && (allowed || l.CountDenied && cost <= l.Quota) {
-			live, newest = min(live+cost, l.Quota), at
+			live, newest = min(live+cost, max(live, l.Quota)), at
 		}
 		batch[t.parts[e.from+j].request].Answers[0] = l.AnswerLog(live, newest, wait, now, at, moved, cost, granted, allowed)
 		if cost > 0 || !allowed {

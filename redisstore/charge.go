@@ -42,13 +42,21 @@ func (s *Store) appendCharge(to []byte, r *store.Request, j int) []byte {
 	return to
 }
 
-// appendMemory packs how a settlement is remembered: for how long, the maximum number, and the reservation's ID.
+// appendMemory packs how a settlement is remembered: for how long, the maximum number, its earliest time, and the
+// reservation's ID.
 func appendMemory(to []byte, r *store.Request) []byte {
 	var settlements int64
+	var at rule.Micros // see rule.SettledAt
 	for i := range r.Charges {
-		settlements = max(settlements, r.Charges[i].Limit.Rule().Settlements())
+		l := r.Charges[i].Limit.Rule()
+		if settlements = max(settlements, l.Settlements()); l.Algorithm != rule.InFlight {
+			at = max(at, min(r.Charges[i].At, rule.MaxNow))
+		}
 	}
-	return appendID(appendNumber(appendNumber(to, int64(memoryOf(r))), settlements), r.ID)
+	for _, n := range [...]int64{int64(memoryOf(r)), settlements, int64(at)} {
+		to = appendNumber(to, n)
+	}
+	return appendID(to, r.ID)
 }
 
 // memoryOf returns how long a request has to be remembered, or 0 if it need not be.

@@ -16,7 +16,8 @@ type Conn interface {
 	// keeps no reference to calls after it returns.
 	Run(ctx context.Context, script *Script, calls []Call)
 	// Cluster reports whether keys are distributed over several nodes, so that one call may only have keys of one hash
-	// slot.
+	// slot. All keys of a slot must be on one node. A client that distributes keys in another way cannot be a Conn: a
+	// call over two keys would go to one server, and a limit would hold once per server.
 	Cluster() bool
 }
 

@@ -6,9 +6,7 @@ grace = grace >= 0 and grace -- false to keep states forever
 local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET, SETTLE, RENEW = 0, 1, 2, 3, 4, 5, 6, 7
 local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT = 0, 1, 2, 3, 4 -- the algorithms
 local UP, DOWN, WHOLE = 0, 1, 2
-local VERSION = 3 -- the newest known version of a value
-local MARK = '\2' -- the end of most values
-local EIGHTHS = '\8' -- before that, in a bucket: its key expires as lastOf returns
+local VERSION = byte(MARK) -- the newest known version of a value
 
 -- mulDivAny is muldiv for any b. Where the quotient is not below 2^53 the result is not exact, but also not below 2^53.
 local function mulDivAny(a, b, c)
@@ -19,7 +17,7 @@ end
 
 -- isNewer reports whether a newer program wrote a value.
 local function isNewer(value)
-  return #value % 8 ~= 0 and string.byte(value, -1) > VERSION
+  return #value % 8 ~= 0 and byte(value, -1) > VERSION
 end
 
 -- get returns the value of a charge's key, or nothing if there is none or a newer program wrote it.
@@ -246,7 +244,7 @@ local function makeWindow()
   end
 
   -- narrow returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes per count. It
-  -- returns nothing if a count needs more; the encoding for Go is then also the stored value, as in all versions.
+  -- returns nothing if a count needs more; the encoding for Go is then also the stored value.
   local function narrow(it)
     local sum, counts = 0, {}
     for i = 1, it.parts do
@@ -255,7 +253,7 @@ local function makeWindow()
       end
       sum, counts[i] = sum + it.counts[i], pack('<H', it.counts[i])
     end
-    return pack('<dd', it.start, sum) .. table.concat(counts) .. '\3'
+    return pack('<dd', it.start, sum) .. table.concat(counts) .. MARK
   end
 
   function window.save(it, ttl)
@@ -268,28 +266,16 @@ end
 
 -- Token bucket -------------------------------------------------------------------------------------------------------
 
--- The state is what is missing from a full bucket as of a time, its debt: whole units and a rest in 1/window of a unit.
--- A microsecond refills quota/window of a unit.
---
--- The value begins with what version 1 stored and still reads: when the bucket is full, and a fraction in 1/quota of a
--- microsecond. A value of only these two was written by version 1, and the debt is what refills until then.
+-- The state is what is missing from a full bucket as of a time, its debt, in whole units and a rest in 1/window of a
+-- unit, and when the state ends. A microsecond refills quota/window of a unit.
 local function makeBucket()
   local bucket = {}
 
-  -- ended sets it.ends, when the state ends: a window after it was charged, or when the bucket is full, if that is
-  -- later.
-  local function ended(it)
-    it.ends = max(it.start + it.window, it.fraction > 0 and it.full + 1 or it.full)
-  end
-
   function bucket.load(it)
     local value = get(it)
-    it.start, it.missing, it.rest, it.full = nil, 0, 0, nil
-    if value and #value == 16 then
-      it.full, it.fraction = unpack_('<dd', value)
-    elseif value then
-      it.full, it.fraction, it.start, it.missing, it.rest = unpack_('<ddddd', value)
-      ended(it)
+    it.start, it.missing, it.rest, it.ends = nil, 0, 0, 0
+    if value then
+      it.start, it.missing, it.rest, it.ends = unpack_('<dddd', value)
     end
   end
 
@@ -309,52 +295,34 @@ local function makeBucket()
     return mulDivAny(micros, it.quota, it.window)
   end
 
-  -- deepest returns a debt, limited to the deepest one: one window's refill beyond empty.
-  local function deepest(it, debt, rest)
-    local limit = min(it.burst + it.quota, MAX)
-    if above(debt, rest, limit, 0) then
-      return limit, 0
-    end
-    return debt, rest
+  -- deepest returns how many units can be missing because of a charge under this limit: one window's refill beyond
+  -- empty. More are missing only if they were charged under another limit.
+  local function deepest(it)
+    return min(it.burst + it.quota, MAX)
   end
 
-  -- lookLegacy returns the debt at now of a state of version 1. A deeper debt was left by a clock that jumped ahead.
-  local function lookLegacy(it, now)
-    if it.full < now then
-      return 0, 0
-    end
-    local debt, rest = refilled(it, it.full - now)
-    rest = rest + min(it.fraction, it.quota - 1)
-    local more = floor(rest / it.window)
-    debt, rest = debt + more, rest - more * it.window
-    local cut, cutRest = deepest(it, debt, rest)
-    it.moved = above(debt, rest, cut, cutRest)
-    return cut, cutRest
-  end
-
-  -- lookDebt returns the debt at now.
+  -- lookDebt returns the debt at now. It sets it.untilTime, when the state ends, if anything is missing.
   local function lookDebt(it, now)
-    local debt, rest = deepest(it, it.missing, it.rest)
     local ahead = it.start - now
     if ahead > 0 then
       it.moved = ahead > it.window
       it.at = it.moved and now or it.start
-      return debt, rest
+      it.untilTime = it.moved and it.ends - ahead or it.ends
+      return it.missing, it.rest
     end
     local back, backRest = refilled(it, -ahead)
-    if now >= it.ends or not above(debt, rest, back, backRest) then
+    if now >= it.ends or not above(it.missing, it.rest, back, backRest) then
       return 0, 0
     end
-    return minus(it, debt, rest, back, backRest)
+    it.untilTime = it.ends
+    return minus(it, it.missing, it.rest, back, backRest)
   end
 
   function bucket.look(it, now)
-    it.at, it.moved = now, false
+    it.at, it.moved, it.untilTime = now, false, 0
     local debt, rest = 0, 0
-    if it.start and (it.missing > 0 or it.rest > 0) then
+    if it.missing > 0 or it.rest > 0 then
       debt, rest = lookDebt(it, now)
-    elseif it.full and not it.start then
-      debt, rest = lookLegacy(it, now)
     end
     it.debt, it.debtRest = debt, rest
     if above(debt, rest, it.burst, 0) then
@@ -364,33 +332,50 @@ local function makeBucket()
     end
   end
 
-  local function setDebt(it, debt, rest)
-    it.debt, it.debtRest = debt, rest
-    it.start, it.missing, it.rest = it.at, debt, rest
-    local micros, fraction = mulDivAny(debt, it.window, it.quota)
-    fraction = fraction + rest
-    local more = floor(fraction / it.quota)
-    it.full, it.fraction = it.at + micros + more, fraction - more * it.quota
-    ended(it)
-  end
-
-  function bucket.charge(it, n)
-    setDebt(it, deepest(it, it.debt + n, it.debtRest))
-  end
-
-  function bucket.refuse(it)
-    if above(it.burst, 0, it.debt, it.debtRest) then
-      setDebt(it, it.burst, 0)
-    else
-      setDebt(it, it.debt, it.debtRest)
+  -- settle moves a state that the clock left far ahead back to now, with its end.
+  function bucket.settle(it)
+    if it.moved then
+      it.start, it.ends = it.at, it.untilTime
     end
   end
 
-  function bucket.settle(it)
-    setDebt(it, it.debt, it.debtRest)
+  -- raise writes a debt that a charge has raised. The state then ends a window later, or when the bucket is full, but
+  -- not before it ended so far.
+  local function raise(it, debt, rest)
+    it.start, it.missing, it.rest = it.at, debt, rest
+    local most = deepest(it)
+    if above(debt, rest, most, 0) then
+      debt, rest = most, 0
+    end
+    local micros, fraction = mulDivAny(debt, it.window, it.quota)
+    micros = micros + ceil((fraction + rest) / it.quota)
+    it.ends = max(it.untilTime, it.at + max(it.window, micros))
   end
 
-  -- giveBack undoes a charge as far as it has not been refilled since.
+  function bucket.charge(it, n)
+    local most = deepest(it)
+    if above(it.debt + n, it.debtRest, most, 0) then -- as much as fits, but a deeper debt stays
+      if above(most, 0, it.debt, it.debtRest) then
+        raise(it, most, 0)
+      else
+        raise(it, it.debt, it.debtRest)
+      end
+    else
+      raise(it, it.debt + n, it.debtRest)
+    end
+  end
+
+  -- refuse empties the bucket, and reports whether that changed anything.
+  function bucket.refuse(it)
+    if above(it.burst, 0, it.debt, it.debtRest) then
+      raise(it, it.burst, 0)
+      return true
+    end
+    return false
+  end
+
+  -- giveBack undoes a charge as far as it has not been refilled since. It subtracts from the debt as of it.start: the
+  -- refill since then is left to the limit that decides next, which may be another one.
   function bucket.giveBack(it, n, at)
     local back, backRest = n, 0
     if at ~= 0 and at < it.at then
@@ -406,7 +391,8 @@ local function makeBucket()
     if back == 0 and backRest == 0 then
       return 0
     end
-    setDebt(it, minus(it, it.debt, it.debtRest, back, backRest))
+    bucket.settle(it)
+    it.missing, it.rest = minus(it, it.missing, it.rest, back, backRest)
     return back + (backRest > 0 and 1 or 0)
   end
 
@@ -419,14 +405,12 @@ local function makeBucket()
       call('DEL', it.key) -- a full bucket is as if it had never been used
       return
     end
-    put(it, pack('<ddddd', it.full, it.fraction, it.start, it.missing, it.rest) .. EIGHTHS .. MARK, ttl)
+    put(it, pack('<dddd', it.start, it.missing, it.rest, it.ends) .. MARK, ttl)
   end
 
   function bucket.encode(it)
     if it.start then
       return pack('<dddd', it.start, it.missing, it.rest, it.ends)
-    elseif it.full then
-      return pack('<dd', it.full, it.fraction)
     end
     return ''
   end
@@ -438,41 +422,20 @@ end
 
 -- The value is a header followed by the units in order, each in microseconds since a base time in the header. A new
 -- unit is appended. Now and then, when the key's end moves or when there are too many, the value is rewritten without
--- the units that no longer count. The header also has the quota by which the last unit was charged: only that many
--- newest units exist, because otherwise units that a smaller quota has dropped would come back with a larger one.
---
--- Older programs must not mistake a value for one of theirs, a ring. To them the header describes one unit, far beyond
--- its end, which they fail to read. And the base is so far back that the last byte of a unit is at least 3, which
--- programs of version 2 read as a newer version.
+-- the units that no longer count. The header also has how many of the newest units exist: a charge beyond the quota
+-- overwrites the oldest, which stay in the value until it is rewritten. A smaller quota drops none.
 local function makeLog()
   local log = {}
   local GRID = 134217728
 
   -- rebase sets the value's units to a list of times, none of which is more than a window before last, or later.
   local function rebase(it, times, last)
-    it.base = last - last % GRID - it.window - it.top / 256 * 3
+    it.base = last - last % GRID - it.window
     local units = {}
     for i, t in ipairs(times) do
       units[i] = pack(it.format, t - it.base)
     end
     it.bytes, it.count, it.stored = table.concat(units), #times, nil
-  end
-
-  -- loadRing reads a value of version 1 or 2: the number of slots, the position of the oldest unit and the number of
-  -- units, followed by a ring of times.
-  local function loadRing(it, value)
-    local slots, head, count = unpack_('<ddd', value)
-    local times, newest = {}
-    if count > 0 then
-      newest = unpack_('<d', value, 25 + 8 * ((head + count - 1) % slots))
-    end
-    for i = 0, count - 1 do
-      local t = unpack_('<d', value, 25 + 8 * ((head + i) % slots))
-      if t > newest - it.window then
-        times[#times + 1] = t
-      end
-    end
-    rebase(it, times, newest or now)
   end
 
   function log.load(it)
@@ -485,15 +448,10 @@ local function makeLog()
     if not value then
       return
     end
-    local base, kept, _, version = unpack_('<dddB', value)
-    local ring = kept < BEYOND
-    it.newer = version > VERSION and not ring or ring and isNewer(value)
-    if it.newer then
-      return
-    elseif ring then
-      loadRing(it, value)
-    else
-      it.base, it.kept, it.stored = base, kept - BEYOND, (#value - HEADER) / it.width
+    local base, kept, version = unpack_('<ddB', value)
+    it.newer = version > VERSION
+    if not it.newer then
+      it.base, it.kept, it.stored = base, kept, (#value - HEADER) / it.width
       it.count = min(it.stored, it.kept)
       it.bytes = sub(value, -it.width * it.count)
     end
@@ -506,7 +464,6 @@ local function makeLog()
 
   function log.look(it, now)
     lookBack(it, now, unit)
-    it.live = min(it.live, it.quota)
     it.room = it.quota - it.live
   end
 
@@ -526,13 +483,15 @@ local function makeLog()
     it.new = nil
   end
 
-  -- charge adds units at it.at, replacing the oldest ones if the quota is full.
+  -- charge adds units at it.at. If the quota is full, they replace the oldest ones.
   function log.charge(it, n)
     n = min(n, it.quota)
-    local append = it.stored and it.kept == it.quota and it.behind == 0 and
-      lastOf(it, it.newest + it.window) == lastOf(it, it.at + it.window)
+    local capacity = max(it.quota, it.live)
+    local count = min(it.live + n, capacity)
+    local append = it.stored and it.behind == 0 and count == min(it.live + n, it.kept) and
+      it.stored + n <= capacity + capacity / 4 + 8 and lastOf(it, it.newest + it.window) == lastOf(it, it.at + it.window)
     log.settle(it)
-    if it.live == 0 and it.count == 0 and not append then
+    if it.count == 0 and not append then
       rebase(it, {}, it.at)
     elseif it.at - it.base >= it.top - it.cell then
       local times = {}
@@ -542,12 +501,11 @@ local function makeLog()
       append = false
       rebase(it, times, it.at)
     end
-    local over = max(0, it.live + n - it.quota)
-    cut(it, 0, min(over, it.count))
+    cut(it, 0, it.live + n - count)
     local new = string.rep(pack(it.format, it.at - it.base), n)
-    it.new = append and it.stored + n <= it.quota + it.quota / 4 + 8 and new
-    it.bytes, it.count = it.bytes .. new, it.count + n
-    it.live, it.newest = it.count, it.at
+    it.new = append and new
+    it.bytes, it.count = it.bytes .. new, count
+    it.live, it.newest = count, it.at
   end
 
   log.refuse = log.charge
@@ -581,7 +539,7 @@ local function makeLog()
     if it.count == 0 then
       call('DEL', it.key)
     elseif not it.new or type(redis.pcall('APPEND', it.key, it.new)) == 'table' then -- without permission to append, all of it is written
-      put(it, pack('<dddB', it.base, BEYOND + it.quota, 1, VERSION) .. it.bytes, ttl)
+      put(it, pack('<ddB', it.base, max(it.quota, it.count), VERSION) .. it.bytes, ttl)
     end
   end
 
@@ -707,53 +665,66 @@ end
 
 -- Settlements --------------------------------------------------------------------------------------------------------
 
--- The settlements of an address are remembered in two hashes, one for even generations and one for odd ones. A
--- generation is as long as a settlement has to be remembered. A field is the ID of a reservation, and its value the
--- generation in which it was settled and what that did to each charge. One more field has the generation of the hash: a
--- hash older than the previous generation is dropped.
+-- The settlements of an address are remembered in two hashes, one for even generations and one for odd ones; see
+-- rule.Generation. A field is the ID of a reservation, and its value what the settlement did to each charge. One more
+-- field has the generation of the hash: its number, counted from 1, when it began and when its latest settlement was.
 local function makeSettlements()
   local GENERATION = 'generation'
+  local LONG = 600000000 -- rule.LongMemory
 
-  -- recall returns what is known of the settlement whose two hashes are the keys from i on.
-  local function recall(i)
-    local memo, length = {}
-    length, memo.max, memo.id = unpack_('<ddc8', ARGV[i + 1])
-    memo.generation = floor(now / length)
-    memo.key = KEYS[i + memo.generation % 2]
-    memo.ends = (memo.generation + 2) * length
-    local own = call('HMGET', memo.key, GENERATION, memo.id)
-    local values = { own[2], call('HGET', KEYS[i + (memo.generation + 1) % 2], memo.id) }
-    for n = 1, 2 do
-      local value = values[n]
-      if value then
-        memo.newer = memo.newer or isNewer(value)
-        if not memo.newer and unpack_('<d', value) >= memo.generation - 1 then
-          memo.back = sub(value, 9, -2)
-        end
+  -- rotates is rule.Generation.Rotates.
+  local function rotates(memo, count)
+    local age, full = memo.at - memo.began, count >= memo.max
+    return age >= memo.memory and (age >= LONG or full) or age < -memo.memory and full
+  end
+
+  -- recall returns what is known of the settlement of some items, whose two hashes are the keys from i on.
+  local function recall(i, items)
+    local memo = { number = 0 }
+    memo.memory, memo.max, memo.at, memo.id = unpack_('<dddc8', ARGV[i + 1])
+    memo.at = max(memo.at, now)
+    for _, it in ipairs(items) do
+      if it.algorithm ~= IN_FLIGHT then
+        memo.at = max(memo.at, it.at)
       end
     end
-    if own[1] then
-      memo.newer = memo.newer or isNewer(own[1])
-      memo.old = not memo.newer and unpack_('<d', own[1]) < memo.generation
-      memo.full = not memo.back and not memo.old and call('HLEN', memo.key) > memo.max
+    for n = 0, 1 do
+      local own = call('HMGET', KEYS[i + n], GENERATION, memo.id)
+      local generation, value = own[1], own[2]
+      if generation and isNewer(generation) or value and isNewer(value) then
+        memo.newer = true
+        return memo
+      end
+      if generation then
+        local number, began, newest = unpack_('<ddd', generation)
+        if number > memo.number then
+          memo.number, memo.began, memo.newest = number, began, newest
+        end
+      end
+      memo.back = memo.back or value and sub(value, 1, -2)
     end
-    memo.begins = memo.old or not own[1]
+    if memo.back then
+      return memo
+    end
+    local count = memo.number > 0 and call('HLEN', KEYS[i + memo.number % 2]) - 1 or 0
+    if memo.number == 0 or rotates(memo, count) then
+      memo.number, memo.began, memo.newest, memo.begins = memo.number + 1, max(memo.newest or 0, memo.at), 0, true
+    else
+      memo.full = count >= memo.max
+    end
+    memo.newest = max(memo.newest, memo.at)
+    memo.key = KEYS[i + memo.number % 2]
     return memo
   end
 
   -- remember writes what a settlement did. It comes before all other writes: if it fails, nothing has changed.
   local function remember(memo, back)
-    if memo.old then
+    if memo.begins then
       call('UNLINK', memo.key)
     end
-    local generation = pack('<d', memo.generation)
-    if not memo.begins then
-      call('HSET', memo.key, memo.id, generation .. back .. MARK)
-      return
-    end
-    call('HSET', memo.key, GENERATION, generation .. MARK, memo.id, generation .. back .. MARK)
-    if grace then
-      call('PEXPIRE', memo.key, max(1, ceil((memo.ends - now) / 1000) + grace))
+    call('HSET', memo.key, GENERATION, pack('<ddd', memo.number, memo.began, memo.newest) .. MARK, memo.id, back .. MARK)
+    if memo.begins and grace then -- its last settlement comes before it rotates, and is remembered as long again
+      call('PEXPIRE', memo.key, max(1, ceil((memo.began + 2 * max(memo.memory, LONG) - now) / 1000) + grace))
     end
   end
 
@@ -854,9 +825,9 @@ local function take(items)
   for _, it in ipairs(items) do
     if not it.allowed then
       if it.countDenied and it.cost > 0 and it.cost <= it.capacity then
-        it.rule.refuse(it, it.cost)
-        it.changed = true
-      elseif it.moved then
+        it.changed = it.rule.refuse(it, it.cost) ~= false
+      end
+      if it.moved and not it.changed then
         it.rule.settle(it)
         it.changed = true
       end
@@ -1001,14 +972,16 @@ for _, items in ipairs(requests) do
     if not settle then
       recall, settle = makeSettlements()
     end
-    memo = items.hashes and recall(items.hashes) or {}
-    memo.settle, newer = settle, memo.newer
   end
   for _, it in ipairs(items) do
     it.rule.load(it)
     it.rule.look(it, now)
     it.granted, it.allowed, it.changed = 0, true, false
     newer = newer or it.newer
+  end
+  if op == SETTLE then
+    memo = items.hashes and recall(items.hashes, items) or {}
+    memo.settle, newer = settle, newer or memo.newer
   end
   if not newer then
     decide(op, items, memo)

@@ -2,6 +2,5 @@
 // every request at the data, by the server's clock and the same rule as in every store, in one round trip; requests
 // that are made together share it. The same script remembers settlements, in the same round trip.
 //
-// Values contain the version of their format. Programs of this version and of the one before can share a server; values
-// written by a newer version are rejected with an error.
+// Values contain the version of their format. Those written by a newer version are rejected with an error.
 package redisstore

@@ -74,7 +74,7 @@ func cutSettled(name string) (first, settled string, err error) {
 	if _, err := fmt.Sscanf(end, "%d-%d", &memory, &generation); err != nil || generation < 0 || generation > 1 {
 		return "", "", errName
 	}
-	return first, fmt.Sprintf("reservations settled in %s generations of %v, a hash with HLEN-1 of them",
+	return first, fmt.Sprintf("reservations settled, of %s generations, remembered for at least %v, a hash with HLEN-1 of them",
 		[]string{"even", "odd"}[generation], duration(rule.Micros(memory))), nil
 }
 
@@ -158,7 +158,7 @@ func readCalendar(s rule.Shape, fields string) (rule.Shape, bool) {
 var errValue = errors.New("redisstore: not a value of this package")
 
 // version is the newest version of values that the script writes.
-const version = 3
+const version = 1
 
 // explain describes a value.
 func (n parsedName) explain(value string) (string, error) {
@@ -166,9 +166,9 @@ func (n parsedName) explain(value string) (string, error) {
 	if n.shape.Algorithm == rule.SlidingLog {
 		return r.explainLog(n.shape.Window)
 	}
-	marked := byte(1)
-	if last := len(value) - 1; len(value)%8 != 0 { // it ends with its version
-		if marked = value[last]; marked > version {
+	marked := len(value)%8 != 0 // it ends with its version
+	if last := len(value) - 1; marked {
+		if value[last] > version {
 			return "", errNewer
 		}
 		r.text = value[:last]
@@ -186,7 +186,8 @@ func (n parsedName) explain(value string) (string, error) {
 			}
 		}
 	default:
-		text = r.explainWindow(n.shape.Limit(), marked == version)
+		l := n.shape.Limit()
+		text = r.explainWindow(l, marked && l.Parts() > 2)
 	}
 	if r.bad || r.text != "" {
 		return "", errValue
@@ -212,43 +213,26 @@ func (r *reader) explainWindow(l rule.Limit, narrow bool) string {
 	return text + " units, the newest part first"
 }
 
-// beyond is the minimum of the second number of a log's header. In versions before 3 it is less.
-const beyond = 1 << 50
-
 // explainLog describes the state of a log. Some of its units may have expired.
 func (r *reader) explainLog(window rule.Micros) (string, error) {
-	last := r.text[max(0, len(r.text)-1):]
-	ring := len(r.text)%8 == 0
-	_, quota, count := r.number(), r.number()-beyond, r.number()
-	switch {
-	case r.bad:
+	_, kept := r.number(), r.number()
+	if marked := r.byte(); r.bad {
 		return "", errValue
-	case quota < 0 && !ring && last[0] > version, quota >= 0 && r.byte() > version:
+	} else if marked > version {
 		return "", errNewer
-	case quota >= 0:
-		width := 4
-		if window.Duration() > time.Hour {
-			width = 6
-		}
-		count = min(int64(len(r.text)/width), quota)
 	}
-	return fmt.Sprintf("%d units", count), nil
+	width := 4
+	if window.Duration() > time.Hour {
+		width = 6
+	}
+	return fmt.Sprintf("%d units", min(int64(len(r.text)/width), kept)), nil
 }
 
 // explainBucket describes a token bucket's state.
 func (r *reader) explainBucket(window rule.Micros) string {
-	text := fmt.Sprintf("full again at %s", utc(r.micros()))
-	if r.number() > 0 {
-		text += " and a fraction of a microsecond"
-	}
-	if r.text == "" { // written by version 1
-		return text
-	}
-	at, missing, rest := r.micros(), r.number(), r.number()
-	if r.text != "" { // how its key expires; absent in version 2
-		_ = r.byte()
-	}
-	return fmt.Sprintf("%.6g units missing at %s, %s", float64(missing)+float64(rest)/float64(max(1, window)), utc(at), text)
+	at, missing, rest, ends := r.micros(), r.number(), r.number(), r.micros()
+	return fmt.Sprintf("%.6g units missing at %s, full at %s at the latest",
+		float64(missing)+float64(rest)/float64(max(1, window)), utc(at), utc(ends))
 }
 
 func utc(t rule.Micros) string {

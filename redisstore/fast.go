@@ -33,7 +33,7 @@ func pathOf(l *rule.Limit) (p path, fits bool) {
 	case l.Algorithm == rule.SlidingWindow:
 		return partsPath, true
 	case l.Algorithm == rule.TokenBucket:
-		return bucketPath, float64(l.Burst+l.Quota)*float64(l.Window) < 1<<53 // a debt is one number there
+		return bucketPath, float64(l.Burst)*float64(l.Window) < 1<<53 // a debt is one number there
 	case l.Algorithm == rule.SlidingLog:
 		return logPath, l.Quota <= maxFastLog
 	default:
@@ -266,13 +266,8 @@ func (r *reader) readValue(l *rule.Limit, p path, absent bool, counts []int64) (
 	switch {
 	case p == bucketPath && absent:
 	case p == bucketPath:
-		full, fraction := r.micros(), r.number()
-		s.Start, s.Missing, s.Rest = r.micros(), r.number(), r.number()
-		if fraction > 0 {
-			full++
-		}
-		s.Until = max(s.Start+l.Window, full)
-		_ = r.bytes(2)
+		s.Start, s.Missing, s.Rest, s.Until = r.micros(), r.number(), r.number(), r.micros()
+		_ = r.byte() // the version
 	case absent:
 		s.Start, s.Counts = rule.Absent, counts[:l.Parts()]
 		clear(s.Counts)
@@ -309,7 +304,7 @@ func (r *reader) fastLog(l *rule.Limit, flags string, now rule.Micros, cost int6
 		granted = cost
 	}
 	if allowed || l.CountDenied && cost <= l.Quota {
-		live = min(live+cost, l.Quota)
+		live = min(live+cost, max(live, l.Quota))
 	}
 	return l.AnswerLog(live, newest, blocking, now, now, false, cost, granted, allowed), nil
 }

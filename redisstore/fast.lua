@@ -14,8 +14,8 @@
 -- other charge the decision and the state that the answer is derived from. The time alone means that it lies outside the
 -- boundaries that came with a calendar window, and that nothing was done.
 --
--- docs/redis.md describes values. Values of windows in one part have no version. Those of other windows, buckets and slots
--- end with it, a byte; a log has it in its header. Values of version 1 have none; their length is a multiple of 8.
+-- docs/redis.md describes values. Those whose length is a multiple of 8, of windows, have no version. Others end with it, a
+-- byte; a log has it in its header.
 --
 -- Lua counts in doubles, which are exact for integers below 2^53. Everything here stays below that: muldiv splits
 -- products that would not, and limits for which that is not enough are rejected before they get here.
@@ -25,12 +25,11 @@ local EXACT = 9007199254740992 -- 2^53
 local MAX = EXACT - 1 -- where counts saturate
 local NARROW = 65535 -- the largest count of a part that fits two bytes
 local LIMIT = 64 -- bytes of a packed limit
-
+local MARK = '\1' -- the version of values
 
 -- A log has 4 bytes per unit if the window is at most an hour, otherwise 6.
-local HEADER = 25 -- bytes of a log before its units
+local HEADER = 17 -- bytes of a log before its units
 local HOUR = 3600000000
-local BEYOND = 1125899906842624 -- 2^50
 
 local now, grace, path = unpack_('<ddB', ARGV[1])
 if now < 0 then
@@ -106,9 +105,9 @@ if path > 0 then
     local start, ended -- of the value
     local current, other -- windows: the count of the current part, and of the previous one or of all
     local begin, shift -- windows: where the current part begins now, and how many parts that is after start
-    local owed, as_of, rate -- bucket: what is missing in 1/window of a unit, as of when, and by which quota
-    local base, kept, units, live, added, stamp, newest -- log: live and added are the units of the value and the new ones
-    local append = absent == 0 -- log: the new units can be appended
+    local owed, as_of, till -- bucket: what is missing in 1/window of a unit, as of when, and when the state ends
+    local base, kept, units, lived, live, added, stamp, newest, capacity -- log: lived, live and added are the units that
+    -- counted, those of them that were not overwritten, and the new ones
     local patched = false -- windows: more than the count of the current part has changed
     local ends -- when the new state ends, rounded up where it is kept longer
     repeat
@@ -170,7 +169,7 @@ if path > 0 then
           if not begin then
             current, other, shift = 0, 0, parts
             if value then
-              if #value ~= 17 + 2 * parts or byte(value, -1) ~= 3 then
+              if #value ~= 17 + 2 * parts or sub(value, -1) ~= MARK then
                 unfit = k
                 break
               end
@@ -263,41 +262,27 @@ if path > 0 then
 
       elseif path == BUCKET then
         if not owed then
-          owed, as_of = 0, now
+          owed, as_of, till = 0, now, 0
           if value then
-            if #value ~= 42 then
+            if #value ~= 33 or sub(value, -1) ~= MARK then
               unfit = k
               break
             end
-            local full, fraction, missing, rest, version
-            full, fraction, as_of, missing, rest, version = unpack_('<dddddxB', value)
-            if version ~= 2 then
-              unfit = k
-              break
-            end
-            owed, ended = missing * window + rest, as_of + window
-            if fraction > 0 then
-              full = full + 1
-            end
-            if full > ended then
-              ended = full
-            end
+            local missing, rest
+            as_of, missing, rest, till = unpack_('<dddd', value)
+            owed, ended = missing * window + rest, till
           end
         end
-        local deepest = (burst + quota) * window
-        if as_of > now then
+        if as_of > now or owed >= EXACT then
           unfit = k
           break
         end
-        local debt = owed
-        if debt > deepest then
-          debt = deepest
-        end
+        local debt, last = owed, till
         if as_of < now then
-          debt = now < ended and debt - (now - as_of) * quota or 0
-          if debt < 0 then
-            debt = 0
-          end
+          debt = now < till and debt - (now - as_of) * quota or 0
+        end
+        if debt <= 0 then
+          debt, last = 0, 0
         end
         local empty = burst * window
         if cost < 0 then
@@ -313,26 +298,28 @@ if path > 0 then
             back = back - (now - from) * quota
           end
           if back > 0 and debt > 0 then
-            allowed, changed, as_of, rate, owed = true, true, now, quota, back < debt and debt - back or 0
+            allowed, changed, owed = true, true, owed - (back < debt and back or debt)
           end
-        elseif amount > 0 and (allowed or denied == 1 and amount <= burst) then
-          changed, as_of, rate, owed = true, now, quota, after
-          if not allowed then
-            owed = debt > empty and debt or empty
+        elseif amount > 0 and (allowed or denied == 1 and amount <= burst and debt < empty) then
+          changed, as_of, owed = true, now, allowed and after or empty
+          local rest = owed % quota
+          local full = (owed - rest) / quota
+          if rest > 0 then
+            full = full + 1
           end
+          full = now + (full > window and full or window)
+          till = full > last and full or last
         end
 
       else
         if not added then
           units, live, added, stamp = 0, 0, 0, 0
           if value then
-            local version
-            base, kept, version = unpack_('<ddxxxxxxxxB', value)
-            kept = kept - BEYOND
-            if kept < 0 or version ~= 3 then
+            if sub(value, HEADER, HEADER) ~= MARK then
               unfit = k
               break
             end
+            base, kept = unpack_('<dd', value)
             units, newest, stamp = (#value - HEADER) / width, unpack_(format, value, #value - width + 1), now - base
             if stamp < newest or stamp >= top - cell then
               unfit = k
@@ -369,26 +356,23 @@ if path > 0 then
               live = units - high
             end
           end
+          lived = live
         end
-        held = live + added -- what counts; with a smaller quota, less of it
-        if held > quota then
-          held = quota
-        end
+        held = live + added -- what counts
         allowed = held + cost <= quota
         local after = held
         if cost > 0 and (allowed or denied == 1 and cost <= quota) then
-          after = held + cost
-          added = added + cost
-          if live + added > quota then -- drop the oldest
-            after = quota
-            live = quota - added
+          after, added = held + cost, added + cost
+          capacity = held > quota and held or quota
+          if after > capacity then -- overwrite the oldest
+            live, after = live - (after - capacity), capacity
             if live < 0 then
-              live, added = 0, quota
+              live, added = 0, capacity
             end
           end
-          changed, rate, append = true, quota, append and kept == quota
+          changed = true
         end
-        if not allowed or cost == 0 or after == quota then
+        if not allowed or cost == 0 or after >= quota then
           -- the time of the newest unit, and of the one that must expire first
           local blocking, excess = now - window, after + (allowed and 1 or cost) - quota
           if excess > 0 and excess <= after then
@@ -454,25 +438,20 @@ if path > 0 then
             call('SETRANGE', key, '0', whole)
             whole = nil
           else
-            whole = whole .. '\3'
+            whole = whole .. MARK
           end
         end
       elseif path == BUCKET and owed == 0 then
         call('DEL', key) -- a full bucket is as if it had never been used
       elseif path == BUCKET then
-        local rest, fraction = owed % window, owed % rate
-        local full = now + (owed - fraction) / rate
-        ends = now + window
-        if full > ends or full == ends and fraction > 0 then
-          ends = fraction > 0 and full + 1 or full
-        end
-        ends = ends - ends % cell + cell
-        whole = pack('<ddddd', full, fraction, now, (owed - rest) / window, rest)
+        local rest = owed % window
+        ends = till - till % cell + cell
+        whole = pack('<dddd', as_of, (owed - rest) / window, rest, till)
         if ended and ended - ended % cell + cell == ends then
           call('SETRANGE', key, '0', whole)
           whole = nil
         else
-          whole = whole .. '\8\2'
+          whole = whole .. MARK
         end
       else
         ends = now + window
@@ -481,15 +460,19 @@ if path > 0 then
           ended = base + newest + window
           ended = ended - ended % cell + cell
         else
-          base = now - now % 134217728 - window - top / 256 * 3
+          base = now - now % 134217728 - window
           stamp = now - base
         end
         local new = pack(format, stamp)
         if added > 1 then
           new = string.rep(new, added)
         end
-        if not append or ended ~= ends or units + added > rate + rate / 4 + 8 or type(redis.pcall('APPEND', key, new)) == 'table' then
-          whole = pack('<dddB', base, BEYOND + rate, 1, 3)
+        local known = lived + added -- how many units the value would have if they were appended
+        if known > (kept or 0) then
+          known = kept
+        end
+        if known ~= live + added or ended ~= ends or units + added > capacity + capacity / 4 + 8 or type(redis.pcall('APPEND', key, new)) == 'table' then
+          whole = pack('<dd', base, capacity) .. MARK
           if live > 0 then
             whole = whole .. sub(value, -width * live)
           end

@@ -117,17 +117,12 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.
 	return a, nil
 }
 
-// legacyBucket is the length of a bucket's state in version 1.
-const legacyBucket = 16
-
 // state reads a state of the given length; 0 means that there is none.
 func (r *reader) state(l *rule.Limit, length int, counts []int64) (s rule.State) {
 	switch {
 	case length == 0 && l.Algorithm == rule.TokenBucket:
 	case length == 0:
 		s.Start = rule.Absent
-	case l.Algorithm == rule.TokenBucket && length == legacyBucket:
-		return rule.LegacyBucket(r.micros(), r.number())
 	case l.Algorithm == rule.TokenBucket:
 		s.Start, s.Missing, s.Rest, s.Until = r.micros(), r.number(), r.number(), r.micros()
 	default:

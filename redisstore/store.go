@@ -63,7 +63,9 @@ const (
 	maxPrefixes = 1 << 14 // limits whose part of a key's name is remembered
 )
 
-// New returns a store over a client, which the caller has to close.
+// New returns a store over a client, which the caller has to close. Every process must reach the same server, cluster or
+// master through it: a wrapper that distributes keys over servers by itself is not supported, and neither are several
+// independent servers with ForceSingleClient and ShuffleInit. A limit would then hold once per server.
 func New(client rueidis.Client, opts Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("redisstore: client: must not be nil; use rueidis.NewClient")

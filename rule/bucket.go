@@ -97,7 +97,7 @@ func (l *Limit) drainBucket(s *State, v *View) (changed bool) {
 		l.raiseDebt(s, v, empty)
 		return true
 	}
-	return l.moveBucket(s, v)
+	return v.Moved && l.moveBucket(s, v)
 }
 
 // raiseDebt writes a debt that a charge has raised, as of v.At.

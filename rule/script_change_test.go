@@ -38,12 +38,12 @@ func TestQuotaChangesOverALog(t *testing.T) {
 		{at: 3 * second, cost: 1, want: allowed(2)},
 		{at: 4 * second, cost: 1, want: allowed(1)},
 		{at: 5 * second, cost: 1, want: allowed(0)},
-		// The newest three count: one fits when the unit of 3s has expired.
+		// All five count: one fits when the unit of 3s has expired, too.
 		{at: 6 * second, set: quota(3), cost: 1, want: denied(0).retry(7 * second)},
 		{at: 6 * second, cost: 3, want: denied(0).retry(9 * second)},
-		// A denial writes nothing, so all five are still there.
+		// They count against a larger quota again.
 		{at: 6 * second, set: quota(6), cost: 2, want: denied(1).retry(5 * second)},
-		// A charge keeps the newest three: 4s, 5s and 13s.
+		// The units of 4s, 5s and 13s.
 		{at: 13 * second, set: quota(3), cost: 1, want: allowed(0)},
 		{at: 13 * second, set: quota(5), cost: 3, want: denied(2).retry(1 * second)},
 	})

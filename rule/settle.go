@@ -58,6 +58,9 @@ type Generation struct {
 // A generation that is far ahead, because the clock had jumped ahead, gives way once it is full.
 func (g *Generation) Rotates(at, memory Micros, most int64) bool {
 	age := at - g.Began
+	if g.Count == 0 {
+		return false
+	}
 	return age >= memory && (age >= LongMemory || g.Count >= most) || age < -memory && g.Count >= most
 }
 

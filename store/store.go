@@ -35,9 +35,9 @@ var ErrUnsupported = errors.New("not supported")
 //   - A denial writes nothing, unless the limit counts denials or the state was left ahead by a clock that jumped
 //     (rule.ClockMoved). A peek writes nothing.
 //   - A rule.Settle is carried out once for each ID and address of the first charge, as rule.DecideSettle describes. The
-//     store remembers it for at least the longest rule.Limit.Memory of its charges, up to Settlements of them, and does so
-//     in the same atomic step in which it changes the states. It need not if Memory is 0 for all charges. A Reset does not
-//     forget settlements.
+//     store remembers it for at least the longest rule.Limit.Memory of its charges after rule.SettledAt, up to Settlements
+//     of them, and for rule.LongMemory while there is space: see rule.Generation. It does so in the same atomic step in
+//     which it changes the states. It need not if Memory is 0 for all charges. A Reset does not forget settlements.
 //   - A state contains the version of its format. A store reads states written by older versions, and returns an error for
 //     a state written by a newer one.
 //   - A store may forget a state once the time that rule.Limit.Expires returns has come, never before; if the clock then

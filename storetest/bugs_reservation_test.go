@@ -13,13 +13,32 @@ import (
 func forgettingSettlements(forget func(request *store.Request, known int) bool) Open {
 	return deciding(func(r *Reference, request *store.Request) {
 		r.mu.Lock()
-		for g, known := range r.settled {
-			if forget(request, len(known)) {
-				delete(r.settled, g)
+		for m, known := range r.settled {
+			if forget(request, len(known[0].back)) {
+				delete(r.settled, m)
 			}
 		}
 		r.mu.Unlock()
 		r.decide(request)
+	})
+}
+
+// expiringSettlements opens stores that lose settlements at the time that expires returns.
+func expiringSettlements(expires func(m memory, g *generation, now rule.Micros) rule.Micros) Open {
+	return deciding(func(r *Reference, request *store.Request) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		now := r.clock.Now()
+		expire := func() {
+			for m, known := range r.settled {
+				if expires(m, &known[0], now) <= now {
+					delete(r.settled, m)
+				}
+			}
+		}
+		expire()
+		r.decideLocked(request, now)
+		expire()
 	})
 }
 
@@ -28,6 +47,13 @@ func settleBugs() []bug {
 		{"settles more than once", "settle", forgettingSettlements(func(*store.Request, int) bool { return true })},
 		{"forgets settlements when a key is reset", "settle", forgettingSettlements(func(request *store.Request, _ int) bool {
 			return request.Op == rule.Reset
+		})},
+		{"forgets settlements as soon as it may", "settle", expiringSettlements(func(m memory, g *generation, _ rule.Micros) rule.Micros {
+			return g.Newest + m.length
+		})},
+		{"remembers settlements by its own clock", "settle", expiringSettlements(func(m memory, g *generation, now rule.Micros) rule.Micros {
+			g.Newest = min(g.Newest, now)
+			return g.Expires(m.length)
 		})},
 		{"remembers settlements forever", "settle", forgettingSettlements(func(_ *store.Request, known int) bool { return known == 999 })},
 		{"settles what it cannot remember", "settle", deciding(func(r *Reference, request *store.Request) {

@@ -66,22 +66,29 @@ func settleScript(p *pair, limit *store.Limit, key string) {
 	p.settle(id, charge, 15, 10, rule.Repeated)
 }
 
-// settleMemory: a settlement is known for as long as a unit charged at the same time counts.
+// settleMemory: a settlement is known for longer than a unit charged at the same time counts and, while there is space, for
+// rule.LongMemory.
 func settleMemory(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
-	memory := limit.Rule().Memory()
+	memory, start := limit.Rule().Memory(), p.clock.Now()
 	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.single(rule.Take, limit, key, 20).At}
+	more := store.Charge{Limit: limit, Key: key, Cost: 2, Used: 3, At: charge.At}
 	p.bothAs(7, rule.Settle, "", charge)
-	for range 4 {
-		p.moveBy(memory/4 - 1)
+	p.bothAs(13, rule.Settle, "", more)
+	for _, after := range []rule.Micros{memory / 4, memory / 2, memory - 1, memory, 2*memory + 1, rule.LongMemory - 1} {
+		p.moveTo(start + after)
 		p.single(rule.Charge, limit, key, 9)
 		if a := p.bothAs(7, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
-			p.fatalf("a repeated settlement within %dus: got %+v, want it flagged as repeated with 15 units back", memory, a)
+			p.fatalf("a repeated settlement after %dus: got %+v, want it flagged as repeated with 15 units back", after, a)
+		}
+		if a := p.bothAs(13, rule.Settle, "", more)[0]; !a.Flags.Repeated() || a.Granted != -1 {
+			p.fatalf("a repeated settlement after %dus: got %+v, want it flagged as repeated with a unit charged", after, a)
 		}
 	}
 }
 
-// settleSetBack: a settlement is still known if the clock is set back to before the start of the current generation.
+// settleSetBack: a settlement is still known if the clock is set back, just before it or after the charge. It is known for as
+// long as its units count: if they are ahead of the clock, they count until the clock has passed them.
 func settleSetBack(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	memory := limit.Rule().Memory()
@@ -93,6 +100,15 @@ func settleSetBack(p *pair, limit *store.Limit, key string) {
 		p.fatalf("a repeated settlement after the clock was set back: got %+v, want it flagged as repeated with 15 units back", a)
 	}
 	p.moveBy(20)
+	key += " far"
+	charge = store.Charge{Limit: limit, Key: key, Cost: 20, Used: 20, At: p.single(rule.Take, limit, key, 20).At}
+	p.moveBy(-3 * max(memory, rule.LongMemory))
+	p.bothAs(14, rule.Settle, "", charge)
+	p.moveTo(charge.At - 1)
+	charge.Used = 0
+	if a := p.bothAs(14, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 0 || a.Remaining != 10 {
+		p.fatalf("settled again when the clock has come back to the charge: got %+v, want it flagged as repeated, nothing back, 10 left", a)
+	}
 }
 
 // settleEnded: with a context that has ended nothing is settled, and nothing is remembered.

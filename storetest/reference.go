@@ -19,21 +19,24 @@ type Reference struct {
 
 	mu      sync.Mutex
 	states  map[string]rule.State // by address
-	settled map[generation]map[rule.ID][]int64
+	settled map[memory]*[2]generation
 }
 
-// generation identifies a set of remembered settlements: those of one address with the same memory, within one period of
-// that length. A settlement is written to the current generation and looked up in that one and its neighbors, so it is
-// known for at least that long and at most twice as long, and settlements need not be forgotten one by one.
-type generation struct {
+// memory identifies remembered settlements: those of one address that are remembered for the same length of time.
+type memory struct {
 	address string
-	memory  rule.Micros
-	number  rule.Micros
+	length  rule.Micros
+}
+
+// generation is one of the two generations of settlements of a memory; the first is the newer one.
+type generation struct {
+	rule.Generation
+	back map[rule.ID][]int64
 }
 
 // NewReference returns an empty store that decides by clock.
 func NewReference(clock *Clock) *Reference {
-	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[generation]map[rule.ID][]int64{}}
+	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[memory]*[2]generation{}}
 }
 
 // Apply decides the requests in order.
@@ -104,32 +107,38 @@ func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 
 // settleLocked settles a reservation unless that was done before, and remembers it with the states.
 func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micros, request *store.Request) {
-	var memory rule.Micros
+	m := memory{address: first}
 	var most int64
 	for i := range items {
-		memory, most = max(memory, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
+		m.length, most = max(m.length, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
 	}
-	if memory == 0 { // only slots, whose release can be repeated
+	if m.length == 0 { // only slots, whose release can be repeated
 		rule.DecideSettle(items, &rule.Memo{}, now, request.Answers)
 		return
 	}
-	current := generation{first, memory, now / memory}
-	before, later := current, current
-	before.number--
-	later.number++ // the clock may have been set back
+	settled := r.settled[m]
+	if settled == nil {
+		settled = &[2]generation{{back: map[rule.ID][]int64{}}}
+		r.settled[m] = settled
+	}
 	var memo rule.Memo
-	for _, g := range []generation{current, before, later} {
-		if back, known := r.settled[g][request.ID]; known {
+	for _, g := range settled {
+		if back, known := g.back[request.ID]; known {
 			memo = rule.Memo{Known: true, Returned: back}
 		}
 	}
-	memo.Full = !memo.Known && int64(len(r.settled[current])) >= most
-	if rule.DecideSettle(items, &memo, now, request.Answers); memo.Changed {
-		if r.settled[current] == nil {
-			r.settled[current] = map[rule.ID][]int64{}
-		}
-		r.settled[current][request.ID] = memo.Returned
+	at := rule.SettledAt(items, now)
+	newer := &settled[0]
+	rotates := newer.Rotates(at, m.length, most)
+	memo.Full = !memo.Known && !rotates && newer.Count >= most
+	if rule.DecideSettle(items, &memo, now, request.Answers); !memo.Changed {
+		return
 	}
+	if rotates {
+		*settled = [2]generation{{newer.Next(), map[rule.ID][]int64{}}, *newer}
+	}
+	newer.Add(at)
+	newer.back[request.ID] = memo.Returned
 }
 
 // expires returns the time from which any store may have forgotten the state at an address, and whether there is one.

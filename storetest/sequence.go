@@ -18,7 +18,8 @@ type sequence struct {
 	// subjects are the limits and keys of the requests. A limit comes in variants that share its state.
 	subjects   []sequenceSubject
 	group      string
-	maxCharges int // how many charges a request has at most
+	maxCharges int  // how many charges a request has at most
+	evenly     bool // whether all variants of a limit are equally frequent
 
 	last    rule.Answer
 	times   []rule.Micros // when units were charged
@@ -158,7 +159,9 @@ func (q *sequence) charges() []store.Charge {
 	for _, i := range q.random.Perm(len(q.subjects))[:n] {
 		s := q.subjects[i]
 		limit := s.variants[0]
-		if q.random.IntN(8) == 0 {
+		if q.evenly {
+			limit = s.variants[q.random.IntN(len(s.variants))]
+		} else if q.random.IntN(8) == 0 {
 			limit = s.variants[len(s.variants)-1]
 		}
 		charges = append(charges, store.Charge{

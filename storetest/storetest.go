@@ -72,6 +72,7 @@ var checks = []check{
 	{"several-limits", checkSeveralLimits},
 	{"give-back", checkGiveBack},
 	{"settle", checkSettle},
+	{"other-limit", checkOtherLimit},
 	{"in-flight", checkInFlight},
 	{"calendar", checkCalendar},
 	{"read-only", checkReadOnly},

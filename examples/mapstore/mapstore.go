@@ -22,10 +22,10 @@ type Store struct {
 	settled map[string]map[rule.ID]settlement // by address and reservation
 }
 
-// settlement is what settling a reservation gave back, and how long that must be remembered.
+// settlement is what settling a reservation gave back, and when.
 type settlement struct {
-	back  []int64
-	until rule.Micros
+	back []int64
+	at   rule.Micros
 }
 
 // New returns an empty store that decides by the clock now.
@@ -78,7 +78,8 @@ func (s *Store) decide(request *store.Request) {
 	}
 }
 
-// settle settles a reservation once, and answers later calls with the first result, for as long as its units count.
+// settle settles a reservation once, and answers later calls with the first result, for as long as its units count, and longer
+// while there is space.
 func (s *Store) settle(address string, id rule.ID, items []rule.Item, now rule.Micros, answers []rule.Answer) {
 	var keep rule.Micros
 	var most int64
@@ -89,10 +90,14 @@ func (s *Store) settle(address string, id rule.ID, items []rule.Item, now rule.M
 		s.settled[address] = map[rule.ID]settlement{}
 	}
 	remembered := s.settled[address]
-	maps.DeleteFunc(remembered, func(_ rule.ID, old settlement) bool { return old.until < now })
+	at := rule.SettledAt(items, now)
+	maps.DeleteFunc(remembered, func(_ rule.ID, old settlement) bool {
+		age := at - old.at
+		return age >= keep && (age >= rule.LongMemory || int64(len(remembered)) >= most)
+	})
 	first, known := remembered[id]
 	memo := rule.Memo{Known: known, Returned: first.back, Full: !known && int64(len(remembered)) >= most}
 	if rule.DecideSettle(items, &memo, now, answers); memo.Changed && keep > 0 {
-		remembered[id] = settlement{memo.Returned, now + keep}
+		remembered[id] = settlement{memo.Returned, at}
 	}
 }

@@ -11,6 +11,11 @@
 // longest window need. Do not put a proxy such as mcrouter in front of it, and do not use a client that moves keys to another
 // server when one is down: either can leave a key with two entries.
 //
+// A client with several servers stores each entry on one of them, chosen by the entry's name and the order of the servers. An entry
+// has all limits of a key, or all keys of a group, so a decision never involves two servers. But every process must list the same
+// servers in the same order: otherwise a key has two entries, and its whole quota in each. A changed list also moves keys to other
+// servers, where they have their whole quota again.
+//
 // The engine follows the clock of one server, to a fraction of a millisecond. The time that memcached reports in "stats" is too
 // coarse: it is in whole seconds, falls behind and then jumps. But its log for watchers has microseconds. So every few seconds the
 // engine watches that log for a few milliseconds, reads names that do not exist, and finds in the log when the server received

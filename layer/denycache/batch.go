@@ -120,7 +120,7 @@ func (s *Store) beginAll(batch []store.Request) (any bool) {
 				s.prefixOf(limit)
 			}
 		}
-		if lowersAny(r) {
+		if lowers(r.Op) {
 			s.begin(r.Group, r.Charges)
 			any = true
 		}
@@ -131,17 +131,8 @@ func (s *Store) beginAll(batch []store.Request) (any bool) {
 // endAll calls end where beginAll called begin.
 func (s *Store) endAll(batch []store.Request) {
 	for i := range batch {
-		if r := &batch[i]; lowersAny(r) {
+		if r := &batch[i]; lowers(r.Op) {
 			s.end(r.Group, r.Charges)
 		}
 	}
-}
-
-func lowersAny(r *store.Request) bool {
-	for i := range r.Charges {
-		if lowers(r.Op, r.Charges[i].Limit.Rule()) {
-			return true
-		}
-	}
-	return false
 }

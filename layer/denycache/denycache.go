@@ -31,7 +31,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -156,18 +155,6 @@ func (s *Store) canRemember(limit *store.Limit) bool {
 	}
 }
 
-// lowers reports whether an operation can invalidate a remembered denial of the same address. Operations that return
-// units do. So do writes to a log beyond its quota: they truncate it to the quota of their limit, and a denial by
-// another limit of the same address with a larger quota may have counted the units that are cut off.
-func lowers(op rule.Op, limit *rule.Limit) bool {
-	switch op {
-	case rule.GiveBack, rule.Reset, rule.Settle:
-		return true
-	case rule.Charge:
-		return limit.Algorithm == slidegate.SlidingLog
-	case rule.Take, rule.TakeUpTo:
-		return limit.Algorithm == slidegate.SlidingLog && limit.CountDenied
-	default:
-		return false
-	}
-}
+// lowers reports whether an operation returns units, which can invalidate a remembered denial of the same address. A charge
+// cannot, whichever limit it is made under.
+func lowers(op rule.Op) bool { return op == rule.GiveBack || op == rule.Reset || op == rule.Settle }

@@ -246,9 +246,9 @@ func TestClockMoved(t *testing.T) {
 	}
 }
 
-// TestSmallerQuotaShortensTheLog checks that a log written under a smaller quota forgets what is beyond it, so that a request denied by
-// a larger quota may be admitted.
-func TestSmallerQuotaShortensTheLog(t *testing.T) {
+// TestSmallerQuotaLeavesTheLog checks that a log written under a smaller quota forgets nothing, so that a request denied by a larger quota
+// stays denied.
+func TestSmallerQuotaLeavesTheLog(t *testing.T) {
 	log := slidegate.Limit{Name: "log", Quota: 4, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	for _, test := range []struct {
 		name   string
@@ -268,8 +268,8 @@ func TestSmallerQuotaShortensTheLog(t *testing.T) {
 				} else {
 					r.do(test.op, small, "key", 1)
 				}
-				if a := r.take(large, "key", 2); !a.Allowed { // two of the four are left
-					r.t.Fatalf("after the log was cut to two: got %+v, want allowed", a)
+				if a := r.take(large, "key", 2); a.Allowed {
+					r.t.Fatalf("after the log was written under a quota of two: got %+v, want denied", a)
 				}
 			})
 		})

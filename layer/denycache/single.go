@@ -57,10 +57,6 @@ func (s *Store) takeUncached(ctx context.Context, limit *store.Limit, key string
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	charges := [1]store.Charge{{Limit: limit, Key: key, Cost: cost}}
-	if lowers(rule.Take, limit.Rule()) {
-		s.begin("", charges[:])
-		defer s.end("", charges[:])
-	}
 	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	s.forgetMoved(flags, "", charges[:])
 	return allowed, flags, remaining, after, resetAfter, at, err

@@ -56,12 +56,15 @@ const (
 // counts reports whether the units of a grain are among those that the store has not acknowledged.
 func (g *grain) counts() bool { return g.standing != charged }
 
-// horizonOf returns how long a unit counts under a limit: a window and a part, or until a bucket has refilled it.
+// horizonOf returns how long a unit counts under a limit: a window, for several parts a part more, or until a bucket has
+// refilled it.
 func horizonOf(limit *rule.Limit) rule.Micros {
-	if limit.Algorithm == rule.InFlight {
+	switch limit.Algorithm {
+	case rule.SlidingWindow, rule.TokenBucket:
+		return limit.Memory()
+	default:
 		return limit.Window
 	}
-	return limit.Memory()
 }
 
 // find returns the account of an address without grains that are too old to count, or nil.

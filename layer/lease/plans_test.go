@@ -84,3 +84,27 @@ func TestAnotherQuotaElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// While a limit is reloaded, one process has a larger quota already and another still returns a lease of the smaller one. That
+// returns the units of the lease, and nothing else that was used.
+func TestLeaseReturnedUnderTheSmallerQuota(t *testing.T) {
+	withLease(t, "1000/10s token-bucket lease name=plan", func(r *rig) {
+		atHand, _ := r.warm()
+		if atHand == 0 {
+			t.Fatal("nothing is leased: the test proves nothing")
+		}
+		large := testkit.Must(slidegate.New(r.gate, slidegate.MustParseLimit("1000000/10s token-bucket lease name=plan")))(t)
+		if d := testkit.Must(large.AllowUpTo(ctx, "key", 1_000_000))(t); d.Granted < 900_000 {
+			t.Fatalf("%+v under the larger quota, want almost all of it", d)
+		}
+		if err := r.lease.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if returned := r.lease.Stats().Returned; returned == 0 || returned > atHand {
+			t.Fatalf("%d units were returned, want at most the %d that were leased", returned, atHand)
+		}
+		if d := testkit.Must(large.AllowUpTo(ctx, "key", 1_000_000))(t); d.Granted > atHand {
+			t.Errorf("%d units were free after a lease of %d was returned", d.Granted, atHand)
+		}
+	})
+}

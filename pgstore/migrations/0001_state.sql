@@ -16,11 +16,12 @@ $schema$;
 CREATE {unlogged} TABLE IF NOT EXISTS {schema}.{prefix}state (
   version  bigint NOT NULL, -- goes up by one with every change; a new row begins anywhere
   expires  bigint NOT NULL, -- from when on the row decides nothing any more, in microseconds; 0 if it does not now
-  start    bigint,          -- windows: where the current part starts; token-bucket: when it is full again; null if never charged
-  current  bigint NOT NULL, -- windows in one part: the count; token-bucket: what start leaves over, in 1/quota microseconds
-  previous bigint NOT NULL, -- sliding-window in one part: the count of the window before
+  start    bigint,          -- windows: where the current part starts; token-bucket: as of when it is; null if never charged
+  current  bigint NOT NULL, -- windows in one part: the count; in several: their sum, if previous is -1
+  previous bigint NOT NULL, -- sliding-window in one part: the count of the window before; else minus the format, see 0002_take.sql
   address  text COLLATE "C" NOT NULL PRIMARY KEY, -- namespace:limit:shape:group:key, printable and escaped
-  more     bigint[]         -- sliding-window in several parts: the counts, newest first; sliding-log: the times, oldest first
+  more     bigint[]         -- sliding-window in several parts: the counts, newest first; sliding-log: the times, oldest first;
+                            -- token-bucket and slots: see 0003_rule.sql
 ) WITH (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 1

@@ -1,3 +1,20 @@
+-- Rows have a format, so that a program never takes for its own what a newer one wrote. Windows and logs have format 1. Buckets, slots,
+-- windows of a calendar and settlements have format 2. They need no previous count, so that column says minus the format. (A column of
+-- its own would make rows larger.)
+
+-- Returns true for a row that these functions can read, by its previous count, and fails for others.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}readable(previous bigint) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+AS $readable$
+BEGIN
+  IF previous < -2 THEN
+    RAISE EXCEPTION 'a row of {prefix}state has format %, which a newer version of Slidegate wrote', -previous
+      USING ERRCODE = 'SG001', HINT = 'Upgrade this program, and run Migrate.';
+  END IF;
+  RETURN true;
+END
+$readable$;
+
 -- The commonest requests: takes of a single charge over windows in one part. They are decided by the rule of 0003_rule.sql for two
 -- counts or one, written out: PL/pgSQL gets every expression ready anew in every transaction, so few of them are quick.
 --

@@ -1,6 +1,12 @@
 DROP FUNCTION IF EXISTS {schema}.{prefix}decide;
+DROP FUNCTION IF EXISTS {schema}.{prefix}outside;
+DROP FUNCTION IF EXISTS {schema}.{prefix}remember;
+DROP FUNCTION IF EXISTS {schema}.{prefix}recall;
+DROP FUNCTION IF EXISTS {schema}.{prefix}settled;
 DROP FUNCTION IF EXISTS {schema}.{prefix}tell;
 DROP FUNCTION IF EXISTS {schema}.{prefix}save;
 DROP FUNCTION IF EXISTS {schema}.{prefix}load;
 DROP FUNCTION IF EXISTS {schema}.{prefix}request;
+DROP FUNCTION IF EXISTS {schema}.{prefix}apply;
+DROP FUNCTION IF EXISTS {schema}.{prefix}settle;
 DROP FUNCTION IF EXISTS {schema}.{prefix}take_all;

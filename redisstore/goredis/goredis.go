@@ -6,19 +6,35 @@ package goredis
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/slidegate/slidegate/redisstore"
 )
 
-// New returns a store over a go-redis client: a redis.Client, a redis.ClusterClient, or one that fails over by
-// Sentinel. The caller has to close the client. Whatever its MaxRetries, a decision is never sent twice.
+// New returns a store over a go-redis client: a *redis.Client or a *redis.ClusterClient, which include those that fail
+// over by Sentinel and all that redis.NewUniversalClient returns. The caller has to close the client. Whatever its
+// MaxRetries, a decision is never sent twice.
+//
+// Every other type is an error. A *redis.Ring distributes keys over servers that do not know of each other, and sends a
+// request over several keys to the server of the first one: the others would have a count on each server. A type that
+// this package does not know may contain a Ring. Pass the client that it wraps and add behavior to that one with
+// AddHook, or implement redisstore.Conn.
 func New(client redis.UniversalClient, opts redisstore.Options) (*redisstore.Store, error) {
-	if client == nil {
+	switch client := client.(type) {
+	case nil:
 		return nil, errors.New("goredis: client: must not be nil; use redis.NewClient")
+	case *redis.Client:
+		return redisstore.NewWithConn(conn{client, false}, opts)
+	case *redis.ClusterClient:
+		return redisstore.NewWithConn(conn{client, true}, opts)
+	case *redis.Ring:
+		return nil, errors.New("goredis: client: must not be a redis.Ring, over which a limit would hold once per server; " +
+			"use redis.NewClient with one server, or redis.NewClusterClient with a cluster")
+	default:
+		return nil, fmt.Errorf("goredis: client: a %T may distribute keys over several servers, over which a limit would hold once per server; "+
+			"pass the *redis.Client or *redis.ClusterClient that it wraps", client)
 	}
-	_, cluster := client.(*redis.ClusterClient)
-	return redisstore.NewWithConn(conn{client, cluster}, opts)
 }
 
 // conn is a redisstore.Conn.

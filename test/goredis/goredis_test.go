@@ -1,6 +1,8 @@
 package goredis_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -24,6 +26,42 @@ func TestStore(t *testing.T) {
 		}
 		return store
 	})
+}
+
+// Clients that distribute keys over servers in another way than a cluster does are errors that say what to use instead: a
+// limit would hold once per server.
+func TestRefusesOtherClients(t *testing.T) {
+	one, two := redistest.Server(t, "appendonly no"), redistest.Server(t, "appendonly no")
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": one.Addr(), "two": two.Addr()}})
+	t.Cleanup(func() { ring.Close() })
+	if err := ring.ForEachShard(t.Context(), func(ctx context.Context, shard *redis.Client) error { return shard.Ping(ctx).Err() }); err != nil {
+		t.Fatal(err)
+	}
+	single := redis.NewClient(&redis.Options{Addr: one.Addr()})
+	t.Cleanup(func() { single.Close() })
+	type wrapper struct{ redis.UniversalClient }
+	for name, c := range map[string]struct {
+		client redis.UniversalClient
+		want   string // in the error
+	}{
+		"ring":         {ring, "use redis.NewClient"},
+		"wrapped ring": {wrapper{ring}, "pass the *redis.Client or *redis.ClusterClient"},
+		"wrapper":      {wrapper{single}, "pass the *redis.Client or *redis.ClusterClient"},
+	} {
+		if _, err := goredis.New(c.client, redisstore.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want one that contains %q", name, err, c.want)
+		}
+	}
+	if _, err := goredis.New(single, redisstore.Options{}); err != nil {
+		t.Errorf("a redis.Client: got error %v", err)
+	}
+	for _, addrs := range [][]string{{one.Addr()}, {one.Addr(), two.Addr()}} { // a redis.Client and a redis.ClusterClient
+		client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs})
+		t.Cleanup(func() { client.Close() })
+		if _, err := goredis.New(client, redisstore.Options{}); err != nil {
+			t.Errorf("redis.NewUniversalClient of %d addresses: got error %v", len(addrs), err)
+		}
+	}
 }
 
 // A client that finds the master through sentinels continues with the replica's counts after a failover.

@@ -210,6 +210,25 @@ func TestDocumentedPrivilegesAreEnough(t *testing.T) {
 	}
 }
 
+// A role that may not delete settles over several generations; with the privilege, it deletes what is no longer known.
+func TestSettlesWithoutPrivilegeToDelete(t *testing.T) {
+	t.Parallel()
+	for privileges, want := range map[string]int64{"SELECT, INSERT, UPDATE": 6, "SELECT, INSERT, UPDATE, DELETE": 3} {
+		s := migrated(t, pgtest.Shared(t), pgstore.Options{})
+		now := rule.Micros(1_767_000_000e6)
+		st := newStore(t, pgtest.Pool(t, s.Role(t, "settler", "USAGE ON SCHEMA public", privileges+" ON TABLE slidegate_state")),
+			pgstore.Options{Now: func() rule.Micros { return now }})
+		for id := range rule.ID(5) { // each in its own generation
+			noError(t, st.Apply(t.Context(), []store.Request{settlement(id+1, oneCharge(t)...)}))
+			now += 2*oneCharge(t)[0].Limit.Rule().Memory() + rule.LongMemory
+		}
+		rows := queryNumber(t, s.Pool(t), "SELECT count(*) FROM slidegate_state WHERE address LIKE '\\%settled%'")
+		if rows != want {
+			t.Errorf("%s: got %d rows of settlements, want %d", privileges, rows, want)
+		}
+	}
+}
+
 // A replica still answers requests that need not write: peeks, and denials of an exhausted key.
 func TestReplicaDecidesWhatWritesNothing(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,9 @@ func TestFunctionsMatchTheRule(t *testing.T) {
 // requests are combined. Other operations in between leave states that takes alone do not reach.
 func TestFastPathsMatchTheRule(t *testing.T) {
 	for name, opts := range map[string]porttest.Options{
-		"pairs": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take2, take_many2
-		"any":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket}, InParts: true}, // take3, takes3
+		"pairs":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take, take_many
+		"any":     {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket}, InParts: true}, // take_any, takes_any
+		"buckets": {Algorithms: []rule.Algorithm{rule.TokenBucket}, MaxQuota: 1_000},                                                      // the same, with limits that are closer to each other
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,6 +67,11 @@ func runs(g *porttest.Script) {
 		}
 	}
 	g.Compare()
+}
+
+func TestChangedPlans(t *testing.T) {
+	t.Parallel()
+	porttest.ChangedPlans(t, withClock(database(t, pgstore.Options{})))
 }
 
 func TestTraces(t *testing.T) {

@@ -129,7 +129,7 @@ func TestSettlementsAreBounded(t *testing.T) {
 		batch[i] = settlement(rule.ID(i+1), charge)
 	}
 	noError(t, st.Apply(t.Context(), batch))
-	counted, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = $1 WHERE address LIKE '\\%settled:%::%' AND current = $2", most, made)
+	counted, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = $1 WHERE address LIKE '\\%settled:%' AND current = $2", most, made)
 	if err != nil || counted.RowsAffected() != 1 { // as if the table held the others too
 		t.Fatalf("got %d rows with %d settlements, %v", counted.RowsAffected(), made, err)
 	}
@@ -154,21 +154,83 @@ func TestSettlementsAreBounded(t *testing.T) {
 	other := charge
 	other.Key = "other"
 	check("another key", settlement(last, other), 0, 0)
-	now += 60e6
+	countRows := func(what string, want int64) {
+		t.Helper()
+		got := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '\\%settled:61000000:%'")
+		if got != want {
+			t.Errorf("%s: got %d rows, want %d", what, got, want)
+		}
+	}
+	now += limit.Rule().Memory()
 	apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
 	charge.At = now
 	check("the next generation", settlement(last, charge), 0, 3)
 	check("one of the generation before", settlement(7, charge), rule.Repeated, 0)
-	rows := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '\\%settled:60000000:%'")
-	if want := int64(made + 1 + 2 + 2); rows != want { // and the counters of two keys, and of the next generation
-		t.Errorf("got %d rows, want %d", rows, want)
+	countRows("settlements and the generations of two keys", made+1+1+2)
+	now += rule.LongMemory - 1 // there is space
+	check("another one", settlement(last+1, charge), 0, 0)
+	check("one of the first generation", settlement(7, charge), rule.Repeated, 0)
+	now++
+	check("the third generation", settlement(last+2, charge), 0, 0)
+	check("one of the generation before", settlement(last, charge), rule.Repeated, 3)
+	check("one of the first generation, which was dropped", settlement(7, charge), 0, 0)
+	countRows("four of the first generation were deleted, three others are new", made+1+1+2-4+3)
+	if _, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = $1 WHERE address LIKE '\\%settled:%::key'", most); err != nil {
+		t.Fatal(err)
 	}
-	now += 2*60e6 + 2
+	now -= limit.Rule().Memory() + 1 // the clock had jumped ahead
+	charge.At = now
+	check("a generation that begins before the full one ends", settlement(last+3, charge), 0, 0)
+	check("one of the full one", settlement(last+2, charge), rule.Repeated, 0)
+	now += limit.Rule().Memory() + rule.LongMemory + 3
 	if _, err := st.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if rows := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state"); rows != 0 {
-		t.Errorf("got %d rows left after two more generations", rows)
+		t.Errorf("got %d rows left after the memory has passed", rows)
+	}
+}
+
+// The clock is set back between a charge and its settlement. The settlement is remembered as long as the units count.
+func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	for i, l := range []rule.Limit{
+		{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6, Segments: 6},
+		{Algorithm: rule.FixedWindow, Quota: 20, Window: 60e6},
+		{Algorithm: rule.SlidingLog, Quota: 20, Window: 60e6},
+		{Algorithm: rule.TokenBucket, Quota: 7, Burst: 20, Window: 60e6},
+	} {
+		now := rule.Micros(1_767_000_000e6)
+		st := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }, Grace: time.Microsecond})
+		charge := store.Charge{Limit: bindRule(t, "back", fmt.Sprint(i), l), Key: "key", Cost: 5, Used: 4}
+		charge.At = apply(t, st, rule.Take, charge).At
+		now -= l.Window / 2
+		noError(t, st.Apply(t.Context(), []store.Request{settlement(1, charge)}))
+		for charge.Used = 0; now < charge.At+l.Window; now += l.Window / 10 {
+			r := settlement(1, charge)
+			noError(t, st.Apply(t.Context(), []store.Request{r}))
+			if a := r.Answers[0]; !a.Flags.Repeated() || a.Granted != 1 {
+				t.Errorf("%v, %v after the charge: got %+v, want Repeated, Granted 1", l.Algorithm, (now - charge.At).Duration(), a)
+			}
+			if _, err := st.Expire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The time of the settlement is that of the key, by which its generation, as if it were full, ends.
+		if _, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = 1000000 WHERE address LIKE '\\%settled:%::key'"); err != nil {
+			t.Fatal(err)
+		}
+		memory := charge.Limit.Rule().Memory()
+		for i, want := range []rule.Flags{rule.Unsettled, 0} {
+			after := memory - 1 + rule.Micros(i)
+			now = charge.At + after
+			r := settlement(rule.ID(2+after), charge)
+			noError(t, st.Apply(t.Context(), []store.Request{r}))
+			if a := r.Answers[0]; a.Flags != want {
+				t.Errorf("%v, %v after the charge: got %+v, want the flags %v", l.Algorithm, after.Duration(), a, want)
+			}
+		}
 	}
 }
 

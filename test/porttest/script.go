@@ -2,6 +2,7 @@ package porttest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -18,9 +19,10 @@ type Script struct {
 	oneKey   bool // all subjects have the same
 	keys     int  // how many there were
 
-	ids     []rule.ID // of reservations that may hold slots
-	done    map[rule.ID]bool
-	settled []settled // settlements that may be sent again
+	ids      []rule.ID // of reservations that may hold slots
+	done     map[rule.ID]bool
+	reserved []reservation
+	settled  []settled // settlements that may be sent again
 }
 
 // Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied differ
@@ -29,6 +31,12 @@ type Subject struct {
 	Limits []*store.Limit
 	key    string
 	last   rule.Answer
+}
+
+// reservation is an admitted request. It keeps the limits that it was made under, while others decide about its keys.
+type reservation struct {
+	id      rule.ID
+	charges []store.Charge
 }
 
 // settled is a settlement that may be sent again.
@@ -66,7 +74,7 @@ func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
 
 // rename gives a subject a new key, or all of them if they share one.
 func (g *Script) rename(s *Subject) {
-	g.keys, g.settled = g.keys+1, nil
+	g.keys, g.reserved, g.settled = g.keys+1, nil, nil
 	s.key = fmt.Sprintf("key-%d", g.keys)
 	for _, other := range g.Subjects {
 		if g.oneKey {
@@ -80,9 +88,17 @@ func (g *Script) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
 		op, charges, subjects := g.drawRequest()
-		for i, a := range g.twin.ApplyAs(g.drawID(op, charges), op, g.group, charges...) {
-			subjects[i].last = a
+		id, all := g.drawID(op), true
+		for i, a := range g.send(id, op, charges) {
+			all = all && a.Allowed
+			if subjects[i].last = a; op == rule.Take {
+				charges[i].At = a.At
+			}
 		}
+		if op == rule.Take && all {
+			g.reserved = append(g.reserved, reservation{id, slices.Clone(charges)})
+		}
+		g.finish()
 		g.settleAgain()
 	}
 	g.Compare()
@@ -108,8 +124,44 @@ func (g *Script) Advance(about *Subject) {
 	g.twin.Now = min(g.twin.Now+spread(g.T, "advance", 0, l.Window/rapid.SampledFrom([]rule.Micros{1, 10, 100, 1000}).Draw(g.T, "part of the window")), rule.MaxNow)
 }
 
-// drawID draws the reservation of a request: an earlier one, or another. Settlements are recorded, to be sent again.
-func (g *Script) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
+// send sends a request for a reservation. Settlements are recorded, to be sent again.
+func (g *Script) send(id rule.ID, op rule.Op, charges []store.Charge) []rule.Answer {
+	answers := g.twin.ApplyAs(id, op, g.group, slices.Clone(charges)...)
+	if op == rule.Settle {
+		g.settled = append(g.settled, settled{id, slices.Clone(charges), g.twin.settledAt})
+	}
+	return answers
+}
+
+// finish settles, cancels, refunds or renews a reservation under the limits that it was made under.
+func (g *Script) finish() {
+	if len(g.reserved) == 0 || rapid.IntRange(0, 2).Draw(g.T, "finish") > 0 {
+		return
+	}
+	n := rapid.IntRange(0, len(g.reserved)-1).Draw(g.T, "which")
+	r := g.reserved[n]
+	op := rapid.SampledFrom([]rule.Op{rule.Settle, rule.Settle, rule.Settle, rule.GiveBack, rule.Renew}).Draw(g.T, "by")
+	if op == rule.Settle && g.done[r.id] {
+		op = rule.GiveBack
+	}
+	for i := range r.charges {
+		c := &r.charges[i]
+		switch used := g.DrawCost(c.Limit, c.Cost); {
+		case op == rule.GiveBack:
+			c.Cost = min(c.Cost, used)
+		case rapid.IntRange(0, 2).Draw(g.T, "cancel") > 0:
+			c.Used = used
+		}
+	}
+	if op == rule.Settle {
+		g.done[r.id] = true
+		g.reserved = slices.Delete(g.reserved, n, n+1)
+	}
+	g.send(r.id, op, r.charges)
+}
+
+// drawID draws the reservation of a request: an earlier one, or another.
+func (g *Script) drawID(op rule.Op) (id rule.ID) {
 	if n := len(g.ids); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
 		id = g.ids[rapid.IntRange(max(0, n-20), n-1).Draw(g.T, "reservation")]
 	} else {
@@ -122,16 +174,16 @@ func (g *Script) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 	}
 	if op == rule.Settle {
 		g.done[id] = true
-		g.settled = append(g.settled, settled{id, charges, g.twin.Now})
 	}
 	return id
 }
 
-// settleAgain repeats settlements that a store must still know.
+// settleAgain repeats settlements that a store must still know: by the times of all of them, which are later than the clock if
+// it was set back.
 func (g *Script) settleAgain() {
 	for n := len(g.settled); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "settle again") == 0; n-- {
 		s := g.settled[n-1]
-		if memory := memoryOf(s.charges); g.twin.Now < s.at || max(g.twin.Now, g.twin.latest) >= s.at+memory && memory > 0 {
+		if memory := memoryOf(s.charges); max(g.twin.Now, g.twin.latest, g.twin.latestSettled) >= s.at+memory && memory > 0 {
 			return
 		}
 		g.twin.ApplyAs(s.id, rule.Settle, g.group, s.charges...)

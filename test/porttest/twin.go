@@ -17,14 +17,16 @@ type Open func(t testing.TB, now func() rule.Micros) store.Store
 // Twin sends the same requests to a store and to the rule in Go. The requests of one time go to the store together: it
 // decides them in order, and a batch is quick. Call NewTwin; a Twin is not safe for concurrent use.
 type Twin struct {
-	Now     rule.Micros // the store's clock
-	store   store.Store
-	latest  rule.Micros            // the latest time of a request to the store
-	states  map[string]*rule.State // by address
-	memos   map[string][]int64     // what settlements did, by address and ID
-	batch   []store.Request
-	want    [][]rule.Answer
-	decided int
+	Now    rule.Micros // the store's clock
+	store  store.Store
+	latest rule.Micros            // the latest time of a request to the store
+	states map[string]*rule.State // by address
+	memos  map[string][]int64     // what settlements did, by address and ID
+	// settledAt is the time of the last settlement, and latestSettled the latest of all.
+	settledAt, latestSettled rule.Micros
+	batch                    []store.Request
+	want                     [][]rule.Answer
+	decided                  int
 }
 
 // NewTwin opens a store whose clock is Now of the twin.
@@ -62,6 +64,8 @@ func (w *Twin) ApplyAs(id rule.ID, op rule.Op, group string, charges ...store.Ch
 		name := fmt.Sprintf("%q %q %q %d", charges[0].Limit.Prefix(), group, charges[0].Key, id)
 		back, known := w.memos[name]
 		memo := rule.Memo{Known: known, Returned: back}
+		w.settledAt = rule.SettledAt(items, w.Now)
+		w.latestSettled = max(w.latestSettled, w.settledAt)
 		if rule.DecideSettle(items, &memo, w.Now, want); memo.Changed && memoryOf(charges) > 0 {
 			w.memos[name] = memo.Returned
 		}

@@ -78,8 +78,9 @@ func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
 	known, ok := k.memos[name]
 	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
+	at := rule.SettledAt(items, k.now())
 	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = knownSettlement{memo.Returned, k.now() + memoryOf(r.Charges)}
+		k.memos[name] = knownSettlement{memo.Returned, at + memoryOf(r.Charges)}
 	}
 }
 
@@ -94,6 +95,11 @@ func TestStoreThatRunsTheRuleMatches(t *testing.T) {
 		SameAsRule(t, open, Options{})
 		SameAsRule(t, open, Options{OneKey: true, Algorithms: []rule.Algorithm{rule.SlidingLog}})
 	}
+}
+
+func TestChangedPlans(t *testing.T) {
+	t.Parallel()
+	ChangedPlans(t, openMemory)
 }
 
 // The twin detects any difference in an answer, however small, and a missing answer.

@@ -38,7 +38,7 @@ func TestDisagreementWithTheRuleIsAnError(t *testing.T) {
 	client := redistest.Server(t, "appendonly no").Client(t)
 	honest := newStore(t, client, redisstore.Options{})
 	s := kit.Must(redisstore.NewWithConn(invertingConn{client}, redisstore.Options{}))(t)
-	for name, l := range oldKinds() {
+	for name, l := range fastKinds() {
 		limit := bindRule(t, "disagree", name, l)
 		for _, full := range []bool{false, true} { // the verdict is an admission, or a denial
 			key := strconv.FormatBool(full)

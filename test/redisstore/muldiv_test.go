@@ -135,3 +135,36 @@ func checkProducts(t *testing.T, client rueidis.Client, functions, which string,
 		}
 	}
 }
+
+// A debt from the time of a larger limit may need more than 53 bits where the smaller one does not. It stays exact when the
+// smaller one gives back, or is refused.
+func TestLargeDebtUnderASmallLimit(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	const window = 3_600_000_001 // odd, so that no product ends with zero bits
+	large := bindRule(t, "debts", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 20_000_003, Window: window})
+	small := bindRule(t, "debts", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 7, Window: window, CountDenied: true})
+	var state rule.State
+	for i, step := range []struct {
+		op    rule.Op
+		limit *store.Limit
+		cost  int64
+	}{{rule.Take, large, 19_999_999}, {rule.GiveBack, small, 5}, {rule.Take, small, 1}, {rule.GiveBack, small, 7}, {rule.Take, large, 3}} {
+		r := request(step.op, step.limit, "key", 0, step.cost)
+		r.Charges[0].At = now
+		items, want := []rule.Item{{Limit: step.limit.Rule(), State: &state, Cost: step.cost, At: now}}, make([]rule.Answer, 1)
+		now += 1_000_003
+		rule.Decide(step.op, items, now, want)
+		if got := applyRequest(t, s, r); got != want[0] {
+			t.Errorf("step %d: got %+v, want %+v", i, got, want[0])
+		}
+		value := text(t, client, "GET", nameOf(large, "key"))
+		for j, n := range []int64{int64(state.Start), state.Missing, state.Rest, int64(state.Until)} {
+			if got := int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(value[8*j:])))); got != n {
+				t.Errorf("step %d: got %d as number %d of the value, want %d", i, got, j, n)
+			}
+		}
+	}
+}

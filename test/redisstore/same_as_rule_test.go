@@ -78,6 +78,11 @@ func takes(g *porttest.Script) {
 	g.Compare()
 }
 
+func TestChangedPlans(t *testing.T) {
+	t.Parallel()
+	porttest.ChangedPlans(t, withClock(redistest.Server(t).Client(t)))
+}
+
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	porttest.Traces(t, withClock(redistest.Server(t).Client(t)))

@@ -57,40 +57,95 @@ func TestSettledOnce(t *testing.T) {
 	}
 }
 
-// The number of remembered settlements is bounded. They are kept for at least the required time, and expire.
+// The number of remembered settlements is bounded. They are kept for at least the required time, longer if there is space, and
+// their times are those of the key.
 func TestSettlementsAreBounded(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	now := rule.Micros(1_767_000_000e6)
 	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
 	limit := bindRule(t, "bounded", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: minute})
-	most := limit.Rule().Settlements()
-	at := applyRequest(t, s, request(rule.Take, limit, "key", 1, 50)).At
-	for id := range rule.ID(most) {
-		if a := applyRequest(t, s, settleOf(limit, "key", id+1, 1, 1, at)); a.Flags != 0 {
-			t.Fatalf("settlement %d: got %+v, want no flags", id, a)
+	most, memory := limit.Rule().Settlements(), limit.Rule().Memory()
+	settle := func(what string, id rule.ID, want rule.Flags) {
+		t.Helper()
+		if a := applyRequest(t, s, settleOf(limit, "key", id, 5, 5, 1)); a.Flags != want {
+			t.Errorf("%s: got %+v, want the flags %v", what, a, want)
 		}
 	}
-	if a := applyRequest(t, s, settleOf(limit, "key", 9999, 5, 0, at)); !a.Flags.Unsettled() || a.Granted != 0 || a.Remaining != 50 {
-		t.Errorf("one settlement too many: got %+v, want Unsettled, Granted 0, Remaining 50", a)
+	for id := range rule.ID(most) {
+		settle("of the first generation", id+1, 0)
 	}
-	hash := settledName(limit, "key", int(now/minute%2))
-	if n := number(t, client, "HLEN", hash); n != most+1 {
+	now += memory - 1
+	settle("one too many", 9998, rule.Unsettled)
+	if n := number(t, client, "HLEN", settledName(limit, "key", 1)); n != most+1 {
 		t.Errorf("got %d fields, want %d", n, most+1)
 	}
-	now += minute // the next generation has space, and knows those of this one
-	if a := applyRequest(t, s, settleOf(limit, "key", 9999, 5, 0, at)); a.Flags != 0 {
-		t.Errorf("in the next generation: got %+v, want no flags", a)
+	now++ // the next generation has space, and knows those of this one
+	settle("of the second generation", 9999, 0)
+	settle("of the first generation, again", 1, rule.Repeated)
+	now += rule.LongMemory - 1
+	settle("of the second generation too", 9998, 0)
+	settle("of the first generation, again", 2, rule.Repeated)
+	now++ // the second generation is long enough; the first one is dropped as a whole
+	settle("of the third generation", 10000, 0)
+	settle("of the second generation, again", 9999, rule.Repeated)
+	settle("of the first generation, which was dropped", 1, 0)
+	if n := number(t, client, "HLEN", settledName(limit, "key", 1)); n != 3 {
+		t.Errorf("got %d fields of the third generation, want 3", n)
 	}
-	if a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, at)); !a.Flags.Repeated() || a.Granted != 0 {
-		t.Errorf("settled a generation ago: got %+v, want Repeated, Granted 0", a)
+	for id := range rule.ID(most - 2) {
+		settle("of the third generation, which becomes full", 20_000+id, 0)
 	}
-	now += minute // the first generation is dropped as a whole
-	if a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, at)); a.Flags != 0 {
-		t.Errorf("two generations later: got %+v, want no flags", a)
+	settle("one too many", 30_000, rule.Unsettled)
+	now -= memory + 1 // the clock had jumped ahead
+	settle("of a generation that begins before the full one ends", 30_000, 0)
+	settle("of the full one, again", 20_000, rule.Repeated)
+}
+
+// The clock is set back between a charge and its settlement. The settlement is remembered as long as the units count.
+func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	for name, l := range allKinds() {
+		if l.Algorithm == rule.InFlight || l.Calendar != rule.NoPeriod {
+			continue
+		}
+		now := rule.Micros(1_767_000_000e6)
+		s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+		limit := bindRule(t, "back", name, l)
+		at := applyRequest(t, s, request(rule.Take, limit, "key", 1, 5)).At
+		now -= limit.Rule().Window / 2
+		applyRequest(t, s, settleOf(limit, "key", 1, 5, 4, at))
+		for now < at+limit.Rule().Window {
+			a := applyRequest(t, s, settleOf(limit, "key", 1, 5, 0, at))
+			if !a.Flags.Repeated() || a.Granted != 1 {
+				t.Errorf("%s, %v after the charge: got %+v, want Repeated, Granted 1", name, (now - at).Duration(), a)
+			}
+			now += limit.Rule().Window / 10
+		}
 	}
-	if n := number(t, client, "HLEN", hash); n != 2 {
-		t.Errorf("got %d fields of the generation that began, want 2", n)
+}
+
+// The time of a settlement is that of the key, also if the clock was set back since the units were charged.
+func TestSettledAtTheTimeOfTheKey(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	limit := bindRule(t, "key-time", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: minute})
+	at := applyRequest(t, s, request(rule.Take, limit, "key", 1, 5)).At
+	now -= minute / 2
+	for id := range rule.ID(limit.Rule().Settlements()) {
+		applyRequest(t, s, settleOf(limit, "key", id+1, 1, 1, 1))
+	}
+	for _, c := range []struct {
+		after rule.Micros
+		want  rule.Flags
+	}{{limit.Rule().Memory() - 1, rule.Unsettled}, {limit.Rule().Memory(), 0}} {
+		now = at + c.after
+		if a := applyRequest(t, s, settleOf(limit, "key", 9999, 1, 1, 1)); a.Flags != c.want {
+			t.Errorf("a full generation, %v after the charge: got %+v, want the flags %v", c.after.Duration(), a, c.want)
+		}
 	}
 }
 
@@ -99,14 +154,14 @@ func TestSettlementsExpire(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{Grace: 5 * time.Second})
-	limit := bindRule(t, "expire", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 100, Window: hour})
-	a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, serverTime(t, client)))
-	memory := limit.Rule().Memory()
-	generation := a.At / memory
-	want := ((generation+2)*memory)/1_000 + 5_000
-	got := rule.Micros(number(t, client, "PEXPIRETIME", settledName(limit, "key", int(generation%2))))
-	if took := (serverTime(t, client) - a.At) / 1_000; got < want-1 || got > want+1+took {
-		t.Errorf("got expiry at %d, want %d", got, want)
+	for _, window := range []rule.Micros{minute, hour} {
+		limit := bindRule(t, "expire", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 100, Window: window})
+		a := applyRequest(t, s, settleOf(limit, "key", 1, 1, 0, serverTime(t, client)))
+		want := (a.At+2*max(limit.Rule().Memory(), rule.LongMemory))/1_000 + 5_000
+		got := rule.Micros(number(t, client, "PEXPIRETIME", settledName(limit, "key", 1)))
+		if took := (serverTime(t, client) - a.At) / 1_000; got < want-1 || got > want+1+took {
+			t.Errorf("%v: got expiry at %d, want %d", window.Duration(), got, want)
+		}
 	}
 }
 

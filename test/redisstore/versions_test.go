@@ -13,9 +13,38 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
+const (
+	hour   = rule.Micros(3600e6)
+	minute = rule.Micros(60e6)
+)
+
+// bindRule binds a valid limit of the rule.
+func bindRule(t testing.TB, namespace, name string, l rule.Limit) *store.Limit {
+	t.Helper()
+	l, err := l.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Bind(namespace, name, name, l)
+}
+
+// fastKinds returns limits of all formats of state that have a fast path.
+func fastKinds() map[string]rule.Limit {
+	return map[string]rule.Limit{
+		"window":       {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute},
+		"first":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Anchor: rule.AnchorFirst},
+		"parts":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Segments: 6, Overlap: rule.OverlapWhole},
+		"fixed":        {Algorithm: rule.FixedWindow, Quota: 10, Window: minute, CountDenied: true},
+		"log":          {Algorithm: rule.SlidingLog, Quota: 10, Window: minute},
+		"long-log":     {Algorithm: rule.SlidingLog, Quota: 600, Window: minute},
+		"bucket":       {Algorithm: rule.TokenBucket, Quota: 7, Burst: 11, Window: minute},
+		"large-bucket": {Algorithm: rule.TokenBucket, Quota: 1_000_003, Burst: 77, Window: hour},
+	}
+}
+
 // allKinds returns limits of all formats of state.
 func allKinds() map[string]rule.Limit {
-	kinds := oldKinds()
+	kinds := fastKinds()
 	kinds["calendar"] = rule.Limit{Quota: 10, Calendar: rule.Month, Zone: "Europe/Berlin"}
 	kinds["in-flight"] = rule.Limit{Algorithm: rule.InFlight, Quota: 10, Window: minute}
 	return kinds
@@ -37,33 +66,30 @@ func applyRequest(t testing.TB, s *redisstore.Store, r store.Request) rule.Answe
 	return r.Answers[0]
 }
 
-// versionOf returns the version of a value by its last byte, or by its header for a log; values of version 1 have none.
+// versionOf returns the version of a value by its last byte, or by its header for a log; 0 if it has none.
 func versionOf(limit *store.Limit, value string) int {
 	switch {
 	case limit.Rule().Algorithm == rule.SlidingLog:
 		return int(value[versionOfLog])
 	case len(value)%8 == 0:
-		return 1
+		return 0
 	default:
 		return int(value[len(value)-1])
 	}
 }
 
-const versionOfLog = 24 // where a log has its version
+const versionOfLog = 16 // where a log has its version
 
-// Each value has the version of its format. Windows in one part are still those of version 1.
+// Each value has the version of its format, except windows in one part.
 func TestValuesHaveVersions(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	for name, l := range allKinds() {
 		limit := bindRule(t, "versions", name, l)
-		want := 2
-		switch {
-		case limit.Rule().IsPair():
-			want = 1
-		case l.Algorithm == rule.SlidingLog, l.Algorithm == rule.SlidingWindow:
-			want = 3
+		want := 1
+		if limit.Rule().IsPair() {
+			want = 0
 		}
 		for i, op := range []rule.Op{rule.Take, rule.Take, rule.Charge, rule.Take, rule.Take} {
 			applyRequest(t, s, request(op, limit, "key", rule.ID(i+1), 1))
@@ -80,7 +106,7 @@ func newer(limit *store.Limit, value string) string {
 	switch {
 	case limit.Rule().Algorithm == rule.SlidingLog:
 		at = versionOfLog
-	case versionOf(limit, value) == 1:
+	case versionOf(limit, value) == 0:
 		value += "?"
 		at++
 	}
@@ -146,25 +172,5 @@ func TestNewerLongLog(t *testing.T) {
 			t.Errorf("a log of %d units of a newer program was read", units)
 		}
 		do(t, client, "DEL", nameOf(limit, "key"))
-	}
-}
-
-// A bucket of version 1 counts until it is full, and is then written in the format of this version.
-func TestLegacyBucket(t *testing.T) {
-	t.Parallel()
-	client := redistest.Server(t, "appendonly no").Client(t)
-	now := rule.Micros(1_767_000_000e6)
-	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
-	limit := bindRule(t, "legacy", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 60, Burst: 100, Window: minute})
-	do(t, client, "SET", nameOf(limit, "key"), string(numbers(nil, int64(now+30e6), 0))) // 30 units are missing
-	if a := applyRequest(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 70 || a.ResetAfter != 30e6 {
-		t.Errorf("a bucket that is full in 30 s: got %+v, want Remaining 70, ResetAfter 30e6", a)
-	}
-	now += 10e6
-	if a := applyRequest(t, s, request(rule.Take, limit, "key", 0, 5)); !a.Allowed || a.Remaining != 75 {
-		t.Errorf("ten seconds later: got %+v, want allowed, Remaining 75", a)
-	}
-	if got := versionOf(limit, text(t, client, "GET", nameOf(limit, "key"))); got != 2 {
-		t.Errorf("after a charge it has version %d", got)
 	}
 }

@@ -1,14 +1,15 @@
 -- The fast path of 0002_take.sql for every algorithm except slots and calendars: takes of a single charge, decided by the rule of
--- 0007_rule2.sql written out. take3 is for one key and takes3 for several, each key once and in order. Consecutive requests for the same
+-- 0003_rule.sql written out. take_any is for one key and takes_any for several, each key once and in order. Consecutive requests for the same
 -- key with the same limit and cost are decided together. 0002_take.sql describes how concurrent writers avoid conflicts.
 --
 -- Parameters for each key:
 --   kind   the algorithm, 0 for windows, 1 for logs and 3 for buckets; plus 8 if anchored at the first request, 16 if refusals count, and
 --          32 times the overlap, which is 2 for fixed windows
 --   parts  the number of counts of a window; 0 for other algorithms
---   part   the length of a part, or the deepest debt of a bucket. Debts are in 1/span of a unit
+--   part   the length of a part of a window
 --   span   the length of the window
---   most   the capacity: the quota, or the debt of an empty bucket. It is small enough that all products here fit in 63 bits
+--   most   the capacity: the quota, or the debt of an empty bucket, in 1/span of a unit. It is small enough that all products here fit in
+--          63 bits; a debt from the time of a larger limit may not, and counts as 2^62, which is above every capacity
 --   unit   how much of it each request takes; more than most if that can never be admitted
 --   times  the number of requests; 1 for a log if refusals count
 --   quota  of a bucket: how much a microsecond refills
@@ -18,18 +19,17 @@
 --   windows  start as it was read, or -1; where the current part starts now, its count, and what was used before anything was charged
 --   logs     the number of live units, and the newest of them; then the unit that expires first after the requests, and the unit that
 --            must expire before another request is admitted
---   buckets  the state as it was read: as of when, what is missing, the rest, until when; or, if the previous version wrote it, when the
---            bucket is full, -1, and the rest of that time
--- After these six numbers come the counts of windows as they were read, if the answer depends on them. In takes3 all replies have the same
+--   buckets  the state as it was read: as of when, what is missing, the rest, until when
+-- After these six numbers come the counts of windows as they were read, if the answer depends on them. In takes_any all replies have the same
 -- length, padded with 0.
 --
 -- A window in several parts keeps the sum of its counts in current, and then has -1 in previous. Other functions write 0 in both, and the
 -- sum is then computed.
 
 -- Several keys. numbers contains the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, and eight numbers for each key.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}takes3(addresses text[], numbers bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.{prefix}takes_any(addresses text[], numbers bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
-AS $takes3$
+AS $takes_any$
 DECLARE
   replies bigint[];
   places int[]; -- indexes of the keys that are tried again
@@ -44,110 +44,110 @@ BEGIN
     WITH decided AS MATERIALIZED (
       SELECT c.i, c.address, c.version, c.changed,
         CASE c.algorithm WHEN 0 THEN c.place + c.parts * c.part WHEN 1 THEN c.span + CASE WHEN c.charged > 0 THEN c.at ELSE c.own - c.behind END
-          ELSE c.at + greatest(c.span, (c.used + c.charged + c.quota - 1) / c.quota) END AS expires,
-        CASE c.algorithm WHEN 0 THEN c.place WHEN 1 THEN NULL ELSE c.at + (c.used + c.charged) / c.quota END AS start,
-        CASE WHEN c.parts > 2 THEN c.total + c.charged WHEN c.algorithm = 0 THEN c.newest + c.charged WHEN c.algorithm = 1 THEN 0
-          ELSE (c.used + c.charged) % c.quota END AS current,
+          ELSE c.until END AS expires,
+        CASE c.algorithm WHEN 0 THEN c.place WHEN 1 THEN NULL ELSE c.at END AS start,
+        CASE WHEN c.parts > 2 THEN c.total + c.charged WHEN c.algorithm = 0 THEN c.newest + c.charged ELSE 0 END AS current,
         CASE WHEN c.parts > 2 THEN -1 WHEN c.algorithm = 0 THEN c.oldest WHEN c.algorithm = 1 THEN 0 ELSE -2 END AS previous,
         CASE WHEN NOT c.changed THEN NULL
           WHEN c.parts > 2 THEN ARRAY[c.newest + c.charged] || CASE WHEN c.shift < 2 THEN c.more[2 - c.shift : c.parts - c.shift]
             ELSE array_fill(0::bigint, ARRAY[c.shift - 1]::int[]) || c.more[: c.parts - c.shift] END
           WHEN c.algorithm = 0 THEN NULL
           WHEN c.algorithm = 1 THEN
-            CASE WHEN c.behind = 0 THEN c.more[cardinality(c.more) - least(c.used, c.most - c.charged) + 1 :]
-              ELSE ARRAY(SELECT m.t - c.behind FROM unnest(c.more[cardinality(c.more) - least(c.used, c.most - c.charged) + 1 :]) WITH ORDINALITY m(t, i) ORDER BY m.i) END
+            CASE WHEN c.behind = 0 THEN c.more[cardinality(c.more) - c.kept + 1 :]
+              ELSE ARRAY(SELECT m.t - c.behind FROM unnest(c.more[cardinality(c.more) - c.kept + 1 :]) WITH ORDINALITY m(t, i) ORDER BY m.i) END
             || CASE c.charged WHEN 1 THEN ARRAY[c.at] ELSE array_fill(c.at, ARRAY[c.charged]::int[]) END
-          ELSE ARRAY[c.at, (c.used + c.charged) / c.span, (c.used + c.charged) % c.span,
-            c.at + greatest(c.span, (c.used + c.charged + c.quota - 1) / c.quota)] END AS more,
+          WHEN c.charged = 0 THEN ARRAY[c.at, c.more[2], c.more[3], c.until]
+          ELSE ARRAY[c.at, (c.used + c.charged) / c.span, (c.used + c.charged) % c.span, c.until] END AS more,
         ARRAY[c.now, 2 * c.admitted + CASE WHEN c.moved THEN 1 ELSE 0 END] || CASE
           WHEN c.parts > 2 THEN ARRAY[coalesce(c.own, -1), c.place, c.newest, c.used]
           WHEN c.algorithm = 0 THEN ARRAY[coalesce(c.own, -1), coalesce(c.current, 0), coalesce(c.previous, 0), 0]
           WHEN c.algorithm = 1 THEN ARRAY[c.used, coalesce(c.own - c.behind, 0),
-            CASE WHEN least(c.used, c.most - c.charged) > 0 THEN c.more[cardinality(c.more) - least(c.used, c.most - c.charged) + 1] - c.behind ELSE c.at END,
+            CASE WHEN c.kept > 0 THEN c.more[cardinality(c.more) - c.kept + 1] - c.behind ELSE c.at END,
             CASE WHEN c.admitted = c.times THEN 0 WHEN c.charged + c.unit > c.most THEN c.at
               ELSE c.more[cardinality(c.more) + c.charged + c.unit - c.most] - c.behind END]
-          WHEN c.own IS NULL THEN ARRAY[coalesce(c.start, 0), CASE WHEN c.start IS NULL THEN 0 ELSE -1 END, coalesce(c.current, 0), 0]
+          WHEN c.own IS NULL THEN ARRAY[0, 0, 0, 0]::bigint[]
           ELSE c.more END AS reply,
         CASE WHEN c.parts > 2 AND (c.admitted < c.times OR c.used + c.unit * c.admitted >= c.most OR c.unit = 0) THEN c.more END AS counts
       FROM (
-        SELECT a.*, CASE
-            WHEN a.algorithm = 0 THEN least(a.unit * a.taken, 9007199254740991 - a.newest)
-            WHEN a.algorithm = 1 THEN least(a.unit * a.taken, a.most)
-            WHEN a.taken > a.admitted THEN greatest(a.unit * a.admitted, a.most - a.used) -- a refusal empties a bucket, never below empty
-            ELSE a.unit * a.taken END AS charged,
-          a.unit > 0 AND a.taken > 0 OR a.moved AND a.admitted < a.times AS changed
+        SELECT b.*, least(b.used, greatest(b.used, b.most) - b.charged) AS kept, -- units of a log that are not overwritten
+          CASE WHEN b.algorithm = 3 THEN greatest(CASE WHEN b.used > 0 THEN b.more[4] - b.behind END,
+            CASE WHEN b.charged > 0 THEN b.at + greatest(b.span, (b.used + b.charged + b.quota - 1) / b.quota) END) END AS until,
+          b.moved AND b.admitted < b.times OR b.unit > 0 AND b.taken > 0 AND (b.algorithm < 3 OR b.charged > 0) AS changed
         FROM (
-          SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken
+          SELECT a.*, CASE
+              WHEN a.algorithm = 0 THEN least(a.unit * a.taken, 9007199254740991 - a.newest)
+              WHEN a.algorithm = 1 THEN least(a.unit * a.taken, a.most)
+              WHEN a.taken > a.admitted THEN greatest(a.unit * a.admitted, a.most - a.used) -- a refusal empties a bucket, never below empty
+              ELSE a.unit * a.taken END AS charged
           FROM (
-              SELECT u.*, CASE
-                WHEN u.used > u.most - u.unit THEN 0
-                WHEN u.unit = 0 THEN u.times
-                ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted
-              FROM (
-                SELECT w.*, CASE w.algorithm
-                  WHEN 0 THEN w.total - w.oldest + CASE
-                    WHEN w.kind >= 64 OR w.oldest = 0 OR w.at <= w.place THEN w.oldest
-                    WHEN w.oldest < 9223372036854775807 / w.part
-                      THEN (w.oldest * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END) / w.part
-                    ELSE div(w.oldest::numeric * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END, w.part)::bigint END
-                  WHEN 1 THEN CASE WHEN w.own IS NULL THEN 0 ELSE least(cardinality(w.more) - width_bucket(w.at - w.span + w.behind, w.more), w.most) END
-                  WHEN 3 THEN CASE WHEN w.at - w.own > w.debt / w.quota THEN 0
-                    ELSE least(w.debt, w.part) - greatest(w.at - w.own, 0) * w.quota END END AS used,
-                  w.behind > 0 OR w.algorithm = 3 AND w.debt > w.part AS moved
+            SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken
+            FROM (
+                SELECT u.*, CASE
+                  WHEN u.used > u.most - u.unit THEN 0
+                  WHEN u.unit = 0 THEN u.times
+                  ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted
                 FROM (
-                  SELECT l.*,
-                    CASE WHEN l.parts > 2 THEN CASE
-                        WHEN l.shift = l.parts THEN 0
-                        WHEN l.previous = 0 THEN (SELECT sum(n)::bigint FROM unnest(l.more[: l.parts - l.shift]) n)
-                        WHEN l.shift = 0 THEN l.current
-                        WHEN l.shift = 1 THEN l.current - l.more[l.parts]
-                        ELSE l.current - (SELECT sum(n)::bigint FROM unnest(l.more[l.parts - l.shift + 1 :]) n) END
-                      WHEN l.shift = 0 THEN l.current + l.previous
-                      WHEN l.shift < l.parts THEN l.current
-                      ELSE 0 END AS total,
-                    CASE WHEN l.parts = 1 OR l.shift = l.parts THEN 0
-                      WHEN l.parts > 2 THEN l.more[l.parts - l.shift]
-                      WHEN l.shift = 0 THEN l.previous
-                      ELSE l.current END AS oldest,
-                    CASE WHEN l.shift > 0 THEN 0 WHEN l.parts > 2 THEN l.more[1] ELSE l.current END AS newest,
-                    CASE WHEN l.shift < l.parts AND l.behind = 0 THEN l.own + l.shift * l.part
-                      WHEN l.kind & 8 > 0 THEN l.now
-                      WHEN l.algorithm = 0 THEN l.now - l.now % l.part END AS place
+                  SELECT w.*, CASE w.algorithm
+                    WHEN 0 THEN w.total - w.oldest + CASE
+                      WHEN w.kind >= 64 OR w.oldest = 0 OR w.at <= w.place THEN w.oldest
+                      WHEN w.oldest < 9223372036854775807 / w.part
+                        THEN (w.oldest * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END) / w.part
+                      ELSE div(w.oldest::numeric * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END, w.part)::bigint END
+                    WHEN 1 THEN CASE WHEN w.own IS NULL THEN 0 ELSE cardinality(w.more) - width_bucket(w.at - w.span + w.behind, w.more) END
+                    ELSE w.debt END AS used,
+                    w.behind > 0 AS moved
                   FROM (
-                    SELECT f.*,
-                      CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
-                      CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
-                      CASE WHEN f.algorithm = 0 THEN
-                        CASE WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0 ELSE least((f.now - f.own) / f.part, f.parts) END
-                      END AS shift,
-                      CASE WHEN f.algorithm < 3 OR f.start IS NULL THEN 0
-                        WHEN f.own IS NULL THEN CASE -- written by the previous version
-                          WHEN f.start < f.now THEN 0
-                          WHEN f.start - f.now > f.part / f.quota THEN f.part + 1
-                          ELSE (f.start - f.now) * f.quota + least(f.current, f.quota - 1) END
-                        WHEN f.own <= f.now AND f.now >= f.more[4] THEN 0
-                        WHEN f.more[2] >= f.part / f.span THEN f.part
-                        ELSE f.more[2] * f.span + f.more[3] END AS debt
+                    SELECT l.*,
+                      CASE WHEN l.parts > 2 THEN CASE
+                          WHEN l.shift = l.parts THEN 0
+                          WHEN l.previous = 0 THEN (SELECT sum(n)::bigint FROM unnest(l.more[: l.parts - l.shift]) n)
+                          WHEN l.shift = 0 THEN l.current
+                          WHEN l.shift = 1 THEN l.current - l.more[l.parts]
+                          ELSE l.current - (SELECT sum(n)::bigint FROM unnest(l.more[l.parts - l.shift + 1 :]) n) END
+                        WHEN l.shift = 0 THEN l.current + l.previous
+                        WHEN l.shift < l.parts THEN l.current
+                        ELSE 0 END AS total,
+                      CASE WHEN l.parts = 1 OR l.shift = l.parts THEN 0
+                        WHEN l.parts > 2 THEN l.more[l.parts - l.shift]
+                        WHEN l.shift = 0 THEN l.previous
+                        ELSE l.current END AS oldest,
+                      CASE WHEN l.shift > 0 THEN 0 WHEN l.parts > 2 THEN l.more[1] ELSE l.current END AS newest,
+                      CASE WHEN l.shift < l.parts AND l.behind = 0 THEN l.own + l.shift * l.part
+                        WHEN l.kind & 8 > 0 THEN l.now
+                        WHEN l.algorithm = 0 THEN l.now - l.now % l.part END AS place
                     FROM (
-                      SELECT u.i, u.address, numbers[8 * u.i - 5] AS kind, numbers[8 * u.i - 5] & 7 AS algorithm, numbers[8 * u.i - 4] AS parts,
-                        numbers[8 * u.i - 3] AS part, numbers[8 * u.i - 2] AS span, numbers[8 * u.i - 1] AS most, numbers[8 * u.i] AS unit,
-                        numbers[8 * u.i + 1] AS times, numbers[8 * u.i + 2] AS quota, t.version, t.start, t.current, t.previous, t.more,
-                        CASE numbers[8 * u.i - 5] & 7 WHEN 0 THEN t.start WHEN 1 THEN t.more[cardinality(t.more)] ELSE t.more[1] END AS own, (
-                          SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
-                        ) AS now
-                      FROM unnest(addresses) WITH ORDINALITY u(address, i)
-                      LEFT JOIN LATERAL (
-                        SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
-                        FROM {schema}.{prefix}state s WHERE s.address = u.address{readable s} LIMIT 1
-                      ) t ON true
-                      WHERE places IS NULL OR u.i = ANY (places)
-                      OFFSET 0
-                    ) f OFFSET 0
-                  ) l OFFSET 0
-                ) w OFFSET 0
-              ) u OFFSET 0
-          ) x
-        ) a OFFSET 0
+                      SELECT f.*,
+                        CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
+                        CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
+                        CASE WHEN f.algorithm = 0 THEN
+                          CASE WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0 ELSE least((f.now - f.own) / f.part, f.parts) END
+                        END AS shift,
+                        CASE WHEN f.algorithm < 3 OR f.own IS NULL OR f.own <= f.now AND f.now >= f.more[4] THEN 0
+                          WHEN f.more[2] >= 4611686018427387904 / f.span THEN least(4611686018427387904,
+                            greatest(0, f.more[2]::numeric * f.span + f.more[3] - greatest(0, f.now - f.own)::numeric * f.quota))::bigint
+                          WHEN f.now - f.own > (f.more[2] * f.span + f.more[3]) / f.quota THEN 0
+                          ELSE f.more[2] * f.span + f.more[3] - greatest(0, f.now - f.own) * f.quota END AS debt
+                      FROM (
+                        SELECT u.i, u.address, numbers[8 * u.i - 5] AS kind, numbers[8 * u.i - 5] & 7 AS algorithm, numbers[8 * u.i - 4] AS parts,
+                          numbers[8 * u.i - 3] AS part, numbers[8 * u.i - 2] AS span, numbers[8 * u.i - 1] AS most, numbers[8 * u.i] AS unit,
+                          numbers[8 * u.i + 1] AS times, numbers[8 * u.i + 2] AS quota, t.version, t.start, t.current, t.previous, t.more,
+                          CASE numbers[8 * u.i - 5] & 7 WHEN 0 THEN t.start WHEN 1 THEN t.more[cardinality(t.more)] ELSE t.more[1] END AS own, (
+                            SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
+                          ) AS now
+                        FROM unnest(addresses) WITH ORDINALITY u(address, i)
+                        LEFT JOIN LATERAL (
+                          SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
+                          FROM {schema}.{prefix}state s WHERE s.address = u.address{readable s} LIMIT 1
+                        ) t ON true
+                        WHERE places IS NULL OR u.i = ANY (places)
+                        OFFSET 0
+                      ) f OFFSET 0
+                    ) l OFFSET 0
+                  ) w OFFSET 0
+                ) u OFFSET 0
+            ) x
+          ) a OFFSET 0
+        ) b OFFSET 0
       ) c OFFSET 0
     ), written AS (
       INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more)
@@ -182,20 +182,20 @@ BEGIN
     places := failed;
   END LOOP;
 END
-$takes3$;
+$takes_any$;
 
--- One key. Windows in one part are decided by take2.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}take3(
+-- One key. Windows in one part are decided by take.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}take_any(
   place text, moment bigint, synchronous bigint, kind bigint, parts bigint, part bigint, span bigint, most bigint, unit bigint, times bigint,
   quota bigint
 ) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
-AS $take3$
+AS $take_any$
 DECLARE
   was record; -- a field keeps the array as it was read; a variable would expand it
   now bigint; at bigint; own bigint; behind bigint; used bigint; admitted bigint; taken bigint; charged bigint;
   start bigint; newest bigint; oldest bigint; shift int; kept int; replies bigint[];
-  ends bigint; full_at bigint; sum_or_rest bigint := 0; mark bigint := 0; next bigint[]; -- what is written
+  ends bigint; begins bigint; total bigint := 0; mark bigint := 0; next bigint[]; -- what is written
 BEGIN
   SELECT t.version, t.start, t.current, t.previous, t.more || '{}' AS more INTO was
   FROM {schema}.{prefix}state t WHERE t.address = place{readable t};
@@ -214,17 +214,14 @@ BEGIN
     END IF;
 
     IF kind & 7 = 1 THEN
-      used := CASE WHEN own IS NULL THEN 0 ELSE least(cardinality(was.more) - width_bucket(at - span + behind, was.more), most) END;
+      used := CASE WHEN own IS NULL THEN 0 ELSE cardinality(was.more) - width_bucket(at - span + behind, was.more) END;
     ELSIF kind & 7 = 3 THEN
       used := 0;
-      IF own > now OR now < was.more[4] THEN
-        used := CASE WHEN was.more[2] >= part / span THEN part ELSE was.more[2] * span + was.more[3] END;
-        used := CASE WHEN at - own > used / quota THEN 0 WHEN behind > 0 THEN used ELSE used - (at - own) * quota END;
-      ELSIF own IS NULL AND was.start >= now THEN -- written by the previous version
-        used := CASE WHEN was.start - now > part / quota THEN part + 1
-          ELSE (was.start - now) * quota + least(was.current, quota - 1) END;
-        behind := CASE WHEN used > part THEN 1 ELSE 0 END;
-        used := least(used, part);
+      IF was.more[2] >= 4611686018427387904 / span AND (own > now OR now < was.more[4]) THEN
+        used := least(4611686018427387904, greatest(0, was.more[2]::numeric * span + was.more[3] - greatest(0, now - own)::numeric * quota));
+      ELSIF own > now OR now < was.more[4] THEN
+        used := was.more[2] * span + was.more[3];
+        used := CASE WHEN now - own > used / quota THEN 0 ELSE used - greatest(0, now - own) * quota END;
       END IF;
     ELSE
       shift := CASE WHEN own IS NULL THEN parts WHEN own >= now THEN 0 ELSE least((now - own) / part, parts) END;
@@ -241,7 +238,7 @@ BEGIN
           used := used - (SELECT sum(n) FROM unnest(was.more[parts - shift + 1 :]) n);
         END IF;
       END IF;
-      sum_or_rest := used;
+      total := used;
       IF kind < 64 AND oldest > 0 AND at > start THEN
         used := used - oldest + {schema}.{prefix}weigh(oldest, start + part - at, part, (kind >> 5)::int);
       END IF;
@@ -251,9 +248,14 @@ BEGIN
     taken := CASE WHEN kind & 16 > 0 AND unit <= most THEN times ELSE admitted END;
     IF kind & 7 = 1 THEN
       charged := least(unit * taken, most);
-      kept := least(used, most - charged);
+      kept := least(used, greatest(used, most) - charged);
+    ELSIF kind & 7 = 3 THEN
+      charged := unit * admitted;
+      IF taken > admitted THEN -- a refusal empties a bucket, never below empty
+        charged := greatest(charged, most - used);
+      END IF;
     END IF;
-    EXIT WHEN (unit = 0 OR taken = 0) AND (behind = 0 OR admitted = times);
+    EXIT WHEN (unit = 0 OR taken = 0 OR kind & 7 = 3 AND charged = 0) AND (behind = 0 OR admitted = times);
 
     IF kind & 7 = 1 THEN
       next := was.more[cardinality(was.more) - kept + 1 :];
@@ -262,21 +264,21 @@ BEGIN
       END IF;
       next := next || array_fill(at, ARRAY[charged::int]);
       ends := next[cardinality(next)] + span;
-      full_at := NULL;
+      begins := NULL;
     ELSIF kind & 7 = 3 THEN
-      charged := unit * admitted;
-      IF taken > admitted THEN -- a refusal empties a bucket, never below empty
-        charged := greatest(charged, most - used);
+      begins := at;
+      ends := CASE WHEN used > 0 THEN was.more[4] - behind END;
+      IF charged = 0 THEN
+        next := ARRAY[at, was.more[2], was.more[3], ends];
+      ELSE
+        ends := greatest(ends, at + greatest(span, (used + charged + quota - 1) / quota));
+        next := ARRAY[at, (used + charged) / span, (used + charged) % span, ends];
       END IF;
-      full_at := at + (used + charged) / quota;
-      sum_or_rest := (used + charged) % quota;
-      ends := at + greatest(span, (used + charged + quota - 1) / quota);
-      next := ARRAY[at, (used + charged) / span, (used + charged) % span, ends];
       mark := -2;
     ELSE
       charged := least(unit * taken, 9007199254740991 - newest);
-      full_at := start;
-      sum_or_rest := sum_or_rest + charged;
+      begins := start;
+      total := total + charged;
       ends := start + parts * part;
       next := ARRAY[newest + charged] || CASE WHEN shift < 2 THEN was.more[2 - shift : parts - shift]
         ELSE array_fill(0::bigint, ARRAY[shift - 1]) || was.more[: parts - shift] END;
@@ -287,11 +289,11 @@ BEGIN
     END IF;
     IF was.version IS NULL THEN
       INSERT INTO {schema}.{prefix}state (version, expires, start, current, previous, address, more)
-      VALUES ((random() * 9007199254740991)::bigint, ends, full_at, sum_or_rest, mark, place, next)
+      VALUES ((random() * 9007199254740991)::bigint, ends, begins, total, mark, place, next)
       ON CONFLICT (address) DO NOTHING;
     ELSE
       UPDATE {schema}.{prefix}state t
-      SET version = was.version + 1, expires = ends, start = full_at, current = sum_or_rest, previous = mark, more = next
+      SET version = was.version + 1, expires = ends, start = begins, current = total, previous = mark, more = next
       WHERE t.address = place AND t.version = was.version;
     END IF;
     EXIT WHEN FOUND;
@@ -306,7 +308,7 @@ BEGIN
       CASE WHEN admitted = times THEN 0 WHEN charged + unit > most THEN at
         ELSE was.more[cardinality(was.more) + charged + unit - most] - behind END];
   ELSIF kind & 7 = 3 AND own IS NULL THEN
-    RETURN ARRAY[now, taken, coalesce(was.start, 0), CASE WHEN was.start IS NULL THEN 0 ELSE -1 END, coalesce(was.current, 0), 0];
+    RETURN ARRAY[now, taken, 0, 0, 0, 0];
   ELSIF kind & 7 = 3 THEN
     RETURN ARRAY[now, taken] || was.more;
   ELSIF own IS NOT NULL AND (admitted < times OR used + unit * admitted >= most OR unit = 0) THEN
@@ -314,4 +316,4 @@ BEGIN
   END IF;
   RETURN ARRAY[now, taken, coalesce(own, -1), start, newest, used];
 END
-$take3$;
+$take_any$;

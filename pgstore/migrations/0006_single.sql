@@ -1,12 +1,12 @@
--- decide2 for the commonest of its calls: requests with one charge each, all of the same address, and no settlements. It is told the same
+-- decide for the commonest of its calls: requests with one charge each, all of the same address, and no settlements. It is told the same
 -- numbers and tells the same, in plain statements, of which fewer are to be got ready in every transaction. How writers do not get in each
 -- other's way is said in 0002_take.sql.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}single2(place text, numbers bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.{prefix}single(place text, numbers bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
-AS $single2$
+AS $single$
 DECLARE
   s {schema}.{prefix}row;
-  it {schema}.{prefix}item2;
+  it {schema}.{prefix}item;
   replies bigint[];
   changed boolean;
   now bigint;
@@ -24,13 +24,13 @@ BEGIN
     replies := '{}';
     changed := false;
     FOR o IN 6 .. 5 + numbers[3] * numbers[5] BY numbers[5] LOOP
-      it := {schema}.{prefix}load2(s, numbers, o, now);
-      it := ({schema}.{prefix}request2(numbers[o + 1], ARRAY[it], 0, NULL))[1];
+      it := {schema}.{prefix}load(s, numbers, o, now);
+      it := ({schema}.{prefix}request(numbers[o + 1], ARRAY[it], 0, NULL))[1];
       IF it.changed THEN
-        s := {schema}.{prefix}save2(s, it);
+        s := {schema}.{prefix}save(s, it);
         changed := true;
       END IF;
-      replies := replies || {schema}.{prefix}tell2(it);
+      replies := replies || {schema}.{prefix}tell(it);
     END LOOP;
     EXIT WHEN NOT changed;
     IF numbers[2] > 0 THEN
@@ -51,4 +51,4 @@ BEGIN
   END LOOP;
   RETURN replies;
 END
-$single2$;
+$single$;

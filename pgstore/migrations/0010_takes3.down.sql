@@ -1,2 +1,0 @@
-DROP FUNCTION IF EXISTS {schema}.{prefix}take3;
-DROP FUNCTION IF EXISTS {schema}.{prefix}takes3;
