@@ -206,6 +206,9 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	if c.err != nil {
 		return c.err
 	}
+	if ctx == nil {
+		return errNoContext
+	}
 	if most := c.limiter.traits.MaxCharges; len(c.charges) > most {
 		return fmt.Errorf("slidegate: %w: %d charges in one request; the %s store decides at most %d atomically",
 			ErrUnsupported, len(c.charges), c.limiter.traits.Name, most)
@@ -221,8 +224,12 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
 	request := &c.batch[0]
 	request.Op, request.Charges, request.Answers = op, c.charges, c.answers
-	if op == rule.GiveBack || op == rule.Charge || op == rule.Settle {
+	switch {
+	case op == rule.GiveBack || op == rule.Charge || op == rule.Settle:
 		return c.finish(ctx)
+	case op == rule.Take && request.ID != 0:
+		_, err := store.Reserve(ctx, c.limiter.store, c.batch)
+		return err
 	}
 	return c.limiter.store.Apply(ctx, c.batch)
 }
@@ -260,6 +267,9 @@ func (c *call) wait(ctx context.Context) error {
 	defer c.end()
 	if c.slots {
 		c.fail(errSlots())
+	}
+	if ctx == nil {
+		return errNoContext
 	}
 	for {
 		if err := ctx.Err(); err != nil { // not every store checks ctx, and a caller that has gone must not take anything

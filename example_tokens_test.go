@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// The cost of a call to a language model is known only afterwards. Reserve takes an estimate, Settle replaces it with the
-// actual cost, and Cancel returns all of it.
+// The cost of a call to a language model is known only afterwards. Reserve takes an estimate, and Finish replaces it with the
+// actual cost, or returns all of it if the call failed and used nothing.
 func Example_tokenBudget() {
 	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.MustParseLimit("10_000/24h name=tokens"))
 	ctx := context.Background()
@@ -36,7 +36,7 @@ func Example_tokenBudget() {
 }
 
 // complete calls the model, and reserves 2000 tokens until it is known how many were used.
-func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) error {
+func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) (err error) {
 	reservation, decision, err := limiter.Reserve(ctx, "team:7", 2000)
 	if err != nil {
 		return err
@@ -44,13 +44,17 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) er
 	if !decision.Allowed {
 		return errors.New("over budget")
 	}
+	var used []slidegate.Used
+	defer func() {
+		// This may go beyond the budget: the tokens are used, even if the client has gone.
+		if _, failed := limiter.Finish(ctx, reservation, err, used...); failed != nil {
+			log.Print(failed) // the estimate stays charged
+		}
+	}()
 	tokens, err := callModel(prompt)
-	if err != nil {
-		_, canceled := limiter.Cancel(ctx, reservation)
-		return errors.Join(err, canceled)
+	if tokens > 0 {
+		used = append(used, slidegate.Used{Limit: "tokens", Cost: tokens})
 	}
-	// This may go beyond the budget: the tokens are used, even if the client has gone.
-	_, err = limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: tokens})
 	return err
 }
 

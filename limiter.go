@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/slidegate/slidegate/rule"
@@ -50,7 +51,7 @@ func MustNew(store store.Store, limits ...Limit) *Limiter {
 // store cannot keep one exactly. It also returns an error if a limit without a name would share the counts of another
 // limiter's limit; see Limit.Name.
 func NewWithOptions(on store.Store, opts Options) (*Limiter, error) {
-	if on != nil && len(opts.Limits) == 0 {
+	if !isNil(on) && len(opts.Limits) == 0 {
 		return nil, fmt.Errorf("slidegate: %w: no limits; pass at least one, or use NewPerCall for limits given per call",
 			ErrLimit)
 	}
@@ -72,11 +73,20 @@ func NewPerCall(store store.Store, namespace string) (*Limiter, error) {
 }
 
 func newLimiterOn(store store.Store, opts Options) (*Limiter, error) {
-	if store == nil {
+	if isNil(store) {
 		return nil, errNoStore()
 	}
 	return newLimiter(store, opts, nil, &boundLimits{namespace: opts.Namespace, store: store})
 }
+
+// isNil reports whether a store is nil, or a nil pointer of a store's type.
+func isNil(on store.Store) bool {
+	value := reflect.ValueOf(on)
+	return !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil()
+}
+
+// errNoContext is returned instead of the panic that calling a method of a nil context would be.
+var errNoContext = errors.New("slidegate: ctx: must not be nil; use context.Background if there is no other")
 
 func errNoStore() error {
 	return errors.New("slidegate: store: must not be nil; memstore.NewDefault returns one that needs no configuration")
@@ -161,7 +171,7 @@ func (l *Limiter) Over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 	if err != nil {
 		return nil, err
 	}
-	if on == nil {
+	if isNil(on) {
 		return nil, errNoStore()
 	}
 	return newLimiter(on, l.opts, l.bases, &boundLimits{namespace: l.opts.Namespace, store: on})
@@ -200,6 +210,9 @@ func (l *Limiter) AllowInto(ctx context.Context, key string, n int64, d *Decisio
 		*d, err = l.keyCall(key, n).decide(ctx, rule.Take)
 		return err
 	}
+	if ctx == nil {
+		return errNoContext
+	}
 	limit := l.soleLimit
 	allowed, flags, remaining, after, resetAfter, at, err := l.soleTaker.TakeSingle(ctx, limit, key, n)
 	if err == nil {
@@ -220,6 +233,9 @@ func (l *Limiter) AllowLimit(ctx context.Context, key string, limit Limit) (d De
 		c := newCall(l, 1)
 		c.add(store.Charge{Limit: bound, Key: key, Cost: 1})
 		return c.decide(ctx, rule.Take)
+	}
+	if ctx == nil {
+		return d, errNoContext
 	}
 	allowed, flags, remaining, after, resetAfter, at, err := l.taker.TakeSingle(ctx, bound, key, 1)
 	if err != nil {
@@ -255,6 +271,10 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 
 // Reserve takes an estimate of n units now, to be settled when the actual cost is known; see Reservation. It takes one slot
 // of each in-flight limit, whatever n is.
+//
+// If ctx ends while the store is asked, Reserve returns ctx's error at once, and what the store takes is cancelled as soon
+// as it answers. If the store returns an error, or its answer is lost too, the units may stay charged until they leave the
+// window.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation, Decision, error) {
 	return l.keyCall(key, n).oneSlot(1).reserve(ctx)
 }

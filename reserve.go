@@ -5,39 +5,53 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"sync/atomic"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// Reservation is what Reserve or Acquire took: an estimate, which Settle later replaces with the actual cost or Cancel
-// returns, and slots, which Settle, Cancel and Release free. It is a plain value that can be stored, sent to another
-// process and settled there, over the same store and namespace.
+// Reservation is what Reserve or Acquire took: an estimate, which Finish or Settle later replaces with the actual cost or
+// Cancel returns, and slots, which all of them and Release free. It is a plain value that can be stored, sent to another
+// process and settled there, by a limiter of the same store and namespace.
 //
-// A reservation is settled once, by whichever of Settle, SettleAll, Cancel and Release comes first. The store remembers its
-// ID for longer than the units count, and further calls change nothing. So a call whose outcome is unknown can be repeated,
-// and a deferred Cancel does nothing after Settle:
+// Finish ends a reservation by what happened, and is made for a defer:
 //
-//	r, d, err := limiter.Reserve(ctx, key, 1000)
-//	if err != nil || !d.Allowed {
+//	func answer(ctx context.Context, key, question string) (text string, err error) {
+//		r, d, err := limiter.Reserve(ctx, key, 1000)
+//		if err != nil || !d.Allowed {
+//			...
+//		}
+//		var used []slidegate.Used // what is known to have been used, even if the work fails
+//		defer func() { limiter.Finish(ctx, r, err, used...) }()
 //		...
 //	}
-//	defer limiter.Cancel(ctx, r) // if the work fails
-//	...
-//	for range 3 {
-//		if _, err = limiter.SettleAll(ctx, r, used); err == nil {
-//			break
-//		}
-//	}
+//
+// A reservation is settled once, by whichever of Finish, Settle, SettleAll, Cancel and Release comes first. The store
+// remembers its ID for at least a window and a part of the limit, which is longer than the units count, and further calls
+// change nothing. So a call whose outcome is unknown can be repeated in that time. Later, an overrun is charged again,
+// because it may have been used, and returning changes nothing.
+//
+// Cancel never returns what may have been used: after a Settle of this value or a copy of it in this process, even one that
+// failed or was rejected, the units stay as they are. Reservations that were decoded separately do not know of each other.
 type Reservation struct {
-	// Version is the version of this format: ReservationVersion, or 0 in reservations made before versions were introduced.
-	// In those, a limit that names no algorithm is a SlidingWindow. Using a reservation of a newer version returns
+	// Version is the version of this format, ReservationVersion. Using a reservation of another version returns
 	// ErrReservation.
-	Version int              `json:"version"`
-	ID      string           `json:"id"`
-	Group   string           `json:"group,omitempty"`
-	Charges []ReservedCharge `json:"charges"`
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	// Namespace is that of the limiter that made the reservation. Using it with a limiter of another one returns
+	// ErrReservation.
+	Namespace string           `json:"namespace,omitempty"`
+	Group     string           `json:"group,omitempty"`
+	Charges   []ReservedCharge `json:"charges"`
+
+	ended *ended // shared by copies; nil if the reservation was put together by hand
+}
+
+// ended is what this process knows of the end of a reservation.
+type ended struct {
+	tried   atomic.Bool                // a Settle was called
+	settled atomic.Pointer[Settlement] // by the first Settle that succeeded
 }
 
 // ReservedCharge is one limit's part of a Reservation.
@@ -48,17 +62,10 @@ type ReservedCharge struct {
 	At    Micros `json:"at"` // the store's time at which the units were charged
 }
 
-// ReservationVersion is the version of Reservation that this package writes.
-const ReservationVersion = 2
+// ReservationVersion is the version of Reservation that this package reads and writes.
+const ReservationVersion = 1
 
-// MarshalJSON writes r in version ReservationVersion.
-func (r Reservation) MarshalJSON() ([]byte, error) {
-	type plain Reservation
-	return json.Marshal(plain(r.upgrade()))
-}
-
-// UnmarshalJSON reads reservations of this version and older ones, and converts them to this version. It returns
-// ErrReservation for a newer one.
+// UnmarshalJSON reads a reservation. It returns ErrReservation for one of another version.
 func (r *Reservation) UnmarshalJSON(data []byte) error {
 	type plain Reservation
 	var format struct {
@@ -70,32 +77,18 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 	if err := checkVersion(format.Version); err != nil {
 		return err
 	}
-	var read plain
+	read := plain{ended: new(ended)}
 	if err := json.Unmarshal(data, &read); err != nil {
 		return fmt.Errorf("slidegate: %w: %w", ErrReservation, err)
 	}
-	*r = Reservation(read).upgrade()
+	*r = Reservation(read)
 	return nil
 }
 
-// upgrade returns r converted to this version.
-func (r Reservation) upgrade() Reservation {
-	if r.Version >= ReservationVersion {
-		return r
-	}
-	r.Version, r.Charges = ReservationVersion, slices.Clone(r.Charges)
-	for i := range r.Charges {
-		if limit := &r.Charges[i].Limit; limit.Algorithm == DefaultAlgorithm && limit.Calendar == 0 {
-			limit.Algorithm = SlidingWindow
-		}
-	}
-	return r
-}
-
 func checkVersion(version int) error {
-	if version > ReservationVersion || version < 0 {
-		return fmt.Errorf("slidegate: %w: version %d, but this program supports up to %d; upgrade it to the version that made the reservation",
-			ErrReservation, version, ReservationVersion)
+	if version != ReservationVersion {
+		return fmt.Errorf("slidegate: %w: version: must be %d, not %d; use the version of the program that made the reservation",
+			ErrReservation, ReservationVersion, version)
 	}
 	return nil
 }
@@ -112,7 +105,8 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 		return Reservation{}, d, nil
 	}
 	r := Reservation{
-		Version: ReservationVersion, ID: id, Group: c.batch[0].Group, Charges: make([]ReservedCharge, len(c.charges)),
+		Version: ReservationVersion, ID: id, Namespace: c.limiter.opts.Namespace, Group: c.batch[0].Group,
+		Charges: make([]ReservedCharge, len(c.charges)), ended: new(ended),
 	}
 	for i, charge := range c.charges {
 		r.Charges[i] = ReservedCharge{
@@ -132,7 +126,7 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 //
 // Work that takes longer than the limit's time to live must call Renew while it runs, for example every third of it. To
 // take more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If Acquire returns an
-// error, the slot may be held until its time to live has passed.
+// error of the store, the slot may be held until its time to live has passed; if ctx ends, see Reserve.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decision, error) {
 	return l.Reserve(ctx, key, 1)
 }
@@ -143,7 +137,6 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decisio
 // reservation has no slots.
 func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	c := newCall(l, len(r.Charges))
-	r = r.upgrade()
 	if err := c.resume(&r); err != nil {
 		c.fail(err)
 	}
@@ -165,6 +158,10 @@ func (c *call) resume(r *Reservation) error {
 	}
 	if r.ID == "" {
 		return fmt.Errorf("slidegate: %w: id: missing; the store identifies a reservation by it", ErrReservation)
+	}
+	if own := c.limiter.opts.Namespace; r.Namespace != own {
+		return fmt.Errorf("slidegate: %w: it was made in the namespace %q, and this limiter has the namespace %q; "+
+			"use a limiter of the reservation's namespace", ErrReservation, r.Namespace, own)
 	}
 	c.batch[0].Group, c.batch[0].ID = r.Group, store.IDOf(r.ID)
 	return checkVersion(r.Version)

@@ -41,13 +41,14 @@ type Settlement struct {
 // If it was too low, the difference is charged now, even beyond the quota: it has been used already. All of this is one
 // request to the store and is done once: a second Settle or Cancel of a reservation changes nothing and returns what the
 // first one did. So after an error, which means that the outcome is unknown, it is right to try again with the same
-// reservation. Slots are released whatever cost is given for them.
+// reservation, soon: see Reservation for how long that is safe. Finish does both. Slots are released whatever cost is given
+// for them.
 //
 // Settle finishes even if ctx has ended: the client may have gone, and what it used still counts. It keeps ctx's values,
 // and takes at most store.FinishTime with a store that has round trips. ErrUnsettled means that the store could not
 // remember another settlement, and that no units were returned or charged.
 func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Settlement, error) {
-	r = r.upgrade()
+	r.ended.begin()
 	actual := make([]int64, len(r.Charges))
 	settled := make([]bool, len(r.Charges))
 	for i := range r.Charges {
@@ -63,12 +64,17 @@ func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Sett
 		}
 		actual[i], settled[i] = u.Cost, true
 	}
-	return l.settle(ctx, r, actual)
+	return r.ended.end(l.settle(ctx, r, actual))
 }
 
 // SettleAll is Settle with the same cost for every limit of the reservation. It is for limits that count the same thing,
 // such as tokens per minute and tokens per day; on a limit of requests it would charge 700 requests for 700 tokens.
 func (l *Limiter) SettleAll(ctx context.Context, r Reservation, cost int64) (Settlement, error) {
+	r.ended.begin()
+	return r.ended.end(l.settleAll(ctx, r, cost))
+}
+
+func (l *Limiter) settleAll(ctx context.Context, r Reservation, cost int64) (Settlement, error) {
 	actual := make([]int64, len(r.Charges))
 	for i := range actual {
 		actual[i] = cost
@@ -76,16 +82,57 @@ func (l *Limiter) SettleAll(ctx context.Context, r Reservation, cost int64) (Set
 	return l.settle(ctx, r, actual)
 }
 
-// Cancel returns everything a reservation took, units and slots. It finishes even if ctx has ended, and is done once, as
-// Settle is: after a Settle it changes nothing, so it can be deferred.
+// Cancel returns everything a reservation took, units and slots: nothing of it was used. It finishes even if ctx has ended,
+// and is done once, as Settle is. After a Settle that succeeded it changes nothing and returns what Settle did. After one
+// that failed, or was rejected, the units may have been used: Cancel then frees only the slots and returns ErrReservation.
+// See Reservation for how far it knows of a Settle.
 func (l *Limiter) Cancel(ctx context.Context, r Reservation) (Settlement, error) {
-	return l.SettleAll(ctx, r, 0)
+	if r.ended == nil || !r.ended.tried.Load() {
+		return l.settleAll(ctx, r, 0)
+	}
+	if done := r.ended.settled.Load(); done != nil {
+		return Settlement{Returned: slices.Clone(done.Returned), Repeated: true}, nil
+	}
+	if _, err := l.releaseSlots(ctx, r); err != nil {
+		return Settlement{}, err
+	}
+	return Settlement{}, fmt.Errorf("slidegate: %w: it was to be settled before, so its units may have been used and stay charged; "+
+		"call Settle again instead of Cancel", ErrReservation)
+}
+
+// begin records that a reservation is being settled, and end that it was.
+func (e *ended) begin() {
+	if e != nil {
+		e.tried.Store(true)
+	}
+}
+
+func (e *ended) end(s Settlement, err error) (Settlement, error) {
+	if e != nil && err == nil {
+		e.settled.CompareAndSwap(nil, &Settlement{Returned: slices.Clone(s.Returned)})
+	}
+	return s, err
 }
 
 // Release frees the slots of a reservation and leaves the units of other limits charged: it is Settle without any Used. It
 // finishes even if ctx has ended, and may be repeated.
 func (l *Limiter) Release(ctx context.Context, r Reservation) (Settlement, error) {
 	return l.Settle(ctx, r)
+}
+
+// releaseSlots frees the slots of a reservation, and does not touch its units: those can still be settled.
+func (l *Limiter) releaseSlots(ctx context.Context, r Reservation) (Settlement, error) {
+	slots := r
+	slots.Charges = nil
+	for _, charge := range r.Charges {
+		if charge.Limit.Algorithm == InFlight {
+			slots.Charges = append(slots.Charges, charge)
+		}
+	}
+	if len(slots.Charges) == 0 {
+		return Settlement{}, nil
+	}
+	return l.settleAll(ctx, slots, 0)
 }
 
 // find returns the index of the charge that u refers to.
@@ -152,7 +199,6 @@ func errNoCharges() error {
 func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Settlement, error) {
 	c := newCall(l, len(r.Charges))
 	defer c.end()
-	r = r.upgrade()
 	if err := c.resume(&r); err != nil {
 		return Settlement{}, err
 	}

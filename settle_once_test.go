@@ -35,6 +35,9 @@ func reservationEnds() map[string]struct {
 		"SettleAll": {func(ctx context.Context, l limiter, r reservation) (settlement, error) {
 			return l.SettleAll(ctx, r, 30)
 		}, 30},
+		"Finish": {func(ctx context.Context, l limiter, r reservation) (settlement, error) {
+			return l.Finish(ctx, r, errWork, slidegate.Used{Limit: "tokens", Cost: 8})
+		}, 8},
 		"Cancel": {func(ctx context.Context, l limiter, r reservation) (settlement, error) { return l.Cancel(ctx, r) }, 0},
 		"Release": {func(ctx context.Context, l limiter, r reservation) (settlement, error) {
 			return l.Release(ctx, r)

@@ -73,16 +73,16 @@ func (p *Policy) RequestPlans() []Plan {
 }
 
 // httpPlan returns the plan function for httplimit; nil if there are no plans.
-func (p *Policy) httpPlan(from *source) func(*http.Request) policy.Plan {
+func (p *Policy) httpPlan(from *source) func(*http.Request) (policy.Plan, error) {
 	if len(p.RequestPlans()) == 0 {
 		return nil
 	}
 	find, by := p.FindPlan(), p.PlanBy
-	return func(r *http.Request) policy.Plan {
+	return func(r *http.Request) (policy.Plan, error) {
 		if plan, found := find(string(from.valueOf(by, r))); found {
-			return policy.Named(plan.Name)
+			return policy.Named(plan.Name), nil
 		}
-		return policy.Plan{}
+		return policy.Plan{}, nil
 	}
 }
 

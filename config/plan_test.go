@@ -78,11 +78,11 @@ func TestPlans(t *testing.T) {
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("X-Plan", value)
-		if got := p.Plan(r); !reflect.DeepEqual(got, want) {
+		if got, _ := p.Plan(r); !reflect.DeepEqual(got, want) {
 			t.Errorf("plan of %q: got %+v, want %+v", value, got, want)
 		}
 	}
-	if got := p.Plan(httptest.NewRequest("GET", "/", nil)); !reflect.DeepEqual(got, policy.Plan{}) {
+	if got, _ := p.Plan(httptest.NewRequest("GET", "/", nil)); !reflect.DeepEqual(got, policy.Plan{}) {
 		t.Errorf("request without the header: got plan %+v, want none", got)
 	}
 }

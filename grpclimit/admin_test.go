@@ -29,8 +29,8 @@ func TestPeekAndReset(t *testing.T) {
 		"own limits": {grpclimit.Policy{Name: "api", Key: user, Limits: parse("2/1h name=hour")}, false},
 		"an override": {grpclimit.Policy{Name: "api", Key: user, Limits: parse("100/1h"), Overrides: []policy.Override{
 			{Key: "ann", Limits: parse("2/1m")}}}, false},
-		"a plan": {grpclimit.Policy{Name: "api", Key: user, Limits: parse("100/1h"), Plan: func(context.Context, string) policy.Plan {
-			return policy.Limits(parse("2/1m name=gold")...)
+		"a plan": {grpclimit.Policy{Name: "api", Key: user, Limits: parse("100/1h"), Plan: func(context.Context, string) (policy.Plan, error) {
+			return policy.Limits(parse("2/1m name=gold")...), nil
 		}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,4 +60,4 @@ func TestAdmittedCallAllocatesItsKeyAlone(t *testing.T) {
 	}
 }
 
-func noPlan(context.Context, string) policy.Plan { return policy.Plan{} }
+func noPlan(context.Context, string) (policy.Plan, error) { return policy.Plan{}, nil }

@@ -243,7 +243,7 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 		c.decide(ctx, what, r, peeks, &event)
 		wait := event.Refused && c.mayWait(ctx, &event.Verdict)
 		event.Refused = event.Refused && !wait
-		d.report(ctx, &event)
+		d.reportAll(ctx, r, &event)
 		switch {
 		case event.Refused:
 			return nil, waited, refuse(ctx, &event.Verdict).status.Err()

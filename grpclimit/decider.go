@@ -114,7 +114,7 @@ func (d *decider) begin(ctx context.Context, c *call, matching []*compiled) *pol
 
 // prepare completes a request that has its parts. A call holds slots while it lasts, a message does not.
 func (d *decider) prepare(ctx context.Context, c *call, r *policy.Request) *policy.Request {
-	r.RecordTrials = d.onDecision != nil
+	r.Record = d.onDecision != nil
 	if c.stage == stageCall {
 		r.Slots = policy.SlotsHeld
 	}
@@ -160,6 +160,19 @@ func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rul
 	}
 }
 
+// reportAll reports the decisions of the policies that decided a call together. A client may have decided to wait instead of
+// refusing the call.
+func (d *decider) reportAll(ctx context.Context, r *policy.Request, event *Event) {
+	decided := r.Decided()
+	if len(decided) == 0 {
+		d.report(ctx, event)
+	}
+	for _, v := range decided {
+		v.Refused = v.Refused && event.Refused
+		d.report(ctx, &Event{Method: event.Method, Verdict: v})
+	}
+}
+
 // report reports a decision.
 func (d *decider) report(ctx context.Context, event *Event) {
 	if d.onDecision != nil && !event.Shadow {
@@ -182,7 +195,6 @@ func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *p
 		held = d.decideTogether(ctx, c, d.begin(ctx, c, matching), &event)
 	}
 	c.policy = event.Policy
-	d.report(ctx, &event)
 	left = d.remaining(&event.Verdict)
 	if event.Refused {
 		refused = refuse(ctx, &event.Verdict)
@@ -207,6 +219,7 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 	if c.stage == stageCall && d.set.Shared() {
 		c.followed = d.set.Trace(ctx, "", &event.Verdict, part)
 	}
+	d.report(ctx, event)
 	return nil
 }
 
@@ -216,6 +229,7 @@ func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request
 	if c.stage == stageCall && d.set.Shared() {
 		c.followed = r.Trace(ctx, &event.Verdict)
 	}
+	d.reportAll(ctx, r, event)
 	if !r.Held() {
 		r.End()
 		return nil

@@ -154,7 +154,9 @@ func TestCallerHasLeft(t *testing.T) {
 
 // A mistake of a Plan is an error in the program, not an outage that admits calls. The event has the error.
 func TestInvalidPlanIsAnError(t *testing.T) {
-	wrong := grpclimit.Policy{Plan: func(context.Context, string) policy.Plan { return policy.Limits(slidegate.Limit{Quota: -1}) }}
+	wrong := grpclimit.Policy{Plan: func(context.Context, string) (policy.Plan, error) {
+		return policy.Limits(slidegate.Limit{Quota: -1}), nil
+	}}
 	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 		seen := new(events)
 		limits, err := grpclimit.New(newLimiter(t, nil, "1/1m"), grpclimit.Options{

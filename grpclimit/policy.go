@@ -31,8 +31,9 @@ type Policy struct {
 	// in-flight limit from its admission until its handler has returned, and on a client until it has ended.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one call, for clients with different plans: policy.Limits, policy.Unlimited or
-	// policy.Refused. The zero Plan, and a nil func, mean Limits.
-	Plan func(ctx context.Context, method string) policy.Plan
+	// policy.Refused. The zero Plan, and a nil func, mean Limits. If it returns an error, the call is refused with
+	// UNAVAILABLE, whatever Failure is: the limits of another plan would be wrong. The event has the error.
+	Plan func(ctx context.Context, method string) (policy.Plan, error)
 	// Cost is how many units a call takes; nil means 1. The message is the request of a call that has just one, or the
 	// message of a stream that PerMessage or PerReply charge; it is nil where a stream opens, and must not be kept or
 	// changed. A cost of 0 charges nothing and only checks: the call is refused as one that costs a unit would be. To
@@ -178,7 +179,9 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 		part.Key = nameOrAddress(ctx, c.method, part.Key, p.address)
 	}
 	if p.Plan != nil {
-		part.Plan = p.Plan(ctx, c.method)
+		if part.Plan, part.Err = p.Plan(ctx, c.method); part.Err != nil {
+			part.Err = fmt.Errorf("grpclimit: policy %q: plan: %w", p.Name, part.Err)
+		}
 	}
 	if p.needsAddress {
 		part.Address = d.address(ctx)

@@ -37,15 +37,18 @@ func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 	case v.Forbidden() && v.By == policy.ByRuling:
 		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is blocked")}
 	case v.Forbidden():
-		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is on a deny list")}
+		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is denied access")}
 	case v.By == policy.ByRuling:
 		return exhaustedRefusal("grpclimit: the client is blocked", d.RetryAfter)
 	case d.Flags&rule.FallbackClosed != 0:
 		return &refusal{status: status.New(codes.Unavailable, "grpclimit: the rate limit could not be checked")}
 	}
 	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.LimitName)
-	if d.Never() {
+	switch {
+	case d.Never():
 		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.LimitName)
+	case d.Remaining > 0:
+		what = fmt.Sprintf("grpclimit: the cost is above what is left of the quota of %q", d.LimitName)
 	}
 	return exhaustedRefusal(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(v)})
 }
@@ -82,19 +85,19 @@ func pushback(retryAfter time.Duration) string {
 func violations(v *policy.Verdict) []*errdetails.QuotaFailure_Violation {
 	d := &v.Decision
 	if len(d.Answers) == 0 {
-		return []*errdetails.QuotaFailure_Violation{violation(v.Limits[0], d.Never())}
+		return []*errdetails.QuotaFailure_Violation{violation(v.Limits[0], d.Never(), d.Remaining)}
 	}
 	var found []*errdetails.QuotaFailure_Violation
 	for i, limit := range v.Limits {
 		if !d.Answers[i].Allowed {
-			found = append(found, violation(limit, d.Answers[i].RetryAfter == rule.Never))
+			found = append(found, violation(limit, d.Answers[i].RetryAfter == rule.Never, d.Answers[i].Remaining))
 		}
 	}
 	return found
 }
 
 // violation describes a limit that denied. Its subject is the limit's name, or its text if it has none.
-func violation(limit slidegate.Limit, never bool) *errdetails.QuotaFailure_Violation {
+func violation(limit slidegate.Limit, never bool, left int64) *errdetails.QuotaFailure_Violation {
 	subject := limit.Name
 	limit.Name = ""
 	text := limit.String()
@@ -102,8 +105,11 @@ func violation(limit slidegate.Limit, never bool) *errdetails.QuotaFailure_Viola
 		subject = text
 	}
 	description := "The quota of the limit " + text + " is used up."
-	if never {
+	switch {
+	case never:
 		description = "The cost is above the quota of the limit " + text + "."
+	case left > 0:
+		description = "The cost is above what is left of the limit " + text + "."
 	}
 	return &errdetails.QuotaFailure_Violation{Subject: subject, Description: description}
 }

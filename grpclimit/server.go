@@ -45,7 +45,8 @@ type Options struct {
 	SendRemaining bool
 	// Group returns the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
-	// OnDecision is called with every decision, before the handler, with the errors of settling and of releasing slots
+	// OnDecision is called with every decision, before the handler: once for each policy that admitted a call, or once for
+	// each that refused it. It is also called with the errors of settling and of releasing slots
 	// after it, and with those of renewing slots while it runs. It must be quick and safe for concurrent use. nil
 	// disables it.
 	OnDecision func(ctx context.Context, event Event)

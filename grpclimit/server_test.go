@@ -144,17 +144,20 @@ func TestSeveralPoliciesAllOrNone(t *testing.T) {
 		t.Errorf("got violations %v, want all and user/minute", v)
 	}
 	got := seen.take()
-	if len(got) != 9 {
-		t.Fatalf("got %d events, want one per call: 9", len(got))
+	if len(got) != 13 { // two for each of three admissions, one for each of five denials by user, and two for the last call
+		t.Fatalf("got %d events, want 13", len(got))
 	}
-	if e := got[1]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.LimitName != "user/minute" || e.Shadow || e.Err != nil {
+	if e := got[2]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.LimitName != "user/minute" || e.Shadow || e.Err != nil {
 		t.Errorf("the event of a denial by user: got %+v, want one of %s by user/minute, no shadow, no error", e, say)
 	}
-	if e := got[8]; e.Policy != "all" || !e.Refused {
+	if e := got[11]; e.Policy != "all" || !e.Refused {
 		t.Errorf("the event of a denial by all: got %+v, want the policy all, refused", e)
 	}
-	if e := got[0]; e.Policy != "user" || e.Refused || !e.Decision.Allowed { // 0 of 1 are left, and 2 of 3, and 8 of 9
-		t.Errorf("the event of an admission: got %+v, want the policy user, allowed and not refused", e)
+	if e := got[0]; e.Policy != "all" || e.Refused || !e.Decision.Allowed || e.Decision.Remaining != 2 {
+		t.Errorf("the first event of an admission: got %+v, want the policy all with 2 left", e)
+	}
+	if e := got[1]; e.Policy != "user" || e.Refused || !e.Decision.Allowed || e.Decision.Remaining != 0 {
+		t.Errorf("the second event of an admission: got %+v, want the policy user with none left", e)
 	}
 }
 
@@ -170,9 +173,13 @@ func TestTheLastPolicyDecides(t *testing.T) {
 	}
 	wantCode(t, "the first", direct(t.Context(), limits), codes.OK)
 	wantCode(t, "the second", direct(t.Context(), limits), codes.ResourceExhausted)
-	for i, event := range seen.take() {
-		if event.Policy != "last" || event.Decision.LimitName != "last" {
-			t.Errorf("call %d: got event %+v, want the policy and limit last", i, event)
+	got := seen.take()
+	if len(got) != 3 {
+		t.Fatalf("got events %+v, want one of each policy for the first call, and one of the last for the second", got)
+	}
+	for i, want := range []string{"first", "last", "last"} {
+		if event := got[i]; event.Policy != want || event.Decision.LimitName != want {
+			t.Errorf("event %d: got %+v, want the policy and limit %s", i, event, want)
 		}
 	}
 }
@@ -209,11 +216,11 @@ func TestPlanSkipAndCost(t *testing.T) {
 			Name: "plans",
 			Key:  grpclimit.ByMetadata("user"),
 			Skip: func(ctx context.Context, method string) bool { return method == say && field(ctx, "probe") == "yes" },
-			Plan: func(ctx context.Context, _ string) policy.Plan {
+			Plan: func(ctx context.Context, _ string) (policy.Plan, error) {
 				if field(ctx, "plan") == "pro" {
-					return policy.Limits(parse("4/1m name=api")...)
+					return policy.Limits(parse("4/1m name=api")...), nil
 				}
-				return policy.Plan{}
+				return policy.Plan{}, nil
 			},
 			Cost: func(_ context.Context, _ string, message any) int64 {
 				return int64(len(message.(*wrapperspb.StringValue).Value))

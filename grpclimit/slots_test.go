@@ -318,7 +318,7 @@ func TestSlotsOfPlansAndMessages(t *testing.T) {
 	}
 	planned, err := grpclimit.New(newLimiter(t, nil), grpclimit.Options{Policies: []grpclimit.Policy{{
 		Name: "slots", Key: grpclimit.Global(), Limits: parse("5/1h"),
-		Plan: func(context.Context, string) policy.Plan { return policy.Limits(limits...) },
+		Plan: func(context.Context, string) (policy.Plan, error) { return policy.Limits(limits...), nil },
 	}}})
 	if err != nil {
 		t.Fatal(err)

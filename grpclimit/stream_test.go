@@ -75,13 +75,13 @@ func TestPerMessage(t *testing.T) {
 		t.Errorf("got trailer %q, want 50000", got)
 	}
 	got := seen.take()
-	if len(got) != 5 || got[4].Policy != "messages" || !got[4].Refused || got[4].Method != chat {
-		t.Errorf("got events %+v; want 5, the last a denial by messages of %s", got, chat)
+	if len(got) != 6 || got[5].Policy != "messages" || !got[5].Refused || got[5].Method != chat {
+		t.Errorf("got events %+v; want 6, the last a denial by messages of %s", got, chat)
 	}
 	c.Advance(50_000_000)
 	stream = open(t, conn, &chatDesc)
 	wantCode(t, "a message a minute later", echo(stream, "a"), codes.OK)
-	if got := seen.take(); len(got) != 2 || got[0].Policy != "open" || got[1].Decision.Remaining != 2 {
+	if got := seen.take(); len(got) != 3 || got[0].Policy != "open" || got[2].Decision.Remaining != 2 {
 		t.Errorf("got events %+v, want 2 messages left", got) // and of streams none
 	}
 }

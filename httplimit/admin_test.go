@@ -18,7 +18,9 @@ import (
 func TestPeekAndReset(t *testing.T) {
 	one := func(text string) []slidegate.Limit { return []slidegate.Limit{slidegate.MustParseLimit(text)} }
 	user := ByHeader("X-User")
-	plans := func(*http.Request) policy.Plan { return policy.Limits(slidegate.MustParseLimit("2/1h name=gold")) }
+	plans := func(*http.Request) (policy.Plan, error) {
+		return policy.Limits(slidegate.MustParseLimit("2/1h name=gold")), nil
+	}
 	for _, test := range []struct {
 		name      string
 		opts      Options

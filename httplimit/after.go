@@ -1,6 +1,15 @@
 package httplimit
 
-import "net/http"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
 
 // CostAfter returns the actual cost of a request, once its response is known. It must not be negative.
 type CostAfter func(r *http.Request, response Response) int64
@@ -9,7 +18,10 @@ type CostAfter func(r *http.Request, response Response) int64
 type Response struct {
 	Status int   // as the handler wrote it, or 200 if it wrote none; 500 if it panicked before that
 	Bytes  int64 // of the body that the handler wrote, even if it is not sent, as for HEAD
-	Cost   int64 // set by SetCost, or otherwise the cost at which the request was admitted
+	// Cost is what the handler set by SetCost for the policy, if CostSet is true, or otherwise the cost at which the policy
+	// admitted the request.
+	Cost    int64
+	CostSet bool
 }
 
 // CostFromHandler charges the cost that the handler sets by SetCost, or otherwise the cost at which the request was admitted.
@@ -38,18 +50,68 @@ func CostIfStatus(counts func(status int) bool) CostAfter {
 
 type recorderKey struct{}
 
-// SetCost lets a handler set the actual cost of the request that it serves, for policies with a CostAfter. It reports whether
-// there is such a policy. With several middlewares around the handler it sets the cost for all of them. The last call counts.
-// It is safe for concurrent use, and has no effect once the handler has returned.
-func SetCost(r *http.Request, cost int64) bool {
-	found := false
-	for c := recorderOf(r); c != nil; c = c.outer {
-		if c.settles {
-			c.cost.Store(&cost)
-			found = true
+// SetCost lets a handler set the actual cost of the request that it serves, for the policies with a CostAfter that apply to it:
+// those of these names, or all of them if there are none. With several middlewares around the handler, it sets the cost for all
+// of them. The last call counts. SetCost is safe for concurrent use, and has no effect once the handler has returned.
+//
+// It returns an error, and sets nothing, if the cost is invalid, or if a name, or the request, has no such policy. It returns
+// nil if the client is exempt.
+func SetCost(r *http.Request, cost int64, policies ...string) error {
+	if cost < 0 || cost > rule.MaxQuota {
+		return fmt.Errorf("httplimit: SetCost: %w: must be 0 to %d, not %d", slidegate.ErrCost, int64(rule.MaxQuota), cost)
+	}
+	for _, name := range policies {
+		if !setCosts(r, func(p *compiled) bool { return p.Name == name }, nil) {
+			return fmt.Errorf("httplimit: SetCost: no policy %q with a CostAfter applies to this request", name)
 		}
 	}
+	if !setCosts(r, func(p *compiled) bool { return len(policies) == 0 || slices.Contains(policies, p.Name) }, &cost) {
+		return errors.New("httplimit: SetCost: no policy with a CostAfter applies to this request")
+	}
+	return nil
+}
+
+// setCosts sets the cost, unless it is nil, for some of the policies with a CostAfter that apply to a request. It reports whether
+// there are any.
+func setCosts(r *http.Request, which func(*compiled) bool, cost *int64) (found bool) {
+	for c := recorderOf(r); c != nil; c = c.outer {
+		c.mu.Lock()
+		for i := range c.costs {
+			if own := &c.costs[i]; which(own.policy) {
+				if found = true; cost != nil {
+					own.cost, own.set = *cost, true
+				}
+			}
+		}
+		c.mu.Unlock()
+	}
 	return found
+}
+
+// handlerCost is what a handler sets by SetCost for one policy.
+type handlerCost struct {
+	policy *compiled
+	cost   int64
+	set    bool
+}
+
+// handlerCosts returns an entry for each policy with a CostAfter.
+func handlerCosts(matching []*compiled) (costs []handlerCost) {
+	for _, p := range matching {
+		if p.CostAfter != nil {
+			costs = append(costs, handlerCost{policy: p})
+		}
+	}
+	return costs
+}
+
+// exempt returns a request whose handler may call SetCost although there is nothing to settle.
+func exempt(r *http.Request, matching []*compiled) *http.Request {
+	costs := handlerCosts(matching)
+	if costs == nil {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), recorderKey{}, &recorder{costs: costs, outer: recorderOf(r)}))
 }
 
 // NeedsResponse reports whether the response will be shown to a policy that admitted the request, such as one with a CostAfter.

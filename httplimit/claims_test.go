@@ -133,7 +133,7 @@ func TestNamesInHeaders(t *testing.T) {
 				t.Errorf("%s: got %v, want an error that contains %q", where, err, fix)
 			}
 		}
-		p := newPlay(t, Options{Policies: []Policy{{Plan: func(*http.Request) policy.Plan { return policy.Limits(bad...) }}}}, nil, slidegate.PerMinute(1))
+		p := newPlay(t, Options{Policies: []Policy{{Plan: func(*http.Request) (policy.Plan, error) { return policy.Limits(bad...), nil }}}}, nil, slidegate.PerMinute(1))
 		if w := p.from("192.0.2.1"); w.Code != 500 || !strings.Contains(p.last().Err.Error(), fix) {
 			t.Errorf("a plan: got status %d, %v; want 500 and an error that contains %q", w.Code, p.last().Err, fix)
 		}

@@ -72,8 +72,8 @@ func TestCostAfter(t *testing.T) {
 
 func TestSetCostWithoutAfter(t *testing.T) {
 	p := newPlay(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
-		if SetCost(r, 5) {
-			t.Error("SetCost returned true where no policy has a CostAfter, want false")
+		if SetCost(r, 5) == nil {
+			t.Error("SetCost returned nil where no policy has a CostAfter, want an error")
 		}
 	}, slidegate.PerHour(10))
 	p.from("192.0.2.1")
@@ -118,8 +118,8 @@ func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // The cost that a handler sets reaches all middlewares around it, through the writers of others between them.
 func TestSetCostReachesAll(t *testing.T) {
 	p := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) {
-		if !SetCost(r, 5) {
-			t.Error("SetCost reports no policy with a CostAfter, want one")
+		if err := SetCost(r, 5); err != nil {
+			t.Error(err)
 		}
 	})
 	outer := afterPlay(t, CostFromHandler(), func(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(wrapped{w}, r) })
@@ -218,7 +218,7 @@ func TestFreeRequestIsRefusedLikeOneUnit(t *testing.T) {
 		cost, plan := int64(5), policy.Limits(named("", 5))
 		p := newPlay(t, Options{Headers: dialect, Policies: []Policy{{
 			Name: "api", Limits: []slidegate.Limit{named("", 5)},
-			Cost: func(*http.Request) int64 { return cost }, Plan: func(*http.Request) policy.Plan { return plan },
+			Cost: func(*http.Request) int64 { return cost }, Plan: func(*http.Request) (policy.Plan, error) { return plan, nil },
 		}}}, nil)
 		p.from("192.0.2.1")
 		for cost = range 2 { // with another plan too, which has less than was used

@@ -22,7 +22,7 @@ func TestFunctionsAreCalledOnce(t *testing.T) {
 				Skip: func(*http.Request) bool { calls["skip"]++; return false },
 				Key:  KeyFunc(func(*http.Request) string { calls["key"]++; return "" }),
 				Cost: func(*http.Request) int64 { calls["cost"]++; return 1 },
-				Plan: func(*http.Request) policy.Plan { calls["plan"]++; return policy.Plan{} },
+				Plan: func(*http.Request) (policy.Plan, error) { calls["plan"]++; return policy.Plan{}, nil },
 			}
 			p := (&play{t: t}).over(&broken{}, Options{Policies: []Policy{given}, Failure: mode}, nil)
 			p.from("192.0.2.1")

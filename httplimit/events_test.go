@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
@@ -52,7 +53,7 @@ func TestOnDecisionOnceAndFirst(t *testing.T) {
 	}
 }
 
-// Shadow policies are reported once each, and the others once together. Exempt requests are not reported.
+// Every policy is reported once. Exempt requests are not reported.
 func TestEventsOfSeveralPolicies(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(5)}
 	p := newPlay(t, Options{Policies: []Policy{
@@ -66,7 +67,7 @@ func TestEventsOfSeveralPolicies(t *testing.T) {
 	for _, e := range p.events {
 		names = append(names, fmt.Sprint(e.Policy, e.Shadow))
 	}
-	if want := []string{"triedtrue", "againtrue", "bfalse"}; !slices.Equal(names, want) {
+	if want := []string{"triedtrue", "againtrue", "afalse", "bfalse"}; !slices.Equal(names, want) {
 		t.Errorf("got events of %q, want %q", names, want)
 	}
 }
@@ -97,23 +98,42 @@ func TestWithoutOnDecision(t *testing.T) {
 	}
 }
 
-// A failed settlement is reported after the handler, as an error without a decision.
+// A settlement that fails is sent again a few times. If all attempts fail, that is reported, as an error without a decision.
 func TestSettleFails(t *testing.T) {
-	store := newHookStore(t, func(_ context.Context, r *store.Request) error {
-		if r.Op != rule.Take {
-			return errBroken
+	for _, trips := range []int{0, 1} {
+		for fails, settled := range map[int]bool{0: true, 1: true, 3: true, 4: false} {
+			synctest.Test(t, func(t *testing.T) {
+				attempts := 0
+				store := newHookStore(t, func(_ context.Context, r *store.Request) error {
+					if r.Op == rule.Settle {
+						if attempts++; attempts <= fails {
+							return errBroken
+						}
+					}
+					return nil
+				})
+				store.trips = trips
+				p := (&play{t: t}).over(store, Options{
+					Timeout: -1, Policies: []Policy{{Name: "api", Cost: func(*http.Request) int64 { return 10 }, CostAfter: CostFromHandler()}},
+				}, func(_ http.ResponseWriter, r *http.Request) { mustSetCost(t, r, 70) }, slidegate.PerMinute(100))
+				if w := p.from("192.0.2.1"); w.Code != 200 {
+					t.Errorf("got status %d, want 200", w.Code)
+				}
+				if err := p.limits.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+				left, err := p.limits.Peek(t.Context(), "api", "192.0.2.1")
+				if want := map[bool]int64{true: 30, false: 90}[settled]; err != nil || left.Decision.Remaining != want {
+					t.Errorf("%d failures: %d left, %v; want %d", fails, left.Decision.Remaining, err, want)
+				}
+				if settled != (len(p.events) == 1) {
+					t.Fatalf("%d failures: got %d events, want one, and another one if it was not settled", fails, len(p.events))
+				}
+				if e := p.last(); !settled && (!errors.Is(e.Err, errBroken) || e.Policy != "api" || e.Refused || e.Decision.At != 0) {
+					t.Errorf("got event %+v, want errBroken for the policy api, no refusal and no decision", e)
+				}
+			})
 		}
-		return nil
-	})
-	p := (&play{t: t}).over(store, Options{Policies: []Policy{{Name: "api", CostAfter: CostOfBytes(1)}}}, nil, slidegate.PerMinute(5))
-	if w := p.from("192.0.2.1"); w.Code != 200 {
-		t.Errorf("got status %d, want 200", w.Code)
-	}
-	if len(p.events) != 2 {
-		t.Fatalf("got %d events, want one for the decision and one for settling", len(p.events))
-	}
-	if e := p.last(); !errors.Is(e.Err, errBroken) || e.Policy != "api" || e.Refused || e.Decision.At != 0 {
-		t.Errorf("got event %+v, want errBroken for the policy api, no refusal and no decision", e)
 	}
 }
 

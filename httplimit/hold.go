@@ -20,8 +20,9 @@ type holding struct {
 }
 
 // hold begins to hold what a request took. The caller must call finish on the returned recorder when the handler has returned.
-func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Request, name string) *recorder {
+func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Request, name string, matching []*compiled) *recorder {
 	c := &recorder{
+		costs:          handlerCosts(matching),
 		ResponseWriter: w, outer: recorderOf(r), settles: q.HoldsUnits(), slots: q.HoldsSlots(),
 		holding: holding{m: m, request: r, taken: q, policy: name},
 	}
@@ -42,8 +43,8 @@ func (c *recorder) finish() {
 	var actual func(int, int64) int64
 	if c.settles {
 		actual = func(index int, cost int64) int64 {
-			if after := h.m.policies[index].CostAfter; after != nil {
-				return after(h.request, c.response(cost))
+			if p := h.m.policies[index]; p.CostAfter != nil {
+				return p.CostAfter(h.request, c.response(p, cost))
 			}
 			return cost
 		}
@@ -52,10 +53,21 @@ func (c *recorder) finish() {
 		h.taken.Finish(h.request.Context(), actual, h.failed)
 		return
 	}
-	defer h.release() // also if actual panics
-	if actual != nil {
-		h.failed(h.taken.Settle(h.request.Context(), actual))
+	if actual == nil {
+		h.release()
+		return
 	}
+	settled := false
+	defer func() {
+		if !settled { // actual is panicking
+			h.release()
+		}
+	}()
+	h.taken.Settle(h.request.Context(), actual, func(err error) {
+		h.failed(err)
+		h.release()
+	})
+	settled = true
 }
 
 // keep adds a holder of the slots, and reports whether they are still held.

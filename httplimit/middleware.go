@@ -49,7 +49,8 @@ type Options struct {
 	// Group returns the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
 	// OnDecision is called with every decision, before the handler; also with decisions of shadow policies and of candidates,
-	// and with errors. It is called after the handler with the error if a CostAfter could not be settled or a slot could not be
+	// and with errors. If several policies apply to a request, it is called once for each policy that admitted it, or once for
+	// each that refused it: those that would have admitted a refused request were not charged. It is called after the handler with the error if a CostAfter could not be settled or a slot could not be
 	// released, and while the handler runs if a slot could not be renewed; those events have an Err, and a decision only if Err
 	// is a policy.ErrSlotLost. It must be quick and safe for concurrent use. nil disables it.
 	OnDecision func(r *http.Request, event Event)
@@ -166,13 +167,13 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 	if v.Mistake() && errors.Is(v.Err, policy.ErrSlots) { // its Plan returned slots
 		q := m.set.Begin()
 		q.Add(part)
-		m.serveRequest(w, r, next, q)
+		m.serveRequest(w, r, next, q, nil)
 		return
 	}
 	if m.set.Shared() {
 		r = r.WithContext(m.set.Trace(r.Context(), "", &v, part))
 	}
-	if m.admit(w, r, &v) {
+	if m.admit(w, r, &v, nil) {
 		next.ServeHTTP(w, r)
 	}
 }
@@ -189,12 +190,12 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	if m.opts.Group != nil {
 		q.Group = m.opts.Group(r)
 	}
-	m.serveRequest(w, r, next, q)
+	m.serveRequest(w, r, next, q, matching)
 }
 
 // serveRequest serves a request whose parts have been assembled.
-func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request) {
-	q.RecordTrials, q.Slots = m.opts.OnDecision != nil, policy.SlotsHeld
+func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request, matching []*compiled) {
+	q.Record, q.Slots = m.opts.OnDecision != nil, policy.SlotsHeld
 	var v policy.Verdict
 	q.Decide(r.Context(), rule.Take, &v)
 	if m.set.Shared() {
@@ -204,37 +205,48 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 		m.opts.OnDecision(r, tried)
 	}
 	if !q.Held() {
+		admitted := m.admit(w, r, &v, q.Decided())
 		q.End()
-		if m.admit(w, r, &v) {
-			next.ServeHTTP(w, r)
+		if admitted {
+			next.ServeHTTP(w, exempt(r, matching))
 		}
 		return
 	}
-	c := m.hold(w, r, q, v.Policy)
+	c := m.hold(w, r, q, v.Policy, matching)
 	defer c.finish() // also if the handler panics, or OnDecision does
-	if m.admit(w, r, &v) {
+	if m.admit(w, r, &v, q.Decided()) {
 		next.ServeHTTP(c.writer(), r.WithContext(context.WithValue(r.Context(), recorderKey{}, c)))
 		c.finished = true
 	}
 }
 
 // admit reports the decision to the client and to the application, and writes the response to a refused request. It reports
-// whether the request is admitted.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Verdict) bool {
+// whether the request is admitted. Decided are the verdicts of single policies, if several decided.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Verdict, decided []policy.Verdict) bool {
 	var items []*HeaderItem
-	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() {
+	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() && v.Note() != nil {
 		items = v.Note().([]*HeaderItem)
 		if again := m.opts.Headers.write(w.Header(), items, &v.Decision, v.Refused); again {
 			m.set.MarkNested()
 		}
 	}
-	if m.opts.OnDecision != nil && !v.Shadow {
-		m.opts.OnDecision(r, *v)
+	if len(decided) == 0 {
+		m.report(r, v)
+	}
+	for i := range decided {
+		m.report(r, &decided[i])
 	}
 	if v.Refused {
 		m.writeRefusal(w, r, items, v)
 	}
 	return !v.Refused
+}
+
+// report passes the decision of a policy to the application.
+func (m *Middleware) report(r *http.Request, v *policy.Verdict) {
+	if m.opts.OnDecision != nil && !v.Shadow {
+		m.opts.OnDecision(r, *v)
+	}
 }
 
 // writeRefusal writes a refusal, by Options.Refuse or by default. The items are those of the limits that decided, if any did.
@@ -269,7 +281,7 @@ func (m *Middleware) textsOf(policy string) *RefusalTexts {
 	return nil
 }
 
-// Texts for clients that are blocked for good or are on a deny list, and for requests that could not be decided because the
+// Texts for clients that are blocked for good, or are on a deny list or have a plan that admits nothing, and for requests that could not be decided because the
 // policies are wrong: the client is not responsible for that, so the response does not give the reason.
 var (
 	blockedBodies = [bodies]string{
@@ -279,9 +291,9 @@ var (
 		"",
 	}
 	deniedBodies = [bodies]string{
-		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
+		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is denied access."}` + "\n",
 		`{"error":"denied"}` + "\n",
-		"The client is on a deny list.\n",
+		"The client is denied access.\n",
 		"",
 	}
 	mistakeBodies = [bodies]string{

@@ -62,11 +62,11 @@ func TestPlans(t *testing.T) {
 	plans := map[string]slidegate.Limit{"free": slidegate.PerMinute(1), "paid": slidegate.PerMinute(3)}
 	p := newPlay(t, Options{Policies: []Policy{{
 		Name: "api", Key: ByHeader("X-User"),
-		Plan: func(r *http.Request) policy.Plan {
+		Plan: func(r *http.Request) (policy.Plan, error) {
 			if limit, ok := plans[r.Header.Get("X-Plan")]; ok {
-				return policy.Limits(limit)
+				return policy.Limits(limit), nil
 			}
-			return policy.Plan{}
+			return policy.Plan{}, nil
 		},
 		Limits: []slidegate.Limit{slidegate.PerMinute(2)},
 	}}}, nil)

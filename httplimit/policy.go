@@ -33,9 +33,10 @@ type Policy struct {
 	// limit (slidegate.Slots) from its admission until its handler has returned, and until the connection is closed if the
 	// handler took it over; the middleware renews the slot for that long.
 	Limits []slidegate.Limit
-	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Unlimited or
-	// policy.Refused. The zero Plan and a nil func mean Limits.
-	Plan func(*http.Request) policy.Plan
+	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Named, policy.Unlimited or
+	// policy.Refused. The zero Plan and a nil func mean Limits. If it returns an error, the request is refused with 503,
+	// whatever Failure is: the limits of another plan would be wrong. The event has the error.
+	Plan func(*http.Request) (policy.Plan, error)
 	// Plans are limits that Plan may return by policy.Named, and need a Plan. See policy.NamedPlan.
 	Plans []policy.NamedPlan
 	// Cost is how many units a request takes; nil means 1. A cost of 0 charges nothing and only checks: the request is refused,
@@ -138,7 +139,9 @@ func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
 		part.Cost = p.Cost(r)
 	}
 	if p.Plan != nil {
-		part.Plan = p.Plan(r)
+		if part.Plan, part.Err = p.Plan(r); part.Err != nil {
+			part.Err = fmt.Errorf("httplimit: policy %q: plan: %w", p.Name, part.Err)
+		}
 	}
 	if p.needsAddress {
 		part.Address, _ = opts.Client.Addr(r)

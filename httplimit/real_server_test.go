@@ -105,8 +105,8 @@ func TestWireThroughRecorder(t *testing.T) {
 	}
 	onTheWire(t, handler, func(t *testing.T, get func(string, string) (*http.Response, string)) {
 		for path, want := range map[string]Response{
-			"/nothing": {200, 0, 1}, "/hints": {418, 0, 1}, "/twice": {202, 5, 1}, "/flush": {200, 1, 1},
-			"/failing": {502, 0, 1}, "/copy": {200, 100_000, 1},
+			"/nothing": {Status: 200, Bytes: 0, Cost: 1}, "/hints": {Status: 418, Bytes: 0, Cost: 1}, "/twice": {Status: 202, Bytes: 5, Cost: 1}, "/flush": {Status: 200, Bytes: 1, Cost: 1},
+			"/failing": {Status: 502, Bytes: 0, Cost: 1}, "/copy": {Status: 200, Bytes: 100_000, Cost: 1},
 		} {
 			response, body := get("GET", path)
 			if response.StatusCode != want.Status || len(body) != int(want.Bytes) {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 )
 
 // recorder records what is written to a response. The features of the http.ResponseWriter below it still work, by
@@ -16,8 +15,10 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	cost   atomic.Pointer[int64] // by SetCost; atomic because http.TimeoutHandler lets a handler run on
-	outer  *recorder             // of a middleware around this one; nil if there is none
+	outer  *recorder // of a middleware around this one; nil if there is none
+
+	mu    sync.Mutex // because http.TimeoutHandler lets a handler run on
+	costs []handlerCost
 
 	holding  holding
 	settles  bool // a policy with a CostAfter must see the response
@@ -98,10 +99,14 @@ func findWriter[T any](w http.ResponseWriter) (found T, ok bool) {
 	return found, false
 }
 
-// response returns the response to a request that was admitted at cost.
-func (c *recorder) response(cost int64) Response {
-	if actual := c.cost.Load(); actual != nil {
-		cost = *actual
+// response returns the response to a request that a policy admitted at cost.
+func (c *recorder) response(policy *compiled, cost int64) Response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.costs {
+		if own := &c.costs[i]; own.policy == policy && own.set {
+			return Response{Status: c.status, Bytes: c.bytes, Cost: own.cost, CostSet: true}
+		}
 	}
 	return Response{Status: c.status, Bytes: c.bytes, Cost: cost}
 }

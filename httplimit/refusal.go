@@ -197,15 +197,15 @@ func (w *RefusalTexts) AppendRefusal(b []byte, body Body, items []*HeaderItem, d
 	case BodyNone:
 		return b
 	case BodyText:
-		return append(w.appendDetail(b, item, wait, false), '\n')
+		return append(w.appendDetail(b, item, d.Remaining, wait, false), '\n')
 	case BodyJSON:
 		b = append(append(b, `{"error":`...), w.title...)
 		b = append(append(b, `,"limit":`...), item.name...)
 		if len(w.detail) > 0 {
-			b = append(w.appendDetail(append(b, `,"detail":"`...), item, wait, true), '"')
+			b = append(w.appendDetail(append(b, `,"detail":"`...), item, d.Remaining, wait, true), '"')
 		}
 	default:
-		b = w.appendDetail(append(b, w.problem...), item, wait, true)
+		b = w.appendDetail(append(b, w.problem...), item, d.Remaining, wait, true)
 		b = append(append(append(b, `","violated-policies":[`...), item.name...), ']')
 	}
 	b = append(b, `,"retry_after":`...)
@@ -213,9 +213,9 @@ func (w *RefusalTexts) AppendRefusal(b []byte, body Body, items []*HeaderItem, d
 }
 
 // appendDetail appends the detail, or the default sentence if there is none, as text or for a JSON string.
-func (w *RefusalTexts) appendDetail(b []byte, item *HeaderItem, wait int64, forJSON bool) []byte {
+func (w *RefusalTexts) appendDetail(b []byte, item *HeaderItem, left, wait int64, forJSON bool) []byte {
 	if len(w.detail) == 0 {
-		return appendSentence(b, item.slots, wait)
+		return appendSentence(b, item.slots, left, wait)
 	}
 	for i := range w.detail {
 		switch part := &w.detail[i]; {

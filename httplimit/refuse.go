@@ -67,7 +67,7 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 	case body == BodyText && closed:
 		return append(b, uncheckedText+"\n"...)
 	case body == BodyText:
-		return append(appendSentence(b, slots, wait), '\n')
+		return append(appendSentence(b, slots, d.Remaining, wait), '\n')
 	case body == BodyJSON && closed:
 		b = append(b, `{"error":"rate limit unavailable"`...)
 	case body == BodyJSON:
@@ -77,7 +77,7 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 		b = append(b, `{"type":"`+problemCapacity+`","title":"Service unavailable","status":503,"detail":"`+uncheckedText+`"`...)
 	default:
 		b = append(b, `{"type":"`+problemQuota+`","title":"Too many requests","status":429,"detail":"`...)
-		b = appendSentence(b, slots, wait)
+		b = appendSentence(b, slots, d.Remaining, wait)
 		b = append(b, `","violated-policies":[`...)
 		b = append(b, items[d.Index].name...)
 		b = append(b, ']')
@@ -130,14 +130,16 @@ func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
 	_, _ = w.Write(text) // the client may be gone
 }
 
-// appendSentence appends why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the sentence
+// appendSentence appends why a limit refused, of which left units are free. A slot of an in-flight limit is free as soon as a request ends, so the sentence
 // suggests trying again before a slot would expire.
-func appendSentence(b []byte, slots bool, wait int64) []byte {
+func appendSentence(b []byte, slots bool, left, wait int64) []byte {
 	switch {
 	case wait < 0:
 		return append(b, "The request is larger than the quota, and will never be admitted."...)
 	case slots:
 		b = append(b, "Too many requests are being served at once. Try again in at most "...)
+	case left > 0:
+		b = append(b, "The request costs more than is left of the quota. Try again in "...)
 	default:
 		b = append(b, "The quota is used up. Try again in "...)
 	}

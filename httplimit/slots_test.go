@@ -105,7 +105,7 @@ func TestSlotsAreTakenWithTheRest(t *testing.T) {
 // Plans and overrides can have in-flight limits too.
 func TestSlotsOfPlansAndOverrides(t *testing.T) {
 	for name, given := range map[string]Policy{
-		"plan":     {Plan: func(*http.Request) policy.Plan { return policy.Limits(slots("s", 1)) }},
+		"plan":     {Plan: func(*http.Request) (policy.Plan, error) { return policy.Limits(slots("s", 1)), nil }},
 		"override": {Overrides: []policy.Override{{Key: "192.0.2.1", Limits: []slidegate.Limit{slots("s", 1)}}}},
 	} {
 		var p *play
@@ -239,7 +239,7 @@ func TestKeepSlots(t *testing.T) {
 // SetCost and NeedsResponse depend on policies with a CostAfter, and not on in-flight limits.
 func TestSlotsNeedNoResponse(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Limits: []slidegate.Limit{slots("", 2)}}}}, func(_ http.ResponseWriter, r *http.Request) {
-		if SetCost(r, 2) || NeedsResponse(r) {
+		if SetCost(r, 2) == nil || NeedsResponse(r) {
 			t.Error("got a policy that needs the cost or the response, want neither")
 		}
 	})

@@ -88,7 +88,7 @@ func BenchmarkServePolicies(b *testing.B) {
 	for name, policies := range map[string][]Policy{
 		"cost":  {{Limits: limits, Cost: func(*http.Request) int64 { return 1 }}},
 		"match": {{Limits: limits, Match: "/"}},
-		"plan":  {{Limits: limits, Plan: func(*http.Request) policy.Plan { return policy.Limits(limits...) }}},
+		"plan":  {{Limits: limits, Plan: func(*http.Request) (policy.Plan, error) { return policy.Limits(limits...), nil }}},
 		"after": {{Limits: limits, CostAfter: CostFromHandler()}},
 		"two":   {{Name: "a", Limits: limits}, {Name: "b", Limits: limits, Key: Global()}},
 	} {

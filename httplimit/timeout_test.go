@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,11 +68,12 @@ func TestSettlesAfterTheClientIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		var settled error
+		var first sync.Once // further attempts come from another goroutine
 		store := newHookStore(t, func(ctx context.Context, r *store.Request) error {
 			if r.Op == rule.Take {
 				return nil
 			}
-			settled = ctx.Err()
+			first.Do(func() { settled = ctx.Err() })
 			return blocked(ctx, r)
 		})
 		store.trips = 1
@@ -84,6 +86,9 @@ func TestSettlesAfterTheClientIsGone(t *testing.T) {
 		}
 		if took := time.Since(start); took != 50*time.Millisecond {
 			t.Errorf("settling took %v, want 50ms", took)
+		}
+		if err := p.limits.Drain(t.Context()); err != nil { // it is tried again meanwhile
+			t.Error(err)
 		}
 		if e := p.last(); !errors.Is(e.Err, context.DeadlineExceeded) || len(p.events) != 2 {
 			t.Errorf("got %d events, the last %+v; want 2, the last with context.DeadlineExceeded", len(p.events), e)
@@ -145,5 +150,49 @@ func TestGroupIsPartOfTheAddress(t *testing.T) {
 		if got := p.do(request("X-Tenant: " + step.tenant)).Code; got != step.status {
 			t.Errorf("step %d: got status %d, want %d", i, got, step.status)
 		}
+	}
+}
+
+// What a middleware reserved for a client that left while the store answered is cancelled: the handler never ran.
+func TestReservationOfClientThatLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, trips := range []int{0, 1} {
+			store := &lateStore{hookStore: newHookStore(t, func(context.Context, *store.Request) error { return nil })}
+			store.trips = trips
+			p := (&play{t: t}).over(store, Options{Policies: []Policy{{
+				Name: "usd", Limits: []slidegate.Limit{slidegate.PerDay(10_000), slidegate.Slots(10, time.Hour)},
+				Cost: func(*http.Request) int64 { return 2000 }, CostAfter: CostFromHandler(),
+			}}}, nil, slidegate.PerMinute(5))
+			for range 5 {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+				start := time.Now()
+				if w := p.do(newRequestFrom("192.0.2.1").WithContext(ctx)); w.Code != 503 || trips > 0 && time.Since(start) != 2*time.Millisecond {
+					t.Errorf("got status %d after %v, want 503 when the client leaves", w.Code, time.Since(start))
+				}
+				cancel()
+			}
+			if err := p.limits.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			v, err := p.limits.Peek(t.Context(), "usd", "192.0.2.1")
+			if err != nil || p.served != 0 || v.Decision.Answers[0].Remaining != 10_000 || v.Decision.Answers[1].Remaining != 10 {
+				t.Errorf("%d round trips: served %d, left %+v, %v; want 10000 units and 10 slots", trips, p.served, v.Decision.Answers, err)
+			}
+		}
+	})
+}
+
+// lateStore decides at once and answers 5ms later.
+type lateStore struct{ *hookStore }
+
+func (l *lateStore) Apply(ctx context.Context, batch []store.Request) error {
+	if err := l.hookStore.Apply(ctx, batch); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(5 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -81,15 +81,30 @@ func (b *batch) at(index int) (*store.Request, *rule.Answer) {
 // apply calls the store. Each request has its own error. The id identifies the reservation that the requests belong to,
 // or is 0.
 func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.Store) {
+	b.address(group, id)
+	if err := on.Apply(ctx, b.requests); err != nil {
+		b.setError(err)
+	}
+}
+
+// reserve is apply for requests that take under an id; see store.Reserve.
+func (b *batch) reserve(ctx context.Context, group string, id rule.ID, on store.Store) (cancelled <-chan struct{}) {
+	b.address(group, id)
+	cancelled, err := store.Reserve(ctx, on, b.requests)
+	if err != nil {
+		b.setError(err)
+	}
+	return cancelled
+}
+
+// address completes the requests of the batch.
+func (b *batch) address(group string, id rule.ID) {
 	b.answers = slices.Grow(b.answers[:0], len(b.charges))[:len(b.charges)]
 	from := 0
 	for i, to := range b.ends {
 		r := &b.requests[i]
 		r.Group, r.ID, r.Charges, r.Answers = group, id, b.charges[from:to:to], b.answers[from:to:to]
 		from = to
-	}
-	if err := on.Apply(ctx, b.requests); err != nil {
-		b.setError(err)
 	}
 }
 

@@ -201,6 +201,8 @@ func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
 		return p.own, ByLimits, nil
 	}
 	switch {
+	case part.Err != nil:
+		return nil, ByLimits, &partError{part.Err}
 	case part.Candidate && p.candidate == nil:
 		return nil, ByLimits, fmt.Errorf("policy %q: %w: the part is for the candidate, but the policy has none; see HasCandidate",
 			p.name, slidegate.ErrUnsupported)

@@ -24,13 +24,17 @@ type Part struct {
 	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that everything is charged afterwards. A
 	// Request with SlotsHeld takes one unit for it until Settle, so that concurrent requests do not all get the last one.
 	Hold bool
+	// Err is why the application could not say who the client is, or what its plan is. The part is then not decided: it
+	// denies the request, whatever the failure mode is, since the limits of another client or plan would be wrong. The
+	// verdict has Err, and the flag rule.FallbackClosed.
+	Err error
 
 	slots bool // it takes a slot, whatever its cost
 	later bool // everything is charged afterwards, by its Request, which takes one unit until then
 }
 
 // usesOwnLimits reports whether the limits that the policy has for the key apply to the part.
-func (p *Part) usesOwnLimits() bool { return p.Plan.kind == planOwn && !p.Candidate }
+func (p *Part) usesOwnLimits() bool { return p.Plan.kind == planOwn && !p.Candidate && p.Err == nil }
 
 // peeks reports whether the part takes nothing, and only checks whether one unit is left.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
@@ -188,7 +192,16 @@ func (p *compiled) count(key string, outcome Outcome) {
 // setMistake sets the verdict on a part that cannot be decided.
 func (p *compiled) setMistake(v *Verdict, err error) {
 	v.Policy, v.Shadow, v.Err, v.fault, v.Refused = p.name, p.shadow, err, faultMistake, !p.shadow
+	if _, unknown := err.(*partError); unknown {
+		v.fault, v.Decision.Flags = faultStore, rule.FallbackClosed
+	}
 }
+
+// partError is the Err of a Part.
+type partError struct{ error }
+
+// Unwrap returns the application's error.
+func (e *partError) Unwrap() error { return e.error }
 
 // setListed sets and counts the verdict on a part that no limits apply to. The rules are those of a ruling or a plan, if one
 // decides.

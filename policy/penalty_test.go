@@ -227,7 +227,7 @@ func TestPenaltyByOtherWays(t *testing.T) {
 				t.Errorf("charged afterwards, request %d: got %+v", i+1, v)
 			}
 			if !v.Refused {
-				if err := r.Settle(t.Context(), func(int, int64) int64 { return 7 }); err != nil {
+				if err := settleNow(t, r, func(int, int64) int64 { return 7 }); err != nil {
 					t.Error(err)
 				}
 			}

@@ -16,8 +16,8 @@ import (
 type Request struct {
 	// Group is the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
-	// RecordTrials makes Trials return the verdicts of shadow policies and candidates.
-	RecordTrials bool
+	// Record makes Decided and Trials return the verdicts of single policies and candidates.
+	Record bool
 	// Slots defines who releases the slots that the request takes from in-flight limits. With the zero value, taking
 	// from such a limit is a mistake.
 	Slots Slots
@@ -26,6 +26,7 @@ type Request struct {
 	parts     []part
 	joined    []target // replaces parts in a batch of parts that are decided individually
 	batch     batch
+	decided   []Verdict
 	tried     []Verdict
 	triedOnce bool // shadow policies and candidates were decided: a waiting client decides several times
 
@@ -81,12 +82,13 @@ func (r *Request) End() {
 func (r *Request) recycle() {
 	clear(r.parts)
 	clear(r.joined)
+	clear(r.decided)
 	clear(r.tried)
 	clear(r.took)
 	r.batch.reset()
 	r.owed.reset()
 	s := r.set
-	*r = Request{parts: r.parts[:0], joined: r.joined[:0], tried: r.tried[:0], took: r.took[:0], batch: r.batch, owed: r.owed}
+	*r = Request{parts: r.parts[:0], joined: r.joined[:0], decided: r.decided[:0], tried: r.tried[:0], took: r.took[:0], batch: r.batch, owed: r.owed}
 	if cap(r.batch.charges) <= maxKept {
 		s.requests.Put(r)
 	}
@@ -128,6 +130,7 @@ func (r *Request) CountsDenied() bool {
 // parts are on lists or under shadow policies, v is the most informative verdict among them.
 func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	r.admitted = false
+	r.decided = r.decided[:0]
 	for i := range r.parts {
 		it := &r.parts[i]
 		p := it.policy
@@ -143,7 +146,6 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		case p.shadow:
 		case it.err != nil:
 			p.setMistake(v, it.err)
-			v.Policy = r.parts[0].policy.name
 			return
 		case it.by.refuses():
 			p.setListed(op, it.by, it.rules, &it.Part, v)
@@ -197,16 +199,16 @@ func (r *Request) check() error {
 
 // apply calls the store. Operations that correct a charge are carried out even if the client has left.
 func (r *Request) apply(ctx context.Context, op rule.Op) {
-	var id rule.ID
-	if counts(op) && (r.holds || r.takes) {
-		id = r.reservationID()
-	}
 	if op == rule.GiveBack || op == rule.Charge {
 		var cancel context.CancelFunc
 		ctx, cancel = store.Detach(ctx, r.set.traits[r.mode])
 		defer cancel()
 	}
-	r.batch.apply(ctx, r.Group, id, r.set.stores[r.mode])
+	if on := r.set.stores[r.mode]; counts(op) && (r.holds || r.takes) {
+		r.awaitCancelled(r.batch.reserve(ctx, r.Group, r.reservationID(), on))
+	} else {
+		r.batch.apply(ctx, r.Group, 0, on)
+	}
 	r.awaitSlots(ctx)
 	r.batch.applyPenalties(ctx, r.Group, r.set, r.mode)
 }
@@ -373,7 +375,9 @@ func (r *Request) combine(ctx context.Context, op rule.Op, v *Verdict) {
 			r.tryCandidate(op, &it.target, it.Key, own.Err == nil && own.Decision.Allowed)
 			worth = 2
 		}
-		if p.shadow {
+		if !p.shadow {
+			r.addDecided(&own)
+		} else {
 			if counts(op) {
 				r.addTried(&own)
 			}
@@ -392,6 +396,9 @@ func (r *Request) combine(ctx context.Context, op rule.Op, v *Verdict) {
 			*v = Verdict{}
 		}
 		r.combineLive(ctx, op, first, v)
+	}
+	if v.Refused { // what another policy would have admitted was not charged
+		r.decided = slices.DeleteFunc(r.decided, func(own Verdict) bool { return !own.Refused })
 	}
 }
 
@@ -418,6 +425,9 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 			if counts(op) && !v.Ended() {
 				it.policy.count(it.Key, Outcome{Failed: true})
 			}
+			if v.fault <= faultStore { // otherwise it is about the whole request
+				r.addLive(it, v)
+			}
 			continue
 		}
 		if it.request != 0 {
@@ -432,10 +442,44 @@ func (r *Request) combineLive(ctx context.Context, op rule.Op, first int, v *Ver
 		if counts(op) && (!own || v.Decision.Allowed) {
 			it.policy.count(it.Key, Outcome{Refused: !own})
 		}
+		r.addLive(it, v)
 		r.keep(op, i, it.candidate)
 		r.tryCandidate(op, &it.target, it.Key, own)
 	}
 	v.Refused = v.refuses()
+}
+
+// addLive records the verdict of one of the policies that decide together, whose joint verdict is v: it has the part's own
+// limits and answers.
+func (r *Request) addLive(it *part, v *Verdict) {
+	if !r.Record {
+		return
+	}
+	own := *v
+	own.Policy, own.Plan, own.Limits, own.note = it.policy.name, it.rules.plan, it.rules.limits, it.rules.note
+	if live := &r.batch.requests[it.request]; live.Err == nil {
+		to := it.from + len(it.rules.bound)
+		own.Decision = slidegate.Combine(&store.Request{Charges: live.Charges[it.from:to], Answers: live.Answers[it.from:to]})
+	}
+	if own.Refused = own.refuses(); !own.Refused {
+		own.Penalty = 0
+	}
+	r.addDecided(&own)
+}
+
+func (r *Request) addDecided(v *Verdict) {
+	if r.Record {
+		r.decided = append(r.decided, *v)
+	}
+}
+
+// Decided returns the verdicts of the last Decide, if Record is set, without those of Trials: one for each policy that
+// admitted the request, or one for each that denied it. It is empty if only one policy decided.
+func (r *Request) Decided() []Verdict {
+	if len(r.parts) < 2 {
+		return nil
+	}
+	return r.decided
 }
 
 // addPeeked adds to a verdict the answers of a part that only peeked, and counts it if the request is admitted.
@@ -471,7 +515,7 @@ func (r *Request) tryCandidate(op rule.Op, it *target, key string, live bool) {
 	}
 	_, allowed := rule.DecidingIndex(result.Answers)
 	it.policy.count(key, Outcome{Candidate: true, Refused: !allowed, LiveRefused: !live})
-	if r.RecordTrials {
+	if r.Record {
 		r.addTried(&Verdict{
 			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(result),
 			Limits: it.policy.candidate.limits, note: it.policy.candidate.note,
@@ -481,7 +525,7 @@ func (r *Request) tryCandidate(op rule.Op, it *target, key string, live bool) {
 
 // reportUntried reports a candidate that could not be decided, because nothing would release its slots.
 func (r *Request) reportUntried(op rule.Op, it *target) {
-	if p := it.policy; r.RecordTrials && !r.triedOnce && p.candidate != nil && it.rules == p.own && counts(op) {
+	if p := it.policy; r.Record && !r.triedOnce && p.candidate != nil && it.rules == p.own && counts(op) {
 		if err := p.candidateError(op, r.Slots); err != nil {
 			r.addTried(&Verdict{Policy: p.name, Candidate: true, Err: err, fault: faultMistake})
 		}
@@ -489,10 +533,10 @@ func (r *Request) reportUntried(op rule.Op, it *target) {
 }
 
 func (r *Request) addTried(v *Verdict) {
-	if r.RecordTrials {
+	if r.Record {
 		r.tried = append(r.tried, *v)
 	}
 }
 
-// Trials returns the verdicts of the shadow policies and candidates for the last Decide, if RecordTrials is set.
+// Trials returns the verdicts of the shadow policies and candidates for the last Decide, if Record is set.
 func (r *Request) Trials() []Verdict { return r.tried }

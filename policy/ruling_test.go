@@ -186,7 +186,7 @@ func TestBlockLetsRequestsEnd(t *testing.T) {
 	var v Verdict
 	request.Decide(t.Context(), rule.Take, &v)
 	mustRule(t, set, Ruling{Key: "ann", Refused: true})
-	if err := request.Settle(t.Context(), func(int, int64) int64 { return 3 }); err != nil {
+	if err := settleNow(t, request, func(int, int64) int64 { return 3 }); err != nil {
 		t.Error(err)
 	}
 	request.End()

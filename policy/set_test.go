@@ -382,7 +382,7 @@ func TestCandidate(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)}})
 	for i, want := range []struct{ refused, candidate bool }{{false, true}, {false, false}, {true, false}} {
 		r := s.Begin()
-		r.RecordTrials = true
+		r.Record = true
 		r.Add(Part{Key: "ann", Cost: 1})
 		var v Verdict
 		r.Decide(t.Context(), rule.Take, &v)
@@ -429,7 +429,7 @@ func TestDecideAgain(t *testing.T) {
 	)
 	r := s.Begin()
 	defer r.End()
-	r.RecordTrials = true
+	r.Record = true
 	for index := range 3 {
 		r.Add(Part{Policy: index, Key: "ann", Cost: 1})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -108,11 +109,12 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 	live := &r.batch.requests[0]
 	r.reservationID()
 	held := slidegate.Reservation{Version: slidegate.ReservationVersion, ID: r.id, Group: r.Group, Charges: []slidegate.ReservedCharge{}}
+	held.Namespace = live.Charges[0].Limit.Namespace()
 	if live.Err != nil {
 		return held, nil
 	}
 	for i, charge := range live.Charges {
-		if charge.Limit.Namespace() != live.Charges[0].Limit.Namespace() {
+		if charge.Limit.Namespace() != held.Namespace {
 			return slidegate.Reservation{}, fmt.Errorf("policy: %w: a reservation over several namespaces; reserve under each policy separately",
 				slidegate.ErrUnsupported)
 		}
@@ -126,16 +128,20 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 // Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a shortfall
 // is charged, beyond the quota if necessary. Actual is called once for each of these parts that took units, with the index of
 // the policy and the number of units. That includes parts of shadow policies, and parts of which only the candidate took units.
-// An error may mean that only some parts were settled; those are not settled again by another call. The client may have left,
-// and its usage still counts: Settle works after ctx has ended. Slots stay held: Finish releases them.
-func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
+// The client may have left, and its usage still counts: Settle works after ctx has ended. Slots stay held: Finish releases
+// them, and must not be called before settled, which Settle calls once with the result. It does so before it returns, unless
+// the outcome is unknown: then it tries again a few times, and calls settled on another goroutine. An error may mean that
+// only some parts were settled; those are not settled again by another call.
+func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64, settled func(error)) {
 	if !r.Held() {
-		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)
+		settled(fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation))
+		return
 	}
 	if err := r.collectActual(actual); err != nil {
-		return err
+		settled(err)
+		return
 	}
-	return r.settle(ctx, 1, onlyUnits)
+	r.settle(ctx, onlyUnits, true, settled)
 }
 
 // collectActual sets the actual cost of each part. A part whose actual cost is invalid keeps what it took.
@@ -162,31 +168,60 @@ const (
 	onlyUnits  = true
 )
 
-// settle sends what is owed, in up to tries attempts.
-func (r *Request) settle(ctx context.Context, tries int, units bool) (err error) {
-	begun := time.Now()
-	for try := range tries {
-		if try > 0 {
-			if time.Sleep(releasePauses[try-1]); time.Since(begun) > r.longestTTL() {
-				break // the slots have expired
-			}
-		}
-		again, failed := r.settleOnce(ctx, units)
-		if err = failed; !again {
-			break
+// settle sends what is owed, and calls settled with the result. The first attempt is made now or, like further ones, on
+// another goroutine.
+func (r *Request) settle(ctx context.Context, units, now bool, settled func(error)) {
+	var err error
+	if now {
+		again := false
+		if again, err = r.settleOnce(ctx, units); !again {
+			settled(err)
+			return
 		}
 	}
-	return err
+	ended := r.set.releases.begin(r.heldKeys())
+	go func() {
+		defer ended()
+		if !now {
+			r.stopRenewals()
+		}
+		begun, wait := time.Now(), now
+		store.Retry(context.WithoutCancel(ctx), func() (again bool) {
+			if wait { // the first attempt has failed already
+				wait = false
+				return true
+			}
+			if time.Since(begun) > r.longestMemory() {
+				return false
+			}
+			again, err = r.settleOnce(ctx, units)
+			return again
+		})
+		settled(err)
+	}()
 }
 
-// longestTTL returns the longest time to live of the slots.
-func (r *Request) longestTTL() (ttl time.Duration) {
+// longestMemory returns how long the slots are held, and a settlement is remembered: after that, a repetition would release
+// nothing, and could charge twice.
+func (r *Request) longestMemory() (longest time.Duration) {
 	for i := range r.took {
-		if one := &r.took[i]; one.slot {
-			ttl = max(ttl, one.Limit.Rule().Window.Duration())
+		one := &r.took[i]
+		longest = max(longest, one.Limit.Rule().Memory().Duration())
+		if one.slot {
+			longest = max(longest, one.Limit.Rule().Window.Duration())
 		}
 	}
-	return ttl
+	return longest
+}
+
+// heldKeys returns the keys of what is not settled yet.
+func (r *Request) heldKeys() (keys []string) {
+	for i := range r.took {
+		if one := &r.took[i]; !one.done && !slices.Contains(keys, one.Key) {
+			keys = append(keys, one.Key)
+		}
+	}
+	return keys
 }
 
 // settleOnce sends what is owed. It reports whether another attempt makes sense.

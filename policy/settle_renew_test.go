@@ -41,7 +41,7 @@ func TestSettleDuringARenewal(t *testing.T) {
 	r.RenewSlots(t.Context(), nil)
 	<-on.entered
 	settled := make(chan error, 1)
-	go func() { settled <- r.Settle(t.Context(), always(30)) }()
+	go func() { settled <- settleNow(t, r, always(30)) }()
 	select {
 	case <-settled:
 		t.Fatal("the units were settled during a renewal, in the batch that it uses")

@@ -29,7 +29,7 @@ func settle(t *testing.T, s *Set, op rule.Op, actual func(policy int, cost int64
 	}
 	r.Decide(t.Context(), op, &v)
 	if r.Held() {
-		if err := r.Settle(t.Context(), actual); err != nil {
+		if err := settleNow(t, r, actual); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestSettleWhatWasGranted(t *testing.T) {
 		if held, err := r.Reservation(); err != nil || len(held.Charges) != 1 || held.Charges[0].Cost != 4 {
 			t.Errorf("%s: the reservation is %+v, %v; want one charge of 4", name, held, err)
 		}
-		err := r.Settle(t.Context(), func(_ int, cost int64) int64 {
+		err := settleNow(t, r, func(_ int, cost int64) int64 {
 			if cost != 4 {
 				t.Errorf("%s: the request took %d, want 4", name, cost)
 			}
@@ -146,7 +146,7 @@ func TestSettleAfterWaiting(t *testing.T) {
 	r.Add(Part{Policy: 1, Key: "ann", Cost: 1, Hold: true})
 	var v Verdict
 	r.Decide(t.Context(), rule.Take, &v)
-	if !v.Refused || r.Held() || !errors.Is(r.Settle(t.Context(), always(1)), slidegate.ErrReservation) {
+	if !v.Refused || r.Held() || !errors.Is(settleNow(t, r, always(1)), slidegate.ErrReservation) {
 		t.Errorf("the first time: got %+v and held %v, want a denial with nothing to settle", v, r.Held())
 	}
 	s.Decide(t.Context(), rule.GiveBack, &fill, &Verdict{})
@@ -154,7 +154,7 @@ func TestSettleAfterWaiting(t *testing.T) {
 	if r.Decide(t.Context(), rule.Take, &v); v.Refused || !r.Held() {
 		t.Fatalf("the second time: got %+v and held %v, want an admission to settle", v, r.Held())
 	}
-	if err := r.Settle(t.Context(), always(4)); err != nil {
+	if err := settleNow(t, r, always(4)); err != nil {
 		t.Fatal(err)
 	}
 	if live, candidate, tried := left(t, s, 0, false), left(t, s, 0, true), left(t, s, 1, false); live != 6 || candidate != 6 || tried != 6 {
@@ -216,4 +216,15 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// settleNow settles a request whose store answers at the first attempt.
+func settleNow(t *testing.T, r *Request, actual func(policy int, cost int64) int64) (err error) {
+	t.Helper()
+	called := false
+	r.Settle(t.Context(), actual, func(failed error) { err, called = failed, true })
+	if !called {
+		t.Error("Settle returned without a result")
+	}
+	return err
 }

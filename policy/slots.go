@@ -97,64 +97,42 @@ func (r *Request) holdsSlots() bool {
 // Where slots are released in a store with round trips, Finish does not wait for that: failed may be called later, on
 // another goroutine. Waiting would delay the client's response, the last part of which is sent when the handler has
 // returned. Nothing is lost by that: Drain waits for the releases under way when the program ends, and a request that
-// finds no slot waits for those of its key that this process is about to release. Where the outcome is unknown, Finish
-// retries a few times, as long as the slots may still be held. Without slots, or with a store in this process,
-// everything is done when Finish returns.
+// finds no slot waits for those of its key that this process is about to release. Without slots, or with a store in this
+// process, everything is done when Finish returns, unless the store fails: where the outcome is unknown, Finish sends a
+// settlement or a release again a few times, on another goroutine, as long as the store can tell that it is a repetition.
 func (r *Request) Finish(ctx context.Context, actual func(policy int, cost int64) int64, failed func(error)) {
 	var err error
 	defer func() { // also if actual panics
-		if !r.holdsSlots() || r.set.traits[r.mode].RoundTrips == 0 {
-			r.finish(ctx, 1, err, failed)
-			return
+		now := !r.holdsSlots() || r.set.traits[r.mode].RoundTrips == 0
+		if now {
+			r.stopRenewals()
 		}
-		ended := r.set.releases.begin(r.slotKeys())
-		go func() {
-			defer ended()
-			r.finish(ctx, releaseTries, err, failed)
-		}()
+		r.settle(ctx, everything, now, func(unsettled error) {
+			r.recycle()
+			if err = errors.Join(err, unsettled); err != nil && failed != nil {
+				failed(err)
+			}
+		})
 	}()
 	if actual != nil {
 		err = r.collectActual(actual)
 	}
 }
 
-// Releases of slots whose outcome is unknown are retried after these times. Together they outlast the second in which a
-// failure layer does not call a store.
-var releasePauses = [...]time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond}
-
-const releaseTries = 1 + len(releasePauses)
-
-// finish settles in up to tries attempts, and ends the request.
-func (r *Request) finish(ctx context.Context, tries int, err error, failed func(error)) {
+// stopRenewals stops the renewals of slots, if there are any.
+func (r *Request) stopRenewals() {
 	if r.keeper != nil {
 		r.keeper.stop()
 	}
-	if again := r.settle(ctx, tries, everything); again != nil {
-		err = errors.Join(err, again)
-	}
-	r.recycle()
-	if err != nil && failed != nil {
-		failed(err)
-	}
 }
 
-// slotKeys returns the keys whose slots the request holds.
-func (r *Request) slotKeys() (keys []string) {
-	for i := range r.took {
-		if one := &r.took[i]; one.slot && !one.done && !slices.Contains(keys, one.Key) {
-			keys = append(keys, one.Key)
-		}
-	}
-	return keys
-}
-
-// releases are the releases of slots under way, by key.
+// releases are the settlements and releases of slots under way on other goroutines, by key.
 type releases struct {
 	mu    sync.Mutex
 	byKey map[string][]chan struct{} // closed when the release is done
 }
 
-// begin records a release of slots of these keys. The returned function must be called when it is done.
+// begin records a release for these keys. The returned function must be called when it is done.
 func (all *releases) begin(keys []string) (ended func()) {
 	done := make(chan struct{})
 	all.mu.Lock()
@@ -195,16 +173,16 @@ func (all *releases) anyUnderway() chan struct{} {
 	return nil
 }
 
-// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to
-// end. That includes the releases of the Sets that this one has replaced. Slots that are not released expire after
-// their time to live. It also charges what this Set has admitted in the mode Optimistic, which from then on admits
+// Drain waits until all releases of slots and all settlements that Finish has begun are done, and what was taken for
+// clients that have left is cancelled, or until ctx ends: for a program that is about to end. That includes the releases
+// of the Sets that this one has replaced. Slots that are not released expire after their time to live. It also charges what this Set has admitted in the mode Optimistic, which from then on admits
 // nothing without the store.
 func (s *Set) Drain(ctx context.Context) error {
 	for done := s.releases.anyUnderway(); done != nil; done = s.releases.anyUnderway() {
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return fmt.Errorf("policy: slots are still being released: %w", ctx.Err())
+			return fmt.Errorf("policy: slots are still being released, or costs settled: %w", ctx.Err())
 		}
 	}
 	var errs []error
@@ -247,9 +225,28 @@ func (r *Request) awaitSlots(ctx context.Context) {
 		}
 	}
 	live.Err = nil
-	if err := r.set.stores[r.mode].Apply(ctx, r.batch.requests[:1]); err != nil && live.Err == nil {
+	cancelled, err := store.Reserve(ctx, r.set.stores[r.mode], r.batch.requests[:1])
+	if err != nil && live.Err == nil {
 		live.Err = err
 	}
+	r.awaitCancelled(cancelled)
+}
+
+// awaitCancelled makes Drain wait until what was taken for a client that has left is cancelled. Cancelled is nil if the
+// client is still there.
+func (r *Request) awaitCancelled(cancelled <-chan struct{}) {
+	if cancelled == nil {
+		return
+	}
+	var keys []string
+	for i := range r.parts {
+		keys = append(keys, r.parts[i].Key)
+	}
+	ended := r.set.releases.begin(slices.Compact(keys))
+	go func() {
+		<-cancelled
+		ended()
+	}()
 }
 
 // slotRefusal reports whether only in-flight limits denied a request, and the key of the first.

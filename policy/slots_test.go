@@ -87,7 +87,7 @@ func TestNothingReleasesInTheShadow(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, Policy{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: slots(2)},
 			Policy{Name: "tried", Shadow: true, Limits: slots(2)})
 		r := s.Begin()
-		r.RecordTrials, r.Slots = true, who
+		r.Record, r.Slots = true, who
 		r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
 		if who == SlotsNone {
 			r.Add(Part{Policy: 1, Key: "ann", Cost: 1})

@@ -196,6 +196,9 @@ func (r *Request) Trace(ctx context.Context, v *Verdict) context.Context {
 	}
 	next := r.set.follow(ctx, r.Group, parts)
 	v.ChargedTwice = next.chargedTwice("")
+	for i := range r.decided {
+		r.decided[i].ChargedTwice = next.chargedTwice(r.decided[i].Policy)
+	}
 	for i := range r.tried {
 		if tried := &r.tried[i]; !tried.Candidate {
 			tried.ChargedTwice = next.chargedTwice(tried.Policy)

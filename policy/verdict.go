@@ -44,7 +44,7 @@ type Verdict struct {
 	// the store decided or, because it could not, the failure mode. Where the limits did not decide (see By), only
 	// Allowed, Granted and RetryAfter are meaningful.
 	Decision slidegate.Decision
-	// Policy is the name of the policy that decided, or of the first if none could.
+	// Policy is the name of the policy that decided, or of the first if the store could not decide.
 	Policy string
 	// Plan is the name of the plan by which the request was decided; empty if the policy does not list it.
 	Plan string

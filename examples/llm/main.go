@@ -39,7 +39,7 @@ func main() {
 }
 
 // complete calls the model, and reserves 2000 tokens until it is known how many were used.
-func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt string) error {
+func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt string) (err error) {
 	reservation, decision, err := limiter.For(
 		slidegate.Claim{Limit: tokens, Key: team, Cost: 2000},
 		slidegate.Claim{Limit: calls, Key: team},
@@ -50,13 +50,17 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt stri
 	if !decision.Allowed {
 		return fmt.Errorf("refused by %s", decision.LimitName)
 	}
-	defer limiter.Cancel(ctx, reservation) // gives everything back, unless it was settled before
+	var used []slidegate.Used
+	defer func() { // settles at what was used; if the call failed and used nothing, gives everything back
+		if _, failed := limiter.Finish(ctx, reservation, err, used...); failed != nil {
+			log.Print(failed) // the estimate stays charged
+		}
+	}()
 
-	used, err := callModel(prompt)
-	if err != nil {
-		return err
+	count, err := callModel(prompt)
+	if count > 0 {
+		used = append(used, slidegate.Used{Limit: "tokens", Cost: count})
 	}
-	_, err = limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: used})
 	return err
 }
 

@@ -56,6 +56,8 @@ func maxTokens(r *http.Request) int64 {
 
 // complete stands in for a call to a model that uses 60 tokens.
 func complete(w http.ResponseWriter, r *http.Request) {
-	httplimit.SetCost(r, 60)
+	if err := httplimit.SetCost(r, 60); err != nil {
+		log.Print(err)
+	}
 	fmt.Fprintln(w, "42")
 }

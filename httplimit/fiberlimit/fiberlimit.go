@@ -50,10 +50,9 @@ func New(limits *httplimit.Middleware) fiber.Handler {
 	}
 }
 
-// SetCost lets a handler set the actual cost of the request, for policies with a CostAfter; see httplimit.SetCost. It reports
-// whether there is such a policy.
-func SetCost(c fiber.Ctx, cost int64) bool {
-	return httplimit.SetCost(new(http.Request).WithContext(c.Context()), cost)
+// SetCost lets a handler set the actual cost of the request, for policies with a CostAfter; see httplimit.SetCost.
+func SetCost(c fiber.Ctx, cost int64, policies ...string) error {
+	return httplimit.SetCost(new(http.Request).WithContext(c.Context()), cost, policies...)
 }
 
 // KeepSlots keeps the slots of in-flight limits that the request holds beyond the return of its handler, until release is

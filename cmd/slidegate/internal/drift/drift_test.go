@@ -90,7 +90,7 @@ func httpSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 			p.Cost = func(*http.Request) int64 { return *s.cost }
 		}
 		if s.plan != nil {
-			p.Plan = func(*http.Request) policy.Plan { return *s.plan }
+			p.Plan = func(*http.Request) (policy.Plan, error) { return *s.plan, nil }
 		}
 		opts.Policies = append(opts.Policies, p)
 		if !s.several {
@@ -144,7 +144,7 @@ func grpcSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 			p.Cost = func(context.Context, string, any) int64 { return *s.cost }
 		}
 		if s.plan != nil {
-			p.Plan = func(context.Context, string) policy.Plan { return *s.plan }
+			p.Plan = func(context.Context, string) (policy.Plan, error) { return *s.plan, nil }
 		}
 		opts.Policies = append(opts.Policies, p)
 		if !s.several {
@@ -309,7 +309,8 @@ func TestSidesAgree(t *testing.T) {
 			[]outcome{ended, ended}, "http grpc", 2},
 		{"an ended context, several policies", scene{limits: limitsOf(1, 1), several: true, ended: true, over: func(s store.Store) store.Store { return contextStore{s} }},
 			[]outcome{ended, ended}, "gate", 0},
-		{"as much as the store decides at once", scene{limits: limitsOf(32, 1), several: true}, []outcome{passed, limited}, "http grpc gate", 2},
+		{"as much as the store decides at once", scene{limits: limitsOf(32, 1), several: true}, []outcome{passed, limited}, "http grpc", 4},
+		{"as much as the store decides at once", scene{limits: limitsOf(32, 1), several: true}, []outcome{passed, limited}, "gate", 2},
 		{"more than the store decides at once", scene{limits: limitsOf(33, 1), several: true}, []outcome{invalid}, "http grpc gate", -1},
 		{"more, on some paths only", scene{limits: limitsOf(33, 1), several: true, match: "GET /items/{id}/"}, []outcome{invalid}, "http gate", -1},
 		{"more than one node can decide", scene{limits: limitsOf(1, 5), several: true, over: func(s store.Store) store.Store { return scatteredStore{s} }},

@@ -66,7 +66,7 @@ func TestMiddlewareAndServiceAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var event httplimit.Event
+	events := map[string]httplimit.Event{} // by policy
 	var candidates, shadows int
 	opts.OnDecision = func(_ *http.Request, e httplimit.Event) {
 		switch {
@@ -75,7 +75,7 @@ func TestMiddlewareAndServiceAgree(t *testing.T) {
 		case e.Shadow:
 			shadows++
 		default:
-			event = e
+			events[e.Policy] = e
 		}
 	}
 	m, err := httplimit.New(limiter, opts)
@@ -94,16 +94,17 @@ func TestMiddlewareAndServiceAgree(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: the service returned the error %v, want none", about, err)
 		}
-		event = httplimit.Event{}
+		clear(events)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		statuses[w.Code]++
 		if admitted := w.Code == http.StatusOK; admitted != v.Decision.Allowed {
 			t.Fatalf("%s: the middleware answers %d, want what the service decides: %+v", about, w.Code, v)
 		}
-		if event.Policy == "" || v.By != gate.ByLimits || v.Shadow {
+		if len(events) == 0 || v.By != gate.ByLimits || v.Shadow {
 			continue
 		}
+		event := events[v.Policy]
 		e, d := event.Decision, v.Decision
 		if event.Policy != v.Policy || e.Remaining != d.Remaining || e.RetryAfter != d.RetryAfter || e.ResetAfter != d.ResetAfter {
 			t.Fatalf("%s: the middleware's event is %+v, want the policy and figures of the service: %+v", about, event, v)

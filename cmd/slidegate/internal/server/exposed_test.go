@@ -162,7 +162,7 @@ func TestHostsOfUnixSockets(t *testing.T) {
 
 // forgedReservation returns a reservation that the service did not make.
 func forgedReservation(key string) string {
-	return `{"id":"x","charges":[{"limit":"3/1h fixed-window","key":"` + key + `","cost":0,"at":1}]}`
+	return `{"version":1,"id":"x","namespace":"default","charges":[{"limit":"3/1h fixed-window","key":"` + key + `","cost":0,"at":1}]}`
 }
 
 const thrice = "policies:\n  default: {limits: [3/1h fixed-window]}\n"
@@ -177,7 +177,7 @@ func TestForgedReservations(t *testing.T) {
 			s := start(t, thrice, change)
 			bearer := []string{"Authorization", "Bearer " + someToken}
 			for _, r := range []string{forgedReservation("bWU="), strings.Replace(forgedReservation("bWU="), `"x"`, `"x.v1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1),
-				strings.Replace(forgedReservation("bWU="), `"x"`, `"x.v2.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1), `{"id":"x","charges":[]}`} {
+				strings.Replace(forgedReservation("bWU="), `"x"`, `"x.v2.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1), `{"version":1,"id":"x","charges":[]}`} {
 				got := s.send(t, "http", "POST", "/v1/settle", `{"reservation":`+r+`,"cost":9007199254740991}`, bearer...)
 				if got.status != http.StatusBadRequest || !strings.Contains(got.body, "not made by this service") {
 					t.Errorf("/v1/settle %s: got %d %s, want 400", r, got.status, got.body)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -142,7 +143,8 @@ func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, verdicts []Verdic
 // Reserve takes an estimate now, to be settled when the actual cost is known, and slots of in-flight limits. If nothing
 // was charged (an allow list, no limit, or a policy in shadow mode that would have denied), the reservation has no
 // charges, and settling it does nothing; if the request was denied, it is the zero value. A candidate is charged the
-// estimate, which is not corrected later.
+// estimate, which is not corrected later. What is taken for a client that leaves before it gets the reservation is
+// cancelled.
 func (g *Gate) Reserve(ctx context.Context, req Request) (res slidegate.Reservation, v Verdict, err error) {
 	var part policy.Part
 	s, err := g.part(&req, &part)
@@ -164,7 +166,13 @@ func (g *Gate) Reserve(ctx context.Context, req Request) (res slidegate.Reservat
 	case taken:
 		res, err = request.Reservation()
 	case v.Decision.Allowed:
-		res = slidegate.Reservation{Version: slidegate.ReservationVersion, ID: rand.Text(), Charges: []slidegate.ReservedCharge{}}
+		res = slidegate.Reservation{
+			Version: slidegate.ReservationVersion, ID: rand.Text(), Namespace: s.order[part.Policy].Name, Charges: []slidegate.ReservedCharge{},
+		}
+	}
+	if ended := ctx.Err(); ended != nil && len(res.Charges) > 0 { // the client left meanwhile, and will never see it
+		_, err = s.set.Limiter(part.Policy).Finish(ctx, res, ended)
+		return slidegate.Reservation{}, Verdict{}, cmp.Or(err, ended)
 	}
 	g.sign(ctx, s.order[part.Policy].Name, &res)
 	return res, v, err

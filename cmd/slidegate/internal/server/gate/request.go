@@ -139,7 +139,7 @@ func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
 	part := policy.Part{Policy: p.index, Key: p.key.Of(r), Address: addr, Cost: p.costOf(r)}
 	if p.plan != nil {
-		part.Plan = p.plan(r)
+		part.Plan, part.Err = p.plan(r)
 	}
 	return part
 }

@@ -35,7 +35,7 @@ func TestForgedReservation(t *testing.T) {
 		{"10/1h segments=4", false},
 		{"10/1h name=mine", false},
 	} {
-		r := slidegate.Reservation{ID: "x", Charges: []slidegate.ReservedCharge{
+		r := slidegate.Reservation{Version: 1, ID: "x", Namespace: "api", Charges: []slidegate.ReservedCharge{
 			{Limit: slidegate.MustParseLimit(test.limit), Key: []byte("me"), Cost: 1, At: 1},
 		}}
 		_, err := g.Settle(t.Context(), "api", r, slidegate.Used{Limit: test.limit, Cost: 2})

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/store"
 )
 
 // Settlement is the result of ending a reservation, as the client receives it.
@@ -88,9 +87,8 @@ func (g *Gate) verified(ctx context.Context, policy string, r *slidegate.Reserva
 	if err != nil {
 		return s, p, err
 	}
-	earlier, err := g.verify(ctx, p.Name, r)
-	if err == nil {
-		err = s.checkReservation(p, r, earlier)
+	if err = g.verify(ctx, p.Name, r); err == nil {
+		err = s.checkReservation(p, r)
 	}
 	return s, p, err
 }
@@ -132,15 +130,15 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 }
 
 // checkReservation rejects charges to limits that the policy does not have: a reservation comes from a client, which
-// could otherwise make the store keep state for limits that it invents. A reservation of the earlier format may have
-// charged sliding windows that are now the policy's sliding logs, if their algorithm was not named.
-func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earlier bool) error {
+// could otherwise make the store keep state for limits that it invents.
+func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation) error {
+	if r.Namespace != p.Name {
+		return fmt.Errorf("gate: %w: it was made under the policy %q, not %q; name the policy that it was made under",
+			slidegate.ErrReservation, r.Namespace, p.Name)
+	}
 	known := map[string]bool{}
 	for _, b := range s.set.BoundLimits(p.index) {
 		known[b.Prefix()] = true
-		if earlier {
-			known[earlierPrefix(b)] = true
-		}
 	}
 	for i := range r.Charges {
 		b, err := slidegate.Bind(p.Name, r.Charges[i].Limit)
@@ -152,19 +150,4 @@ func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earli
 		}
 	}
 	return nil
-}
-
-// earlierPrefix returns the prefix that a limit had when every limit that named no algorithm was a sliding window,
-// whatever its quota.
-func earlierPrefix(b *store.Limit) string {
-	limit := slidegate.Unbind(b)
-	if limit.Algorithm != slidegate.SlidingLog {
-		return b.Prefix()
-	}
-	limit.Algorithm = slidegate.SlidingWindow
-	earlier, err := slidegate.Bind(b.Namespace(), limit)
-	if err != nil {
-		return b.Prefix()
-	}
-	return earlier.Prefix()
 }

@@ -45,7 +45,7 @@ func TestReservationIsSettledOnlyUnchanged(t *testing.T) {
 		"id":       func(r *slidegate.Reservation) { r.ID = anotherLetter(r.ID[:1]) + r.ID[1:] },
 		"unsigned": func(r *slidegate.Reservation) { r.ID = r.ID[:26] },
 		"version":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v3." + r.ID[30:] },
-		"earlier":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v1." + r.ID[30:] },
+		"policy":   func(r *slidegate.Reservation) { r.Namespace = "also" },
 		"group":    func(r *slidegate.Reservation) { r.Group = "g" },
 		"key":      func(r *slidegate.Reservation) { r.Charges[0].Key = []byte("victim") },
 		"cost":     func(r *slidegate.Reservation) { r.Charges[0].Cost = 9 },

@@ -35,11 +35,11 @@ type compiled struct {
 	matcher        *httplimit.Matcher
 	skip           func(*http.Request) bool // reports whether a request that matches is exempt; nil if none is
 	key            httplimit.Key
-	cost           func(*http.Request) int64              // nil if every request costs 1
-	plan           func(*http.Request) policy.Plan        // nil if there are no plans, or if keys select them
-	find           func(value string) (config.Plan, bool) // the plan that a value selects
-	slots          bool                                   // the policy has an in-flight limit
-	candidateSlots bool                                   // the candidate has one
+	cost           func(*http.Request) int64                // nil if every request costs 1
+	plan           func(*http.Request) (policy.Plan, error) // nil if there are no plans, or if keys select them
+	find           func(value string) (config.Plan, bool)   // the plan that a value selects
+	slots          bool                                     // the policy has an in-flight limit
+	candidateSlots bool                                     // the candidate has one
 	groups         clientip.Grouping
 	words          *httplimit.RefusalTexts       // nil for the default texts
 	latency        [listeners]*latency.Histogram // nil if nothing is timed

@@ -130,7 +130,7 @@ func TestBadBodies(t *testing.T) {
 // The other endpoints accept fewer fields.
 func TestBadBodiesOfOthers(t *testing.T) {
 	s := newService(t, Options{})
-	good := `{"version":2,"id":"i","charges":[{"limit":"2/1m sliding-log","key":"aw==","cost":1,"at":1}]}`
+	good := `{"version":1,"id":"i","namespace":"login","charges":[{"limit":"2/1m sliding-log","key":"aw==","cost":1,"at":1}]}`
 	for _, c := range []struct{ path, body, field, detail string }{
 		{"/v1/peek", `{"key":"k","up_to":true}`, "up_to", "not a field"},
 		{"/v1/reserve", `{"key":"k","requests":[]}`, "requests", "not a field"},
@@ -157,7 +157,9 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/charge", `{"key":"k","cost":0}`, "cost", "must be 1"},
 		{"/v1/charge", `{"key":"k","cost":-1}`, "cost", "whole number"},
 		{"/v1/cancel", `{"reservation":` + good + `,"cost":1}`, "cost", "not a field"},
-		{"/v1/cancel", `{"reservation":{"version":3,"id":"i","charges":[]}}`, "reservation.version", "upgrade"},
+		{"/v1/cancel", `{"reservation":{"version":2,"id":"i","charges":[]}}`, "reservation.version", "must be 1"},
+		{"/v1/cancel", `{"reservation":{"id":"i","charges":[]}}`, "reservation.version", "must be 1"},
+		{"/v1/cancel", `{"policy":"two","reservation":` + good + `}`, "reservation", "login"},
 		{"/v1/cancel", `{"reservation":{"version":0,"id":"i","charges":[]}}`, "reservation.version", "whole number"},
 		{"/v1/release", `{"reservation":` + good + `,"cost":1}`, "cost", "not a field"},
 		{"/v1/renew", `{"reservation":` + good + `,"costs":{}}`, "costs", "not a field"},

@@ -22,7 +22,7 @@ type reservation struct {
 var (
 	settleNames      = []string{"policy", "reservation", "cost", "costs"}
 	endNames         = settleNames[:2]
-	reservationNames = []string{"id", "group", "charges", "version"}
+	reservationNames = []string{"id", "group", "charges", "version", "namespace"}
 	chargeNames      = []string{"limit", "key", "cost", "at"}
 )
 
@@ -139,25 +139,12 @@ func (s *scanner) reservation(into *reservation) bool {
 	if ok && into.value.ID == "" {
 		return s.addProblem(from, "id", "is empty; send what /v1/reserve returned")
 	}
-	if ok && into.value.Version > slidegate.ReservationVersion {
-		return s.addProblem(from, "version", "is %d, but this service supports up to %d; upgrade it to the version that made the reservation",
-			into.value.Version, slidegate.ReservationVersion)
-	}
-	if into.value.Version < slidegate.ReservationVersion {
-		nameAlgorithms(into.value.Charges)
+	if ok && into.value.Version != slidegate.ReservationVersion {
+		return s.addProblem(from, "version", "must be %d, not %d; send all of what /v1/reserve of this version returned",
+			slidegate.ReservationVersion, into.value.Version)
 	}
 	s.within = ""
 	return ok
-}
-
-// nameAlgorithms names the algorithm of limits in a reservation of an earlier version, in which a limit without an
-// algorithm is a sliding window.
-func nameAlgorithms(charges []slidegate.ReservedCharge) {
-	for i := range charges {
-		if limit := &charges[i].Limit; limit.Algorithm == slidegate.DefaultAlgorithm && limit.Calendar == 0 {
-			limit.Algorithm = slidegate.SlidingWindow
-		}
-	}
 }
 
 func readReservation(s *scanner, into *reservation, field int) (ok bool) {
@@ -181,6 +168,8 @@ func readReservation(s *scanner, into *reservation, field int) (ok bool) {
 		var version int64
 		version, ok = s.integer(1, math.MaxInt32)
 		into.value.Version = int(version)
+	case 4:
+		into.value.Namespace, ok = s.stringValue()
 	}
 	return ok
 }

@@ -24,6 +24,7 @@ type conn struct {
 	id     int64
 	reader *reader
 	out    []byte // replies that are not written yet
+	unsent []held // the reservations in them
 
 	authed  bool
 	token   atomic.Pointer[[sha256.Size]byte] // the hash of the token that it authenticated with
@@ -205,6 +206,11 @@ func (c *conn) write() error {
 		_ = c.client.SetWriteDeadline(c.writeUntil)
 	}
 	_, err := c.client.Write(c.out)
+	if err != nil {
+		c.cancelUnsent()
+	}
+	clear(c.unsent)
+	c.unsent = c.unsent[:0]
 	c.out = c.out[:0]
 	if cap(c.out) > keptOut {
 		c.out = nil

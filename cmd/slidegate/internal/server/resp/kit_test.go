@@ -60,13 +60,14 @@ type countingStore struct {
 	*memstore.Store
 	applies, ones atomic.Int64
 	failing       atomic.Bool
+	failSettles   atomic.Int64 // how many settlements fail
 }
 
 var errBroken = errors.New("the store is broken")
 
 func (s *countingStore) Apply(ctx context.Context, batch []store.Request) error {
 	s.applies.Add(1)
-	if s.failing.Load() {
+	if s.failing.Load() || s.failsSettle(batch[0].Op) {
 		for i := range batch {
 			batch[i].Err = errBroken
 		}

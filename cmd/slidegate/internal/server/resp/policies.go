@@ -244,9 +244,26 @@ func (c *conn) hold(args [][]byte, parts int, reserve func(context.Context, gate
 		c.appendNull()
 	} else {
 		c.out = appendBulk(c.out, text)
+		c.unsent = append(c.unsent, held{req.Policy, r})
 	}
 	if parts > verdictNumbers+1 {
 		c.out = appendInt(c.out, gate.TimeToLive(&r).Microseconds())
+	}
+}
+
+// held is a reservation that was made under a policy.
+type held struct {
+	policy      string
+	reservation slidegate.Reservation
+}
+
+// cancelUnsent cancels the reservations of a client that left before it got them.
+func (c *conn) cancelUnsent() {
+	for _, one := range c.unsent {
+		store.Retry(c.ctx, func() (again bool) {
+			_, err := c.server.policies.Cancel(c.ctx, one.policy, one.reservation)
+			return err != nil && !errors.Is(err, slidegate.ErrReservation)
+		})
 	}
 }
 
@@ -331,7 +348,7 @@ func (c *conn) renew(args [][]byte) {
 }
 
 // readReservation reads what SG.RESERVE or SG.ACQUIRE returned. Errors give no details, since it contains a key, except
-// for an unknown newer version.
+// for another version.
 func (c *conn) readReservation(text []byte) (r slidegate.Reservation, ok bool) {
 	err := json.Unmarshal(text, &r)
 	switch {

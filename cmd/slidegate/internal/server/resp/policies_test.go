@@ -70,7 +70,7 @@ func TestPolicyErrors(t *testing.T) {
 		}
 		c.exchange("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
 		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.charge nobody ann", "sg.reset nobody ann",
-			"sg.allowupto nobody ann 1", "sg.reserve nobody ann 1", "sg.cancel nobody {}", "sg.settle nobody {} 1"} {
+			"sg.allowupto nobody ann 1", "sg.reserve nobody ann 1", `sg.cancel nobody {"version":1}`, `sg.settle nobody {"version":1} 1`} {
 			c.send(frame(strings.Fields(command)...))
 			line, err := c.in.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, "-ERR unknown policy") || !strings.Contains(line, "bucket") {
@@ -139,10 +139,10 @@ func TestReservations(t *testing.T) {
 		}
 	}
 	c.expect(":0\r\n:2\r\n")
-	newer := strings.Replace(third, `"version":2`, `"version":3`, 1)
+	newer := strings.Replace(third, `"version":1`, `"version":3`, 1)
 	c.send(frame("SG.CANCEL", "default", newer))
-	if line := c.line(); !strings.HasPrefix(line, "-ERR slidegate: invalid reservation: version 3") || !strings.Contains(line, "upgrade") {
-		t.Errorf("a newer version: got %q, want an error that says to upgrade", line)
+	if line := c.line(); !strings.HasPrefix(line, "-ERR slidegate: invalid reservation: version: must be 1, not 3") {
+		t.Errorf("a newer version: got %q, want an error that names it", line)
 	}
 	c.exchange("SG.PEEK default ann", numbers(1, 10, 7, 0, hour, 0))
 }
