@@ -20,7 +20,11 @@ func keyIn(t *testing.T, key string, r *http.Request) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opts.Policies[0].Key.Of(r)
+	made, err := opts.Policies[0].Key.Of(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
 }
 
 // requestFrom returns a request from an address with headers, each written Name=value.

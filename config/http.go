@@ -94,7 +94,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
 		// keyOf replaces a missing name.
-		Key: httplimit.KeyFunc(func(r *http.Request) string { return from.keyOf(p.Key, fields, r) }).WithForm(p.Key.Form(from.client.Grouping())),
+		Key: httplimit.KeyFunc(func(r *http.Request) (string, error) { return from.keyOf(p.Key, fields, r), nil }).WithForm(p.Key.Form(from.client.Grouping())),
 	}
 	var wrong error
 	made.Cost, wrong = p.httpCost()

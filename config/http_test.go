@@ -36,7 +36,7 @@ policies:
 	r.RemoteAddr = "203.0.113.9:1"
 	r.Header.Set("X-Forwarded-For", "192.0.2.1")
 	a, b := opts.Policies[0], opts.Policies[1]
-	if got := a.Key.Of(r); got != "192.0.2.1 ann" {
+	if got, _ := a.Key.Of(r); got != "192.0.2.1 ann" {
 		t.Errorf("key of a: got %q, want the client behind the proxy and the user", got)
 	}
 	if got := a.Cost(r); got != 3 || b.Cost != nil {

@@ -112,7 +112,7 @@ policies:
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Authorization", "Bearer "+test.token)
 		plan, _ := p.Plan(r)
-		if key := p.Key.Of(r); key != test.key || !reflect.DeepEqual(plan, test.plan) {
+		if key, _ := p.Key.Of(r); key != test.key || !reflect.DeepEqual(plan, test.plan) {
 			t.Errorf("%s: got key %q and plan %+v, want %q and %+v", test.name, key, plan, test.key, test.plan)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
@@ -113,7 +114,10 @@ func (c *Client) Stream() grpc.StreamClientInterceptor { return c.stream }
 
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	id := c.holdKeyOf(ctx, method, conn)
+	id, err := c.holdKeyOf(ctx, method, conn)
+	if err != nil {
+		return err
+	}
 	held, err := c.admit(ctx, id, request)
 	if err != nil {
 		return err
@@ -149,16 +153,18 @@ func (c *Client) settle(ctx context.Context, id holdKey, held *policy.Request, r
 	c.decider.settle(ctx, c.call(id, stageCall, nil), held, result)
 }
 
-// holdKeyOf returns what a server's answer to a call applies to.
-func (c *Client) holdKeyOf(ctx context.Context, method string, conn *grpc.ClientConn) holdKey {
-	id := holdKey{method: fullMethod(method)}
+// holdKeyOf returns what a server's answer to a call applies to. If the client's Key fails, the call is refused.
+func (c *Client) holdKeyOf(ctx context.Context, method string, conn *grpc.ClientConn) (id holdKey, err error) {
+	id = holdKey{method: fullMethod(method)}
 	if conn != nil { // there is none where a test calls the interceptor directly
 		id.target = conn.Target()
 	}
 	if !c.key.IsZero() {
-		id.key = c.key.of(ctx, id.method)
+		if id.key, err = c.key.of(ctx, id.method); err != nil {
+			return id, status.Errorf(codes.Unavailable, "grpclimit: not sent: key: %v", err)
+		}
 	}
-	return id
+	return id, nil
 }
 
 // call returns the call to decide for id.

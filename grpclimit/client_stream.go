@@ -15,7 +15,10 @@ import (
 
 func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	id := c.holdKeyOf(ctx, method, conn)
+	id, err := c.holdKeyOf(ctx, method, conn)
+	if err != nil {
+		return nil, err
+	}
 	held, err := c.admit(ctx, id, nil)
 	if err != nil {
 		return nil, err

@@ -222,7 +222,7 @@ func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 func TestClientHoldIsOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type user struct{}
-		key := grpclimit.KeyFunc(func(ctx context.Context, _ string) string { return ctx.Value(user{}).(string) })
+		key := grpclimit.KeyFunc(func(ctx context.Context, _ string) (string, error) { return ctx.Value(user{}).(string), nil })
 		limiter := newLimiter(t, nil, "3/1h")
 		r := newRemote(t, limiter, grpclimit.ClientOptions{Key: key})
 		as := func(name string) context.Context { return context.WithValue(t.Context(), user{}, name) }

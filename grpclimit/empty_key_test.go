@@ -37,7 +37,7 @@ func TestEmptyKeyIsAddress(t *testing.T) {
 	for name, key := range map[string]grpclimit.Key{
 		"metadata": grpclimit.ByMetadata("x-user"), "API key": grpclimit.ByAPIKey("x-user"), "bearer": grpclimit.ByBearerToken(),
 		"first of": grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByBearerToken()),
-		"own":      grpclimit.KeyFunc(func(context.Context, string) string { return "" }),
+		"own":      grpclimit.KeyFunc(func(context.Context, string) (string, error) { return "", nil }),
 	} {
 		limits := interceptors(t, grpclimit.Policy{Key: key}, nil)
 		for i, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {

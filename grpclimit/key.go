@@ -28,7 +28,7 @@ import (
 // written with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one
 // that was not given.
 type Key struct {
-	of           func(ctx context.Context, method string) string
+	of           func(ctx context.Context, method string) (string, error)
 	name         string           // as in metadata:x-user; empty if it has none
 	form         policy.Form      // nil if an application makes the key
 	alternatives []policy.KeyPart // of a FirstOf
@@ -37,14 +37,15 @@ type Key struct {
 }
 
 // KeyFunc returns the key that a function of the application makes. Overrides, lists and rulings are written as the
-// function returns it.
-func KeyFunc(of func(ctx context.Context, method string) string) Key { return Key{of: of} }
+// function returns it. If it returns an error, the call is refused with UNAVAILABLE, whatever the failure mode is, and the
+// event has the error.
+func KeyFunc(of func(ctx context.Context, method string) (string, error)) Key { return Key{of: of} }
 
 // IsZero reports whether k is the zero value, which is no key.
 func (k Key) IsZero() bool { return k.of == nil }
 
-// Of returns the key of a call.
-func (k Key) Of(ctx context.Context, method string) string { return k.of(ctx, method) }
+// Of returns the key of a call. Only keys made by KeyFunc return errors.
+func (k Key) Of(ctx context.Context, method string) (string, error) { return k.of(ctx, method) }
 
 // ByAddress returns the client's address without its port, grouped, as found by from; where from reads a header, it
 // reads the metadata of that name. A nil from trusts no proxy: the key is the address of the connection, which behind a
@@ -55,7 +56,7 @@ func ByAddress(from *clientip.Source) Key {
 		return key
 	}
 	header := strings.ToLower(from.Header())
-	key.of = func(ctx context.Context, _ string) string {
+	key.of = func(ctx context.Context, _ string) (string, error) {
 		text := ""
 		if addr := peerAddr(ctx); addr != nil {
 			text = addr.String()
@@ -64,14 +65,14 @@ func ByAddress(from *clientip.Source) Key {
 		if header != "" {
 			lines = metadata.ValueFromIncomingContext(ctx, header)
 		}
-		return from.KeyOf(text, lines)
+		return from.KeyOf(text, lines), nil
 	}
 	return key
 }
 
 // peerAddress is ByAddress(nil). It uses the address directly: formatting and parsing it would be most of the cost of
 // an admitted call.
-func peerAddress(ctx context.Context, _ string) string {
+func peerAddress(ctx context.Context, _ string) (string, error) {
 	var ip net.IP
 	switch addr := peerAddr(ctx).(type) {
 	case *net.TCPAddr:
@@ -81,10 +82,10 @@ func peerAddress(ctx context.Context, _ string) string {
 	}
 	addr, ok := netip.AddrFromSlice(ip)
 	if !ok {
-		return clientip.NoAddress
+		return clientip.NoAddress, nil
 	}
 	var buffer [64]byte
-	return string(clientip.Grouping{}.Append(buffer[:0], addr))
+	return string(clientip.Grouping{}.Append(buffer[:0], addr)), nil
 }
 
 // peerAddr returns the address of the other end of the connection, or nil.
@@ -100,11 +101,11 @@ func peerAddr(ctx context.Context) net.Addr {
 // secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
-	return Key{name: "metadata:" + name, form: policy.TextForm, of: func(ctx context.Context, _ string) string {
+	return Key{name: "metadata:" + name, form: policy.TextForm, of: func(ctx context.Context, _ string) (string, error) {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) == 1 {
-			return values[0]
+			return values[0], nil
 		}
-		return ""
+		return "", nil
 	}}
 }
 
@@ -114,12 +115,12 @@ func ByMetadata(name string) Key {
 func ByBearerToken() Key {
 	const scheme = "bearer "
 	authorization := ByMetadata("authorization").of
-	return Key{name: "bearer", form: policy.SecretForm, of: func(ctx context.Context, method string) string {
-		value := authorization(ctx, method)
+	return Key{name: "bearer", form: policy.SecretForm, of: func(ctx context.Context, method string) (string, error) {
+		value, _ := authorization(ctx, method) // reading metadata does not fail
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-			return ""
+			return "", nil
 		}
-		return policy.HashSecret(strings.TrimSpace(value[len(scheme):]))
+		return policy.HashSecret(strings.TrimSpace(value[len(scheme):])), nil
 	}}
 }
 
@@ -129,18 +130,21 @@ func ByAPIKey(name string) Key {
 	key := ByMetadata(name)
 	value := key.of
 	key.form = policy.SecretForm
-	key.of = func(ctx context.Context, method string) string { return policy.HashSecret(value(ctx, method)) }
+	key.of = func(ctx context.Context, method string) (string, error) {
+		secret, _ := value(ctx, method) // reading metadata does not fail
+		return policy.HashSecret(secret), nil
+	}
 	return key
 }
 
 // ByMethod returns the full name of the method. With AllOf, every caller has a quota per method.
 func ByMethod() Key {
-	return Key{name: "method", form: policy.TextForm, always: true, of: func(_ context.Context, method string) string { return method }}
+	return Key{name: "method", form: policy.TextForm, always: true, of: func(_ context.Context, method string) (string, error) { return method, nil }}
 }
 
 // Global returns one key for all calls.
 func Global() Key {
-	return Key{form: policy.GlobalForm, shared: true, of: func(context.Context, string) string { return "" }}
+	return Key{form: policy.GlobalForm, shared: true, of: func(context.Context, string) (string, error) { return "", nil }}
 }
 
 // addressMark precedes an address that counts because the key is empty. It is the same as in httplimit, so that a
@@ -150,7 +154,8 @@ const addressMark = "address:"
 // nameOrAddress returns the name that a client gives itself, or its address if the name is empty.
 func nameOrAddress(ctx context.Context, method, name string, address Key) string {
 	if name == "" {
-		return addressMark + address.of(ctx, method)
+		found, _ := address.of(ctx, method) // it is ByAddress, which does not fail
+		return addressMark + found
 	}
 	return escapeName(name)
 }
@@ -197,12 +202,16 @@ func AllOf(keys ...Key) Key {
 	for i, key := range keys {
 		parts[i] = key.part()
 	}
-	return Key{form: policy.AllOfForm(parts...), always: true, of: func(ctx context.Context, method string) string {
+	return Key{form: policy.AllOfForm(parts...), always: true, of: func(ctx context.Context, method string) (string, error) {
 		var b strings.Builder
 		for _, key := range keys {
-			writePart(&b, key.of(ctx, method))
+			value, err := key.of(ctx, method)
+			if err != nil {
+				return "", err
+			}
+			writePart(&b, value)
 		}
-		return b.String()
+		return b.String(), nil
 	}}
 }
 
@@ -210,13 +219,17 @@ func AllOf(keys ...Key) Key {
 // two of them makes two keys. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	first := Key{of: func(ctx context.Context, method string) string {
+	first := Key{of: func(ctx context.Context, method string) (string, error) {
 		for i, key := range keys {
-			if value := key.of(ctx, method); value != "" {
-				return strconv.Itoa(i) + ":" + value
+			value, err := key.of(ctx, method)
+			if err != nil {
+				return "", err
+			}
+			if value != "" {
+				return strconv.Itoa(i) + ":" + value, nil
 			}
 		}
-		return ""
+		return "", nil
 	}}
 	for i, key := range keys {
 		part := key.part()

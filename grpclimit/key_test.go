@@ -35,7 +35,7 @@ func TestKeys(t *testing.T) {
 	// The hash is the first half of the SHA-256 of s3cret.
 	const hash = "sha256:1ec1c26b50d5d3c58d9583181af80766"
 	constant := func(text string) grpclimit.Key {
-		return grpclimit.KeyFunc(func(context.Context, string) string { return text })
+		return grpclimit.KeyFunc(func(context.Context, string) (string, error) { return text, nil })
 	}
 
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestKeys(t *testing.T) {
 		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client), "1:192.0.2.1"},
 		{"none of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user")), from(client), ""},
 	} {
-		if got := c.key.Of(c.ctx, say); got != c.want {
+		if got, err := c.key.Of(c.ctx, say); err != nil || got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -173,7 +173,10 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 		part.Cost = p.Cost(ctx, c.method, c.message)
 	}
 	if !p.Key.IsZero() {
-		part.Key = p.Key.of(ctx, c.method)
+		if part.Key, part.Err = p.Key.of(ctx, c.method); part.Err != nil {
+			part.Err = fmt.Errorf("grpclimit: policy %q: key: %w", p.Name, part.Err)
+			return
+		}
 	}
 	if !p.address.IsZero() {
 		part.Key = nameOrAddress(ctx, c.method, part.Key, p.address)

@@ -210,7 +210,10 @@ func TestShadowNeverRefuses(t *testing.T) {
 
 func TestPlanSkipAndCost(t *testing.T) {
 	ctx := t.Context()
-	field := func(ctx context.Context, name string) string { return grpclimit.ByMetadata(name).Of(ctx, "") }
+	field := func(ctx context.Context, name string) string {
+		value, _ := grpclimit.ByMetadata(name).Of(ctx, "")
+		return value
+	}
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m name=api"), grpclimit.Options{
 		Policies: []grpclimit.Policy{{
 			Name: "plans",
@@ -286,7 +289,8 @@ func direct(ctx context.Context, limits *grpclimit.Interceptors) error {
 func TestGroupKeepsCountsApart(t *testing.T) {
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
 		Group: func(ctx context.Context, method string) string {
-			return method + grpclimit.ByMetadata("tenant").Of(ctx, method)
+			tenant, _ := grpclimit.ByMetadata("tenant").Of(ctx, method)
+			return method + tenant
 		},
 	}))
 	for i, step := range []struct {

@@ -53,6 +53,37 @@ func TestPlanFails(t *testing.T) {
 	}
 }
 
+// A request whose key cannot be found is refused too, and not counted by its address, whichever key fails of several.
+func TestKeyFails(t *testing.T) {
+	fails := KeyFunc(func(r *http.Request) (string, error) {
+		if r.Header.Get("X-User") == "" {
+			return "", errDatabase
+		}
+		return r.Header.Get("X-User"), nil
+	})
+	for name, key := range map[string]Key{"alone": fails, "all of": AllOf(ByAddress(nil), fails), "first of": FirstOf(ByHeader("X-Missing"), fails, ByAddress(nil))} {
+		for _, after := range []CostAfter{nil, CostFromHandler()} {
+			p := newPlay(t, Options{Policies: []Policy{{Name: "api", Key: key, CostAfter: after}}}, nil, slidegate.PerMinute(1))
+			p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 503, 503)
+			if e := p.last(); !errors.Is(e.Err, errDatabase) || e.Policy != "api" || !e.Refused || p.served != 0 {
+				t.Errorf("%s: got %+v, want the database's error", name, e)
+			}
+			p.want(func() *httptest.ResponseRecorder {
+				r := newRequestFrom("192.0.2.1")
+				r.Header.Set("X-User", "ann")
+				return p.do(r)
+			}, 200, 429)
+		}
+	}
+	transport, err := NewTransport(nil, TransportOptions{Key: fails})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transport.RoundTrip(newRequestFrom("192.0.2.1")); !errors.Is(err, errDatabase) {
+		t.Errorf("a transport: %v, want the database's error", err)
+	}
+}
+
 // A shadow policy refuses nothing, also if its plan cannot be found.
 func TestPlanOfShadowFails(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Shadow: true, Plan: func(*http.Request) (policy.Plan, error) { return policy.Plan{}, errDatabase }}}},

@@ -20,7 +20,7 @@ func TestFunctionsAreCalledOnce(t *testing.T) {
 			given := Policy{
 				Limits: []slidegate.Limit{named("", 5)}, CostAfter: after,
 				Skip: func(*http.Request) bool { calls["skip"]++; return false },
-				Key:  KeyFunc(func(*http.Request) string { calls["key"]++; return "" }),
+				Key:  KeyFunc(func(*http.Request) (string, error) { calls["key"]++; return "", nil }),
 				Cost: func(*http.Request) int64 { calls["cost"]++; return 1 },
 				Plan: func(*http.Request) (policy.Plan, error) { calls["plan"]++; return policy.Plan{}, nil },
 			}

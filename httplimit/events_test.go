@@ -85,7 +85,7 @@ func TestWithoutOnDecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, given := range map[string]Policy{"simple": {}, "shadow": {Shadow: true}, "after": {CostAfter: CostOfBytes(1)}} {
-		given.Key = KeyFunc(func(*http.Request) string { return name })
+		given.Key = KeyFunc(func(*http.Request) (string, error) { return name, nil })
 		m, err := New(limiter, Options{Policies: []Policy{given}})
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // error that says what to write.
 func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
 	user, team, secret := httplimit.ByHeader("X-User"), httplimit.ByHeader("X-Team"), httplimit.ByAPIKey("X-Api-Key")
-	own := httplimit.KeyFunc(func(r *http.Request) string { return "u/" + r.Header.Get("X-User") })
+	own := httplimit.KeyFunc(func(r *http.Request) (string, error) { return "u/" + r.Header.Get("X-User"), nil })
 	const asEve, asLeaked = "X-User: eve; X-Team: red", "X-Api-Key: leaked-key"
 	for _, test := range []struct {
 		name    string

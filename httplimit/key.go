@@ -19,7 +19,7 @@ import (
 // with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one that was not
 // given.
 type Key struct {
-	of           func(*http.Request) string
+	of           func(*http.Request) (string, error)
 	name         string           // as in header:X-User; empty if it has none
 	form         policy.Form      // nil if an application makes the key
 	alternatives []policy.KeyPart // of a FirstOf
@@ -28,8 +28,8 @@ type Key struct {
 }
 
 // KeyFunc returns the key that a function of the application makes. Overrides, lists and rulings are written as the function
-// returns it.
-func KeyFunc(of func(*http.Request) string) Key { return Key{of: of} }
+// returns it. If it returns an error, the request is refused with 503, whatever the failure mode is, and the event has the error.
+func KeyFunc(of func(*http.Request) (string, error)) Key { return Key{of: of} }
 
 // WithForm returns the key with a form, for packages that make keys of their own. The key is used as it is, also if it is
 // empty.
@@ -38,8 +38,8 @@ func (k Key) WithForm(form policy.Form) Key { return Key{of: k.of, form: form, s
 // IsZero reports whether k is the zero value, which is no key.
 func (k Key) IsZero() bool { return k.of == nil }
 
-// Of returns the key of a request.
-func (k Key) Of(r *http.Request) string { return k.of(r) }
+// Of returns the key of a request. Only keys made by KeyFunc return errors.
+func (k Key) Of(r *http.Request) (string, error) { return k.of(r) }
 
 // ByAddress is the client's address, found and grouped by from. A nil from trusts no proxy: it uses the address of the
 // connection, which behind a proxy is the proxy's.
@@ -47,7 +47,7 @@ func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		from = &clientip.Source{}
 	}
-	return Key{of: from.Key, name: "address", form: policy.AddressForm(from.Grouping()), always: true}
+	return Key{of: func(r *http.Request) (string, error) { return from.Key(r), nil }, name: "address", form: policy.AddressForm(from.Grouping()), always: true}
 }
 
 // ByHeader is the value of a header field that clients are trusted to set honestly. A field that is sent more than once counts as
@@ -55,30 +55,30 @@ func ByAddress(from *clientip.Source) Key {
 // tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
-	return Key{name: "header:" + name, form: policy.TextForm, of: func(r *http.Request) string {
+	return Key{name: "header:" + name, form: policy.TextForm, of: func(r *http.Request) (string, error) {
 		if values := r.Header[name]; len(values) == 1 {
-			return values[0]
+			return values[0], nil
 		}
-		return ""
+		return "", nil
 	}}
 }
 
 // ByCookie is the value of a cookie, hashed, since it is usually a secret. Like a header, one that is sent more than once counts
 // as missing.
 func ByCookie(name string) Key {
-	return Key{name: "cookie:" + name, form: policy.SecretForm, of: func(r *http.Request) string {
+	return Key{name: "cookie:" + name, form: policy.SecretForm, of: func(r *http.Request) (string, error) {
 		cookies := r.CookiesNamed(name)
 		if len(cookies) != 1 {
-			return ""
+			return "", nil
 		}
-		return policy.HashSecret(cookies[0].Value)
+		return policy.HashSecret(cookies[0].Value), nil
 	}}
 }
 
 // ByPathValue is a named part of the path in a pattern of http.ServeMux: id in /users/{id}. It is set only inside the mux, so
 // wrap the route's handler and not the mux.
 func ByPathValue(name string) Key {
-	return Key{name: "path:" + name, form: policy.TextForm, of: func(r *http.Request) string { return r.PathValue(name) }}
+	return Key{name: "path:" + name, form: policy.TextForm, of: func(r *http.Request) (string, error) { return r.PathValue(name), nil }}
 }
 
 // ByBearerToken is the token of the Authorization header, hashed. It is not validated: a client that invents tokens gets a new
@@ -86,12 +86,12 @@ func ByPathValue(name string) Key {
 func ByBearerToken() Key {
 	const scheme = "bearer "
 	header := ByHeader("Authorization")
-	return Key{name: "bearer", form: policy.SecretForm, of: func(r *http.Request) string {
-		value := header.of(r)
+	return Key{name: "bearer", form: policy.SecretForm, of: func(r *http.Request) (string, error) {
+		value, _ := header.of(r) // ByHeader returns no error
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-			return ""
+			return "", nil
 		}
-		return policy.HashSecret(strings.TrimSpace(value[len(scheme):]))
+		return policy.HashSecret(strings.TrimSpace(value[len(scheme):])), nil
 	}}
 }
 
@@ -100,13 +100,16 @@ func ByAPIKey(header string) Key {
 	key := ByHeader(header)
 	value := key.of
 	key.form = policy.SecretForm
-	key.of = func(r *http.Request) string { return policy.HashSecret(value(r)) }
+	key.of = func(r *http.Request) (string, error) {
+		secret, _ := value(r) // reading a header does not fail
+		return policy.HashSecret(secret), nil
+	}
 	return key
 }
 
 // Global is one key for all requests.
 func Global() Key {
-	return Key{form: policy.GlobalForm, shared: true, of: func(*http.Request) string { return "" }}
+	return Key{form: policy.GlobalForm, shared: true, of: func(*http.Request) (string, error) { return "", nil }}
 }
 
 // addressMark precedes the address of a client that is counted by address because it has no name.
@@ -161,12 +164,16 @@ func AllOf(keys ...Key) Key {
 	for i, key := range keys {
 		parts[i] = key.part()
 	}
-	return Key{form: policy.AllOfForm(parts...), always: true, of: func(r *http.Request) string {
+	return Key{form: policy.AllOfForm(parts...), always: true, of: func(r *http.Request) (string, error) {
 		var b strings.Builder
 		for _, key := range keys {
-			writePart(&b, key.of(r))
+			value, err := key.of(r)
+			if err != nil {
+				return "", err
+			}
+			writePart(&b, value)
 		}
-		return b.String()
+		return b.String(), nil
 	}}
 }
 
@@ -174,13 +181,17 @@ func AllOf(keys ...Key) Key {
 // them makes two keys. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	first := Key{of: func(r *http.Request) string {
+	first := Key{of: func(r *http.Request) (string, error) {
 		for i, key := range keys {
-			if value := key.of(r); value != "" {
-				return strconv.Itoa(i) + ":" + value
+			value, err := key.of(r)
+			if err != nil {
+				return "", err
+			}
+			if value != "" {
+				return strconv.Itoa(i) + ":" + value, nil
 			}
 		}
-		return ""
+		return "", nil
 	}}
 	for i, key := range keys {
 		part := key.part()

@@ -131,7 +131,11 @@ func (p *compiled) decidesAlone(opts *Options) bool {
 
 // part fills in the policy's part in a request. This is the only place where the application's functions are called.
 func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
-	part.Policy, part.Key, part.Cost = p.index, p.Key.of(r), 1
+	part.Policy, part.Cost = p.index, 1
+	if part.Key, part.Err = p.Key.of(r); part.Err != nil {
+		part.Err = fmt.Errorf("httplimit: policy %q: key: %w", p.Name, part.Err)
+		return
+	}
 	if p.selfNamed {
 		part.Key = nameOrAddress(part.Key, r, opts.Client)
 	}

@@ -44,7 +44,7 @@ func newHeldServer(t *testing.T, n int64, trips int, handler func(h *heldServer,
 	h.play = &play{t: t, limiter: limiter}
 	h.limits, err = New(limiter, Options{
 		Timeout:  time.Minute, // so that a busy machine does not look like an outage
-		Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slots("", n)}, Key: KeyFunc(func(*http.Request) string { return "192.0.2.1" }), ShareEmptyKey: true}},
+		Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slots("", n)}, Key: KeyFunc(func(*http.Request) (string, error) { return "192.0.2.1", nil }), ShareEmptyKey: true}},
 		OnDecision: func(_ *http.Request, e Event) {
 			mu.Lock()
 			defer mu.Unlock()

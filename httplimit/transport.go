@@ -120,9 +120,9 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 }
 
 // serverOf is the default Key of a transport.
-func serverOf(r *http.Request) string {
+func serverOf(r *http.Request) (string, error) {
 	if r.URL == nil {
-		return "" // the next transport returns the error
+		return "", nil // the next transport returns the error
 	}
 	scheme, host := strings.ToLower(r.URL.Scheme), strings.ToLower(r.URL.Host)
 	switch scheme {
@@ -131,14 +131,19 @@ func serverOf(r *http.Request) string {
 	case "https":
 		host = strings.TrimSuffix(host, ":443")
 	}
-	return scheme + "://" + host
+	return scheme + "://" + host, nil
 }
 
 // RoundTrip sends a request when it may be sent. If that is not now, it waits or returns a *RefusedError, depending on the
 // options. A refused request is not sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	key := t.opts.Key.of(r)
-	if err := t.admit(r, key); err != nil {
+	key, err := t.opts.Key.of(r)
+	if err != nil {
+		err = fmt.Errorf("httplimit: key: %w", err)
+	} else {
+		err = t.admit(r, key)
+	}
+	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // a RoundTripper must close it; the error no longer matters
 		}

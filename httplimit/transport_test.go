@@ -148,7 +148,7 @@ func TestNewTransportRejects(t *testing.T) {
 
 // The response of a server applies to its key, and to no other.
 func TestTransportKeys(t *testing.T) {
-	byUser := func(r *http.Request) string { return r.Header.Get("User") + r.URL.Query().Get("user") }
+	byUser := func(r *http.Request) (string, error) { return r.Header.Get("User") + r.URL.Query().Get("user"), nil }
 	for _, test := range []struct {
 		name          string
 		key           httplimit.Key

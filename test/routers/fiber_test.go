@@ -230,7 +230,7 @@ func TestFiberBodyCanBeReadAgain(t *testing.T) {
 	app := fiber.New()
 	app.Use(fiberlimit.New(newLimits(t, httplimit.Policy{
 		Limits: perMinute(1000),
-		Key:    httplimit.KeyFunc(func(r *http.Request) string { return r.PostFormValue("user") }),
+		Key:    httplimit.KeyFunc(func(r *http.Request) (string, error) { return r.PostFormValue("user"), nil }),
 	})))
 	app.Post("/", func(c fiber.Ctx) error { return c.SendString(c.FormValue("user")) })
 	answer, err := http.PostForm("http://"+serveFiber(t, app), url.Values{"user": {"ann"}})

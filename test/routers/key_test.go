@@ -46,9 +46,9 @@ func TestPoliciesSeeTheRequest(t *testing.T) {
 		var want string
 		forAll(t, func(t *testing.T, router router) {
 			seen := make(chan string, 1)
-			address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: httplimit.KeyFunc(func(r *http.Request) string {
+			address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: httplimit.KeyFunc(func(r *http.Request) (string, error) {
 				seen <- describeRequest(r) + r.RemoteAddr
-				return ""
+				return "", nil
 			})}), newSite(t))
 			conn, err := net.Dial("tcp", address)
 			if err != nil {
@@ -111,10 +111,10 @@ func TestKeysAreKept(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		var kept []string
 		var parts []*http.Request
-		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: httplimit.KeyFunc(func(r *http.Request) string {
+		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(100), Key: httplimit.KeyFunc(func(r *http.Request) (string, error) {
 			kept = append(kept, describeRequest(r)) // a copy
 			parts = append(parts, r)
-			return r.Header.Get("X-Key")
+			return r.Header.Get("X-Key"), nil
 		})}), newSite(t))
 		for _, key := range []string{"aaaaaaaa", "bbbbbbbb", "cccccccc"} {
 			r, err := http.NewRequest("GET", "http://"+address+"/hello/"+key+"?key="+key, nil)
@@ -155,9 +155,10 @@ func (r router) serveUsers(t *testing.T, limits *httplimit.Middleware) string {
 func TestPathValues(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		var kept []string // they must not change with the next request
-		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.KeyFunc(func(r *http.Request) string {
-			kept = append(kept, httplimit.ByPathValue("name").Of(r))
-			return kept[len(kept)-1]
+		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.KeyFunc(func(r *http.Request) (string, error) {
+			name, err := httplimit.ByPathValue("name").Of(r)
+			kept = append(kept, name)
+			return name, err
 		})})
 		address := router.serveUsers(t, limits)
 		for i, step := range []struct {
@@ -193,7 +194,7 @@ func TestPathValuesBeforeAllRoutes(t *testing.T) {
 // A key may be a field of a form. If the router has the body in memory, the handler can still read it.
 func TestFormKeys(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.KeyFunc(func(r *http.Request) string { return r.PostFormValue("user") })})
+		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.KeyFunc(func(r *http.Request) (string, error) { return r.PostFormValue("user"), nil })})
 		address := router.serve(t, limits, newSite(t))
 		for i, step := range []struct {
 			user string

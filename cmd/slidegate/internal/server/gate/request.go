@@ -137,7 +137,8 @@ func (p *compiled) costOf(r *http.Request) int64 {
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
-	part := policy.Part{Policy: p.index, Key: p.key.Of(r), Address: addr, Cost: p.costOf(r)}
+	part := policy.Part{Policy: p.index, Address: addr, Cost: p.costOf(r)}
+	part.Key, _ = p.key.Of(r) // keys of a file do not fail
 	if p.plan != nil {
 		part.Plan, part.Err = p.plan(r)
 	}
