@@ -29,9 +29,10 @@ var floors = map[string]int{
 	"internal":  4,
 	"test":      4,
 	"policy":    5, // the engine under the middleware and the service: its failure modes are a layer and a memstore
-	"httplimit": 6,
-	"grpclimit": 7, // writes headers with httplimit
-	"config":    7, // policy files, also for the middleware
+	"rulings":   6, // what operators decide about keys, for the middleware and the service
+	"httplimit": 7,
+	"grpclimit": 8, // writes headers with httplimit
+	"config":    8, // policy files, also for the middleware
 	"cmd":       20,
 	"examples":  20,
 
@@ -45,33 +46,33 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines
 	"cmd/slidegate/internal/listen":          0, // opens the addresses that flags name
 	"cmd/slidegate/internal/systemd":         0, // sockets from systemd, and notifications to it
-	"cmd/slidegate/internal/replay":          10,
-	"cmd/slidegate/internal/replay/routing":  8, // which policies of a file apply to recorded requests
-	"cmd/slidegate/internal/replay/traffic":  9, // shared by replay, generate and report
-	"cmd/slidegate/internal/replay/generate": 10,
-	"cmd/slidegate/internal/replay/report":   11, // prints the results of replay
+	"cmd/slidegate/internal/replay":          11,
+	"cmd/slidegate/internal/replay/routing":  9,  // which policies of a file apply to recorded requests
+	"cmd/slidegate/internal/replay/traffic":  10, // shared by replay, generate and report
+	"cmd/slidegate/internal/replay/generate": 11,
+	"cmd/slidegate/internal/replay/report":   12, // prints the results of replay
 
-	"cmd/slidegate/internal/problemjson": 7, // leaves that the listeners use
+	"cmd/slidegate/internal/problemjson": 8, // leaves that the listeners use
 	"cmd/slidegate/internal/throttlelog": 5,
 	"cmd/slidegate/internal/connlimit":   5,
 	"cmd/slidegate/internal/proxy":       12, // the listener in front of an application
 
-	"cmd/slidegate/internal/server":         15,
-	"cmd/slidegate/internal/server/latency": 0,  // measures how long decisions take
-	"cmd/slidegate/internal/server/windows": 0,  // bounds the windows of limits that clients send
-	"cmd/slidegate/internal/server/seal":    9,  // the key that signs reservations
-	"cmd/slidegate/internal/server/rulings": 9,  // what operators decide about keys at run time
-	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server call
-	"cmd/slidegate/internal/server/stores":  11, // opens the stores that the gate uses
-	"cmd/slidegate/internal/server/jsonapi": 12, // the listeners do not depend on one another
-	"cmd/slidegate/internal/server/forward": 12,
-	"cmd/slidegate/internal/server/envoy":   12,
-	"cmd/slidegate/internal/server/resp":    12,
+	"cmd/slidegate/internal/server":            15,
+	"cmd/slidegate/internal/server/latency":    0,  // measures how long decisions take
+	"cmd/slidegate/internal/server/windows":    0,  // bounds the windows of limits that clients send
+	"cmd/slidegate/internal/server/seal":       9,  // the key that signs reservations
+	"cmd/slidegate/internal/server/rulingsapi": 12, // how operators change rulings
+	"cmd/slidegate/internal/server/gate":       10, // what all listeners of the server call
+	"cmd/slidegate/internal/server/stores":     11, // opens the stores that the gate uses
+	"cmd/slidegate/internal/server/jsonapi":    12, // the listeners do not depend on one another
+	"cmd/slidegate/internal/server/forward":    12,
+	"cmd/slidegate/internal/server/envoy":      12,
+	"cmd/slidegate/internal/server/resp":       12,
 }
 
 // standardOnly lists the packages that depend on the standard library only, so that using them downloads nothing else.
 var standardOnly = []string{
-	".", "rule", "store", "memstore", "storetest", "clientip", "policy", "httplimit", "layer/coalesce", "layer/denycache",
+	".", "rule", "store", "memstore", "storetest", "clientip", "policy", "rulings", "httplimit", "layer/coalesce", "layer/denycache",
 	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit", "internal/statecode", "kvstore", "kvstore/kvtest",
 }
 

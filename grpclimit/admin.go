@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // Peek returns the verdict that the next call of a client would get under a policy, if it cost one unit, and charges
@@ -59,15 +60,11 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 	return withPackage(i.decider.set.Reset(ctx, group, parts...))
 }
 
-// SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block
-// one until a time. See Peek for the name, policy.Override for how to write their keys, and policy.Set.SetRulings. Rulings are not kept when the program
-// ends.
-func (i *Interceptors) SetRulings(name string, rulings ...policy.Ruling) error {
-	index, err := i.decider.set.Index(name)
-	if err == nil {
-		err = i.decider.set.SetRulings(index, rulings)
-	}
-	return withPackage(err)
+// Follow applies the rulings of a book until unfollow is called: what operators decide about single clients at run time,
+// such as to block one until a time. Their policies are those of these interceptors; see Peek for names and keys. All
+// processes whose books share a store apply the same rulings.
+func (i *Interceptors) Follow(book *rulings.Book) (unfollow func()) {
+	return book.FollowSet(i.decider.set)
 }
 
 // find returns the index of a policy whose state is addressed by the key alone, and the key as calls have it.

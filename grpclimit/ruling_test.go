@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate/grpclimit"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // A client that is blocked until a time gets a retry delay, and one that is blocked for good gets PERMISSION_DENIED.
@@ -20,6 +21,12 @@ func TestBlockedClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	book, err := rulings.Open(t.Context(), memstore.NewDefault(), rulings.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	limits.Follow(book)
 	for _, test := range []struct {
 		until time.Time
 		code  codes.Code
@@ -28,7 +35,7 @@ func TestBlockedClients(t *testing.T) {
 		{time.Now().Add(time.Hour), codes.ResourceExhausted, "the client is blocked, try again in "},
 		{time.Time{}, codes.PermissionDenied, "the client is blocked"},
 	} {
-		if err := limits.SetRulings("api", policy.Ruling{Key: "ann", Refused: true, Until: test.until}); err != nil {
+		if _, _, err := book.Add(t.Context(), rulings.Ruling{Policy: "api", Key: "ann", Kind: rulings.Block, Until: test.until, Who: "eve"}); err != nil {
 			t.Fatal(err)
 		}
 		err := direct(asUser(t.Context(), "ann"), limits)
@@ -38,7 +45,7 @@ func TestBlockedClients(t *testing.T) {
 		}
 		wantCode(t, "another one", direct(asUser(t.Context(), "bob"), limits), codes.OK)
 	}
-	if err := limits.SetRulings("apy"); err == nil {
-		t.Error("rulings of an unknown policy were accepted")
+	if _, _, err := book.Add(t.Context(), rulings.Ruling{Policy: "apy", Key: "ann", Kind: rulings.Block, Who: "eve"}); err == nil {
+		t.Error("a ruling of an unknown policy was accepted")
 	}
 }

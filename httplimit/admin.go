@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // Peek returns the verdict that the next request of a client would get under a policy, if it cost one unit, and charges
@@ -57,15 +58,10 @@ func (m *Middleware) ResetRequest(r *http.Request) error {
 	return withPackage(m.set.Reset(r.Context(), group, parts...))
 }
 
-// SetRulings replaces all rulings of a policy: what an operator decides about single clients at run time, such as to block one until
-// a time. See Peek for the name, policy.Override for how to write their keys, and policy.Set.SetRulings. Rulings are not kept when the program ends.
-func (m *Middleware) SetRulings(name string, rulings ...policy.Ruling) error {
-	index, err := m.set.Index(name)
-	if err == nil {
-		err = m.set.SetRulings(index, rulings)
-	}
-	return withPackage(err)
-}
+// Follow applies the rulings of a book until unfollow is called: what operators decide about single clients at run time, such as to block
+// one until a time. Their policies are those of this middleware; see Peek for names and keys. All processes whose books share a store apply
+// the same rulings.
+func (m *Middleware) Follow(book *rulings.Book) (unfollow func()) { return book.FollowSet(m.set) }
 
 // find returns the index of a policy whose state is addressed by the key alone, and the key as requests have it.
 func (m *Middleware) find(name, text string) (index int, key string, err error) {

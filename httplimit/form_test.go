@@ -12,9 +12,10 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rulings"
 )
 
-// A client is refused by what a person knows of it, in a deny list, an override and a ruling, or New and SetRulings return an
+// A client is refused by what a person knows of it, in a deny list, an override and a ruling, or New and Add return an
 // error that says what to write.
 func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
 	user, team, secret := httplimit.ByHeader("X-User"), httplimit.ByHeader("X-Team"), httplimit.ByAPIKey("X-Api-Key")
@@ -65,7 +66,7 @@ func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
 			given.Key = test.key
 			m, err := newForm(t, given)
 			if err == nil && way == "ruling" {
-				err = m.SetRulings("", policy.Ruling{Key: test.text, Refused: true})
+				err = block(t, m, test.text)
 			}
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "leaked") || strings.Contains(err.Error(), "eve") {
@@ -87,6 +88,19 @@ func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
 			}
 		}
 	}
+}
+
+// block adds a ruling to a book that the middleware follows.
+func block(t *testing.T, m *httplimit.Middleware, text string) error {
+	t.Helper()
+	book, err := rulings.Open(t.Context(), memstore.NewDefault(), rulings.Options{})
+	if err != nil {
+		return err
+	}
+	t.Cleanup(book.Close)
+	m.Follow(book)
+	_, _, err = book.Add(t.Context(), rulings.Ruling{Key: text, Kind: rulings.Block, Who: "ann"})
+	return err
 }
 
 // newForm returns a middleware with one policy, whose limits admit 100.
@@ -131,7 +145,7 @@ func TestStarsNeedPattern(t *testing.T) {
 		if first, second := statusOf(m, "X-User: team-a", "192.0.2.1"), statusOf(m, "X-User: team-a", "192.0.2.1"); first != 200 || second != 429 {
 			t.Errorf("got %d and %d, want one admitted", first, second)
 		}
-		if m.SetRulings("", policy.Ruling{Key: "team-*", Refused: true}) == nil {
+		if block(t, m, "team-*") == nil {
 			t.Error("a ruling with a * was accepted")
 		}
 	}

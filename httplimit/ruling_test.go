@@ -1,13 +1,15 @@
 package httplimit
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // The response to a blocked client contains for how long, in every body; a client that is blocked for good gets 403.
@@ -21,11 +23,23 @@ func TestBlockedClients(t *testing.T) {
 		} {
 			opts := Options{Body: body, Policies: []Policy{{Name: "api", Key: ByHeader("X-User")}}}
 			p := newPlay(t, opts, nil, slidegate.MustParseLimit("2/1m"))
-			if p.limits.SetRulings("apy") == nil {
-				t.Error("rulings of an unknown policy are accepted, want an error")
+			book, err := rulings.Open(t.Context(), memstore.NewDefault(), rulings.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer book.Close()
+			p.limits.Follow(book)
+			for field, wrong := range map[string]rulings.Ruling{
+				"policy": {Policy: "apy", Key: "ann", Kind: rulings.Block, Who: "eve"},
+				"limits": {Policy: "api", Key: "ann", Kind: rulings.Limits, Limits: []string{"3/1m in-flight"}, Who: "eve"},
+			} {
+				var invalid *rulings.FieldError
+				if _, _, err := book.Add(t.Context(), wrong); !errors.As(err, &invalid) || invalid.Field != field {
+					t.Errorf("got %v, want an error of the field %s", err, field)
+				}
 			}
 			for i, end := range []time.Time{time.Now().Add(90 * time.Second), {}} {
-				if err := p.limits.SetRulings("api", policy.Ruling{Key: "ann", Refused: true, Until: end}); err != nil {
+				if _, _, err := book.Add(t.Context(), rulings.Ruling{Policy: "api", Key: "ann", Kind: rulings.Block, Until: end, Who: "eve"}); err != nil {
 					t.Fatal(err)
 				}
 				got := p.do(request("X-User: ann"))
@@ -39,6 +53,21 @@ func TestBlockedClients(t *testing.T) {
 				if other := p.do(request("X-User: bob")); other.Code != 200 {
 					t.Errorf("another client: got %d, want 200", other.Code)
 				}
+			}
+			// Another ruling does not replace this one, and without both the client is admitted.
+			for _, key := range []string{"ann", "eve"} {
+				if _, _, err := book.Add(t.Context(), rulings.Ruling{Policy: "api", Key: key, Kind: rulings.Block, Who: "eve"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if ann, eve := p.do(request("X-User: ann")), p.do(request("X-User: eve")); ann.Code != 403 || eve.Code != 403 {
+				t.Errorf("two blocks: got %d and %d, want 403", ann.Code, eve.Code)
+			}
+			if _, err := book.Remove(t.Context(), rulings.Ruling{Policy: "api", Key: "ann", Who: "eve"}); err != nil {
+				t.Fatal(err)
+			}
+			if ann, eve := p.do(request("X-User: ann")), p.do(request("X-User: eve")); ann.Code != 200 || eve.Code != 403 {
+				t.Errorf("after one block: got %d and %d, want 200 and 403", ann.Code, eve.Code)
 			}
 		}
 	})

@@ -2,10 +2,10 @@ package kvstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Engine is a key-value engine with compare-and-swap. An Engine is safe for concurrent use. Its methods return soon after ctx has
@@ -36,8 +36,8 @@ type Engine interface {
 // current time in nanoseconds. What counts for longer, such as a bucket that refills in centuries, is forgotten after that time.
 const MaxKeep = 100 * 365 * 24 * time.Hour
 
-// ErrConflict is wrapped by the error of a Swap that wrote nothing because the name has another revision.
-var ErrConflict = errors.New("another process has changed the entry")
+// ErrConflict is wrapped by the error of a Swap that wrote nothing because the name has another revision. It is store.ErrOutdated.
+var ErrConflict = store.ErrOutdated
 
 // Traits describes what an Engine can do. The zero value is valid but has no name.
 type Traits struct {
@@ -51,4 +51,6 @@ type Traits struct {
 	ServerClock bool
 	// Skew is the largest difference between the clocks of two processes; 0 means that it is not known.
 	Skew time.Duration
+	// Lossy means that the engine may lose entries, as a cache does, or updates. The store then keeps counts in it, but no documents.
+	Lossy bool
 }

@@ -46,3 +46,10 @@ func (e lostUpdates) Get(ctx context.Context, name string) (value []byte, revisi
 func (e lostUpdates) Swap(ctx context.Context, name string, value []byte, _ uint64, keep time.Duration) (uint64, error) {
 	return 0, e.Put(ctx, name, value, keep)
 }
+
+// Traits reports that updates may be lost.
+func (e lostUpdates) Traits() Traits {
+	traits := e.PutEngine.Traits()
+	traits.Lossy = true
+	return traits
+}

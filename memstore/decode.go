@@ -77,6 +77,7 @@ type saved struct {
 	limits      []*savedLimit
 	legacy      map[rule.Shape]*legacy
 	settlements []savedSettlement
+	documents   map[string]document
 }
 
 // savedLimit is one limit of a snapshot.
@@ -90,7 +91,7 @@ type savedLimit struct {
 // records reads all records, and verifies the checksum that follows them.
 func (d *decoder) records(s *Store) (*saved, error) {
 	now := s.clock.read()
-	all := &saved{legacy: map[rule.Shape]*legacy{}}
+	all := &saved{legacy: map[rule.Shape]*legacy{}, documents: map[string]document{}}
 	var limit *savedLimit // the last limit
 	var old *legacy       // the last shape
 	for kind := d.Int(); kind != recordEnd || d.err != nil; kind = d.Int() {
@@ -119,6 +120,8 @@ func (d *decoder) records(s *Store) (*saved, error) {
 			if settled := d.settlement(); settled.life.expires > now {
 				all.settlements = append(all.settlements, settled)
 			}
+		case kind == recordDocument && d.version >= 3:
+			d.document(all.documents)
 		default:
 			d.fail(fmt.Errorf("unknown record %d", kind))
 		}

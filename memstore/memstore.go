@@ -93,6 +93,7 @@ type Store struct {
 	forgottenCapacity int64
 	forgottenUsed     atomic.Int64
 
+	documents   map[string]document // by name; guarded by mu
 	settlements *settlements
 	legacy      map[rule.Shape]*legacy // the contents of a snapshot of an earlier version; the map does not change once the store is in use
 }

@@ -35,7 +35,7 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: it has more than %d limits", ErrSnapshot, maxLimits)
 	}
 	// Nothing is used before the whole snapshot has been verified.
-	s.legacy = all.legacy
+	s.legacy, s.documents = all.legacy, all.documents
 	for _, limit := range all.limits {
 		limit.restore(s)
 	}

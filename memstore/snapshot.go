@@ -13,8 +13,8 @@ import (
 )
 
 // A snapshot is a stream of bytes, in this order: a magic text with a version, the hash key, the time of the snapshot, then
-// for each limit its name and shape, its keys and its forgotten ones, then the settlements, and finally a checksum of all
-// that. Numbers are varints, times are in microseconds since the Unix epoch. Keys are saved only as hashes.
+// for each limit its name and shape, its keys and its forgotten ones, then the settlements and the documents, and finally a
+// checksum of all that. Numbers are varints, times are in microseconds since the Unix epoch. Keys are saved only as hashes.
 //
 // Versions 1 and 2 did not distinguish limits: keys were saved by shape, along with floors, each of which covered
 // everything that had been forgotten among its hashes. What has not been requested since is saved again in that form; see
@@ -43,13 +43,15 @@ const (
 	recordSettlement = 4
 	recordLimit      = 5
 	recordForgotten  = 6 // the forgotten keys of the last limit
+	recordDocument   = 7
 )
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
 // Snapshot writes all live state to w, so that Restore can continue from there after a restart. The store stays in use
 // during the call: each key is saved as it is at some time during the call. Units that a settlement gave back are never
-// saved without the settlement, so they cannot be given back again. The bytes contain the secret of the hash, but no keys.
+// saved without the settlement, so they cannot be given back again. The bytes contain the secret of the hash and the
+// documents (see store.Documents), but no keys.
 func (s *Store) Snapshot(w io.Writer) error {
 	sum := crc32.New(checksums)
 	e := &encoder{w: bufio.NewWriter(io.MultiWriter(w, sum))}
@@ -67,6 +69,7 @@ func (s *Store) Snapshot(w io.Writer) error {
 		legacy.snapshot(e, shape, s.clock.read())
 	}
 	s.settlements.snapshot(e, s.clock.read()) // after the states, because a settlement without its state can only cause denials
+	s.snapshotDocuments(e)
 	e.int(recordEnd)
 	e.flush()
 	if e.err == nil {

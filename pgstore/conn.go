@@ -18,7 +18,7 @@ type Conn interface {
 	// if that has two dimensions. The parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). The
 	// statement is not sent twice, and Call keeps no reference to the arguments after it returns.
 	Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error)
-	// Row runs a statement whose parameters are plain texts and numbers, and scans the one row that it returns.
+	// Row runs a statement whose parameters are plain texts, numbers and bytes, and scans the one row that it returns.
 	Row(ctx context.Context, statement string, args []any, into ...any) error
 }
 

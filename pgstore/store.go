@@ -57,6 +57,10 @@ type Store struct {
 	decide   string
 	expire   string
 	position string
+
+	loadDocument string
+	swapDocument string
+
 	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
 }
@@ -96,8 +100,9 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 		return nil, err
 	}
 	name := quote(opts.Schema) + "." + opts.Prefix
+	load, swap := documentStatements(name + "documents")
 	return &Store{
-		conn: conn, opts: opts,
+		conn: conn, opts: opts, loadDocument: load, swapDocument: swap,
 		// With types, because not every protocol sends the types of parameters to the server.
 		take: "SELECT " + name + `take($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,

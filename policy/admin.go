@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -14,17 +15,23 @@ var errUnanswered = errors.New("policy: the store did not answer")
 
 // Index returns the index of the policy with this name. The error for an unknown name lists the known ones.
 func (s *Set) Index(name string) (index int, err error) {
-	var names []string
-	for i, p := range s.policies {
-		if p.name == name {
-			return i, nil
-		}
-		names = append(names, p.name)
+	names := s.Names()
+	if index = slices.Index(names, name); index >= 0 {
+		return index, nil
 	}
 	if len(names) == 1 && names[0] == "" {
 		return 0, fmt.Errorf(`policy: unknown policy %q; the only one has no name, use ""`, name)
 	}
 	return 0, fmt.Errorf("policy: unknown policy %q; want one of %q", name, names)
+}
+
+// Names returns the names of the policies, by index.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.policies))
+	for i, p := range s.policies {
+		names[i] = p.name
+	}
+	return names
 }
 
 // Overridden reports whether a policy has an override or a ruling for a key, so that no plan decides.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -104,7 +104,7 @@ func unquoteKey(key string) string {
 // descriptors have one notation only.
 func operatorKey(policy, key string) string {
 	unquoted := unquoteKey(key)
-	if unquoted != key && !strings.HasPrefix(policy, rulings.EnvoyPrefix) {
+	if unquoted != key && !strings.HasPrefix(policy, gate.EnvoyPrefix) {
 		return "=" + unquoted
 	}
 	return unquoted

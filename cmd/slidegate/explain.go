@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // explainCommand shows what decides the requests of a key.

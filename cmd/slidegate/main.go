@@ -21,7 +21,7 @@ import (
 // Exit statuses.
 const (
 	exitOK          = 0
-	exitRefused     = 1 // a request was refused: neither a success nor a failure
+	exitRefused     = 1 // a request was refused, or a reload needs a restart: neither a success nor a failure
 	exitFailure     = 2 // an invalid flag, a file that cannot be read, or any other error
 	exitInterrupted = 130
 )

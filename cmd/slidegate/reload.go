@@ -45,6 +45,8 @@ type runningConfig struct {
 	Loaded time.Time
 	Paths  []string
 	Config string
+	// RestartNeeded lists what in the files is not in force.
+	RestartNeeded []server.Restart `json:"restart_needed"`
 }
 
 // reloadCommand makes a service reload its files.
@@ -61,7 +63,13 @@ func (r *reloadCommand) Run(ctx context.Context, c *console) error {
 	if err := r.request(ctx, http.MethodPost, "/v1/reload", &reply); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "reloaded: %s; the files in force have the hash %s\n", changesLine(&reply.Changes, reply.Loaded), reply.Hash)
+	for _, r := range reply.RestartNeeded {
+		fmt.Fprintf(c.out, "restart needed: %s: in force is %s, the file has %s\n", r.Field, r.InForce, r.File)
+	}
+	_, err := fmt.Fprintf(c.out, "reloaded: %s; the configuration in force has the hash %s\n", changesLine(&reply.Changes, reply.Loaded), reply.Hash)
+	if err == nil && len(reply.RestartNeeded) > 0 {
+		return errRefused // not everything in the files is in force
+	}
 	return err
 }
 

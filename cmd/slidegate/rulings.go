@@ -15,14 +15,16 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulingsapi"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // operatorFlags are the flags of commands that change rulings.
 type operatorFlags struct {
 	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value. (default: the service's default policy)" group:"Ruling"`
-	Why    string `placeholder:"TEXT" help:"Reason, for the log." group:"Ruling"`
-	Who    string `placeholder:"NAME" help:"Name of the operator, for the log. (default: you, as user@host)" group:"Ruling"`
+	Why    string `placeholder:"TEXT" help:"Reason, for the log; free text." group:"Ruling"`
+	Who    string `placeholder:"NAME" help:"Name of the operator, for the log of a service without admin tokens, which marks it as not verified; otherwise the log has the name of the token. (default: you, as user@host)" group:"Ruling"`
 	printingFlags
 }
 
@@ -52,7 +54,7 @@ func (*blockCommand) Help() string {
 
 // Run blocks the key and prints the ruling.
 func (b *blockCommand) Run(ctx context.Context, c *console) error {
-	return b.rule(ctx, c, &b.endFlags, change{Key: operatorKey(b.Policy, b.Key), Kind: rulings.Block})
+	return b.rule(ctx, c, &b.endFlags, rulingsapi.Change{Key: operatorKey(b.Policy, b.Key), Kind: rulings.Block})
 }
 
 // overrideCommand gives a key other limits.
@@ -84,11 +86,11 @@ func (o *overrideCommand) Run(ctx context.Context, c *console) error {
 	case o.End && o.endFlags != endFlags{}:
 		return errors.New("--end ends the override now; leave out --for and --until")
 	case o.End:
-		return o.end(ctx, c, change{Key: key, Kind: rulings.Override})
+		return o.end(ctx, c, rulingsapi.Change{Key: key, Kind: rulingsapi.Override})
 	case o.Unlimited:
-		return o.rule(ctx, c, &o.endFlags, change{Key: key, Kind: rulings.Unlimited})
+		return o.rule(ctx, c, &o.endFlags, rulingsapi.Change{Key: key, Kind: rulings.Unlimited})
 	default:
-		return o.rule(ctx, c, &o.endFlags, change{Key: key, Kind: rulings.Limits, Limits: o.Limits})
+		return o.rule(ctx, c, &o.endFlags, rulingsapi.Change{Key: key, Kind: rulings.Limits, Limits: o.Limits})
 	}
 }
 
@@ -100,42 +102,24 @@ type unblockCommand struct {
 
 // Run unblocks the key and prints the ruling that it has ended.
 func (u *unblockCommand) Run(ctx context.Context, c *console) error {
-	return u.end(ctx, c, change{Key: operatorKey(u.Policy, u.Key), Kind: rulings.Block})
-}
-
-// change is a request to change a ruling.
-type change struct {
-	Policy string       `json:"policy,omitempty"`
-	Key    string       `json:"key"`
-	Kind   rulings.Kind `json:"kind"`
-	Limits []string     `json:"limits,omitempty"`
-	For    string       `json:"for,omitempty"`
-	Until  string       `json:"until,omitempty"`
-	Who    string       `json:"who"`
-	Why    string       `json:"why,omitempty"`
-}
-
-// listedRuling is a ruling with the note that the service adds.
-type listedRuling struct {
-	rulings.Ruling
-	Note string
+	return u.end(ctx, c, rulingsapi.Change{Key: operatorKey(u.Policy, u.Key), Kind: rulings.Block})
 }
 
 // rule puts a ruling in force.
-func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, request change) (err error) {
+func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, request rulingsapi.Change) (err error) {
 	if request.Until, err = end.time(time.Now()); err != nil {
 		return err
 	}
 	if end.For != "" {
-		if _, err := rulings.ParseFor(end.For); err != nil {
+		if _, err := rulingsapi.ParseFor(end.For); err != nil {
 			return fmt.Errorf("--for: %w", err)
 		}
 		request.For = end.For
 	}
 	var reply struct {
-		Ruling   listedRuling
+		Ruling   rulingsapi.Listed
 		Replaced *rulings.Ruling
-		rulings.Reach
+		gate.Reach
 	}
 	if done, err := f.send(ctx, c, "/v1/rulings", request, &reply); done || err != nil {
 		return err
@@ -152,7 +136,7 @@ func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, req
 }
 
 // writeReach prints which keys a ruling is about, and which of them were seen.
-func writeReach(to io.Writer, reach *rulings.Reach) {
+func writeReach(to io.Writer, reach *gate.Reach) {
 	if len(reach.Matches) == 0 {
 		return
 	}
@@ -180,7 +164,7 @@ func quoteAll(keys []string) string {
 }
 
 // end ends a ruling.
-func (f *operatorFlags) end(ctx context.Context, c *console, request change) error {
+func (f *operatorFlags) end(ctx context.Context, c *console, request rulingsapi.Change) error {
 	var reply struct{ Ended *rulings.Ruling }
 	if done, err := f.send(ctx, c, "/v1/rulings/clear", request, &reply); done || err != nil || reply.Ended == nil {
 		return err
@@ -190,7 +174,7 @@ func (f *operatorFlags) end(ctx context.Context, c *console, request change) err
 }
 
 // send sends a change to the service and decodes the response into reply, or prints the JSON if that is the output format.
-func (f *operatorFlags) send(ctx context.Context, c *console, path string, request change, reply any) (printed bool, err error) {
+func (f *operatorFlags) send(ctx context.Context, c *console, path string, request rulingsapi.Change, reply any) (printed bool, err error) {
 	request.Policy, request.Who, request.Why = f.Policy, cmp.Or(f.Who, currentUser()), f.Why
 	return f.printingFlags.send(ctx, c, http.MethodPost, path, request, reply)
 }
@@ -296,7 +280,7 @@ type rulingsCommand struct {
 // Run prints the list.
 func (r *rulingsCommand) Run(ctx context.Context, c *console) error {
 	var reply struct {
-		Rulings []listedRuling
+		Rulings []rulingsapi.Listed
 		Log     []rulings.Ruling
 	}
 	path := "/v1/rulings"
@@ -317,7 +301,7 @@ func (r *rulingsCommand) Run(ctx context.Context, c *console) error {
 	return err
 }
 
-func writeRulings(to io.Writer, all []listedRuling) {
+func writeRulings(to io.Writer, all []rulingsapi.Listed) {
 	if len(all) == 0 {
 		fmt.Fprintln(to, "no rulings are in force")
 		return
@@ -345,8 +329,11 @@ func writeLog(to io.Writer, log []rulings.Ruling) {
 	for i := range log {
 		r := &log[i]
 		what, end := action(r), untilCell(r)
-		if r.Kind == rulings.Clear {
+		switch r.Kind {
+		case rulings.Clear:
 			what, end = "ended", ""
+		case rulings.Reset:
+			what, end = "usage reset", ""
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", r.At.Local().Format(time.DateTime), r.Who, r.Policy, r.Key, what, end, r.Why)
 	}

@@ -166,5 +166,5 @@ func (e *Engine) Skew() time.Duration { return e.clock.skew() }
 // Traits reports what memcached can do with its default of a megabyte per item (-I), which the name is part of.
 func (e *Engine) Traits() kvstore.Traits {
 	_, machine := e.clock.(machineClock)
-	return kvstore.Traits{Name: "memcached", MaxName: 250, MaxValue: 1<<20 - 1<<10, ServerClock: !machine, Skew: 2 * e.Skew()}
+	return kvstore.Traits{Name: "memcached", Lossy: true, MaxName: 250, MaxValue: 1<<20 - 1<<10, ServerClock: !machine, Skew: 2 * e.Skew()}
 }

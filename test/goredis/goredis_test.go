@@ -123,3 +123,10 @@ func TestScriptIsSent(t *testing.T) {
 		t.Errorf("got %d remaining, want 1; %v", d.Remaining, err)
 	}
 }
+
+func TestDocuments(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Server(t).Addr()})
+	t.Cleanup(func() { client.Close() })
+	store := kit.Must(goredis.New(client, redisstore.Options{}))(t)
+	storetest.RunDocuments(t, store, store)
+}

@@ -25,7 +25,7 @@ var boxes = []box{
 		left: 180, top: 252, right: 480, bottom: 316, cells: []string{"jsonapi", "forward", "envoy", "resp"}},
 	{name: "proxy", about: "slidegate proxy", folders: internal + "proxy/...", left: 500, top: 252, right: 620, bottom: 316},
 	{name: "server/stores", about: "opens stores, puts layers over them", folders: internal + "server/stores/...", left: 650, top: 252, right: 910, bottom: 316},
-	{name: "gate", about: "decides by policies", folders: internal + "server/gate/... " + internal + "server/rulings/...", left: 300, top: 352, right: 500, bottom: 400},
+	{name: "gate", about: "decides by policies", folders: internal + "server/gate/... " + internal + "server/rulingsapi/...", left: 300, top: 352, right: 500, bottom: 400},
 	{name: "router adapters", about: "gin, echo, fiber", folders: "httplimit/ginlimit httplimit/echo4limit httplimit/echo5limit httplimit/fiberlimit",
 		left: 40, top: 436, right: 180, bottom: 484},
 	{name: "config", about: "policies in YAML", folders: "config/...", left: 210, top: 436, right: 410, bottom: 484},

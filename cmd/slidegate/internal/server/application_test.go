@@ -68,7 +68,7 @@ func TestProxyIsOperated(t *testing.T) {
 func TestApplicationHasAllPaths(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) {
 		withApplication(t, nil)(o)
-		o.Tokens, o.AdminTokens = []string{clientToken}, []string{adminToken}
+		o.Tokens, o.AdminTokens = []string{clientToken}, []string{"ann:operator:" + adminToken}
 	})
 	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/v1/allow", "/v1/check", "/v1/top", "/v1/reset"} {
 		got := s.send(t, "proxy", "GET", path, "", "Authorization", "Bearer theirs")

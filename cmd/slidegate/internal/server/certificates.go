@@ -2,9 +2,9 @@ package server
 
 import (
 	"crypto/tls"
-	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // certificates holds the files of a TLS as last read. It is safe for concurrent use; nil means no TLS.
@@ -59,12 +59,5 @@ func (t TLS) paths() []string {
 	return slices.DeleteFunc([]string{t.Cert, t.Key, t.ClientCA}, func(path string) bool { return path == "" })
 }
 
-// logReload logs the result of a reload.
-func (c *certificates) logReload(log *slog.Logger, changed bool, err error) {
-	switch {
-	case err != nil:
-		log.Error("certificates not reloaded; the old ones stay in use", slog.Any("error", err))
-	case changed:
-		log.Info("certificates reloaded", slog.Time("expires", c.current.Load().Certificates[0].Leaf.NotAfter))
-	}
-}
+// expires returns when the certificate in use expires.
+func (c *certificates) expires() time.Time { return c.current.Load().Certificates[0].Leaf.NotAfter }

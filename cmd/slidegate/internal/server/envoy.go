@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
@@ -65,7 +65,7 @@ func (s *Server) setRemote(domains []*envoy.Domain) error {
 
 // limitsOf returns the limits that apply to a key of a policy, or to an Envoy descriptor.
 func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
-	if s.envoy != nil && strings.HasPrefix(policy, rulings.EnvoyPrefix) {
+	if s.envoy != nil && strings.HasPrefix(policy, gate.EnvoyPrefix) {
 		return s.envoy.LimitsOf(policy, key)
 	}
 	return s.gate.LimitsOf(policy, key)

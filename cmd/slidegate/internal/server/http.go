@@ -49,16 +49,16 @@ func (s *Server) public() http.Handler {
 	if s.hasRules() {
 		tags = append(tags, "rules")
 	}
-	api := s.tokens.require(s.api.Handler(tags...))
+	api := s.tokens.require(changes, s.api.Handler(tags...))
 	mux.Handle("/", api) // its 404 response lists the valid paths
 	for _, path := range []string{"acquire", "allow", "cancel", "charge", "openapi.json", "peek", "release", "renew", "reserve", "settle"} {
 		mux.Handle("/v1/"+path, api) // separate paths, for the names of spans
 	}
-	mux.Handle("/v1/refund", s.tokens.require(s.requireAdmin(s.api.Handler(tags...))))
+	mux.Handle("/v1/refund", s.tokens.require(changes, s.requireAdmin(s.api.Handler(tags...))))
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens
 	if s.envoy != nil {
 		if s.hasRules() {
-			mux.Handle("/json", s.tokens.require(s.envoy.Handler()))
+			mux.Handle("/json", s.tokens.require(changes, s.envoy.Handler()))
 		}
 		mux.Handle("/healthcheck", s.envoy.Handler())
 	}
@@ -75,7 +75,7 @@ func (s *Server) admin() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, "This is the admin listener of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset, POST /v1/reload, /v1/rulings; /v1/openapi.json lists all.\n")
 	})
-	mux.Handle("/", s.operators().require(s.operations()))
+	mux.Handle("/", s.operators().require(looks, s.operations()))
 	return mux
 }
 
@@ -89,7 +89,7 @@ func (s *Server) operations() http.Handler {
 	// trigger it.
 	mux.Handle("POST /v1/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serveReload)))
 	mux.Handle("/metrics", s.telemetry.page())
-	s.rulings.Routes(mux, nil)
+	s.rulings.Routes(mux)
 	return mux
 }
 
@@ -118,16 +118,30 @@ func (s *Server) health(mux *http.ServeMux) {
 		}
 		if r.URL.Query().Get("exclude") != "store" && s.ready.check() != nil {
 			problemjson.Document{
-				Status: http.StatusServiceUnavailable, Detail: "the store cannot be reached; decisions are made by the failure mode",
+				Status: http.StatusServiceUnavailable, Detail: "the store cannot be reached; decisions are made by the failure mode" + s.unread("; "),
 			}.Send(w)
+			return
+		}
+		if s.book.ReadAt().IsZero() && s.ready.check() == nil { // otherwise nothing can be done about it
+			problemjson.Document{Status: http.StatusServiceUnavailable, Detail: notRead}.Send(w)
 			return
 		}
 		if s.envoy != nil && s.envoy.Waiting() {
 			problemjson.Document{Status: http.StatusServiceUnavailable, Detail: "the management server has sent no rules for Envoy yet"}.Send(w)
 			return
 		}
-		writeText(w, "ready\n")
+		writeText(w, "ready"+s.unread(", but ")+"\n")
 	})
+}
+
+const notRead = "the rulings have not been read from the store yet, so blocked clients would be admitted"
+
+// unread returns a note that the rulings have not been read yet, or "" if they have been.
+func (s *Server) unread(before string) string {
+	if s.book.ReadAt().IsZero() {
+		return before + notRead
+	}
+	return ""
 }
 
 func writeText(w http.ResponseWriter, text string) {

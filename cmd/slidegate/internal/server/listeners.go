@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 	"github.com/slidegate/slidegate/config"
 )
@@ -59,6 +61,18 @@ func (s *Server) openListeners() error {
 		return err
 	}
 	return s.telemetry.watchListeners(s.listeners)
+}
+
+// secureListeners returns the names of the listeners that use TLS.
+func (s *Server) secureListeners() (names []string) {
+	for _, one := range []struct{ name, address string }{
+		{"http", s.opts.HTTP}, {"grpc", s.opts.GRPC}, {"resp", s.opts.RESP}, {"proxy", s.opts.Proxy}, {"admin", s.opts.Admin},
+	} {
+		if one.address != "" && (one.name != "admin" || !isLoopback(one.address)) {
+			names = append(names, one.name)
+		}
+	}
+	return names
 }
 
 func (s *Server) openHTTP(ln *listener, handler http.Handler, secure *tls.Config) error {
@@ -154,6 +168,14 @@ func (s *Server) openRESP(ln *listener, secure *tls.Config) error {
 		MaxConnections: min(s.opts.MaxConnections, 1<<20), // beyond that, only the listener's bound applies
 		Batch:          s.stores.Memory == nil,            // over a network, a pipeline saves round trips
 		LeaseThrottle:  s.opts.LeaseThrottle && s.stores.Memory == nil,
+		OnChange: func(token *[sha256.Size]byte, operation string, req gate.Request) {
+			ctx := context.Background()
+			if token != nil {
+				owner, _ := s.admins.owner(*token)
+				ctx = context.WithValue(ctx, identity{}, owner)
+			}
+			s.recordChange(ctx, who(ctx, ""), operation, req)
+		},
 	})
 	if err != nil {
 		return err

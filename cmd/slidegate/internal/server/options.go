@@ -83,11 +83,12 @@ type Options struct {
 	AllowedHosts []string
 
 	// ReservationKey is a secret of at least 16 bytes from which the key that signs reservations is derived. Give all instances the
-	// same secret. Without it, the key is random, and kept in the store if the store is shared, or in a file beside State.
+	// same secret. Without it, the key is random, and kept in the store, or in State if the store is memcached.
 	ReservationKey []byte
 
-	// State is a file that preserves a memory store across restarts: it is written every StateEvery (0 means 10s) and at a graceful
-	// shutdown, and read at the start. If it is empty, a restart loses all counts.
+	// State is a file that preserves a memory store across restarts: it is written every StateEvery (0 means 10s), with every change of
+	// rulings and at a graceful shutdown, and read at the start. If it is empty, a restart loses all counts and rulings. With memcached, it
+	// preserves rulings and the key that signs reservations.
 	State      string
 	StateEvery time.Duration
 

@@ -36,11 +36,14 @@ func (s *Server) ReloadChanges() (changes Changes, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	s.notify(systemd.Reloading())
+	s.failures.begin(stamps(s.paths()))
 	err = s.reload(&changes)
 	if err != nil {
-		s.log.Error("files not reloaded; the previous configuration stays in force", slog.Any("error", err))
+		s.failures.log(s.log, "files not reloaded; the previous configuration stays in force", err)
 	}
-	err = errors.Join(err, s.reloadSecrets(&changes))
+	if err = errors.Join(err, s.reloadSecrets(&changes)); err == nil {
+		s.failures = reloadFailures{}
+	}
 	s.reloads.record(changes.any(), err)
 	status := ""
 	if err != nil {
@@ -62,10 +65,10 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 		switch {
 		case err != nil:
 			errs = append(errs, err)
-			s.log.Error(set.name+" not reloaded; the previous ones stay valid", slog.Any("error", err))
+			s.failures.log(s.log, set.name+" not reloaded; the previous ones stay valid", err)
 		case changed:
 			changes.Tokens = true
-			s.log.Info(set.name+" reloaded", slog.Int("tokens", len(set.tokens.texts())))
+			s.log.Info(set.name+" reloaded", slog.Int("tokens", len(set.tokens.current.Load().texts)))
 		}
 	}
 	if changes.Tokens && s.resp != nil {
@@ -73,20 +76,47 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 	}
 	var err error
 	changes.Certificates, err = s.certificates.reload()
-	s.certificates.logReload(s.log, changes.Certificates, err)
+	switch {
+	case err != nil:
+		s.failures.log(s.log, "certificates not reloaded; the old ones stay in use", err)
+	case changes.Certificates:
+		s.log.Info("certificates reloaded", slog.Time("expires", s.certificates.expires()))
+	}
 	return errors.Join(append(errs, err)...)
+}
+
+// reloadFailures remembers which failures were logged, so that each is logged once although a change of a file and a signal, or several
+// signals, reload it.
+type reloadFailures struct {
+	files []stamp
+	texts map[string]bool
+}
+
+// begin begins a reload. Failures of other files are new ones.
+func (f *reloadFailures) begin(files []stamp) {
+	if !slices.Equal(f.files, files) || f.texts == nil {
+		*f = reloadFailures{files, map[string]bool{}}
+	}
+}
+
+func (f *reloadFailures) log(log *slog.Logger, what string, err error) {
+	if text := what + err.Error(); !f.texts[text] {
+		f.texts[text] = true
+		log.Error(what, slog.Any("error", err))
+	}
 }
 
 // reload reads all policies and rules before it changes anything. It records what changed.
 func (s *Server) reload(changes *Changes) error {
-	hash := s.hashFiles() // before reading them: a file that changes in between is read again
+	rules := ruleTexts(s.opts.Envoy) // before reading them: a file that changes in between is read again
 	var file *config.File
+	restart := s.restart
 	if len(s.opts.Paths) > 0 {
 		read, err := config.Load(s.opts.Paths...)
 		if err != nil {
 			return err
 		}
-		file = read
+		file, restart = s.inForce(read)
 	}
 	local, err := loadDomains(s.opts.Envoy)
 	if err != nil {
@@ -112,7 +142,11 @@ func (s *Server) reload(changes *Changes) error {
 	changes.Envoy = !envoy.Equal(s.domains, domains)
 	s.local, s.domains = local, domains
 	s.timeDomains()
-	s.hash.Store(&hash)
+	if !slices.Equal(restart, s.restart) && len(restart) > 0 {
+		s.log.Warn("the file has settings that are not reloaded; restart to change them", slog.Any("fields", restartFields(restart)))
+	}
+	s.restart = restart
+	s.restartNeeded.Store(len(restart) > 0)
 	if file != nil {
 		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {
@@ -125,6 +159,8 @@ func (s *Server) reload(changes *Changes) error {
 			s.proxy.Trust(file.Service.TrustedProxies)
 		}
 	}
+	hash := hashConfig(s.file, rules)
+	s.hash.Store(&hash)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
@@ -56,21 +57,21 @@ func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	return r, err
 }
 
-// hashFiles returns a short hash of the contents of the files. It is the same on all instances with the same files, wherever the
-// files are. Without files, it hashes the flags. It does not cover tokens, certificates and the values of variables.
-func (s *Server) hashFiles() string {
+// hashConfig returns a short hash of the configuration in force: of the policies and settings, and of the texts of rules for Envoy. It is
+// the same on all instances that decide alike, however their files are written. It does not cover tokens, certificates and secrets.
+func hashConfig(file *config.File, rules []byte) string {
 	sum := sha256.New()
-	paths, _ := yamlfile.Files(s.opts.Paths...)
-	if len(s.opts.Paths) == 0 {
-		for i := range s.opts.File.Policies {
-			fmt.Fprintln(sum, s.opts.File.Policies[i].Name, s.opts.File.Policies[i].Limits, s.opts.File.Service.Failure)
-		}
-	}
-	rules, _ := yamlfile.Files(s.opts.Envoy...)
-	for _, path := range append(paths, rules...) {
-		text, _ := os.ReadFile(path) // errors are reported by loading it
-		fmt.Fprintln(sum, len(text))
-		sum.Write(text)
-	}
+	sum.Write(config.Format(file))
+	sum.Write(rules)
 	return hex.EncodeToString(sum.Sum(nil)[:6])
+}
+
+// ruleTexts returns the contents of the files of rules.
+func ruleTexts(paths []string) (all []byte) {
+	files, _ := yamlfile.Files(paths...)
+	for _, path := range files {
+		text, _ := os.ReadFile(path) // errors are reported by loading it
+		all = append(fmt.Appendln(all, len(text)), text...)
+	}
+	return all
 }

@@ -3,41 +3,30 @@ package server
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
+	"github.com/slidegate/slidegate/store"
 )
 
-// keeper returns the keeper of the key that signs reservations; nil if the key ends with this process, as the counts
-// do.
+// keeper returns the keeper of the key that signs reservations: a document of the store.
 func (s *Server) keeper() seal.Keeper {
-	switch {
-	case len(s.opts.ReservationKey) > 0:
+	if len(s.opts.ReservationKey) > 0 {
 		return seal.Fixed(s.opts.ReservationKey)
-	case s.stores.KeepKey != nil:
-		return s.stores.KeepKey
-	case s.opts.State != "":
-		return keepInFile(s.opts.State + ".key")
 	}
-	return nil
-}
-
-// keepInFile keeps a key in a file that only its owner can read.
-func keepInFile(path string) seal.Keeper {
-	return func(_ context.Context, proposed []byte) ([]byte, error) {
-		kept, err := os.ReadFile(path)
-		if !errors.Is(err, fs.ErrNotExist) {
+	documents, ok := store.As[store.Documents](s.documents())
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context, proposed []byte) ([]byte, error) {
+		const name = "reservation-key"
+		kept, revision, err := documents.LoadDocument(ctx, name, 0)
+		if err != nil || revision != 0 {
 			return kept, err
 		}
-		return proposed, writeAtomic(path, proposed)
+		if _, err = documents.SwapDocument(ctx, name, proposed, 0); !errors.Is(err, store.ErrOutdated) {
+			return proposed, err
+		}
+		kept, _, err = documents.LoadDocument(ctx, name, 0) // another instance was faster
+		return kept, err
 	}
-}
-
-// writeAtomic writes a file under another name and then renames it, so that no reader sees an incomplete file.
-func writeAtomic(path string, content []byte) error {
-	if err := os.WriteFile(path+partialSuffix, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+partialSuffix, path)
 }

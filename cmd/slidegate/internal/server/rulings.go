@@ -3,26 +3,39 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"strings"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulingsapi"
+	"github.com/slidegate/slidegate/rulings"
+	"github.com/slidegate/slidegate/store"
 )
 
-// openRulings creates the book of rulings and puts the stored rulings in force. It is not an error if the store does not answer:
-// they are read as soon as it does.
-func (s *Server) openRulings(ctx context.Context) error {
-	keeper, err := s.rulingsKeeper()
-	if err != nil {
-		return invalid("State", "%w", err)
-	}
-	s.rulings, err = rulings.New(keeper, rulings.Options{
-		Resolve: s.resolveRuling, Reach: s.rulingReach, Transient: s.stores.Rulings == nil && s.opts.State == "", Note: s.rulingNote, OnChange: s.applyRulings, Logger: s.log, MeterProvider: s.telemetry.meters,
-	})
-	if err != nil {
+// openRulings opens the book of rulings and puts the stored rulings in force. It is not an error if the store does not answer: they are
+// read as soon as it does.
+func (s *Server) openRulings(ctx context.Context) (err error) {
+	if s.book, err = rulings.Open(ctx, s.documents(), rulings.Options{Logger: s.log}); err != nil {
 		return err
 	}
-	_ = s.rulings.Read(ctx) // logs its error
-	return nil
+	s.book.Follow(rulings.Follower{Apply: s.applyRulings, Check: s.checkRuling})
+	s.rulings, err = rulingsapi.New(s.book, rulingsapi.Options{
+		Note: s.rulingNote, Reach: s.rulingReach, Transient: s.opts.State == "" && (s.ownDocuments != nil || s.stores.Memory != nil), Who: func(r *http.Request, claimed string) string { return who(r.Context(), claimed) },
+		Logger: s.log, MeterProvider: s.telemetry.meters,
+	})
+	return err
+}
+
+// documents returns the store that keeps rulings and the key that signs reservations.
+func (s *Server) documents() store.Store {
+	if s.state != nil {
+		return savedDocuments{s.state.store, s.state}
+	}
+	if s.ownDocuments != nil {
+		return s.ownDocuments
+	}
+	return s.stores.Open
 }
 
 // applyRulings puts rulings in force.
@@ -33,34 +46,23 @@ func (s *Server) applyRulings(table *rulings.Table) {
 	}
 }
 
-// rulingsKeeper returns the keeper of rulings: the store, a file next to the state file, or this process.
-func (s *Server) rulingsKeeper() (rulings.Keeper, error) {
-	switch {
-	case s.stores.Rulings != nil:
-		return s.stores.Rulings, nil
-	case s.opts.State != "":
-		return rulings.InFile(s.opts.State + ".rulings")
+// checkRuling checks a ruling against its policy, or against the rules of Envoy.
+func (s *Server) checkRuling(r *rulings.Ruling) (known bool, err error) {
+	if !strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
+		return true, s.gate.ResolveRuling(r)
 	}
-	return rulings.InMemory(), nil
-}
-
-// resolveRuling checks a ruling against its policy, or against the rules of Envoy.
-func (s *Server) resolveRuling(r *rulings.Ruling) error {
-	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
-		if s.envoy == nil {
-			return &rulings.FieldError{Field: "policy", Err: errors.New("there is no listener for Envoy; set --grpc or --envoy")}
-		}
-		if field, err := s.envoy.ResolveRuling(r); err != nil {
-			return &rulings.FieldError{Field: field, Err: err}
-		}
-		return nil
+	if s.envoy == nil {
+		return true, &rulings.FieldError{Field: "policy", Err: errors.New("there is no listener for Envoy; set --grpc or --envoy")}
 	}
-	return s.gate.ResolveRuling(r)
+	if field, err := s.envoy.ResolveRuling(r); err != nil {
+		return true, &rulings.FieldError{Field: field, Err: err}
+	}
+	return true, nil
 }
 
 // rulingReach returns which keys a ruling is about, and whether they were seen.
-func (s *Server) rulingReach(ctx context.Context, r *rulings.Ruling) rulings.Reach {
-	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
+func (s *Server) rulingReach(ctx context.Context, r *rulings.Ruling) gate.Reach {
+	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
 		return s.envoy.RulingReach(ctx, r)
 	}
 	return s.gate.RulingReach(ctx, r, func(matches func(key string) bool) []string { return s.top.find(r.Policy, matches) })
@@ -68,11 +70,27 @@ func (s *Server) rulingReach(ctx context.Context, r *rulings.Ruling) rulings.Rea
 
 // rulingNote returns the reason why a ruling has no effect.
 func (s *Server) rulingNote(r *rulings.Ruling) string {
-	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
+	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
 		if s.envoy == nil {
 			return "there is no listener for Envoy"
 		}
 		return s.envoy.RulingNote(r)
 	}
 	return s.gate.RulingNote(r)
+}
+
+// recordChange logs what an operator did to a key. Resets are rare, and are also in the log of rulings.
+func (s *Server) recordChange(ctx context.Context, operator, operation string, req gate.Request) {
+	r := rulings.Ruling{Policy: req.Policy, Key: strings.Clone(req.Key), Kind: rulings.Reset}
+	_, _ = s.checkRuling(&r) // it exists: something was done to it
+	attrs := []any{slog.String("policy", r.Policy), slog.String("key_sha256", rulings.KeyHash(r.Key)), slog.String("who", operator)}
+	if operation != string(rulings.Reset) {
+		if !s.admins.empty() { // otherwise clients may do it too
+			s.log.Info(operation, append(attrs, slog.Int64("cost", req.Cost))...)
+		}
+		return
+	}
+	if err := s.book.Record(ctx, r.Policy, r.Key, operator, ""); err != nil {
+		s.log.Error("a key was reset, but the log of rulings could not be written", append(attrs, slog.Any("error", err))...)
+	}
 }

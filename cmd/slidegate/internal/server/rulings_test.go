@@ -3,7 +3,6 @@ package server_test
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/memstore"
 )
 
 const ruledFile = "default_policy: api\npolicies: {api: {limits: [2/1h]}, login: {limits: [5/1m]}}\n"
@@ -25,18 +25,19 @@ func TestRulings(t *testing.T) {
 	}{
 		{"GET", "/v1/rulings", "", 200, []string{`"rulings":[]`, `"read_at":"`}},
 		{"GET", "/v1/rulings/log", "", 200, []string{`"log":[]`}},
-		{"POST", "/v1/rulings", `{"key":"bad","kind":"block","for":"90m","who":"ann","why":"abuse"}`, 200, []string{`"ruling":{"policy":"api","key":"bad","kind":"block","until":"`, `"who":"ann","why":"abuse"`}},
+		{"POST", "/v1/rulings", `{"key":"bad","kind":"block","for":"90m","who":"ann","why":"abuse"}`, 200, []string{`"ruling":{"policy":"api","key":"bad","kind":"block","until":"`, `"who":"ann (not verified)","why":"abuse"`}},
 		{"POST", "/v1/rulings", `{"key":"bad","kind":"limits","limits":["7/1h"],"until":"2099-01-01T00:00:00+01:00","who":"bob"}`, 200, []string{`"limits":["7/1h"],"until":"2098-12-31T23:00:00Z"`, `"replaced":{"policy":"api","key":"bad","kind":"block"`}},
 		{"GET", "/v1/rulings", "", 200, []string{`"key":"bad","kind":"limits"`}},
 		{"GET", "/v1/explain?key=bad", "", 200, []string{`"ruling":{"policy":"api","key":"bad","kind":"limits"`, `"quota":7`}},
 		{"POST", "/v1/rulings/clear", `{"key":"bad","kind":"block","who":"ann"}`, 400, []string{`"field":"kind"`}},
 		{"POST", "/v1/rulings/clear", `{"key":"bad","kind":"override","who":"ann","why":"done"}`, 200, []string{`"ended":{"policy":"api","key":"bad","kind":"limits"`}},
 		{"POST", "/v1/rulings/clear", `{"key":"bad","who":"ann"}`, 404, []string{`"field":"key"`, "no ruling"}},
-		{"GET", "/v1/rulings/log?n=1", "", 200, []string{`"log":[{"policy":"api","key":"bad","kind":"clear","who":"ann","why":"done"`}},
+		{"GET", "/v1/rulings/log?n=1", "", 200, []string{`"log":[{"policy":"api","key":"bad","kind":"clear","who":"ann (not verified)","why":"done"`}},
 		{"GET", "/v1/rulings/log?n=0", "", 400, []string{`"field":"n"`}},
 		{"POST", "/v1/rulings", `{"policy":"nosuch","key":"x","kind":"block","who":"ann"}`, 404, []string{`"field":"policy"`, "login"}},
 		{"POST", "/v1/rulings", `{"policy":"envoy:d","key":"x","kind":"block","who":"ann"}`, 404, []string{`"field":"policy"`}},
-		{"POST", "/v1/rulings", `{"key":"x","kind":"block"}`, 400, []string{`"field":"who"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","who":"` + strings.Repeat("w", 120) + `"}`, 400, []string{`"field":"who"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block"}`, 200, []string{`"who":"(not verified)"`}},
 		{"POST", "/v1/rulings", `{"kind":"block","who":"ann"}`, 400, []string{`"field":"key"`}},
 		{"POST", "/v1/rulings", `{"key":"` + strings.Repeat("k", 1025) + `","kind":"block","who":"ann"}`, 400, []string{`"field":"key"`, "1024"}},
 		{"POST", "/v1/rulings", `{"key":"x","kind":"blok","who":"ann"}`, 400, []string{`"field":"kind"`}},
@@ -118,7 +119,7 @@ func TestBlockOnAllListeners(t *testing.T) {
 	}
 }
 
-// A server with a state file keeps its rulings beside it, and does not start without them.
+// A server with a state file keeps its rulings in it.
 func TestRulingsOfState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	with := func(o *server.Options) { o.State = path }
@@ -129,14 +130,9 @@ func TestRulingsOfState(t *testing.T) {
 	if got := again.send(t, "admin", "GET", "/v1/rulings", ""); !strings.Contains(got.body, `"key":"bad"`) {
 		t.Errorf("after a restart: got %s, want the ruling", got.body)
 	}
-	again.Stop(t)
-	write(t, path+".rulings", "{")
-	if _, err := server.New(t.Context(), server.Options{File: again.File(), HTTP: "127.0.0.1:0", State: path}); err == nil || !strings.Contains(err.Error(), "move it away") {
-		t.Errorf("with a broken file: got %v, want an error that names the fix", err)
-	}
 }
 
-// Over memcached, which may lose them, the server keeps rulings itself: beside a state file that contains nothing else. They apply
+// Over memcached, which may lose them, the server keeps rulings itself: in a state file that contains nothing else. They apply
 // even while memcached is down.
 func TestRulingsBesideMemcached(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
@@ -150,11 +146,51 @@ func TestRulingsBesideMemcached(t *testing.T) {
 	if !s.Log.Has("memcached may lose entries") {
 		t.Errorf("the log does not say where rulings are kept:\n%s", s.Log)
 	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got a state file for a store that is not in memory: %v", err)
-	}
 	again := start(t, file, with)
 	if got := again.send(t, "http", "POST", "/v1/allow", `{"key":"bad"}`); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, `"by":"ruling"`) {
 		t.Errorf("after a restart: got %+v, want a refusal by the ruling", got)
+	}
+}
+
+// An instance that has not read the rulings says so: it is not ready while the store answers, and lists none.
+func TestRulingsNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	st := memstore.NewDefault()
+	if _, err := st.SwapDocument(t.Context(), "rulings", []byte("damaged"), 0); err != nil { // the store answers, but not this
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(st.Snapshot(file), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, ruledFile, func(o *server.Options) { o.State = path })
+	for _, probe := range []string{"/readyz", "/readyz?exclude=store"} {
+		if got := s.send(t, "admin", "GET", probe, ""); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "rulings have not been read") {
+			t.Errorf("%s: got %+v, want 503 that says why", probe, got)
+		}
+	}
+	if got := s.send(t, "admin", "GET", "/v1/rulings", ""); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "not been read") {
+		t.Errorf("the list: got %+v, want 503", got)
+	}
+	metrics := s.send(t, "admin", "GET", "/metrics", "").body
+	if strings.Contains(metrics, "\nslidegate_rulings{") || strings.Contains(metrics, "\nslidegate_rulings ") || !strings.Contains(metrics, "\nslidegate_rulings_age_seconds") {
+		t.Errorf("got the metrics\n%s\nwant an age, but no number of rulings", metrics)
+	}
+	if !s.Log.Has("rulings not read") {
+		t.Errorf("got the log\n%s", s.Log)
+	}
+}
+
+// While the store is away from the start, /readyz decides as without rulings, but names them.
+func TestRulingsNotReadWithoutStore(t *testing.T) {
+	s := start(t, "store: redis://127.0.0.1:1\n"+ruledFile, nil)
+	if got := s.send(t, "admin", "GET", "/readyz", ""); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "store cannot be reached") || !strings.Contains(got.body, "rulings have not been read") {
+		t.Errorf("got %+v, want 503 for both reasons", got)
+	}
+	if got := s.send(t, "admin", "GET", "/readyz?exclude=store", ""); got.status != http.StatusOK || !strings.Contains(got.body, "rulings have not been read") {
+		t.Errorf("without the store: got %+v, want 200 with a note", got)
 	}
 }

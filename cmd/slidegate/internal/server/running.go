@@ -16,7 +16,7 @@ type Changes struct {
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	Changed []string `json:"changed"`
-	// Service reports whether fields other than the policies changed. Changes to the store take effect at a restart.
+	// Service reports whether fields other than the policies changed.
 	Service bool `json:"service"`
 	// Envoy, Tokens and Certificates report whether these changed.
 	Envoy        bool `json:"envoy"`
@@ -61,15 +61,17 @@ type running struct {
 	Loaded time.Time `json:"loaded"`
 	Paths  []string  `json:"paths,omitempty"`
 	Config string    `json:"config,omitempty"`
+	// Restart lists what in the files is not in force, because only a restart changes it.
+	Restart []Restart `json:"restart_needed"`
 }
 
 // running returns the policies in force, optionally with their text as config print writes it.
 func (s *Server) running(withText bool) running {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	r := running{Hash: *s.hash.Load(), Loaded: s.loaded.UTC(), Paths: s.opts.Paths}
+	r := running{Hash: *s.hash.Load(), Loaded: s.loaded.UTC(), Paths: s.opts.Paths, Restart: append([]Restart{}, s.restart...)}
 	if withText {
-		r.Config = string(config.Format(s.file))
+		r.Config = annotate(string(config.Format(s.file)), s.restart)
 	}
 	return r
 }

@@ -21,12 +21,13 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulingsapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -39,31 +40,38 @@ type Server struct {
 	telemetry *telemetry
 	stores    *stores.Opened
 	state     *state // nil without a state file
-	lock      *fileLock
-	gate      *gate.Gate
-	rulings   *rulings.Book
-	api       *jsonapi.API
-	forward   *forward.Handler
-	envoy     *envoy.Service // nil without its listener
-	resp      *resp.Server   // nil without its listener
-	proxy     *proxy.Proxy   // nil without its listener
-	top       topKeys
-	refusals  *refusalLog // nil if refusals are not logged
-	ready     *readiness
-	listeners []*listener
+	// ownDocuments keeps the documents of a store that may lose them; nil if the store keeps them.
+	ownDocuments *memstore.Store
+	lock         *fileLock
+	gate         *gate.Gate
+	book         *rulings.Book
+	rulings      *rulingsapi.API
+	api          *jsonapi.API
+	forward      *forward.Handler
+	envoy        *envoy.Service // nil without its listener
+	resp         *resp.Server   // nil without its listener
+	proxy        *proxy.Proxy   // nil without its listener
+	top          topKeys
+	refusals     *refusalLog // nil if refusals are not logged
+	ready        *readiness
+	listeners    []*listener
 
 	certificates *certificates // nil without TLS
 
-	file      *config.File // the file in force; guarded by reloading
-	loaded    time.Time    // when file came into force; guarded by reloading
-	domains   []*envoy.Domain
-	local     []*envoy.Domain        // the domains that were read from files
-	remote    []*envoy.Domain        // the domains that a management server sent
-	xds       *xds.Client            // nil without one
-	hash      atomic.Pointer[string] // the hash of the files in force
-	began     []stamp                // the files when New was called
-	reloads   *reloads
-	reloading sync.Mutex
+	file     *config.File // the file in force; guarded by reloading
+	loaded   time.Time    // when file came into force; guarded by reloading
+	domains  []*envoy.Domain
+	local    []*envoy.Domain        // the domains that were read from files
+	remote   []*envoy.Domain        // the domains that a management server sent
+	xds      *xds.Client            // nil without one
+	hash     atomic.Pointer[string] // the hash of the configuration in force
+	restart  []Restart              // what in the files is not in force; guarded by reloading
+	failures reloadFailures         // guarded by reloading
+	// restartNeeded reports whether restart is not empty.
+	restartNeeded atomic.Bool
+	began         []stamp // the files when New was called
+	reloads       *reloads
+	reloading     sync.Mutex
 
 	domainLatency atomic.Pointer[map[string]*latency.Histogram] // the latency of Envoy's domains, by name
 
@@ -140,7 +148,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.logFile(s.opts.File)
-	hash := s.hashFiles()
+	hash := hashConfig(s.file, ruleTexts(s.opts.Envoy))
 	if err := s.openEnvoy(); err != nil {
 		return err
 	}
@@ -152,7 +160,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.watchVitals(); err != nil {
 		return err
 	}
-	api := jsonapi.Options{Logger: s.log}
+	api := jsonapi.Options{Logger: s.log, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+		s.recordChange(ctx, who(ctx, ""), operation, req)
+	}}
 	if s.envoy != nil {
 		api.Envoy = s.envoy
 	}
@@ -194,10 +204,12 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		if s.lock, err = lockState(s.opts.State); err != nil {
 			return err
 		}
-		if kind != "memcached" {
-			if o.Memory, err = s.restore(service.Store); err != nil {
-				return err
-			}
+		url := service.Store
+		if kind == "memcached" {
+			url = "memory:?max_bytes=1MiB" // for documents
+		}
+		if o.Memory, err = s.restore(url); err != nil {
+			return err
 		}
 	}
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
@@ -205,13 +217,14 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	}
 	s.ready = newReadiness(s.forced, s.stores.Ping, s.log)
 	if kind == "memcached" {
-		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or beside --state FILE, "+
+		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or in --state FILE, "+
 			"and so does the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
+		s.ownDocuments = memstore.NewDefault()
 	}
-	if s.opts.State == "" || s.stores.Memory == nil {
+	if s.opts.State == "" {
 		return nil
 	}
-	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
+	s.state = &state{path: s.opts.State, store: o.Memory, log: s.log}
 	s.state.removeLeftovers()
 	return s.state.save() // an unusable file must fail now, not at shutdown
 }
@@ -268,9 +281,6 @@ func (s *Server) Run(ctx context.Context) error {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
-	open, closed := context.WithCancel(context.WithoutCancel(ctx))
-	defer closed()
-	others.Go(func() { s.rulings.Run(open) })
 	if s.state != nil {
 		others.Go(func() { s.state.saveRegularly(ctx, s.opts.StateEvery) })
 	}
@@ -292,7 +302,6 @@ func (s *Server) Run(ctx context.Context) error {
 	s.telemetry.flush() // the listeners' metrics end with them
 	err = errors.Join(err, s.stopListeners(limit))
 	serving.Wait()
-	closed() // rulings apply for as long as a listener is open
 	others.Wait()
 	return errors.Join(err, s.close())
 }
@@ -350,6 +359,9 @@ func (s *Server) close() error {
 	}
 	s.refusals.close()
 	s.ready.close()
+	if s.book != nil {
+		s.book.Close()
+	}
 	if s.rulings != nil {
 		all = append(all, s.rulings.Close())
 	}

@@ -8,18 +8,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// state is the file that preserves a memory store across restarts.
+// state is the file that preserves a memory store across restarts, or only its documents if the counts are elsewhere.
 type state struct {
 	path  string
 	store *memstore.Store
 	log   *slog.Logger
 
+	saving sync.Mutex   // held while the file is written, so that an older state never replaces a newer one
 	saved  atomic.Int64 // time of the last save, in Unix milliseconds
 	failed atomic.Int64 // number of failed saves
 }
@@ -63,6 +65,8 @@ const partialSuffix = ".new"
 
 // save writes the file under another name and then renames it, so that there is always a complete file.
 func (s *state) save() error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	folder := filepath.Dir(s.path)
 	file, err := os.CreateTemp(folder, filepath.Base(s.path)+".*"+partialSuffix)
 	if err != nil {
@@ -108,10 +112,31 @@ func (s *state) saveRegularly(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := s.save(); err != nil {
-				s.failed.Add(1)
-				s.log.Error("state not saved; a crash would lose the counts in memory", slog.Any("error", err))
-			}
+			s.saveOrLog()
 		}
 	}
+}
+
+// saveOrLog saves, and logs and counts a failure.
+func (s *state) saveOrLog() {
+	if err := s.save(); err != nil {
+		s.failed.Add(1)
+		s.log.Error("state not saved; a crash would lose the counts and rulings in memory", slog.Any("error", err))
+	}
+}
+
+// savedDocuments is a store whose file is written at every change of a document, since a ruling must not be lost. The change is made
+// even if the file cannot be written.
+type savedDocuments struct {
+	*memstore.Store
+	state *state
+}
+
+// SwapDocument replaces a document and writes the file.
+func (s savedDocuments) SwapDocument(ctx context.Context, name string, document []byte, revision uint64) (uint64, error) {
+	revision, err := s.Store.SwapDocument(ctx, name, document, revision)
+	if err == nil {
+		s.state.saveOrLog()
+	}
+	return revision, err
 }

@@ -18,7 +18,7 @@ func (s *Server) watchVitals() error {
 		to.Observe(1, metric.WithAttributes(attribute.String("version", s.opts.Version),
 			attribute.String("commit", s.opts.Commit), attribute.String("go", runtime.Version())))
 	})
-	v.gauge("slidegate.config_info", "", "1, labelled with a hash of the files in force, which is the same on all instances with the same files.", func(to metric.Float64Observer) {
+	v.gauge("slidegate.config_info", "", "1, labelled with a hash of the configuration in force, which is the same on all instances that decide alike.", func(to metric.Float64Observer) {
 		to.Observe(1, metric.WithAttributes(attribute.String("hash", *s.hash.Load())))
 	})
 	v.gauge("slidegate.config.last_reload_successful", "", "Whether the last reload of the files succeeded: 1 or 0.", func(to metric.Float64Observer) {
@@ -27,6 +27,16 @@ func (s *Server) watchVitals() error {
 	v.gauge("slidegate.config.last_reload_success_timestamp", "s", "When the files were last read without an error, in seconds since 1970.", func(to metric.Float64Observer) {
 		to.Observe(float64(s.reloads.lastSuccess.Load()) / 1000)
 	})
+	v.gauge("slidegate.config.restart_needed", "", "Whether the files have settings that only a restart puts into force: 1 or 0.", func(to metric.Float64Observer) {
+		to.Observe(oneIf(s.restartNeeded.Load()))
+	})
+	if s.certificates != nil {
+		v.gauge("slidegate.certificate.expiry_timestamp", "s", "When the certificate in use expires, in seconds since 1970, by listener.", func(to metric.Float64Observer) {
+			for _, name := range s.secureListeners() {
+				to.Observe(float64(s.certificates.expires().Unix()), metric.WithAttributes(attribute.String("listener", name)))
+			}
+		})
+	}
 	store := metric.WithAttributes(attribute.String("store", s.stores.Open.Traits().Name))
 	v.gauge("slidegate.store.up", "", "Whether the store answered its last ping, which was sent within the last half second: 1 or 0.", func(to metric.Float64Observer) {
 		to.Observe(oneIf(s.ready.check() == nil), store)

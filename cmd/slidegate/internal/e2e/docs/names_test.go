@@ -146,7 +146,7 @@ func (m metrics) names(code string) (known, wrong []string) {
 
 // notMetrics holds names that look like metrics: PostgreSQL tables, URL options and files.
 var notMetrics = []string{
-	"slidegate_state", "slidegate_rulings", "slidegate_rulings_log", "slidegate_migrations", "slidegate_migrate",
+	"slidegate_state", "slidegate_documents", "slidegate_migrations", "slidegate_migrate",
 	"slidegate_reservation_key", "slidegate_bench",
 }
 

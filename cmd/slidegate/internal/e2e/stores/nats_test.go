@@ -1,16 +1,13 @@
 package stores_test
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 )
@@ -39,7 +36,7 @@ func TestNATSDown(t *testing.T) {
 	}
 }
 
-// TestEmbeddedNATS checks that a server in this process keeps counts, rulings and the key across a restart, and that its folder is
+// TestEmbeddedNATS checks that a server in this process keeps counts and documents across a restart, and that its folder is
 // free at once.
 func TestEmbeddedNATS(t *testing.T) {
 	url := "nats:embedded?dir=" + t.TempDir()
@@ -51,8 +48,8 @@ func TestEmbeddedNATS(t *testing.T) {
 			t.Fatalf("one of three units: got %+v, want allowed", d)
 		}
 	}
-	testkit.NoError(t, first.Rulings.Apply(ctx, rulings.Ruling{Policy: "p", Key: "a", Kind: rulings.Block, Who: "ann"}, nil))
-	key, err := first.KeepKey(ctx, []byte("a first key"))
+	documents, _ := store.As[store.Documents](first.Open)
+	_, err := documents.SwapDocument(ctx, "a", []byte("text"), 0)
 	testkit.NoError(t, err)
 	testkit.NoError(t, first.Close())
 
@@ -60,38 +57,9 @@ func TestEmbeddedNATS(t *testing.T) {
 	if d := allow(t, limiter(t, second.Open, "kept")); d.Allowed || d.Flags != 0 {
 		t.Errorf("the fourth unit, after a restart: got %+v, want refused", d)
 	}
-	if all, version, err := second.Rulings.Load(ctx, -1); err != nil || len(all) != 1 || version != 1 {
-		t.Errorf("the rulings: got %v, %d, %v; want the ruling from before", all, version, err)
-	}
-	if kept, err := second.KeepKey(ctx, []byte("another key")); err != nil || !bytes.Equal(kept, key) {
-		t.Errorf("the key: got %q, %v, want %q", kept, err, key)
-	}
-}
-
-// TestRulingsInNATS changes rulings concurrently from two instances over a real server. The contract of the keeper is tested in its
-// own package, without a server: ten thousand changes would take a minute here.
-func TestRulingsInNATS(t *testing.T) {
-	url := natstest.Start(t)
-	keepers := []rulings.Keeper{openConnected(t, url, patientOptions()).Rulings, openConnected(t, url, patientOptions()).Rulings}
-	const each = 15
-	var all sync.WaitGroup
-	for i, keeper := range keepers {
-		all.Go(func() {
-			for j := range each {
-				if err := keeper.Apply(ctx, rulings.Ruling{Policy: "p", Key: fmt.Sprint(i, "-", j), Kind: rulings.Block, Who: "ann"}, nil); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	for _, keeper := range keepers {
-		if all, version, err := keeper.Load(ctx, -1); err != nil || len(all) != 2*each || version != 2*each {
-			t.Errorf("got %d rulings, version %d, %v; want all %d", len(all), version, err, 2*each)
-		}
-		if log, err := keeper.Log(ctx, 100); err != nil || len(log) != 2*each {
-			t.Errorf("the log: got %d changes, %v; want %d", len(log), err, 2*each)
-		}
+	documents, _ = store.As[store.Documents](second.Open)
+	if text, _, err := documents.LoadDocument(ctx, "a", 0); err != nil || string(text) != "text" {
+		t.Errorf("got the document %q, %v; want the one from before", text, err)
 	}
 }
 
@@ -101,14 +69,11 @@ func TestPenaltyOnMemcached(t *testing.T) {
 	checkSharedPenalty(t, "memcached://"+memcachedtest.Start(t).Addr())
 }
 
-// TestMemcached checks that memcached keeps counts, but nothing that must never be lost.
+// TestMemcached checks that memcached keeps counts.
 func TestMemcached(t *testing.T) {
 	server := memcachedtest.Start(t)
 	o := openConnected(t, "memcached://"+server.Addr(), patientOptions())
 	checkSharedCounts(t, o)
-	if o.Rulings != nil || o.KeepKey != nil {
-		t.Error("memcached is used for rulings or for the signing key")
-	}
 	server.Kill()
 	if err := o.Ping(ctx); err == nil {
 		t.Error("a dead server answers a ping")

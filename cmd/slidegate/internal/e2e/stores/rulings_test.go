@@ -1,73 +1,127 @@
 package stores_test
 
 import (
-	"crypto/sha256"
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings/rulingstest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rulings"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/memcachedtest"
+	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-func TestRulingsInRedis(t *testing.T) {
-	url := "redis://" + redistest.Server(t).Addr()
-	rulingstest.Exercise(t, openConnected(t, url, patientOptions()).Rulings, openConnected(t, url, patientOptions()).Rulings, nil)
-}
-
-func TestRulingsInRedisCluster(t *testing.T) {
-	var addresses []string
-	for _, node := range redistest.Cluster(t) {
-		addresses = append(addresses, node.Addr())
-	}
-	keeper := openConnected(t, "redis+cluster://"+strings.Join(addresses, ","), patientOptions()).Rulings
-	block := rulings.Ruling{Policy: "p", Key: "a", Kind: rulings.Block, Who: "ann"}
-	if err := keeper.Apply(ctx, block, nil); err != nil {
+func openBook(t *testing.T, url string) *rulings.Book {
+	t.Helper()
+	book, err := rulings.Open(ctx, openConnected(t, url, patientOptions()).Open, rulings.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if all, version, err := keeper.Load(ctx, -1); err != nil || len(all) != 1 || version != 1 {
-		t.Errorf("got %v, %d, %v; want the ruling", all, version, err)
-	}
-	if log, err := keeper.Log(ctx, 10); err != nil || len(log) != 1 {
-		t.Errorf("the log: got %v, %v; want one change", log, err)
+	t.Cleanup(book.Close)
+	return book
+}
+
+func blockOf(key string) rulings.Ruling {
+	return rulings.Ruling{Policy: "p", Key: key, Kind: rulings.Block, Who: "ann", Why: "a \"reason\" — 理由"}
+}
+
+func isBlocked(book *rulings.Book, key string) bool {
+	return book.Table().Find("p", key, time.Now()) != nil
+}
+
+// TestRulings shares rulings between two processes, through the layers of the service: none of concurrent changes is lost, and both
+// apply all of them.
+func TestRulings(t *testing.T) {
+	for name, url := range map[string]func() string{
+		"Redis":      func() string { return "redis://" + redistest.Server(t).Addr() },
+		"PostgreSQL": func() string { return pgtest.Start(t, "fsync = off").URL("slidegate_prefix=my_", "pool_max_conns=4") },
+		"NATS":       func() string { return natstest.Start(t) },
+		"Redis Cluster": func() string {
+			var addresses []string
+			for _, node := range redistest.Cluster(t) {
+				addresses = append(addresses, node.Addr())
+			}
+			return "redis+cluster://" + strings.Join(addresses, ",")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := url()
+			books := []*rulings.Book{openBook(t, at), openBook(t, at)}
+			const each = 15
+			var all sync.WaitGroup
+			for i, book := range books {
+				all.Go(func() {
+					for j := range each {
+						if _, _, err := book.Add(ctx, blockOf(fmt.Sprint("\x00", i, "-", j))); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			for _, book := range append(books, openBook(t, at)) {
+				testkit.Eventually(t, "all rulings are applied", func() bool {
+					found, err := book.List()
+					return err == nil && len(found) == 2*each && book.Revision() == 2*each
+				})
+			}
+			if _, err := books[0].Remove(ctx, blockOf("\x001-3")); err != nil {
+				t.Error(err)
+			}
+			testkit.Eventually(t, "the end is applied", func() bool { return !isBlocked(books[1], "\x001-3") })
+			if log, err := books[1].Log(ctx, 100); err != nil || len(log) != 2*each+1 || log[0].Kind != rulings.Clear {
+				t.Errorf("the log: got %d changes, %v; want %d", len(log), err, 2*each+1)
+			}
+		})
 	}
 }
 
-func TestRulingsInPostgres(t *testing.T) {
-	server := pgtest.Start(t, "fsync = off")
-	url := server.URL("slidegate_prefix=my_", "pool_max_conns=4")
-	fill := func(all []rulings.Ruling) {
-		conn, err := pgx.Connect(ctx, server.URL())
-		if err != nil {
+// TestRulingsAfterFlush empties Redis right after a ruling was made: both processes apply it, whichever of them notices first, and so
+// does one that starts later.
+func TestRulingsAfterFlush(t *testing.T) {
+	server := redistest.Server(t)
+	client, url := server.Client(t), "redis://"+server.Addr()
+	books := []*rulings.Book{openBook(t, url), openBook(t, url)}
+	for round := range 4 {
+		key := fmt.Sprint("bad", round)
+		if _, _, err := books[round%2].Add(ctx, blockOf(key)); err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close(ctx)
-		var ids [][]byte
-		var texts []string
-		for i := range all {
-			sum := sha256.Sum256([]byte(all[i].Name()))
-			ids, texts = append(ids, sum[:]), append(texts, string(all[i].Text()))
-		}
-		if _, err := conn.Exec(ctx, "INSERT INTO public.my_rulings SELECT * FROM unnest($1::bytea[], $2::text[])", ids, texts); err != nil {
-			t.Fatal(err)
+		testkit.NoError(t, client.Do(ctx, client.B().Arbitrary("FLUSHALL").Build()).Error())
+		for i, book := range books {
+			testkit.Eventually(t, fmt.Sprintf("book %d has the block and its end in the store", i), func() bool {
+				return isBlocked(book, key) && book.Revision() == books[0].Revision() && time.Since(book.ReadAt()) < time.Second
+			})
 		}
 	}
-	rulingstest.Exercise(t, openConnected(t, url, patientOptions()).Rulings, openConnected(t, url, patientOptions()).Rulings, fill)
+	testkit.Eventually(t, "the store has all", func() bool {
+		found, err := openBook(t, url).List()
+		return err == nil && len(found) == 4
+	})
 }
 
-// TestRulingsWithoutTables checks that without permission in the URL to create tables there are no rulings, and that the error of a
-// change says what is missing.
+// TestRulingsWithoutTables checks that without the tables, and without permission in the URL to create them, the error says what is
+// missing.
 func TestRulingsWithoutTables(t *testing.T) {
-	server := pgtest.Start(t, "fsync = off")
-	keeper := openConnected(t, server.URL("slidegate_migrate=false"), patientOptions()).Rulings
-	if all, version, err := keeper.Load(ctx, -1); err != nil || len(all) != 0 || version != 0 {
-		t.Errorf("got %v, %d, %v; want none", all, version, err)
+	book := openBook(t, pgtest.Start(t, "fsync = off").URL("slidegate_migrate=false"))
+	if _, err := book.List(); !errors.Is(err, rulings.ErrNotRead) {
+		t.Errorf("got %v, want ErrNotRead", err)
 	}
-	err := keeper.Apply(ctx, rulings.Ruling{Policy: "p", Key: "a", Kind: rulings.Block, Who: "ann"}, nil)
-	if err == nil || !strings.Contains(err.Error(), "docs/postgres.md") {
-		t.Errorf("got %v, want an error that names the SQL of the tables", err)
+	if _, _, err := book.Add(ctx, blockOf("a")); err == nil || !strings.Contains(err.Error(), "run Migrate") {
+		t.Errorf("got %v, want an error that names the fix", err)
+	}
+}
+
+// TestNoRulingsInMemcached checks that a cache keeps nothing that must never be lost.
+func TestNoRulingsInMemcached(t *testing.T) {
+	o := openConnected(t, "memcached://"+memcachedtest.Start(t).Addr(), patientOptions())
+	if _, err := rulings.Open(ctx, o.Open, rulings.Options{}); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("got %v, want ErrUnsupported", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -93,7 +93,7 @@ func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, erro
 // domain is a Domain in service.
 type domain struct {
 	*Domain
-	policy    string // the name that operators use for it: rulings.EnvoyPrefix and the domain
+	policy    string // the name that operators use for it: gate.EnvoyPrefix and the domain
 	root      *level
 	group     string // the group of the counts, since those charged all or nothing must be on one node of the store
 	tallyOver *tally // for limits that come with descriptors
@@ -115,7 +115,7 @@ type override struct {
 // domain puts a domain into service.
 func (s *Service) domain(given *Domain) (*domain, error) {
 	d := &domain{
-		Domain: given, policy: rulings.EnvoyPrefix + given.name,
+		Domain: given, policy: gate.EnvoyPrefix + given.name,
 		tallyOver: s.metrics.tallyOf(given.name, overrideRule), tallyRuled: s.metrics.tallyOf(given.name, rulingRule),
 		overrides: map[override]*bound{}, underRulings: map[rulingBinding]*bound{},
 	}

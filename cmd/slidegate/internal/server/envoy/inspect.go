@@ -12,9 +12,9 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config/errtext"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -29,14 +29,14 @@ type target struct {
 	address string
 }
 
-// target resolves a policy, which is rulings.EnvoyPrefix and a domain, and the text of a descriptor.
+// target resolves a policy, which is gate.EnvoyPrefix and a domain, and the text of a descriptor.
 func (s *Service) target(policy, text string) (*target, error) {
 	domains := *s.domains.Load()
-	d := domains[strings.TrimPrefix(policy, rulings.EnvoyPrefix)]
+	d := domains[strings.TrimPrefix(policy, gate.EnvoyPrefix)]
 	if d == nil {
 		var names []string
 		for _, name := range slices.Sorted(maps.Keys(domains)) {
-			names = append(names, rulings.EnvoyPrefix+name)
+			names = append(names, gate.EnvoyPrefix+name)
 		}
 		if len(names) == 0 {
 			return nil, fmt.Errorf("envoy: %w: %s: there are no rules for Envoy; add some with --envoy or --envoy-xds", gate.ErrPolicy, errtext.Quote(policy))
@@ -117,7 +117,7 @@ func (s *Service) query(ctx context.Context, t *target, op rule.Op, queries []li
 }
 
 // Peek returns what a request with only this descriptor would get, and charges nothing. The policy of req is
-// rulings.EnvoyPrefix and a domain, and its key is the text of the descriptor.
+// gate.EnvoyPrefix and a domain, and its key is the text of the descriptor.
 func (s *Service) Peek(ctx context.Context, req gate.Request) (v gate.Verdict, err error) {
 	t, err := s.target(req.Policy, req.Key)
 	if err != nil {

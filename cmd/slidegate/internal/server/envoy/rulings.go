@@ -11,8 +11,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // rulingRule is used in place of the name of a rule, in metrics and for operators, if a ruling decides about a
@@ -28,7 +28,7 @@ type preparedRuling struct {
 // preparedRulings holds the rulings by domain, and by the text of the descriptor.
 type preparedRulings map[*domain]map[string]*preparedRuling
 
-// SetRulings puts rulings into force in place of the previous ones: those whose policy is rulings.EnvoyPrefix and a domain. A
+// SetRulings puts rulings into force in place of the previous ones: those whose policy is gate.EnvoyPrefix and a domain. A
 // ruling about a domain without rules is applied once it has some. A ruling that is invalid, or has more than one
 // limit, is left out.
 func (s *Service) SetRulings(table *rulings.Table) {
@@ -242,7 +242,7 @@ func checkValues(entries []*entry) error {
 
 // RulingReach returns the descriptor that a ruling is about, and whether it has used something of the limit of its rule. A
 // block holds for every descriptor, also for one that no rule matches.
-func (s *Service) RulingReach(ctx context.Context, r *rulings.Ruling) (reach rulings.Reach) {
+func (s *Service) RulingReach(ctx context.Context, r *rulings.Ruling) (reach gate.Reach) {
 	reach.Matches = []string{r.Key}
 	t, err := s.target(r.Policy, r.Key)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 func (r *rig) rule(all ...rulings.Ruling) {

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/windows"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
@@ -51,7 +51,7 @@ type Options struct {
 	// and requests about unknown domains fail, so that Envoy follows its failure_mode_deny.
 	Await bool
 	// OnRefused is called with every descriptor that is over its limit, even if the rule or the service is in shadow
-	// mode: the domain after rulings.EnvoyPrefix, the text of the descriptor, and the label of its rule. It must be
+	// mode: the domain after gate.EnvoyPrefix, the text of the descriptor, and the label of its rule. It must be
 	// fast and safe for concurrent use. It may be nil.
 	OnRefused func(policy, descriptor, rule string)
 	// OnUnmatched is called for every request of which no descriptor matches a rule, such as one about an unknown domain. It may

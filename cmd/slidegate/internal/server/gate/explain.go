@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // Explanation is the result of Explain: which rules apply to a request, and what each would decide. It is a plain

@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // Errors about a Request are texts for the client that sent it, so they do not begin with the name of this package.

@@ -13,7 +13,7 @@ import (
 // except for limits whose shape (algorithm, window, segments, anchor) or name has changed. Such a limit has separate
 // counts, which are empty unless it was in force within its window. The log lists what was added, removed and changed,
 // and which limits do not continue the previous counts; it also says if nothing changed. The gate does not manage the
-// store's address or timeout: a change of those is logged as a warning, since it requires a restart.
+// store's address or timeout.
 //
 // A request in progress during a reload is decided by the policies it began with.
 func (g *Gate) Reload(file *config.File) error {
@@ -22,7 +22,6 @@ func (g *Gate) Reload(file *config.File) error {
 	old := g.current.Load()
 	next, err := g.build(file, old)
 	if err != nil {
-		g.opts.Logger.Error("policies not reloaded; the old ones stay in force", slog.Any("error", err))
 		return err
 	}
 	if reflect.DeepEqual(old.file, file) {
@@ -60,9 +59,6 @@ func (g *Gate) logChanges(old, next *snapshot) {
 	before, now := &old.file.Service, &next.file.Service
 	if !reflect.DeepEqual(before.JWT, now.JWT) {
 		log.Info("request tokens are verified with new keys or rules from now on")
-	}
-	if before.Store != now.Store || before.StoreTimeout != now.StoreTimeout || before.Optimism != now.Optimism {
-		log.Warn("store, store_timeout and optimism are not reloaded; restart to change them") // the URL may hold a password
 	}
 }
 

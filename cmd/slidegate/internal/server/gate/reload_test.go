@@ -57,9 +57,7 @@ func TestReloadLogsChanges(t *testing.T) {
 	want := `level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=raised limit="7/1m sliding-log" candidate=false
 level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=reshaped limit="2/2h sliding-log" candidate=false
 level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
-level=WARN msg="store, store_timeout and optimism are not reloaded; restart to change them"
 level=INFO msg="policies reloaded: nothing changed" policies=4
-level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate: policy \"empty\": limits: invalid limit: no limits; give at least one"
 `
 	if text.String() != want {
 		t.Errorf("got the log\n%s\nwant\n%s", text.String(), want)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // SetRulings puts a table of rulings into force, in place of the previous one. Rulings stay in force when policies are
@@ -25,37 +25,17 @@ func (g *Gate) SetRulings(table *rulings.Table) {
 
 // rule applies the rulings about a snapshot's policies.
 func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
-	now := time.Now()
-	for _, p := range s.order {
-		var all []policy.Ruling
-		for _, r := range table.Of(p.Name, now) {
-			ruling, err := r.PolicyRuling()
-			if err != nil {
-				logInvalidRuling(log, p.Name, err)
-				continue
-			}
-			all = append(all, ruling)
-		}
-		if s.set.SetRulings(p.index, all) == nil {
-			continue
-		}
-		all = slices.DeleteFunc(all, func(r policy.Ruling) bool {
-			err := s.set.CheckRuling(p.index, r)
-			if err != nil {
-				logInvalidRuling(log, p.Name, err)
-			}
-			return err != nil
-		})
-		_ = s.set.SetRulings(p.index, all) // all were checked above
-	}
+	table.Apply(s.set, func(r *rulings.Ruling, err error) {
+		log.Error("ruling cannot be applied; clear it or change it", slog.String("policy", r.Policy), slog.Any("error", err))
+	})
 }
 
-func logInvalidRuling(log *slog.Logger, policy string, err error) {
-	log.Error("ruling cannot be applied; clear it or change it", slog.String("policy", policy), slog.Any("error", err))
-}
+// EnvoyPrefix precedes the domain in the policy of a ruling that is about an Envoy descriptor, whose text is the key. No policy name begins
+// with it.
+const EnvoyPrefix = "envoy:"
 
 // ResolveRuling checks a ruling about a key of a policy, and fills in what the policy defines: the name of the default
-// policy, the key as it is stored, and the names of limits. For a ruling of the kind Clear, it fills in only the policy and
+// policy, the key as it is stored, and the names of limits. For the kinds Clear and Reset, it fills in only the policy and
 // the key. The error is a rulings.FieldError.
 func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	s := g.current.Load()
@@ -72,7 +52,7 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	if table, now := g.ruled.Load(), time.Now(); r.Kind == rulings.Clear && table.Find(p.Name, r.Key, now) == nil && table.Find(p.Name, written, now) != nil {
 		r.Key = written // as a list of rulings prints it
 	}
-	if r.Kind == rulings.Clear {
+	if r.Kind == rulings.Clear || r.Kind == rulings.Reset {
 		return nil
 	}
 	ruling, err := r.PolicyRuling()
@@ -124,12 +104,22 @@ func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	return ""
 }
 
+// Reach describes which clients a ruling is about.
+type Reach struct {
+	// Matches are the keys, as requests have them. A prefix stands for the keys of all addresses in it.
+	Matches []string `json:"matches"`
+	// Seen are those of them that the store counts something for now, or that this instance has refused. It is null if that is not known.
+	Seen []string `json:"seen"`
+	// Notes say what an operator should know about it.
+	Notes []string `json:"notes,omitempty"`
+}
+
 // maxSeen bounds the keys of a prefix that RulingReach returns.
 const maxSeen = 10
 
 // RulingReach returns which keys a ruling is about, and which of them have used something of their limits, by the store,
 // or have been refused, by find. It charges nothing.
-func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(matches func(key string) bool) []string) (reach rulings.Reach) {
+func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(matches func(key string) bool) []string) (reach Reach) {
 	s := g.current.Load()
 	p := s.policies[r.Policy]
 	if p == nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // resolveRuling returns a ruling after ResolveRuling.

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
 )
 
@@ -25,9 +24,12 @@ type Options struct {
 	// Logger receives the errors of the store, at most one per second; nil discards them. They contain no keys. Clients
 	// do not get them, since they may name machines.
 	Logger *slog.Logger
-	// Envoy handles policies whose names begin with rulings.EnvoyPrefix; their keys are Envoy descriptors. If nil, the
+	// Envoy handles policies whose names begin with gate.EnvoyPrefix; their keys are Envoy descriptors. If nil, the
 	// gate handles them, and it has no policy with such a name.
 	Envoy Inspector
+	// OnChange is called after /v1/reset and /v1/refund have been carried out, with the name of the operation; nil means that nothing is
+	// called. It must copy the key to keep it.
+	OnChange func(ctx context.Context, operation string, req gate.Request)
 }
 
 // Inspector reports on and resets single keys, as a gate.Gate does.
@@ -41,6 +43,7 @@ type Inspector interface {
 type API struct {
 	gate      *gate.Gate
 	envoy     Inspector // may be nil
+	onChange  func(ctx context.Context, operation string, req gate.Request)
 	logger    *throttlelog.Logger
 	responder gate.Responder
 	calls     sync.Pool // of *call
@@ -51,14 +54,17 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	if g == nil {
 		return nil, errors.New("jsonapi: gate: must not be nil; call gate.New")
 	}
-	a := &API{gate: g, envoy: opts.Envoy, logger: throttlelog.New(opts.Logger)}
+	a := &API{gate: g, envoy: opts.Envoy, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
+	if a.onChange == nil {
+		a.onChange = func(context.Context, string, gate.Request) {}
+	}
 	a.calls.New = func() any { return new(call) }
 	return a, nil
 }
 
 // inspector returns the inspector for the keys of a policy.
 func (a *API) inspector(policy string) Inspector {
-	if a.envoy != nil && strings.HasPrefix(policy, rulings.EnvoyPrefix) {
+	if a.envoy != nil && strings.HasPrefix(policy, gate.EnvoyPrefix) {
 		return a.envoy
 	}
 	return a.gate

@@ -32,7 +32,15 @@ func (a *API) peek(w http.ResponseWriter, r *http.Request) {
 }
 
 // refund serves POST /v1/refund. Granted is the amount refunded.
-func (a *API) refund(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w, r, a.gate.Refund) }
+func (a *API) refund(w http.ResponseWriter, r *http.Request) {
+	a.serveVerdict(w, r, func(ctx context.Context, req gate.Request) (gate.Verdict, error) {
+		v, err := a.gate.Refund(ctx, req)
+		if err == nil {
+			a.onChange(ctx, "refund", req)
+		}
+		return v, err
+	})
+}
 
 // charge serves POST /v1/charge. Remaining is what is left after the charge.
 func (a *API) charge(w http.ResponseWriter, r *http.Request) { a.serveVerdict(w, r, a.gate.Charge) }
@@ -209,6 +217,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err)
 		return
 	}
+	a.onChange(r.Context(), "reset", c.one)
 	w.WriteHeader(http.StatusNoContent)
 }
 

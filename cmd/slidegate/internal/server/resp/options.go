@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -76,6 +77,9 @@ type Options struct {
 	// Logger receives a line when clients are rejected or the listener fails, and at the debug level for each client
 	// that violated the protocol or was too slow; nil discards them. It never receives keys.
 	Logger *slog.Logger
+	// OnChange is called after SG.RESET and SG.REFUND have been carried out, with the hash of the client's token, nil if it has none, and
+	// the name of the operation; nil means that nothing is called. It must copy the key to keep it.
+	OnChange func(token *[sha256.Size]byte, operation string, req gate.Request)
 	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
 }

@@ -195,6 +195,7 @@ func (c *conn) charge(args [][]byte) {
 func (c *conn) refund(args [][]byte) {
 	if req, ok := c.readRequest(args); ok {
 		v, err := c.server.policies.Refund(c.ctx, req)
+		c.changed("refund", req, err)
 		c.replyVerdict(&v, err)
 		return
 	}
@@ -203,7 +204,16 @@ func (c *conn) refund(args [][]byte) {
 
 func (c *conn) resetKey(args [][]byte) {
 	req, _ := c.readRequest(args)
-	c.replyOK(c.server.policies.Reset(c.ctx, req))
+	err := c.server.policies.Reset(c.ctx, req)
+	c.changed("reset", req, err)
+	c.replyOK(err)
+}
+
+// changed reports an operation that was carried out.
+func (c *conn) changed(operation string, req gate.Request, err error) {
+	if report := c.server.opts.OnChange; err == nil && report != nil {
+		report(c.token.Load(), operation, req)
+	}
 }
 
 // replyOK replies OK, or with the error.

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -24,11 +23,9 @@ type lazyStore struct {
 
 // link is a connected store.
 type link struct {
-	store   store.Store
-	ping    func(context.Context) error
-	keepKey func(ctx context.Context, proposed []byte) ([]byte, error)
-	rulings rulings.Keeper
-	close   func()
+	store store.Store
+	ping  func(context.Context) error
+	close func()
 	// warnings returns settings of the server under which limits do not hold; nil if there are none to check.
 	warnings func(context.Context) ([]string, error)
 }
@@ -62,35 +59,30 @@ func (l *lazyStore) ping(ctx context.Context) error {
 	return l.down()
 }
 
-func (l *lazyStore) keepKey(ctx context.Context, proposed []byte) ([]byte, error) {
+// LoadDocument calls the store if it is connected.
+func (l *lazyStore) LoadDocument(ctx context.Context, name string, known uint64) ([]byte, uint64, error) {
+	documents, err := l.documents()
+	if err != nil {
+		return nil, 0, err
+	}
+	return documents.LoadDocument(ctx, name, known)
+}
+
+// SwapDocument calls the store if it is connected.
+func (l *lazyStore) SwapDocument(ctx context.Context, name string, document []byte, revision uint64) (uint64, error) {
+	documents, err := l.documents()
+	if err != nil {
+		return 0, err
+	}
+	return documents.SwapDocument(ctx, name, document, revision)
+}
+
+// documents returns the connected store, all kinds of which keep documents.
+func (l *lazyStore) documents() (store.Documents, error) {
 	if link := l.link.Load(); link != nil {
-		return link.keepKey(ctx, proposed)
+		return link.store.(store.Documents), nil
 	}
 	return nil, l.down()
-}
-
-// lazyRulings keeps rulings in a lazyStore.
-type lazyRulings struct{ store *lazyStore }
-
-func (l lazyRulings) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
-	if link := l.store.link.Load(); link != nil {
-		return link.rulings.Load(ctx, known)
-	}
-	return nil, 0, l.store.down()
-}
-
-func (l lazyRulings) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
-	if link := l.store.link.Load(); link != nil {
-		return link.rulings.Apply(ctx, change, stale)
-	}
-	return l.store.down()
-}
-
-func (l lazyRulings) Log(ctx context.Context, n int) ([]rulings.Ruling, error) {
-	if link := l.store.link.Load(); link != nil {
-		return link.rulings.Log(ctx, n)
-	}
-	return nil, l.store.down()
 }
 
 // The pause between attempts to connect grows from firstPause to lastPause.
@@ -108,7 +100,7 @@ func (o *Opened) connectLater(name string, offline store.Store, connect connecto
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	o.ping, o.KeepKey, o.Rulings = l.ping, l.keepKey, lazyRulings{l}
+	o.ping = l.ping
 	o.close = append(o.close, func() error {
 		cancel()
 		running.Wait()

@@ -51,7 +51,7 @@ func parseMemcached(text string, opts *Options) (*memcachedTarget, error) {
 	default:
 		return nil, invalid("URL", "clock: must be server or machine, not %q", clock)
 	}
-	t.offline, err = offlineKV(kvstore.Traits{Name: "memcached", MaxName: 250, ServerClock: !t.engine.MachineClock}, t.store)
+	t.offline, err = offlineKV(kvstore.Traits{Name: "memcached", Lossy: true, MaxName: 250, ServerClock: !t.engine.MachineClock}, t.store)
 	return t, err
 }
 

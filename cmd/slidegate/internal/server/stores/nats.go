@@ -1,7 +1,6 @@
 package stores
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -206,14 +205,10 @@ func (t *natsTarget) link(conn *nats.Conn, engine kvEngine, st store.Store) *lin
 		}
 		return nil
 	}
-	prefix := cmp.Or(t.store.Prefix, "slidegate")
-	return &link{
-		store: st, ping: ping, keepKey: keepKeyInKV("nats", prefix, engine), rulings: newKVRulings("nats", prefix, engine),
-		close: func() {
-			engine.Close()
-			conn.Close()
-		},
-	}
+	return &link{store: st, ping: ping, close: func() {
+		engine.Close()
+		conn.Close()
+	}}
 }
 
 // pingName is a name that no entry has.

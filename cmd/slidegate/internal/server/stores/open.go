@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -54,13 +53,6 @@ type Opened struct {
 	Unanswered store.Store
 	// Memory is the store itself if it is in memory, for callers that save its state across restarts; otherwise nil.
 	Memory *memstore.Store
-
-	// KeepKey keeps a key in the store, for all processes that share it: it returns the stored key, which is the proposed one if
-	// there was none. It is nil if the store is in memory, which is not shared.
-	KeepKey func(ctx context.Context, proposed []byte) ([]byte, error)
-
-	// Rulings keeps what operators decide about single keys, for all processes that share the store. It is nil if the store is in memory.
-	Rulings rulings.Keeper
 
 	ping  func(context.Context) error
 	close []func() error // called in reverse order
@@ -163,7 +155,6 @@ func (o *Opened) open(url string, opts *Options) error {
 		if store, err = o.connectLater("memcached", target.offline, target.connect, opts); err != nil {
 			return err
 		}
-		o.KeepKey, o.Rulings = nil, nil // a cache may lose them
 		calls = noCoalescing
 	default:
 		return unknownScheme(scheme)

@@ -152,7 +152,7 @@ func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 		running.Wait()
 		pool.Close()
 	}
-	return &link{store: store, ping: ping, keepKey: t.keepKeyIn(pool), rulings: t.newRulings(pool), close: end}, nil
+	return &link{store: store, ping: ping, close: end}, nil
 }
 
 // migrateTimeout is how long a migration may take; other processes may be migrating too.

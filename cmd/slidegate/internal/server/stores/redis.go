@@ -1,7 +1,6 @@
 package stores
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -172,11 +171,7 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 		}
 		return nil
 	}
-	prefix := cmp.Or(t.store.Prefix, "slidegate")
-	return &link{
-		store: store, ping: ping, keepKey: keepKeyInRedis(client, prefix), rulings: newRedisRulings(client, prefix),
-		close: client.Close, warnings: store.Warnings,
-	}, nil
+	return &link{store: store, ping: ping, close: client.Close, warnings: store.Warnings}, nil
 }
 
 func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {

@@ -18,7 +18,7 @@ const (
 	maxFor    = 100 * 365 * 24 * time.Hour
 )
 
-// FieldError is an error about a field of a change.
+// FieldError is an error about a field of a change: policy, key, kind, limits, until, who or why.
 type FieldError struct {
 	Field string
 	Err   error
@@ -31,17 +31,6 @@ func (e *FieldError) Unwrap() error { return e.Err }
 
 func fieldError(field, format string, args ...any) error {
 	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
-}
-
-// Reach describes which clients a ruling is about.
-type Reach struct {
-	// Matches are the keys, as requests have them. A prefix stands for the keys of all addresses in it.
-	Matches []string `json:"matches"`
-	// Seen are those of them that the store counts something for now, or that this instance has refused. It is null if
-	// that is not known: if the store did not answer, and for a prefix of which this instance has refused no address.
-	Seen []string `json:"seen"`
-	// Notes say what an operator should know about it.
-	Notes []string `json:"notes,omitempty"`
 }
 
 // check returns a FieldError for a ruling that is invalid under any policy.
@@ -70,8 +59,6 @@ func (r *Ruling) check(now time.Time) error {
 // checkNames returns a FieldError for an invalid key, who or why of a change.
 func (r *Ruling) checkNames() error {
 	switch {
-	case r.Key == "":
-		return fieldError("key", "is missing; give the key of the client")
 	case len(r.Key) > maxKey:
 		return fieldError("key", "has %d bytes; the maximum is %d", len(r.Key), maxKey)
 	case !utf8.ValidString(r.Key):
