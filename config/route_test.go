@@ -98,7 +98,7 @@ policies:
 		t.Fatal(err)
 	}
 	for request, want := range map[string]bool{
-		"GET /healthz": true, "POST /healthz": true, "GET /healthz?full=1": true, "GET //healthz": true, "GET /x/../healthz": true,
+		"GET /healthz": true, "POST /healthz": true, "GET /healthz?full=1": true, "GET //healthz": false, "GET /x/../healthz": true,
 		"GET /healthz/": false, "GET /healthz/x": false, "GET /": false, "GET /api": false,
 		"GET /public/a": true, "POST /public/a": false, "GET /public/export": false, "GET /public/%65xport": false,
 		"GET /public/x%2F..%2Fexport": false, "GET /public%2F..%2Fapi": false, "GET /public/..%2Fapi": false, "GET /api%2F..%2Fhealthz": false,

@@ -22,9 +22,11 @@ func newRequestFrom(address string) *http.Request {
 // A request whose plan cannot be found is refused in every failure mode, charged nothing, and the event has the error.
 func TestPlanFails(t *testing.T) {
 	for name, given := range map[string]func(Policy) []Policy{
-		"alone":    func(p Policy) []Policy { return []Policy{p} },
-		"together": func(p Policy) []Policy { return []Policy{{Name: "other"}, p} },
-		"settled":  func(p Policy) []Policy { p.CostAfter = CostFromHandler(); return []Policy{p} },
+		"alone": func(p Policy) []Policy { return []Policy{p} },
+		"together": func(p Policy) []Policy {
+			return []Policy{{Name: "other", Limits: []slidegate.Limit{named("other", 100)}}, p}
+		},
+		"settled": func(p Policy) []Policy { p.CostAfter = CostFromHandler(); return []Policy{p} },
 	} {
 		for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 			fails := true
@@ -35,7 +37,7 @@ func TestPlanFails(t *testing.T) {
 					}
 					return policy.Limits(named("free", 5)), nil
 				},
-			})}, nil, slidegate.PerMinute(100))
+			})}, nil)
 			p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 503, 503, 503)
 			if e := p.last(); !errors.Is(e.Err, errDatabase) || e.Policy != "api" || !e.Refused || e.Mistake() || e.Decision.Flags != rule.FallbackClosed || p.served != 0 {
 				t.Errorf("%s, %v: got %+v, want the database's error for the policy api", name, mode, e)
@@ -111,7 +113,7 @@ func TestEventForEachPolicy(t *testing.T) {
 			Plan:  func(*http.Request) (policy.Plan, error) { return policy.Named("pro"), nil },
 		},
 		{Name: "address", Limits: []slidegate.Limit{named("", 9)}, Allow: policy.List{Keys: []string{"192.0.2.1"}}},
-	}}, nil, slidegate.PerMinute(1))
+	}}, nil)
 	expect := func(step string, want map[string]seen) {
 		t.Helper()
 		got := map[string]seen{}

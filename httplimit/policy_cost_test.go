@@ -73,7 +73,7 @@ func TestSetCostOfPolicies(t *testing.T) {
 		got := map[string]Response{}
 		p := newPlay(t, Options{Policies: priced(func(name string, response Response) { got[name] = response })}, func(_ http.ResponseWriter, r *http.Request) {
 			test.handler(t, r)
-		}, slidegate.PerDay(1))
+		})
 		r := newRequestFrom("192.0.2.1")
 		r.Header.Set("X-User", "ann")
 		p.do(r)
@@ -97,7 +97,7 @@ func TestSetCostOfExemptClient(t *testing.T) {
 			if SetCost(r, 5, "eur") == nil {
 				t.Error("SetCost accepted a policy that is not there")
 			}
-		}, slidegate.PerDay(1))
+		})
 	r := newRequestFrom("192.0.2.1")
 	r.Header.Set("X-User", "staff")
 	if w := p.do(r); w.Code != 200 || p.served != 1 {

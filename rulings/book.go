@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -280,7 +281,7 @@ func (b *Book) Remove(ctx context.Context, r Ruling, kinds ...Kind) (removed *Ru
 		case found == nil:
 			return fmt.Errorf("rulings: %w", ErrNone)
 		case len(kinds) > 0 && !slices.Contains(kinds, found.Kind):
-			return fieldError("kind", "the ruling about this key is not of the kind %q but %q", kinds, found.Kind)
+			return fieldError("kind", "the ruling about this key is not %s but %s", strings.Trim(fmt.Sprint(kinds), "[]"), found.Kind)
 		}
 		return nil
 	})

@@ -217,6 +217,7 @@ const tenMinutes = 600e6
 // memory is a settlement that was carried out.
 type memory struct {
 	returned []int64
+	earlier  [][]int64 // what it and those before it returned, if it was carried out again later
 	at       Micros
 	certain  Micros // how long it is remembered for certain
 	latest   Micros // the latest time since
@@ -236,6 +237,7 @@ func (w *World) Settle(group, holder string, parts []Part, repeated bool) ([]int
 	case m != nil && m.certain > 0 && m.latest-m.at < m.certain:
 		return nil, fmt.Errorf("it was forgotten after %v and carried out again; it is to be remembered for %v", duration(w.Now-m.at), duration(m.certain))
 	}
+	before := m
 	m = &memory{at: w.Now, latest: w.Now}
 	for _, k := range looks {
 		m.returned = append(m.returned, w.settleOne(k, holder))
@@ -243,8 +245,19 @@ func (w *World) Settle(group, holder string, parts []Part, repeated bool) ([]int
 			m.certain = max(m.certain, counts, tenMinutes)
 		}
 	}
+	if before != nil {
+		m.earlier = before.earlier
+	}
+	m.earlier = append(m.earlier, m.returned)
 	w.settled[name] = m
 	return slices.Clone(m.returned), nil
+}
+
+// Settled reports whether a settlement of a reservation has returned that before: a limiter that carried one out may repeat its
+// result, although the store has forgotten it.
+func (w *World) Settled(group, holder string, parts []Part, returned []int64) bool {
+	m := w.settled[w.look(group, parts)[0].address+holder]
+	return m != nil && slices.ContainsFunc(m.earlier, func(earlier []int64) bool { return slices.Equal(earlier, returned) })
 }
 
 func (w *World) settleOne(k *look, holder string) (returned int64) {

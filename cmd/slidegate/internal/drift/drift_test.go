@@ -299,7 +299,7 @@ func TestSidesAgree(t *testing.T) {
 		{"encoded dots", scene{limits: limitsOf(1, 1), match: "/admin/", path: "/x/..%2Fadmin/"}, []outcome{passed, limited}, "http gate", 2},
 		{"another path", scene{limits: limitsOf(1, 1), match: "/admin/", path: "/admins"}, []outcome{passed, passed}, "http gate", 0},
 		{"cost 1", scene{limits: limitsOf(1, 1), cost: &one}, []outcome{passed, limited}, "http grpc gate", 2},
-		{"cost 0", scene{limits: limitsOf(1, 1), cost: &zero}, []outcome{passed, passed, passed}, "http grpc gate", 0},
+		{"cost 0", scene{limits: limitsOf(1, 1), cost: &zero}, []outcome{passed, passed, passed}, "http grpc gate", 3},
 		// OnDecision is called for every request. The gate counts decisions, and a caller that has gone gets none.
 		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return contextStore{s} }},
 			[]outcome{ended, ended}, "http grpc", 2},

@@ -92,9 +92,9 @@ policies:
     key: "{address}"
     limits: [60/1m, 500/1h name=hourly]
     overrides:
-      - {key: pro, limits: [600/1m, 50/1h name=hourly]}
-      - {key: named, limits: [600/1m sliding-window]}
-      - {key: apart, limits: [600/10m, 50/1h name=other]}
+      - {key: =pro, limits: [600/1m, 50/1h name=hourly]}
+      - {key: =named, limits: [600/1m sliding-window]}
+      - {key: =apart, limits: [600/10m, 50/1h name=other]}
 `))
 	if err != nil {
 		t.Fatal(err)

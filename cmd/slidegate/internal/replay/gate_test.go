@@ -186,7 +186,7 @@ func drawFile(t *rapid.T) string {
 		fmt.Fprintf(&b, "    limits: [%s]\n", drawLimits(t))
 		var overrides []string
 		if rapid.Bool().Draw(t, "override") {
-			overrides = append(overrides, fmt.Sprintf("{key: alice, limits: [%s]}", drawLimits(t)))
+			overrides = append(overrides, fmt.Sprintf("{key: =alice, limits: [%s]}", drawLimits(t)))
 		}
 		if rapid.Bool().Draw(t, "pattern") {
 			overrides = append(overrides, rapid.SampledFrom([]string{
@@ -196,7 +196,7 @@ func drawFile(t *rapid.T) string {
 			fmt.Fprintf(&b, "    overrides: [%s]\n", strings.Join(overrides, ", "))
 		}
 		for _, list := range []string{"allow", "deny"} {
-			if entry := rapid.SampledFrom([]string{"", "", "10.0.0.0/8", "'key:bob'", "'2001:db8::/32'", "'key:team-*'"}).Draw(t, list); entry != "" {
+			if entry := rapid.SampledFrom([]string{"", "", "10.0.0.0/8", "'key:=bob'", "'2001:db8::/32'", "'key:team-*'"}).Draw(t, list); entry != "" {
 				fmt.Fprintf(&b, "    %s: [%s]\n", list, entry)
 			}
 		}

@@ -162,7 +162,7 @@ func TestStateOfAnEarlierVersion(t *testing.T) {
 // TestStateOfANewerVersion: it is rejected, not overwritten.
 func TestStateOfANewerVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	const newer = "slidegate memory 4\nand more"
+	const newer = "slidegate memory 5\nand more"
 	write(t, path, newer)
 	file, err := config.Parse("f", []byte(plain))
 	if err != nil {

@@ -110,7 +110,7 @@ func (k *Key) current(ctx context.Context, age time.Duration) [][]byte {
 	if err != nil {
 		if !k.loaded && !k.warned { // once, not for every attempt
 			k.warned = true
-			k.log.Warn("reservations are signed with a key that only this process has, because the store returned no usable one; only this process can settle them", slog.Any("error", err))
+			k.log.Warn("reservations are signed with a key that only this process has, because the store returned no usable one; only this process can settle them; set --reservation-key-file on all instances", slog.Any("error", err))
 		}
 		return k.keys
 	}
