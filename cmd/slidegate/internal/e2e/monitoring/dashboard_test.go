@@ -65,6 +65,9 @@ policies:
 		t.Errorf("found only %d metrics in the alerts", len(metrics))
 	}
 	for _, metric := range metrics {
+		if metric == "slidegate_certificate_expiry_timestamp_seconds" { // these services have no TLS; the server's own tests check it
+			continue
+		}
 		testkit.Eventually(t, "data for "+metric, func() bool { return len(p.values(t, metric)) > 0 })
 	}
 	var got struct {
