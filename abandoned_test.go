@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
@@ -97,8 +98,7 @@ func TestAbandonedReservationIsCancelled(t *testing.T) {
 				if took := time.Since(begun); trips > 0 && took != 2*time.Millisecond {
 					t.Errorf("%s returned after %v, want at the end of the context", name, took)
 				}
-				time.Sleep(store.FinishTime)
-				synctest.Wait()
+				testkit.Pass(store.FinishTime)
 				late.late = 0
 				if peek, err := limiter.Peek(t.Context(), "k"); err != nil || peek.Answers[0].Remaining != 10_000 || peek.Answers[1].Remaining != 10 {
 					t.Errorf("%s with %d round trips: %+v is left, %v; want 10000 units and 10 slots", name, trips, peek.Answers, err)
@@ -143,14 +143,13 @@ func TestAbandonedReservationEnds(t *testing.T) {
 		limiter := newLimiter(t, late, exact("tokens", 100, time.Hour))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			time.Sleep(time.Second)
+			testkit.Delay(time.Second)
 			cancel()
 		}()
 		if _, _, err := limiter.Reserve(ctx, "k", 20); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v, want the context's error", err)
 		}
-		time.Sleep(2 * store.FinishTime) // once for the answer, and once to cancel what was taken
-		synctest.Wait()                  // synctest fails the test if a goroutine is left at its end
+		testkit.Pass(2 * store.FinishTime) // once for the answer, and once to cancel what was taken; no goroutine may be left
 
 		ctx, cancel = context.WithCancel(t.Context())
 		defer cancel()

@@ -53,7 +53,7 @@ func TestAbandonedReservationIsCancelled(t *testing.T) {
 				if op == rule.Take {
 					leave()
 				}
-				time.Sleep(5 * time.Millisecond)
+				<-time.After(5 * time.Millisecond) // in virtual time
 				return nil
 			}}
 			g, err := New(file, Stores{Open: late, Closed: late, Local: late}, Options{})
@@ -69,7 +69,7 @@ func TestAbandonedReservationIsCancelled(t *testing.T) {
 				if r.ID != "" || v.Decision.Allowed || !errors.Is(err, context.Canceled) && !v.Ended() {
 					t.Errorf("%s, %s: got %+v, %+v, %v; want the context's error", name, verb, r, v, err)
 				}
-				time.Sleep(time.Second)
+				<-time.After(time.Second) // in virtual time
 				synctest.Wait()
 				left, err := g.Peek(t.Context(), Request{Policy: "llm", Key: "ann", Cost: 1})
 				if err != nil || left.Decision.Answers[0].Remaining != 10_000 || left.Decision.Answers[1].Remaining != 5 {
