@@ -60,7 +60,7 @@ func (p *proxyCommand) options() (o server.Options, err error) {
 	}
 	to, err := url.Parse(p.To)
 	if err != nil {
-		return o, inFlag("--to", err)
+		return o, errors.New("--to: is not a URL; write http://host:port, such as http://127.0.0.1:3000")
 	}
 	if p.Timeout <= 0 {
 		return o, errors.New("--timeout: must be positive")

@@ -126,8 +126,8 @@ func drawAddresses(t *rapid.T, least int) (all []netip.Prefix) {
 // drawKeys draws keys as they are stored, which any key may be written as, and patterns of addresses.
 func drawKeys(t *rapid.T) (keys []string) {
 	for _, key := range rapid.SliceOfN(rapid.OneOf(rapid.StringMatching(`[ab]{1,4}`), rapid.StringMatching(`[1-9]\.[1-9*]\*`), rapid.StringN(1, 5, 20)), 0, 4).Draw(t, "keys") {
-		if !strings.Contains(key, "*") {
-			key = "=" + key
+		if !strings.HasSuffix(key, "*") || key[0] < '1' || key[0] > '9' { // not the pattern of an address
+			key = "=" + strings.ReplaceAll(key, "*", "+")
 		}
 		keys = append(keys, key)
 	}
