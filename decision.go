@@ -28,6 +28,8 @@ const Never = time.Duration(math.MaxInt64)
 type Decision struct {
 	Allowed bool
 	// Flags report whether the store decided in the usual way, or a cache, a fallback or an inherited count was involved.
+	// They are those of the deciding limit, except that ClockMoved reports whether the state of any limit was ahead of the
+	// clock: where another limit denied the request, that state stays ahead, and RetryAfter may be too short.
 	Flags Flags
 	// Index is the index of the deciding limit among the request's limits.
 	Index int32

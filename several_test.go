@@ -87,6 +87,27 @@ func TestSeveralLimitsDecide(t *testing.T) {
 	})
 }
 
+// After the clock stepped back, the state of a limit that admits stays ahead if another limit denies the request. The decision
+// is flagged, because that limit may deny later.
+func TestClockMovedForAnyLimit(t *testing.T) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
+		limiter := newLimiter(t, store, exact("hour", 9, time.Hour), exact("day", 2, 24*time.Hour))
+		if d, err := limiter.AllowN(t.Context(), "k", 2); err != nil || !d.Allowed || d.Flags != 0 {
+			t.Fatalf("got %+v, %v; want 2 admitted without flags", d, err)
+		}
+		clock.Advance(-rule.Micros((2 * time.Hour).Microseconds()))
+		for _, verb := range []string{"Peek", "Allow"} {
+			d, err := callVerb(verb, "k", 1)(t.Context(), limiter)
+			if err != nil || d.Allowed || d.LimitName != "day" || d.Flags != rule.ClockMoved {
+				t.Errorf("%s: got %+v, %v; want a denial by the day, flagged because of the hour", verb, d, err)
+			}
+			if hour, day := d.Answers[0].Flags, d.Answers[1].Flags; hour != rule.ClockMoved || day != 0 {
+				t.Errorf("%s: got the flags %v and %v, want only the hour's state moved", verb, hour, day)
+			}
+		}
+	})
+}
+
 func tied(answers []rule.Answer) bool {
 	return answers[0].Allowed && answers[1].Allowed && answers[0].Remaining == answers[1].Remaining
 }

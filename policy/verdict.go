@@ -90,7 +90,7 @@ func (v *Verdict) Ended() bool { return v.fault == faultEnded }
 func (v *Verdict) Mistake() bool { return v.fault == faultMistake }
 
 // Forbidden reports whether the client is denied whatever it does: by a deny list, or by a ruling that does not end. A
-// ruling that ends is like a limit with a long Retry-After.
+// ruling that ends has a RetryAfter, to its end; limits are checked only then, and may deny for longer.
 func (v *Verdict) Forbidden() bool {
 	return !v.Decision.Allowed && v.By.refuses() && v.Decision.RetryAfter == slidegate.Never
 }

@@ -143,8 +143,8 @@ func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, verdicts []Verdic
 // Reserve takes an estimate now, to be settled when the actual cost is known, and slots of in-flight limits. If nothing
 // was charged (an allow list, no limit, or a policy in shadow mode that would have denied), the reservation has no
 // charges, and settling it does nothing; if the request was denied, it is the zero value. A candidate is charged the
-// estimate, which is not corrected later. What is taken for a client that leaves before it gets the reservation is
-// cancelled.
+// estimate, which is not corrected later. What is taken for a client that leaves before Reserve returns is cancelled; if
+// the client does not get the reservation later, call CancelUnsent.
 func (g *Gate) Reserve(ctx context.Context, req Request) (res slidegate.Reservation, v Verdict, err error) {
 	var part policy.Part
 	s, err := g.part(&req, &part)

@@ -3,11 +3,13 @@ package gate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Settlement is the result of ending a reservation, as the client receives it.
@@ -37,6 +39,17 @@ func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservatio
 // Cancel refunds all of a reservation. The policy must be the one that it was made under.
 func (g *Gate) Cancel(ctx context.Context, policy string, r slidegate.Reservation) (Settlement, error) {
 	return g.end(ctx, policy, &r, func(l *slidegate.Limiter) (slidegate.Settlement, error) { return l.Cancel(ctx, r) })
+}
+
+// CancelUnsent cancels a reservation whose client left before it got it. It finishes even if ctx has ended, and tries again if
+// the store fails.
+func (g *Gate) CancelUnsent(ctx context.Context, r slidegate.Reservation) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.FinishTime)
+	defer cancel()
+	store.Retry(ctx, func() (again bool) {
+		_, err := g.Cancel(ctx, r.Namespace, r) // which is the name of its policy
+		return err != nil && !errors.Is(err, slidegate.ErrReservation)
+	})
 }
 
 // Release releases the slots of a reservation; its charges to other limits stay as reserved.

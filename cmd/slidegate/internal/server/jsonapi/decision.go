@@ -2,6 +2,7 @@ package jsonapi
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"unicode/utf8"
@@ -196,6 +197,14 @@ func (c *call) respond(w http.ResponseWriter, status int) {
 		w.WriteHeader(status)
 	}
 	_, _ = w.Write(c.out) // the client may have disconnected
+}
+
+// deliver is respond, and reports whether the response was passed on to the connection. It may still be lost on its way.
+func (c *call) deliver(w http.ResponseWriter, status int) bool {
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(c.out))} // otherwise it would be sent in chunks
+	c.respond(w, status)
+	err := http.NewResponseController(w).Flush() // which also returns the error of an earlier write
+	return err == nil || errors.Is(err, http.ErrNotSupported)
 }
 
 // smallResponse is how many bytes net/http buffers to determine the length of a response. Longer responses need a

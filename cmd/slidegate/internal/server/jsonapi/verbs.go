@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"strconv"
 
 	"github.com/slidegate/slidegate"
@@ -71,6 +72,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.g
 // acquire serves POST /v1/acquire: a decision, and the reservation for renew, release, settle and cancel.
 func (a *API) acquire(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.gate.Acquire) }
 
+// hold takes what the client asks for, and cancels it if the client is known to have left before the response was sent.
 func (a *API) hold(w http.ResponseWriter, r *http.Request,
 	reserve func(context.Context, gate.Request) (slidegate.Reservation, gate.Verdict, error)) {
 	c := a.beginRequest(w, r, costFields)
@@ -78,6 +80,9 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request,
 		return
 	}
 	defer a.end(c)
+	// The goroutine of net/http that notices that the client has left began when the body was read. It runs first: a store in
+	// memory would decide before it.
+	runtime.Gosched()
 	reservation, v, err := reserve(r.Context(), c.one)
 	if err != nil {
 		a.fail(w, err)
@@ -96,7 +101,9 @@ func (a *API) hold(w http.ResponseWriter, r *http.Request,
 		c.out = strconv.AppendInt(c.out, ttl.Microseconds(), 10)
 	}
 	c.out = append(c.out, "}\n"...)
-	c.respond(w, statusOf(&v))
+	if !c.deliver(w, statusOf(&v)) && len(reservation.Charges) > 0 {
+		a.gate.CancelUnsent(r.Context(), reservation)
+	}
 }
 
 // appendReservation appends a reservation, or null if it was denied.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/slidegate/slidegate"
 )
 
 const (
@@ -23,8 +25,8 @@ type conn struct {
 	ctx    context.Context
 	id     int64
 	reader *reader
-	out    []byte // replies that are not written yet
-	unsent []held // the reservations in them
+	out    []byte                  // replies that are not written yet
+	unsent []slidegate.Reservation // the reservations in them
 
 	authed  bool
 	token   atomic.Pointer[[sha256.Size]byte] // the hash of the token that it authenticated with

@@ -29,6 +29,7 @@ type Policies interface {
 	Release(ctx context.Context, policy string, r slidegate.Reservation) (gate.Settlement, error)
 	Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) (gate.Settlement, error)
 	Cancel(ctx context.Context, policy string, r slidegate.Reservation) (gate.Settlement, error)
+	CancelUnsent(ctx context.Context, r slidegate.Reservation)
 	Policies() []string
 }
 

@@ -254,26 +254,17 @@ func (c *conn) hold(args [][]byte, parts int, reserve func(context.Context, gate
 		c.appendNull()
 	} else {
 		c.out = appendBulk(c.out, text)
-		c.unsent = append(c.unsent, held{req.Policy, r})
+		c.unsent = append(c.unsent, r)
 	}
 	if parts > verdictNumbers+1 {
 		c.out = appendInt(c.out, gate.TimeToLive(&r).Microseconds())
 	}
 }
 
-// held is a reservation that was made under a policy.
-type held struct {
-	policy      string
-	reservation slidegate.Reservation
-}
-
 // cancelUnsent cancels the reservations of a client that left before it got them.
 func (c *conn) cancelUnsent() {
-	for _, one := range c.unsent {
-		store.Retry(c.ctx, func() (again bool) {
-			_, err := c.server.policies.Cancel(c.ctx, one.policy, one.reservation)
-			return err != nil && !errors.Is(err, slidegate.ErrReservation)
-		})
+	for _, r := range c.unsent {
+		c.server.policies.CancelUnsent(c.ctx, r)
 	}
 }
 
