@@ -93,7 +93,9 @@ func (s *logState) giveBack(l *Limit, at, charged Micros, n int64) int64 {
 		return false
 	})
 	returned := int64(len(s.units) - len(kept))
-	s.units = kept
+	if s.units = kept; returned > 0 {
+		s.units = slices.Clone(s.live(l, at)) // a state that is written loses what no longer counts, even if the clock goes back later
+	}
 	return returned
 }
 
