@@ -130,12 +130,16 @@ type KeyPart struct {
 	Escape func(value string) string
 }
 
-// cut returns the rest of a text that begins with the name of the part and an equals sign, or with its mark.
+// cut returns the rest of a text that begins with the name of the part and an equals sign, or with its mark, which is the name and a
+// colon for most keys.
 func (p *KeyPart) cut(text string) (rest string, found bool) {
 	if p.Mark != "" && strings.HasPrefix(text, p.Mark) {
 		return text[len(p.Mark):], true
 	}
-	_, short, _ := strings.Cut(p.Name, ":")
+	_, short, long := strings.Cut(p.Name, ":")
+	if rest, found := strings.CutPrefix(text, p.Name+":"); found && long {
+		return rest, true
+	}
 	for _, name := range []string{p.Name, short} {
 		if n := len(name); n > 0 && len(text) > n && text[n] == '=' && strings.EqualFold(text[:n], name) {
 			return text[n+1:], true
