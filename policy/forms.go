@@ -88,11 +88,31 @@ func isHashed(text string) bool {
 func (secretForm) Read(text string, pattern bool) (KeyText, error) {
 	switch {
 	case pattern && text != "*":
-		return KeyText{}, errors.New("is a pattern, but keys are hashes of secrets here; write the whole secret, or * for all keys")
+		return KeyText{}, errSecretStar
 	case pattern || isHashed(text):
 		return singleKey(text, pattern), nil
 	}
 	return singleKey(HashSecret(text), false), nil
+}
+
+var (
+	errSecretStar = errors.New("contains a *, but keys are hashes of secrets here, which fit no pattern; write the whole secret, * for all keys, or for a secret " +
+		"that contains a * its key, which policy.HashSecret returns")
+	errNotHashed = errors.New("is not a key as requests have it, which is the hash of a secret here; write the secret without =, or its key, which policy.HashSecret returns")
+)
+
+// hashes reports whether keys of a form may be hashes.
+func hashes(form Form) bool {
+	first, _ := form.(firstOfForm)
+	return form == SecretForm || slices.ContainsFunc(first, func(p KeyPart) bool { return hashes(p.Form) })
+}
+
+// checkExact accepts a hash only.
+func (secretForm) checkExact(key string) error {
+	if !isHashed(key) {
+		return errNotHashed
+	}
+	return nil
 }
 
 var errEmpty = errors.New("is empty, and no client has the empty key; write a key")
@@ -252,6 +272,19 @@ func (f firstOfForm) alternative(i int, text string, pattern bool) (KeyText, err
 	return KeyText{Text: p.Mark + one.Text, Keys: keys}, nil
 }
 
+// checkExact accepts keys that one of the alternatives can have.
+func (f firstOfForm) checkExact(key string) error {
+	err := fmt.Errorf("is not a key as requests have it, which begins with the name of an alternative; write which of %s it is, as in %s=VALUE", f.labels(), f[0].label())
+	for i := range f {
+		if rest, marked := strings.CutPrefix(key, f[i].Mark); marked {
+			if err = checkExact(f[i].Form, rest); err == nil {
+				return nil
+			}
+		}
+	}
+	return err
+}
+
 // label names a part in errors.
 func (p *KeyPart) label() string {
 	if p.Name == "" {
@@ -308,6 +341,20 @@ func (f allOfForm) Read(text string, pattern bool) (KeyText, error) {
 		b.WriteString(AllOfPart(key))
 	}
 	return singleKey(b.String(), false), nil
+}
+
+// checkExact accepts keys that have all parts.
+func (f allOfForm) checkExact(key string) error {
+	values, stored := f.cutStored(key)
+	if !stored {
+		return fmt.Errorf("is not a key as requests have it; write all parts without =, as %s", f.sample())
+	}
+	for i, value := range values {
+		if err := checkExact(f[i].Form, value); err != nil && value != "" {
+			return fmt.Errorf("%s: %w", f.name(i), err)
+		}
+	}
+	return nil
 }
 
 // AllOfPart returns one part of a key of AllOfForm: its length, a colon and the part, so that different parts never make the
