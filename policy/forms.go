@@ -176,6 +176,24 @@ func (p *KeyPart) read(text string, pattern bool) (KeyText, error) {
 	return p.Form.Read(text, pattern)
 }
 
+// NameAlternatives gives each part a name, and the mark of its alternative: the name and a colon, as keys of a file have it. A key of
+// an application's own function has no name and is numbered, as in AllOfForm. No mark is the beginning of another.
+func NameAlternatives(parts []KeyPart) {
+	escape := strings.NewReplacer("%", "%25", ":", "%3A")
+	seen := map[string]bool{}
+	for i := range parts {
+		p := &parts[i]
+		if p.Name == "" || seen[p.Name] {
+			p.Name = numbered(i)
+		}
+		seen[p.Name] = true
+		kind, name, named := strings.Cut(p.Name, ":")
+		if p.Mark = kind + ":"; named {
+			p.Mark += escape.Replace(name) + ":"
+		}
+	}
+}
+
 // FirstOfForm returns the form of keys that are the first of several that a request has. A text that begins with the name
 // of an alternative and an equals sign, or with its mark, means that alternative; any other text means every alternative
 // whose key it can be.
@@ -418,8 +436,11 @@ func (f allOfForm) name(i int) string {
 	if f[i].Name != "" {
 		return f[i].Name
 	}
-	return "key" + strconv.Itoa(i+1)
+	return numbered(i)
 }
+
+// numbered returns the name of a part that has none.
+func numbered(i int) string { return "key" + strconv.Itoa(i+1) }
 
 // sample shows how a key is written.
 func (f allOfForm) sample() string {
