@@ -112,8 +112,6 @@ func operatorKey(policy, key string) string {
 		return "=" + unquoted
 	case unquoted != key:
 		return "=" + strconv.Quote(unquoted)
-	case !utf8.ValidString(key):
-		return strconv.Quote(key)
 	}
 	return key
 }
