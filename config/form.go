@@ -131,6 +131,9 @@ func (f templateForm) canonical(values [][]byte) (address []byte, err error) {
 		default:
 			inPlace = string(values[i])
 		}
+		if inPlace == "" && field.Kind.namesClient() && !f.one.hasAddress() {
+			return nil, fmt.Errorf("must have a value in place of {%v}; write address:203.0.113.7 for a client without one", field)
+		}
 		value, err := field.valueAsSent(inPlace, false, f.groups)
 		if err != nil {
 			return nil, err

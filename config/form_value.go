@@ -25,6 +25,8 @@ func (f Field) valueAsSent(text string, pattern bool, groups clientip.Grouping) 
 		return read.Keys[0].Key, nil
 	case f.Kind == FieldHost, f.Kind == FieldHeader && f.Name == "Host":
 		return hostAsSent(text)
+	case f.Kind == FieldHeader && strings.TrimSpace(text) != text:
+		return "", fmt.Errorf("must have no space before or after the value in place of {%v}, which headers cannot have", f)
 	case f.Kind == FieldMethod:
 		return methodAsSent(text)
 	case f.Kind == FieldPath:

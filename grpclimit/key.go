@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -139,7 +140,18 @@ func ByAPIKey(name string) Key {
 
 // ByMethod returns the full name of the method. With AllOf, every caller has a quota per method.
 func ByMethod() Key {
-	return Key{name: "method", form: policy.TextForm, always: true, of: func(_ context.Context, method string) (string, error) { return method, nil }}
+	return Key{name: "method", form: methodForm{}, always: true, of: func(_ context.Context, method string) (string, error) { return method, nil }}
+}
+
+// methodForm is the form of the full names of methods.
+type methodForm struct{}
+
+// Read reads a full name or a pattern of them.
+func (methodForm) Read(text string, pattern bool) (policy.KeyText, error) {
+	if !strings.HasPrefix(text, "/") && !(pattern && strings.HasPrefix(text, "*")) {
+		return policy.KeyText{}, errors.New("must be the full name of a method, such as /package.Service/Method")
+	}
+	return policy.TextForm.Read(text, pattern)
 }
 
 // Global returns one key for all calls.

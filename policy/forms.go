@@ -208,6 +208,9 @@ func (f firstOfForm) Read(text string, pattern bool) (KeyText, error) {
 		if !named {
 			continue
 		}
+		if strings.TrimSpace(rest) != rest {
+			return KeyText{}, errSpace
+		}
 		one, err := f.alternative(i, rest, pattern)
 		if err == nil && f[i].Mark == "" { // without the name, it could mean other alternatives too
 			one.Text = f[i].Name + "=" + one.Text
