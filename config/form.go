@@ -165,7 +165,7 @@ func (f templateForm) readPattern(text string) (policy.KeyText, error) {
 	if !ok && len(f.one.fields) == 1 {
 		values, ok = []string{f.cutName(text)}, true
 	}
-	key := text
+	key := f.one.startAsSent(text)
 	if ok {
 		key = f.one.literals[0]
 		for i, field := range f.one.fields {
@@ -180,6 +180,22 @@ func (f templateForm) readPattern(text string) (policy.KeyText, error) {
 		}
 	}
 	return policy.KeyText{Text: text, Keys: []policy.KeyMatch{{Key: key, Pattern: true}}}, nil
+}
+
+// startAsSent returns a pattern in which a * stands for several fields, with the host or the method at its start in the case that
+// requests have.
+func (t Template) startAsSent(text string) string {
+	rest, ok := strings.CutPrefix(text, t.literals[0])
+	end := strings.IndexAny(rest, "*"+t.literals[1])
+	switch {
+	case !ok || end < 0:
+		return text
+	case t.fields[0].Kind == FieldMethod:
+		return t.literals[0] + strings.ToUpper(rest[:end]) + rest[end:]
+	case t.fields[0].isHost():
+		return t.literals[0] + strings.ToLower(rest[:end]) + rest[end:]
+	}
+	return text
 }
 
 // key returns the key of the alternative with these values, without its mark.

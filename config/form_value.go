@@ -23,7 +23,7 @@ func (f Field) valueAsSent(text string, pattern bool, groups clientip.Grouping) 
 			return "", fmt.Errorf("must have the address of one client, such as 203.0.113.7, in place of {%v}", f)
 		}
 		return read.Keys[0].Key, nil
-	case f.Kind == FieldHost, f.Kind == FieldHeader && f.Name == "Host":
+	case f.isHost():
 		return hostAsSent(text)
 	case f.Kind == FieldHeader && strings.TrimSpace(text) != text:
 		return "", fmt.Errorf("must have no space before or after the value in place of {%v}, which headers cannot have", f)
@@ -36,6 +36,9 @@ func (f Field) valueAsSent(text string, pattern bool, groups clientip.Grouping) 
 	}
 	return text, nil
 }
+
+// isHost reports whether the field is the host of a request.
+func (f Field) isHost() bool { return f.Kind == FieldHost || f.Kind == FieldHeader && f.Name == "Host" }
 
 // notHost finds what no host contains, or what follows it in a URL.
 var notHost = regexp.MustCompile(`[^!-~]|[/@?#\\]|^[^\[]*:.*[^0-9]`)
