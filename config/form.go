@@ -39,6 +39,10 @@ func (t Template) Form(groups clientip.Grouping) policy.Form {
 	if needsAddress {
 		parts = append(parts, policy.KeyPart{Name: FieldAddress.String(), Mark: addressMark, Form: policy.AddressForm(groups)})
 	}
+	if form, ok := parts[0].Form.(templateForm); ok && len(parts) == 1 {
+		form.alone = true
+		return form
+	}
 	if len(parts) == 1 {
 		return parts[0].Form
 	}
@@ -70,6 +74,7 @@ type templateForm struct {
 	whole       Template
 	one         Template // the alternative
 	alternative int
+	alone       bool // there is no other
 	groups      clientip.Grouping
 }
 
@@ -77,46 +82,65 @@ type templateForm struct {
 func (f templateForm) Read(text string, pattern bool) (policy.KeyText, error) {
 	switch {
 	case pattern:
-		return f.readPattern(text), nil
+		return f.readPattern(text)
 	case len(f.one.fields) > 1:
 		return f.readFields(text)
 	}
-	value := text
-	if inside, ok := f.cutLiterals(text); ok {
-		value = inside
-	}
+	value, _ := f.cutLiterals(f.cutName(text))
 	values := [][]byte{[]byte(value)}
 	address, err := f.canonical(values)
 	if err != nil {
 		return policy.KeyText{}, err
 	}
 	key := f.key(values, address)
+	if string(values[0]) != value { // it is written differently, and an address may be replaced in the key
+		return policy.KeyText{Text: key, Keys: []policy.KeyMatch{{Key: key}}}, nil
+	}
 	read := policy.KeyText{Text: text, Keys: []policy.KeyMatch{{Key: key}}}
-	if f.one.isBare() && key != text { // it may be written as requests have it
-		read.Keys = append(read.Keys, policy.KeyMatch{Key: text})
+	if f.one.isBare() && key != value { // it may be written as requests have it
+		read.Keys = append(read.Keys, policy.KeyMatch{Key: value})
 	}
 	return read, nil
 }
 
-// canonical replaces the addresses among the values of the fields by the groups that they belong to. It returns the address
-// that replaces a missing name, if there is one.
+// cutName removes the name of the only field and an equals sign from a text. FirstOfForm does it where there are alternatives. A
+// query may itself begin so.
+func (f templateForm) cutName(text string) string {
+	field := f.one.fields[0]
+	name, value, found := strings.Cut(text, "=")
+	if f.alone && found && field.Kind != FieldQuery && name != "" && (strings.EqualFold(name, field.String()) || strings.EqualFold(name, field.Name)) {
+		return value
+	}
+	if rest, found := strings.CutPrefix(text, field.String()+":"); f.alone && found && field.Kind.hasName() {
+		return rest
+	}
+	return text
+}
+
+// canonical replaces the values of the fields by what requests have. It returns the address that replaces a missing name, if there
+// is one.
 func (f templateForm) canonical(values [][]byte) (address []byte, err error) {
 	for i, field := range f.one.fields {
-		value := string(values[i])
-		inPlace, replaced := strings.CutPrefix(value, addressMark)
+		inPlace, replaced := strings.CutPrefix(string(values[i]), addressMark)
+		replaced = replaced && field.Kind.namesClient() && !f.one.hasAddress() && len(f.whole.others) == 0
 		switch {
-		case field.Kind == FieldAddress:
-			inPlace = value
-		case !replaced || !field.Kind.namesClient() || f.one.hasAddress() || len(f.whole.others) > 0:
+		case values[i] == nil:
 			continue
+		case replaced:
+			field = Field{Kind: FieldAddress}
+		default:
+			inPlace = string(values[i])
 		}
-		read, err := policy.AddressForm(f.groups).Read(inPlace, false)
-		if err != nil || read.Keys[0].Prefix.IsValid() {
-			return nil, fmt.Errorf("must have the address of one client, such as 203.0.113.7, in place of {%v}", field)
+		if inPlace == "" && field.Kind.namesClient() && !f.one.hasAddress() {
+			return nil, fmt.Errorf("must have a value in place of {%v}; write address:203.0.113.7 for a client without one", field)
 		}
-		values[i] = []byte(read.Keys[0].Key)
-		if field.Kind != FieldAddress {
-			values[i], address = nil, []byte(read.Keys[0].Key)
+		value, err := field.valueAsSent(inPlace, false, f.groups)
+		if err != nil {
+			return nil, err
+		}
+		values[i] = []byte(value)
+		if replaced {
+			values[i], address = nil, []byte(value)
 		}
 	}
 	return address, nil
@@ -131,13 +155,47 @@ func (f templateForm) cutLiterals(text string) (value string, ok bool) {
 	return text[len(before) : len(text)-len(after)], true
 }
 
-// readPattern returns a pattern of keys. In a template with several fields, it is compared with the whole key.
-func (f templateForm) readPattern(text string) policy.KeyText {
-	key := text
-	if _, whole := f.cutLiterals(text); len(f.one.fields) == 1 && !whole && text != "*" {
-		key = f.one.literals[0] + text + f.one.literals[1]
+// readPattern returns a pattern of keys. In a template with several fields, it is compared with the whole key; where it has a text
+// for each of them, these are as for a single key.
+func (f templateForm) readPattern(text string) (policy.KeyText, error) {
+	if strings.Trim(text, "*") == "" {
+		return policy.KeyText{Text: text, Keys: []policy.KeyMatch{{Key: text, Pattern: true}}}, nil
 	}
-	return policy.KeyText{Text: text, Keys: []policy.KeyMatch{{Key: key, Pattern: true}}}
+	values, ok := f.one.cut(text)
+	if !ok && len(f.one.fields) == 1 {
+		values, ok = []string{f.cutName(text)}, true
+	}
+	key := f.one.startAsSent(text)
+	if ok {
+		key = f.one.literals[0]
+		for i, field := range f.one.fields {
+			value, err := values[i], error(nil)
+			if strings.Trim(value, "*") != "" && (len(values) == 1 || value != f.one.missing && !strings.Contains(value, "%")) {
+				value, err = field.valueAsSent(value, strings.Contains(value, "*"), f.groups)
+			}
+			if err != nil {
+				return policy.KeyText{}, err
+			}
+			key += value + f.one.literals[i+1]
+		}
+	}
+	return policy.KeyText{Text: text, Keys: []policy.KeyMatch{{Key: key, Pattern: true}}}, nil
+}
+
+// startAsSent returns a pattern in which a * stands for several fields, with the host or the method at its start in the case that
+// requests have.
+func (t Template) startAsSent(text string) string {
+	rest, ok := strings.CutPrefix(text, t.literals[0])
+	end := strings.IndexAny(rest, "*"+t.literals[1])
+	switch {
+	case !ok || end < 0:
+		return text
+	case t.fields[0].Kind == FieldMethod:
+		return t.literals[0] + strings.ToUpper(rest[:end]) + rest[end:]
+	case t.fields[0].isHost():
+		return t.literals[0] + strings.ToLower(rest[:end]) + rest[end:]
+	}
+	return text
 }
 
 // key returns the key of the alternative with these values, without its mark.
@@ -175,6 +233,16 @@ func (f templateForm) readFields(text string) (policy.KeyText, error) {
 
 // split returns the values of the fields of a key; nil for a missing one.
 func (t Template) split(key string) (values [][]byte, ok bool) {
+	texts, ok := t.cut(key)
+	for _, text := range texts {
+		value, valid := t.decode(text)
+		values, ok = append(values, value), ok && valid
+	}
+	return values, ok
+}
+
+// cut returns the texts of a key that stand for its fields.
+func (t Template) cut(key string) (texts []string, ok bool) {
 	rest, ok := strings.CutPrefix(key, t.literals[0])
 	for i := range t.fields {
 		end := len(rest) - len(t.literals[i+1])
@@ -184,13 +252,9 @@ func (t Template) split(key string) (values [][]byte, ok bool) {
 		if !ok || end < 0 || !strings.HasPrefix(rest[end:], t.literals[i+1]) {
 			return nil, false
 		}
-		var value []byte
-		if value, ok = t.decode(rest[:end]); !ok {
-			return nil, false
-		}
-		values, rest = append(values, value), rest[end+len(t.literals[i+1]):]
+		texts, rest = append(texts, rest[:end]), rest[end+len(t.literals[i+1]):]
 	}
-	return values, true
+	return texts, true
 }
 
 // decode returns a value of a key with several fields; nil if it is missing.

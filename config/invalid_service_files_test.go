@@ -10,6 +10,14 @@ func top(lines string) string {
 }
 func below(lines string) string { return "policies:\n  a:\n    limits: [1/s]\n" + lines + "\n" }
 
+// unlimited returns overrides of these keys, one on each line.
+func unlimited(keys ...string) (lines string) {
+	for _, key := range keys {
+		lines += "      - {key: \"" + key + "\", unlimited: true}\n"
+	}
+	return lines
+}
+
 // badServiceFiles are files with errors in the parts for the server.
 var badServiceFiles = []struct{ name, text, want string }{
 	{"store kind", top("store: redsi://localhost"), `1:8: store: "redsi" is not a kind of store; did you mean "redis"? ` + schemeList},
@@ -190,4 +198,19 @@ var badServiceFiles = []struct{ name, text, want string }{
 9:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
 10:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
 13:9: this override is never reached, since the one on line 12 matches all of its keys; put it before that one, or leave it out`},
+	{"override never reached, addresses", below("    overrides:\n" + unlimited("203.0.113.0/24", "203.0.113.7", "10.0.0.0/8", "10.1.0.0/16", "2001:db8::1", "2001:db8::2", "::ffff:10.2.2.2",
+		"::ffff:10.0.0.0/104", "11.0.0.7", "11.0.0.0/24", "2001:db8::/32", "2001:db8:1::1")), `
+6:9: this override is never reached, since the one on line 5 matches the same keys, written differently; put it before that one, or leave it out
+8:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
+10:9: this override is never reached, since the one on line 9 matches the same keys, written differently; put it before that one, or leave it out
+11:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
+12:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
+16:9: this override is never reached, since the one on line 15 matches the same keys, written differently; put it before that one, or leave it out`},
+	{"override never reached, names", below("    key: [\"{header:X-User}\", \"{host}\"]\n    overrides:\n" + unlimited("X-User=bob", "bob", "header:X-User:bob", "alice", "X-User=alice", "host=Example.com", "host:example.com.") +
+		"      - {keys: \"X-User=z*\", unlimited: true}\n      - {key: \"X-User=zoe\", unlimited: true}\n      - {key: \"address=10.0.0.0/8\", unlimited: true}\n      - {key: 10.1.1.1, unlimited: true}\n      - {key: \"address:10.1.1.2\", unlimited: true}"), `
+8:9: this override is never reached, since the one on line 6 matches the same keys, written differently; put it before that one, or leave it out
+10:9: this override is never reached, since the one on line 9 matches the same keys, written differently; put it before that one, or leave it out
+12:9: this override is never reached, since the one on line 11 matches the same keys, written differently; put it before that one, or leave it out
+14:9: this override is never reached, since the one on line 13 matches all of its keys; put it before that one, or leave it out
+17:9: this override is never reached, since the one on line 15 matches the same keys, written differently; put it before that one, or leave it out`},
 }

@@ -44,6 +44,7 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 			r.warnf(item.At, "the override lifts the limits of every key; name some keys, or remove the policy")
 		}
 		seen.add(o, item.At.Line)
+		r.placed = append(r.placed, placedOverride{Override: o, at: item.At})
 		overrides = append(overrides, o)
 	}
 	return overrides

@@ -94,7 +94,7 @@ var defaultKey = func() Template {
 func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
-	named := len(r.namedKeys)
+	named, placed := len(r.namedKeys), len(r.placed)
 	r.written, r.unleased, r.costs = nil, nil, nil
 	var candidate, lease, penalty yamlfile.Position
 	var planBy, plans yamlfile.Field
@@ -125,6 +125,9 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	r.checkPlans(&p, planBy, plans)
 	for i := named; i < len(r.namedKeys); i++ {
 		r.namedKeys[i].template = &p.Key
+	}
+	for i := placed; i < len(r.placed); i++ {
+		r.placed[i].template = &p.Key
 	}
 	if !hasLimits {
 		r.Problems.Addf(policy.At,

@@ -19,6 +19,7 @@ type reader struct {
 	chosen    yamlfile.Field    // default_policy, which is checked when all policies are known
 	compared  int               // how many bytes of overrides were compared
 	namedKeys []namedKey        // all keys that the file contains
+	placed    []placedOverride  // all overrides of the file
 	claimUses []claimUse        // where the file uses claims
 	warnings  []warning
 	exact     []warning // the patterns that match one path only

@@ -58,6 +58,7 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 	var problems []error
 	for i, r := range readers {
 		r.checkNamed(whole.Service.AddressGroups)
+		r.checkReached(whole.Service.AddressGroups)
 		r.checkClaims(hasJWT)
 		if r.chosen.Value != nil {
 			whole.Service.Default = r.defaultPolicy(r.chosen, whole.Policies)

@@ -35,9 +35,9 @@ func (r *reader) warnEveryone(at yamlfile.Position, list, entry string) {
 	if list == "deny" {
 		effect = "everybody is refused"
 	}
-	if strings.Contains(entry, "/") { // only addresses of one family
+	if prefix, err := parseAddresses(entry); err == nil { // only addresses of one family
 		effect += ", by IPv4 addresses"
-		if strings.Contains(entry, ":") {
+		if prefix.Addr().Is6() {
 			effect = strings.Replace(effect, "IPv4", "IPv6", 1)
 		}
 	}

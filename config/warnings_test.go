@@ -11,6 +11,7 @@ func TestWarnings(t *testing.T) {
 	for _, test := range []struct{ policy, want string }{
 		{"{limits: [5/1m], allow: [0.0.0.0/0]}", "w.yaml:1:44: allow: \"0.0.0.0/0\" is every client, so nobody is limited, by IPv4 addresses;"},
 		{"{limits: [5/1m], allow: [10.0.0.0/8, '::/0']}", "w.yaml:1:56: allow: \"::/0\" is every client, so nobody is limited, by IPv6 addresses;"},
+		{"{limits: [5/1m], allow: ['::ffff:0.0.0.0/96']}", "is every client, so nobody is limited, by IPv4 addresses;"},
 		{"{limits: [5/1m], key: header:X-User, allow: ['key:*']}", "allow: \"key:*\" is every client, so nobody is limited;"},
 		{"{limits: [5/1m], key: header:X-User, deny: ['key:**']}", "deny: \"key:**\" is every client, so everybody is refused;"},
 		{"{limits: [5/1m], deny: [0.0.0.0/0]}", "everybody is refused, by IPv4 addresses;"},

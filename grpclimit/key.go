@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -139,7 +140,18 @@ func ByAPIKey(name string) Key {
 
 // ByMethod returns the full name of the method. With AllOf, every caller has a quota per method.
 func ByMethod() Key {
-	return Key{name: "method", form: policy.TextForm, always: true, of: func(_ context.Context, method string) (string, error) { return method, nil }}
+	return Key{name: "method", form: methodForm{}, always: true, of: func(_ context.Context, method string) (string, error) { return method, nil }}
+}
+
+// methodForm is the form of the full names of methods.
+type methodForm struct{}
+
+// Read reads a full name or a pattern of them.
+func (methodForm) Read(text string, pattern bool) (policy.KeyText, error) {
+	if !strings.HasPrefix(text, "/") && !(pattern && strings.HasPrefix(text, "*")) {
+		return policy.KeyText{}, errors.New("must be the full name of a method, such as /package.Service/Method")
+	}
+	return policy.TextForm.Read(text, pattern)
 }
 
 // Global returns one key for all calls.
@@ -177,9 +189,6 @@ func (k Key) part() policy.KeyPart { return policy.KeyPart{Name: k.name, Form: k
 
 // formOr returns the form of a key whose empty value is replaced by that of address.
 func (k Key) formOr(address Key) policy.Form {
-	if k.always {
-		return k.form
-	}
 	alternatives := k.alternatives
 	if alternatives == nil {
 		own := k.part()
@@ -216,29 +225,28 @@ func AllOf(keys ...Key) Key {
 }
 
 // FirstOf returns the first of several keys that is not empty: the user, or otherwise the address. The same text from
-// two of them makes two keys. It panics if a key is the zero Key.
+// two of them makes two keys, since each begins with its name, as in metadata:x-user:eve; the key of an application's own
+// function is named by its place, as in key2:eve. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	first := Key{of: func(ctx context.Context, method string) (string, error) {
+	parts := make([]policy.KeyPart, len(keys))
+	always := false
+	for i, key := range keys {
+		parts[i], always = key.part(), always || key.always
+	}
+	policy.NameAlternatives(parts)
+	return Key{form: policy.FirstOfForm(parts...), alternatives: parts, always: always, of: func(ctx context.Context, method string) (string, error) {
 		for i, key := range keys {
 			value, err := key.of(ctx, method)
 			if err != nil {
 				return "", err
 			}
 			if value != "" {
-				return strconv.Itoa(i) + ":" + value, nil
+				return parts[i].Mark + value, nil
 			}
 		}
 		return "", nil
 	}}
-	for i, key := range keys {
-		part := key.part()
-		part.Mark = strconv.Itoa(i) + ":"
-		first.alternatives = append(first.alternatives, part)
-		first.always = first.always || key.always
-	}
-	first.form = policy.FirstOfForm(first.alternatives...)
-	return first
 }
 
 // mustHaveKeys panics if a key is the zero value: a panic at the first call would come too late, and would not name the key.

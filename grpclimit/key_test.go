@@ -73,8 +73,8 @@ func TestKeys(t *testing.T) {
 		{"method", grpclimit.ByMethod(), from(client), say},
 		{"global", grpclimit.Global(), from(client), ""},
 		{"each", grpclimit.AllOf(grpclimit.ByMethod(), constant("bc"), constant("")), from(client), "14:/test.Echo/Say2:bc0:"},
-		{"first of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client, "x-user", "ann"), "0:ann"},
-		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client), "1:192.0.2.1"},
+		{"first of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client, "x-user", "ann"), "metadata:x-user:ann"},
+		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client), "address:192.0.2.1"},
 		{"none of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user")), from(client), ""},
 	} {
 		if got, err := c.key.Of(c.ctx, say); err != nil || got != c.want {

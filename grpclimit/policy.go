@@ -92,7 +92,7 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 	switch {
 	case p.Key.IsZero():
 		p.Key = key
-	case !p.ShareEmptyKey && !p.Key.shared:
+	case !p.ShareEmptyKey && !p.Key.shared && !p.Key.always:
 		p.address = key
 	}
 	if p.form = p.Key.form; !p.address.IsZero() {

@@ -36,7 +36,7 @@ func TestPeekAndReset(t *testing.T) {
 		{"one of several", Options{Policies: []Policy{
 			{Name: "all", Key: Global(), Limits: one("100/1m")}, {Name: "api", Key: user, Limits: one("2/1h")},
 		}}, "", "api", "ann", false},
-		{"the first of several keys", Options{Policies: []Policy{{Name: "api", Key: FirstOf(ByCookie("sid"), user)}}}, "2/1m", "api", "1:ann", false},
+		{"the first of several keys", Options{Policies: []Policy{{Name: "api", Key: FirstOf(ByCookie("sid"), user)}}}, "2/1m", "api", "header:X-User:ann", false},
 		{"an override", Options{Policies: []Policy{{Name: "api", Key: user, Overrides: []policy.Override{
 			{Key: "a*", Pattern: true, Limits: one("2/1h name=few")}}}}}, "100/1m", "api", "ann", false},
 		{"an override and a plan", Options{Policies: []Policy{{Name: "api", Key: user, Plan: plans, Overrides: []policy.Override{

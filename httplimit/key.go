@@ -140,9 +140,6 @@ func (k Key) part() policy.KeyPart { return policy.KeyPart{Name: k.name, Form: k
 
 // formOr returns the form of a key whose empty value is replaced by an address.
 func (k Key) formOr(client *clientip.Source) policy.Form {
-	if k.always {
-		return k.form
-	}
 	alternatives := k.alternatives
 	if alternatives == nil {
 		own := k.part()
@@ -178,29 +175,28 @@ func AllOf(keys ...Key) Key {
 }
 
 // FirstOf is the first of several keys that is not empty, such as the user, or otherwise the address. The same text from two of
-// them makes two keys. It panics if a key is the zero Key.
+// them makes two keys, since each begins with its name, as in header:X-User:eve; the key of an application's own function is named
+// by its place, as in key2:eve. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	first := Key{of: func(r *http.Request) (string, error) {
+	parts := make([]policy.KeyPart, len(keys))
+	always := false
+	for i, key := range keys {
+		parts[i], always = key.part(), always || key.always
+	}
+	policy.NameAlternatives(parts)
+	return Key{form: policy.FirstOfForm(parts...), alternatives: parts, always: always, of: func(r *http.Request) (string, error) {
 		for i, key := range keys {
 			value, err := key.of(r)
 			if err != nil {
 				return "", err
 			}
 			if value != "" {
-				return strconv.Itoa(i) + ":" + value, nil
+				return parts[i].Mark + value, nil
 			}
 		}
 		return "", nil
 	}}
-	for i, key := range keys {
-		part := key.part()
-		part.Mark = strconv.Itoa(i) + ":"
-		first.alternatives = append(first.alternatives, part)
-		first.always = first.always || key.always
-	}
-	first.form = policy.FirstOfForm(first.alternatives...)
-	return first
 }
 
 // mustHaveKeys panics if a key is the zero value: a panic at the first request would come too late, and would not name the key.

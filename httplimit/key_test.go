@@ -57,8 +57,8 @@ func TestKeys(t *testing.T) {
 		{"no API key", ByAPIKey("X-Api-Key"), request(), ""},
 		{"global", Global(), request("X-User: ann"), ""},
 		{"each", AllOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: yz"), "1:x2:yz"},
-		{"first of, the first", FirstOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: y"), "0:x"},
-		{"first of, the second", FirstOf(ByHeader("A"), ByHeader("B")), request("B: x"), "1:x"},
+		{"first of, the first", FirstOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: y"), "header:A:x"},
+		{"first of, the second", FirstOf(ByHeader("A"), ByHeader("B")), request("B: x"), "header:B:x"},
 		{"first of none", FirstOf(ByHeader("A"), ByHeader("B")), request(), ""},
 	} {
 		if got, err := test.key.Of(test.r); err != nil || got != test.want {

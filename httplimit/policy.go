@@ -81,7 +81,7 @@ type compiled struct {
 // newPolicy compiles a policy. The rest of a policy with an error can still be checked.
 func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
-	p.selfNamed = !p.Key.IsZero() && !p.ShareEmptyKey && !p.Key.shared
+	p.selfNamed = !p.Key.IsZero() && !p.ShareEmptyKey && !p.Key.shared && !p.Key.always
 	if p.Key.IsZero() {
 		p.Key = ByAddress(opts.Client)
 	}

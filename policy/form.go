@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/slidegate/slidegate"
 )
@@ -89,17 +91,57 @@ var (
 )
 
 // ReadKey returns what a text means as a key of a form. A text that begins with = is the key that follows, as requests
-// have it, whatever the form. A * without pattern, and a space at either end, are mistakes in other texts.
+// have it, whatever the form. A * without pattern, and a space at either end, are mistakes in other texts. Rulings are stored as
+// JSON, in which only UTF-8 can be written: a text with other bytes is quoted as by strconv.Quote, also after an =, and is read
+// as it would be without quotes.
 func ReadKey(form Form, text string, pattern bool) (KeyText, error) {
+	read, err := readKey(form, unquoteBytes(text), pattern)
+	read.Text = quoteBytes(read.Text)
+	return read, err
+}
+
+// quoteBytes quotes a text that is not UTF-8.
+func quoteBytes(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	if key, exact := strings.CutPrefix(text, exactMark); exact {
+		return exactMark + strconv.Quote(key)
+	}
+	return strconv.Quote(text)
+}
+
+// unquoteBytes returns the text that quoteBytes has quoted. Other texts in quotes mean themselves.
+func unquoteBytes(text string) string {
+	quoted, exact := strings.CutPrefix(text, exactMark)
+	if !strings.HasPrefix(quoted, `"`) {
+		return text
+	}
+	unquoted, err := strconv.Unquote(quoted)
+	switch {
+	case err != nil || utf8.ValidString(unquoted):
+		return text
+	case exact:
+		return exactMark + unquoted
+	}
+	return unquoted
+}
+
+func readKey(form Form, text string, pattern bool) (KeyText, error) {
 	if key, exact := strings.CutPrefix(text, exactMark); exact {
 		match := []KeyMatch{{Key: key}}
-		if plain, err := ReadKey(form, key, false); err == nil && slices.Equal(plain.Keys, match) {
+		if plain, err := readKey(form, key, false); err == nil && slices.Equal(plain.Keys, match) {
 			return plain, nil // it means the same without the mark
+		}
+		if err := checkExact(form, key); err != nil {
+			return KeyText{}, err
 		}
 		return KeyText{Text: text, Keys: match}, nil
 	}
 	starred := strings.Contains(text, "*")
 	switch {
+	case starred && !pattern && hashes(form):
+		return KeyText{}, errSecretStar
 	case starred && !pattern:
 		return KeyText{}, errStar
 	case form == nil:
@@ -112,6 +154,14 @@ func ReadKey(form Form, text string, pattern bool) (KeyText, error) {
 		err = fmt.Errorf("%w (to mean a key as it is, write = before it)", err)
 	}
 	return read, err
+}
+
+// checkExact returns an error for a key that no request can have, since the form hashes what clients send or marks it.
+func checkExact(form Form, key string) error {
+	if f, ok := form.(interface{ checkExact(key string) error }); ok {
+		return f.checkExact(key)
+	}
+	return nil
 }
 
 // ReadKey returns what a text means as a key of a policy: the same as in a ruling about it.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
@@ -88,6 +89,24 @@ func TestReadKey(t *testing.T) {
 		{"all of, nested", nested, "X-User=eve,X-Api-Key=hunter2,key3=x", AllOfPart("0:eve") + AllOfPart(sum) + "1:x", true},
 		{"all of, nested and not as stored", nested, AllOfPart("0:eve") + AllOfPart("hunter2") + "1:x", "is not as requests have it", false},
 		{"all of, a prefix", nested, "address=203.0.113.0/24,X-Api-Key=hunter2,key3=x", "not a prefix", false},
+		{"first of, named with a colon", userOrAddress, "header:X-User:eve", "0:eve", true},
+		{"first of, exactly", userOrAddress, "=0:a*b", "0:a*b", true},
+		{"first of, exactly without a mark", userOrAddress, "=eve", "write which of header:X-User, address", false},
+		{"secret, exactly", SecretForm, "=hunter2", "the hash of a secret", false},
+		{"secret, exactly its hash", SecretForm, "=" + sum, sum, true},
+		{"secret, a star", SecretForm, "hunter2*", "policy.HashSecret", false},
+		{"secret, exactly a star", SecretForm, "=hunter2*", "policy.HashSecret", false},
+		{"a secret or an address: exactly", secretOrAddress, "=hunter2*", "policy.HashSecret", false},
+		{"a secret or an address: a star", secretOrAddress, "hunter2*", "policy.HashSecret", false},
+		{"first of, exactly a secret", secretOrUser, "=0:hunter2", "policy.HashSecret", false},
+		{"first of, exactly a name", secretOrUser, "=1:hunter2*", "1:hunter2*", true},
+		{"all of, exactly", both, "=eve", "write all parts", false},
+		{"all of, exactly a secret", nested, "=" + AllOfPart("0:eve") + AllOfPart("hunter2") + "1:x", "policy.HashSecret", false},
+		{"bytes", TextForm, "J\xf6rg", "J\xf6rg", true},
+		{"bytes, quoted", TextForm, `"J\xf6rg"`, "J\xf6rg", true},
+		{"bytes, exactly", TextForm, `="J\xf6rg*"`, "J\xf6rg*", true},
+		{"bytes, of an alternative", userOrAddress, `"J\xf6rg"`, "0:J\xf6rg", true},
+		{"quotes", TextForm, `"eve"`, `"eve"`, true},
 		{"global", GlobalForm, "alice", `write ""`, false},
 		{"global, empty", GlobalForm, "", "", true},
 	} {
@@ -104,7 +123,10 @@ func TestReadKey(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 			continue
 		}
-		if err == nil { // what is stored means the same, and is no secret
+		if err == nil { // what is stored means the same, is no secret, and survives JSON
+			if !utf8.ValidString(read.Text) {
+				t.Errorf("%s: stored as %q, which is not UTF-8", test.name, read.Text)
+			}
 			again, err := ReadKey(test.form, read.Text, false)
 			if err != nil || again.Text != read.Text || !slices.Equal(again.Keys, read.Keys) || strings.Contains(read.Text, "hunter2") && !strings.Contains(got, "hunter2") {
 				t.Errorf("%s: %q is stored as %q, which means %v, %v", test.name, test.text, read.Text, again.Keys, err)

@@ -88,11 +88,31 @@ func isHashed(text string) bool {
 func (secretForm) Read(text string, pattern bool) (KeyText, error) {
 	switch {
 	case pattern && text != "*":
-		return KeyText{}, errors.New("is a pattern, but keys are hashes of secrets here; write the whole secret, or * for all keys")
+		return KeyText{}, errSecretStar
 	case pattern || isHashed(text):
 		return singleKey(text, pattern), nil
 	}
 	return singleKey(HashSecret(text), false), nil
+}
+
+var (
+	errSecretStar = errors.New("contains a *, but keys are hashes of secrets here, which fit no pattern; write the whole secret, * for all keys, or for a secret " +
+		"that contains a * its key, which policy.HashSecret returns")
+	errNotHashed = errors.New("is not a key as requests have it, which is the hash of a secret here; write the secret without =, or its key, which policy.HashSecret returns")
+)
+
+// hashes reports whether keys of a form may be hashes.
+func hashes(form Form) bool {
+	first, _ := form.(firstOfForm)
+	return form == SecretForm || slices.ContainsFunc(first, func(p KeyPart) bool { return hashes(p.Form) })
+}
+
+// checkExact accepts a hash only.
+func (secretForm) checkExact(key string) error {
+	if !isHashed(key) {
+		return errNotHashed
+	}
+	return nil
 }
 
 var errEmpty = errors.New("is empty, and no client has the empty key; write a key")
@@ -130,12 +150,16 @@ type KeyPart struct {
 	Escape func(value string) string
 }
 
-// cut returns the rest of a text that begins with the name of the part and an equals sign, or with its mark.
+// cut returns the rest of a text that begins with the name of the part and an equals sign, or with its mark, which is the name and a
+// colon for most keys.
 func (p *KeyPart) cut(text string) (rest string, found bool) {
 	if p.Mark != "" && strings.HasPrefix(text, p.Mark) {
 		return text[len(p.Mark):], true
 	}
-	_, short, _ := strings.Cut(p.Name, ":")
+	_, short, long := strings.Cut(p.Name, ":")
+	if rest, found := strings.CutPrefix(text, p.Name+":"); found && long {
+		return rest, true
+	}
 	for _, name := range []string{p.Name, short} {
 		if n := len(name); n > 0 && len(text) > n && text[n] == '=' && strings.EqualFold(text[:n], name) {
 			return text[n+1:], true
@@ -152,6 +176,24 @@ func (p *KeyPart) read(text string, pattern bool) (KeyText, error) {
 	return p.Form.Read(text, pattern)
 }
 
+// NameAlternatives gives each part a name, and the mark of its alternative: the name and a colon, as keys of a file have it. A key of
+// an application's own function has no name and is numbered, as in AllOfForm. No mark is the beginning of another.
+func NameAlternatives(parts []KeyPart) {
+	escape := strings.NewReplacer("%", "%25", ":", "%3A")
+	seen := map[string]bool{}
+	for i := range parts {
+		p := &parts[i]
+		if p.Name == "" || seen[p.Name] {
+			p.Name = numbered(i)
+		}
+		seen[p.Name] = true
+		kind, name, named := strings.Cut(p.Name, ":")
+		if p.Mark = kind + ":"; named {
+			p.Mark += escape.Replace(name) + ":"
+		}
+	}
+}
+
 // FirstOfForm returns the form of keys that are the first of several that a request has. A text that begins with the name
 // of an alternative and an equals sign, or with its mark, means that alternative; any other text means every alternative
 // whose key it can be.
@@ -165,6 +207,9 @@ func (f firstOfForm) Read(text string, pattern bool) (KeyText, error) {
 		rest, named := f[i].cut(text)
 		if !named {
 			continue
+		}
+		if strings.TrimSpace(rest) != rest {
+			return KeyText{}, errSpace
 		}
 		one, err := f.alternative(i, rest, pattern)
 		if err == nil && f[i].Mark == "" { // without the name, it could mean other alternatives too
@@ -248,6 +293,19 @@ func (f firstOfForm) alternative(i int, text string, pattern bool) (KeyText, err
 	return KeyText{Text: p.Mark + one.Text, Keys: keys}, nil
 }
 
+// checkExact accepts keys that one of the alternatives can have.
+func (f firstOfForm) checkExact(key string) error {
+	err := fmt.Errorf("is not a key as requests have it, which begins with the name of an alternative; write which of %s it is, as in %s=VALUE", f.labels(), f[0].label())
+	for i := range f {
+		if rest, marked := strings.CutPrefix(key, f[i].Mark); marked {
+			if err = checkExact(f[i].Form, rest); err == nil {
+				return nil
+			}
+		}
+	}
+	return err
+}
+
 // label names a part in errors.
 func (p *KeyPart) label() string {
 	if p.Name == "" {
@@ -304,6 +362,20 @@ func (f allOfForm) Read(text string, pattern bool) (KeyText, error) {
 		b.WriteString(AllOfPart(key))
 	}
 	return singleKey(b.String(), false), nil
+}
+
+// checkExact accepts keys that have all parts.
+func (f allOfForm) checkExact(key string) error {
+	values, stored := f.cutStored(key)
+	if !stored {
+		return fmt.Errorf("is not a key as requests have it; write all parts without =, as %s", f.sample())
+	}
+	for i, value := range values {
+		if err := checkExact(f[i].Form, value); err != nil && value != "" {
+			return fmt.Errorf("%s: %w", f.name(i), err)
+		}
+	}
+	return nil
 }
 
 // AllOfPart returns one part of a key of AllOfForm: its length, a colon and the part, so that different parts never make the
@@ -367,8 +439,11 @@ func (f allOfForm) name(i int) string {
 	if f[i].Name != "" {
 		return f[i].Name
 	}
-	return "key" + strconv.Itoa(i+1)
+	return numbered(i)
 }
+
+// numbered returns the name of a part that has none.
+func numbered(i int) string { return "key" + strconv.Itoa(i+1) }
 
 // sample shows how a key is written.
 func (f allOfForm) sample() string {

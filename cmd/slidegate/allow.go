@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -100,14 +101,19 @@ func unquoteKey(key string) string {
 	return key
 }
 
-// operatorKey returns a key as an operator's commands send it: in quotes, as top prints it, it is the key that requests have. Envoy
-// descriptors have one notation only.
+// operatorKey returns a key as an operator's commands send it: in quotes, as top prints it, it is the key that requests have. A key that
+// is not UTF-8 stays in quotes, since JSON would change it; see policy.ReadKey. Envoy descriptors have one notation only.
 func operatorKey(policy, key string) string {
 	unquoted := unquoteKey(key)
-	if unquoted != key && !strings.HasPrefix(policy, gate.EnvoyPrefix) {
+	switch {
+	case strings.HasPrefix(policy, gate.EnvoyPrefix):
+		return unquoted
+	case unquoted != key && utf8.ValidString(unquoted):
 		return "=" + unquoted
+	case unquoted != key:
+		return "=" + strconv.Quote(unquoted)
 	}
-	return unquoted
+	return key
 }
 
 // decider makes decisions: a running service or a store.

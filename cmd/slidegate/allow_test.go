@@ -92,6 +92,7 @@ func TestDecisionErrors(t *testing.T) {
 	memory := write(t, "memory.yaml", []byte("policies: {default: {limits: [3/1h]}}\n"))
 	commandLines{
 		{[]string{"allow"}, exitFailure, "<key>"},
+		{[]string{"block", "J\xf6rg"}, exitFailure, `argument 2 is not UTF-8; write a key with other bytes in quotes, as in '"J\xf6rg"'`},
 		{[]string{"allow", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
 		{[]string{"top", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
 		{[]string{"reset", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
@@ -108,5 +109,19 @@ func TestDecisionErrors(t *testing.T) {
 	}.play(t)
 	if r := call(t, "allow", "me", "--store", "redis://u:hunter2@127.0.0.1:1"); strings.Contains(r.err, "hunter2") {
 		t.Errorf("the message contains a password:\n%s", r.err)
+	}
+}
+
+// A key in quotes is sent as requests have it, and one that JSON would change stays in quotes.
+func TestOperatorKeys(t *testing.T) {
+	for _, test := range []struct{ policy, key, want string }{
+		{"api", `alice`, `alice`},
+		{"api", `"a\tb"`, "=a\tb"},
+		{"api", `"J\xf6rg"`, `="J\xf6rg"`},
+		{"envoy:api", `"user=a"`, `user=a`},
+	} {
+		if got := operatorKey(test.policy, test.key); got != test.want {
+			t.Errorf("%s, %s: got %q, want %q", test.policy, test.key, got, test.want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	_ "time/tzdata" // so that limits with a time zone work in containers without zone data
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -72,6 +73,11 @@ func main() {
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, c *console, args []string) (status int) {
+	for i, arg := range args {
+		if !utf8.ValidString(arg) { // kong passes arguments through JSON, which would change it
+			return c.finish(fmt.Errorf(`argument %d is not UTF-8; write a key with other bytes in quotes, as in '"J\xf6rg"'`, i+1))
+		}
+	}
 	exited := -1
 	parser, err := kong.New(&commands{},
 		kong.Name("slidegate"),

@@ -50,6 +50,14 @@ var keyForms = []struct {
 	{"two fields, an address", `"{address} {path}"`, "::ffff:203.0.113.7 /x", "", ""},
 	{"two fields, a prefix", `"{address} {path}"`, "203.0.113.0/24 /x", "", "the address of one client"},
 	{"two fields, without a name", `"{header:X-User} {path}"`, "address:203.0.113.7 /x", "", ""},
+	{"header, named with a colon", `header:X-User`, "header:X-User:alice", "X-User: alice", ""},
+	{"header in a text, named", `"tenant/{header:X-Tenant}"`, "X-Tenant=acme", "X-Tenant: acme", ""},
+	{"header, bytes", `header:X-User`, `"J\xf6rg"`, "X-User: J\xf6rg", ""},
+	{"header, exactly bytes", `header:X-User`, `="J\xf6rg"`, "X-User: J\xf6rg", ""},
+	{"first of, bytes", `["{header:X-Api-Key}", "{header:X-User}"]`, `"J\xf6rg"`, "X-User: J\xf6rg", ""},
+	{"two fields, a path", `"{header:X-User} {path}"`, "alice //./x", "X-User: alice", ""},
+	{"two fields, a method", `"{header:X-User} {method}"`, "alice get", "X-User: alice", ""},
+	{"two fields, no path", `"{header:X-User} {path}"`, "alice x", "X-User: alice", "begins with /"},
 	{"exactly", `["{header:X-Api-Key}", "{header:X-User}"]`, "=alice", "X-Api-Key: alice", ""},
 }
 

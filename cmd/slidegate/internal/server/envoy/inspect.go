@@ -47,6 +47,7 @@ func (s *Service) target(policy, text string) (*target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrKey, err)
 	}
+	writeAddresses(entries)
 	t := &target{domain: d, entries: entries}
 	t.base, t.path = d.root.match(entries, nil)
 	t.address = string(appendAddress(nil, entries, t.path))

@@ -223,18 +223,48 @@ func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 	return "limits", err
 }
 
+// The keys of entries whose values Envoy makes from the client's address.
+const (
+	remoteAddress = "remote_address"
+	maskedAddress = "masked_remote_address"
+)
+
+// writeAddresses writes the addresses among the values of entries as Envoy does: in lower case, in the shortest form, and IPv4 mapped
+// into IPv6 as IPv4.
+func writeAddresses(entries []*entry) {
+	for _, e := range entries {
+		switch e.GetKey() {
+		case remoteAddress:
+			if addr, err := netip.ParseAddr(e.GetValue()); err == nil {
+				e.Value = addr.Unmap().String()
+			}
+		case maskedAddress:
+			if prefix, err := netip.ParsePrefix(e.GetValue()); err == nil {
+				e.Value = prefix.Masked().String()
+			}
+		}
+	}
+}
+
 // checkValues returns an error for a descriptor that Envoy does not send.
 func checkValues(entries []*entry) error {
 	for i, e := range entries {
 		value := e.GetValue()
-		_, notPrefix := netip.ParsePrefix(value)
+		_, notAddress := netip.ParseAddr(value)
+		prefix, notPrefix := netip.ParsePrefix(value)
 		switch {
 		case strings.Contains(value, "*"):
 			return fmt.Errorf("the value of entry %d contains a *, but a ruling is about one descriptor as Envoy sends it; for patterns, use the rules of the file", i+1)
 		case strings.TrimSpace(value) != value:
 			return fmt.Errorf("the value of entry %d begins or ends with a space; remove it", i+1)
-		case e.GetKey() == "remote_address" && notPrefix == nil:
+		case e.GetKey() == remoteAddress && notPrefix == nil:
 			return fmt.Errorf("the value of entry %d is a prefix, but Envoy sends single addresses as remote_address; give the descriptor of masked_remote_address, or block each address", i+1)
+		case e.GetKey() == remoteAddress && notAddress != nil:
+			return fmt.Errorf("the value of entry %d must be an address, such as 203.0.113.7, without a port", i+1)
+		case e.GetKey() == maskedAddress && notPrefix != nil:
+			return fmt.Errorf("the value of entry %d must be a prefix, such as 203.0.113.0/24, as long as Envoy's mask", i+1)
+		case e.GetKey() == maskedAddress && prefix.Addr().Is4In6():
+			return fmt.Errorf("the value of entry %d is IPv4 mapped into IPv6; write it as IPv4", i+1)
 		}
 	}
 	return nil

@@ -139,6 +139,28 @@ func TestRulingsAreExplained(t *testing.T) {
 	r.want(request("api", 1, ann), "OK: OK/0")
 }
 
+// TestAddressesOfRulings: an address means the descriptor that Envoy sends, however a person writes it.
+func TestAddressesOfRulings(t *testing.T) {
+	r := newRig(t, Options{}, apiRules)
+	for written, sent := range map[string]string{
+		"remote_address=2001:DB8::1":                         "remote_address=2001:db8::1",
+		"remote_address=2001:db8:0:0:0:0:0:1":                "remote_address=2001:db8::1",
+		"remote_address=::ffff:192.0.2.2":                    "remote_address=192.0.2.2",
+		"masked_remote_address=2001:DB8:0:0::/64":            "masked_remote_address=2001:db8::/64",
+		"user=2001:DB8::1":                                   "user=2001:DB8::1",
+		"user=x,remote_address=2001:DB8::1,path=/2001:DB8::": "user=x,remote_address=2001:db8::1,path=/2001:DB8::",
+	} {
+		made := rulings.Ruling{Policy: "envoy:api", Key: written, Kind: rulings.Block}
+		if field, err := r.service.ResolveRuling(&made); err != nil {
+			t.Fatalf("%s: %s: %v", written, field, err)
+		}
+		r.rule(made)
+		if got := summary(r.send(request("api", 0, sent))); !strings.HasPrefix(got, "OVER") {
+			t.Errorf("%s: got %s for %s, want it blocked", written, got, sent)
+		}
+	}
+}
+
 func TestInvalidRulings(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
 	for _, c := range []struct{ policy, key, limits, field, want string }{
@@ -148,6 +170,10 @@ func TestInvalidRulings(t *testing.T) {
 		{"envoy:api", "a=b", "5/1.5s", "limits", "whole number of seconds"},
 		{"envoy:api", "a=b", "5000000000/1s", "limits", "at most 4294967295"},
 		{"envoy:api", "a=b", "many", "limits", "many"},
+		{"envoy:api", "remote_address=192.0.2.0/24", "5/1m", "key", "is a prefix"},
+		{"envoy:api", "remote_address=192.0.2.1:80", "5/1m", "key", "without a port"},
+		{"envoy:api", "masked_remote_address=192.0.2.1", "5/1m", "key", "must be a prefix"},
+		{"envoy:api", "masked_remote_address=::ffff:192.0.2.0/120", "5/1m", "key", "write it as IPv4"},
 	} {
 		made := rulings.Ruling{Policy: c.policy, Key: c.key, Kind: rulings.Limits, Limits: strings.Fields(c.limits)}
 		if field, err := r.service.ResolveRuling(&made); err == nil || field != c.field || !strings.Contains(err.Error(), c.want) {

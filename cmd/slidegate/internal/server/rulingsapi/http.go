@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -221,6 +222,9 @@ func readChange(w http.ResponseWriter, r *http.Request) (c Change, ok bool) {
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		problemjson.Document{Status: http.StatusRequestEntityTooLarge, Detail: "the body has more than 64 KiB"}.Send(w)
 		return c, false
+	}
+	if err == nil && !utf8.Valid(text) { // it would be decoded as another key
+		err = errors.New(`it is not UTF-8; write a key with other bytes in quotes, as in "\"J\\xf6rg\""`)
 	}
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(text))
