@@ -58,6 +58,15 @@ func TestRulingCommands(t *testing.T) {
 	}
 }
 
+// During a penalty, the penalty is what refuses.
+func TestExplainPenalty(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--config", write(t, "policies.yaml", []byte("policies: {web: {limits: [1/1s], penalty: 1h}}\n")))
+	s.useAll("ann", 1)
+	s.refused("ann")
+	commandLines{{[]string{"explain", "ann"}, exitOK, "refused, by its penalty, which lasts another 59m"}}.play(t, "--server", s.url("admin"))
+}
+
 // A time of day means its next occurrence, in local time.
 func TestEndOfRulings(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)

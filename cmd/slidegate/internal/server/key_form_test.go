@@ -131,6 +131,9 @@ policies:
 		{`{"url":"/users/x","address":"203.0.113.9"}`, []string{`{"allowed":true`, `"key":"address:203.0.113.9"`, `{header:X-User} is missing`}},
 		{`{"url":"/","address":"192.0.2.9"}`, []string{`{"allowed":false,"policy":"all","by":"ruling"`, `"ruling":{"policy":"all","key":"192.0.2.0/24"`}},
 		{`{"url":"/","address":"198.51.100.9"}`, []string{`{"allowed":false,"policy":"all","by":"deny_list","retry_after_us":null`, `"list":"198.51.100.0/24"`}},
+		{`{"url":"/users/x","headers":{"X-User":["bob","eve"]}}`, []string{`{"allowed":false,"rejected":"X-User: the header is sent more than once`}},
+		{`{"url":"/users/x","headers":{"X-User":["bob"],"X_User":["eve"]}}`, []string{`{"allowed":false,"rejected":"X-User: `}},
+		{`{"url":"/users/x","headers":{"X-Other":["bob","eve"]},"address":"203.0.113.10"}`, []string{`{"allowed":true,"policy"`}},
 		{`{"url":"login"}`, []string{`"status":400`, `"field":"url"`}},
 		{`{"url":"/","address":"alice"}`, []string{`"status":400`, `"field":"address"`}},
 	} {
