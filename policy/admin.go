@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -112,9 +113,9 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 	return nil
 }
 
-// Used reports whether a key has used something of the limits that apply to it without a ruling: of an override, of the
-// policy or of one of its plans. It charges nothing.
-func (s *Set) Used(ctx context.Context, policy int, key string) (used bool, err error) {
+// Used reports whether a key has used something of the limits that apply to it: of an override, of the policy or of one of
+// its plans, of the ruling about it, or of one with the limits that it had before. It charges nothing.
+func (s *Set) Used(ctx context.Context, policy int, key string, before ...slidegate.Limit) (used bool, err error) {
 	p := s.policies[policy]
 	var all batch
 	add := func(r *rules) {
@@ -126,6 +127,16 @@ func (s *Set) Used(ctx context.Context, policy int, key string) (used bool, err 
 	add(p.rulesFor(key))
 	for _, r := range p.named {
 		add(r)
+	}
+	if r := p.rulingOf(key); r != nil {
+		add(r.rules)
+	}
+	if len(before) > 0 {
+		r, err := p.ruling(&Ruling{Key: exactMark + key, Limits: before}, nil)
+		if err != nil {
+			return false, err
+		}
+		add(r.rules)
 	}
 	if len(all.requests) == 0 {
 		return false, nil

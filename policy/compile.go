@@ -240,7 +240,7 @@ func (p *compiled) rulesFor(key string) *rules {
 		return p.own
 	}
 	found := p.own
-	p.overrides.each(key, func(r *rules) bool {
+	p.overrides.each(key, func(r *rules, _ int) bool {
 		if found == p.own || r.override < found.override {
 			found = r
 		}

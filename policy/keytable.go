@@ -79,16 +79,34 @@ func (t *keyTable[T]) isEmpty() bool { return t.exact == nil && t.prefixes == ni
 
 // find returns the value for the key itself, or otherwise for the longest prefix, or otherwise for the first pattern.
 func (t *keyTable[T]) find(key string) (value T, found bool) {
-	t.each(key, func(one T) bool {
+	t.each(key, func(one T, _ int) bool {
 		value, found = one, true
 		return false
 	})
 	return value, found
 }
 
-// each calls yield with the values that match a key, in the order of find, until it returns false.
-func (t *keyTable[T]) each(key string, yield func(T) bool) {
-	if value, ok := t.exact[key]; ok && !yield(value) {
+// The lengths of matches that are not prefixes.
+const (
+	keyLength     = 129 // of the key itself: longer than every prefix
+	patternLength = -1
+)
+
+// length returns how much of a key the match determines: more of a match that takes precedence.
+func (m *KeyMatch) length() int {
+	switch {
+	case m.Prefix.IsValid():
+		return m.Prefix.Bits()
+	case m.Pattern:
+		return patternLength
+	}
+	return keyLength
+}
+
+// each calls yield with the values that match a key and the lengths of their matches, in the order of find, until it
+// returns false.
+func (t *keyTable[T]) each(key string, yield func(value T, length int) bool) {
+	if value, ok := t.exact[key]; ok && !yield(value, keyLength) {
 		return
 	}
 	for _, p := range t.prefixes {
@@ -97,14 +115,14 @@ func (t *keyTable[T]) each(key string, yield func(T) bool) {
 		}
 	}
 	for i := range t.patterns {
-		if matchKey(t.patterns[i].pattern, key) && !yield(t.patterns[i].value) {
+		if matchKey(t.patterns[i].pattern, key) && !yield(t.patterns[i].value, patternLength) {
 			return
 		}
 	}
 }
 
 // each calls yield with the values of prefixes that contain the address in a key, and reports whether to go on.
-func (p *prefixTable[T]) each(key string, yield func(T) bool) bool {
+func (p *prefixTable[T]) each(key string, yield func(value T, length int) bool) bool {
 	rest, marked := strings.CutPrefix(key, p.mark)
 	if !marked {
 		return true
@@ -122,7 +140,7 @@ func (p *prefixTable[T]) each(key string, yield func(T) bool) bool {
 			continue
 		}
 		prefix, _ := group.Addr().Prefix(bits) // the length is one of the address's family
-		if value, found := p.values[prefix]; found && !yield(value) {
+		if value, found := p.values[prefix]; found && !yield(value, bits) {
 			return false
 		}
 	}

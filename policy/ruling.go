@@ -46,9 +46,9 @@ func (r *rules) refusedFor() time.Duration {
 	return max(time.Until(r.until), time.Microsecond) // it was just in force
 }
 
-// SetRulings atomically replaces all rulings of the policy, or none. Of several rulings about one key, one that means
-// this key alone precedes one that means several, a key precedes a prefix, and a long prefix a short one; of the same text,
-// the last applies. If a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
+// SetRulings atomically replaces all rulings of the policy, or none. Of several rulings about one key, a key precedes a
+// prefix, and a long prefix a short one; of the same length, one that means nothing else precedes one that means several; of
+// the same text, the last applies. If a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
 // one begins without rulings.
 //
 // A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
@@ -144,17 +144,63 @@ func (p *compiled) rulingOf(key string) *ruling {
 	if all == nil {
 		return nil
 	}
-	var found *ruling
-	find := func(r *ruling) bool {
-		if r.inForce() {
-			found = r
-		}
-		return found == nil
+	found, length := firstInForce(&all.single, key)
+	if length == keyLength {
+		return found
 	}
-	if all.single.each(key, find); found == nil {
-		all.several.each(key, find)
+	if other, longer := firstInForce(&all.several, key); other != nil && (found == nil || longer > length) {
+		return other
 	}
 	return found
+}
+
+// firstInForce returns the first ruling of a table about a key that is in force, or nil, and the length of its match.
+func firstInForce(table *keyTable[*ruling], key string) (found *ruling, length int) {
+	table.each(key, func(r *ruling, of int) bool {
+		if r.inForce() {
+			found, length = r, of
+		}
+		return found == nil
+	})
+	return found, length
+}
+
+// Outranking returns the Keys of the rulings in force that decide, instead of the ruling with this Key, about some of the
+// keys that it means.
+func (s *Set) Outranking(policy int, key string) (texts []string) {
+	all := s.policies[policy].rulings.Load()
+	if all == nil {
+		return nil
+	}
+	at := slices.IndexFunc(all.all, func(r *ruling) bool { return r.text == key })
+	if at < 0 {
+		return nil
+	}
+	for i, r := range all.all {
+		if i != at && r.inForce() && r.outranks(all.all[at], i < at) {
+			texts = append(texts, r.text)
+		}
+	}
+	return texts
+}
+
+// outranks reports whether a ruling takes precedence over another one about some key. Precedes says which one of them it is
+// if nothing else does.
+func (r *ruling) outranks(other *ruling, precedes bool) bool {
+	if single := len(r.keys) == 1; single != (len(other.keys) == 1) {
+		precedes = single
+	}
+	return slices.ContainsFunc(r.keys, func(mine KeyMatch) bool {
+		return slices.ContainsFunc(other.keys, func(theirs KeyMatch) bool {
+			switch mineLength, length := mine.length(), theirs.length(); {
+			case mineLength < length, mineLength == length && !precedes:
+				return false
+			case mine.Prefix.IsValid():
+				return mine.Key == theirs.Key && within(mine.Prefix, theirs.Prefix)
+			}
+			return theirs.matches(mine.Key)
+		})
+	})
 }
 
 // RulingOf returns the Key of the ruling about a key that is in force, as it was passed to SetRulings.

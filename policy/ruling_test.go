@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -253,5 +255,46 @@ func TestBadRulings(t *testing.T) {
 	_, bad := set.RulingOf(0, "bad")
 	if _, good := set.RulingOf(0, "good"); !bad || good {
 		t.Error("rulings with an invalid one were applied in part")
+	}
+}
+
+// About a key, a ruling about the key itself precedes one about a prefix, and a long prefix a short one, whether they mean one
+// alternative or several. Outranking names the rulings that precede.
+func TestRulingsByLength(t *testing.T) {
+	form := FirstOfForm(KeyPart{Name: "header:X-User", Form: TextForm}, KeyPart{Name: "address", Mark: "address:", Form: AddressForm(clientip.Grouping{})})
+	for _, c := range []struct {
+		free, blocked, key string
+		admitted           bool
+		outranking         []string // of the block
+	}{
+		{"address:203.0.113.0/24", "203.0.113.7", "address:203.0.113.7", false, nil},
+		{"address:203.0.113.0/24", "203.0.0.0/16", "address:203.0.113.7", true, []string{"address:203.0.113.0/24"}},
+		{"10.1.0.0/16", "10.0.0.0/8", "address:10.1.2.3", true, []string{"10.1.0.0/16"}},
+		{"10.1.0.0/16", "10.0.0.0/8", "address:10.2.2.3", false, []string{"10.1.0.0/16"}},
+		{"10.0.0.0/8", "address:10.1.0.0/16", "address:10.1.2.3", false, nil},
+		{"10.0.0.0/8", "address:10.0.0.0/8", "address:10.1.2.3", false, nil},
+		{"10.1.2.3", "address:10.0.0.0/8", "address:10.1.2.3", true, []string{"10.1.2.3"}},
+		{"10.1.2.3", "address:10.1.2.3", "address:10.1.2.3", false, nil},
+		{"address:10.1.2.3", "10.1.2.3", "address:10.1.2.3", true, []string{"address:10.1.2.3"}},
+		{"address:10.1.2.3", "10.1.2.3", "10.1.2.3", false, []string{"address:10.1.2.3"}},
+		{"address:10.1.2.3", "192.0.2.0/24", "address:192.0.2.1", false, nil},
+	} {
+		set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Form: form, Limits: []slidegate.Limit{named("", 2)}})
+		for _, order := range [][]Ruling{
+			{{Key: c.free, Unlimited: true}, {Key: c.blocked, Refused: true}},
+			{{Key: c.blocked, Refused: true}, {Key: c.free, Unlimited: true}},
+		} {
+			mustRule(t, set, order...)
+			if v := take(t, set, Part{Key: c.key, Cost: 1}); v.Refused == c.admitted {
+				t.Errorf("%s unlimited, %s blocked: %s: got %v by %v, want admitted %v", c.free, c.blocked, c.key, v.Refused, v.By, c.admitted)
+			}
+			if got := set.Outranking(0, c.blocked); !slices.Equal(got, c.outranking) {
+				t.Errorf("%s unlimited, %s blocked: got %q before the block, want %q", c.free, c.blocked, got, c.outranking)
+			}
+		}
+		mustRule(t, set, Ruling{Key: c.free, Unlimited: true, Until: time.Now().Add(-time.Hour)}, Ruling{Key: c.blocked, Refused: true})
+		if got := set.Outranking(0, c.blocked); got != nil {
+			t.Errorf("%s ended, %s blocked: got %q before the block, want none", c.free, c.blocked, got)
+		}
 	}
 }

@@ -43,7 +43,7 @@ type Follower struct {
 	// call at a time, before Add and Remove return.
 	Apply func(*Table)
 	// Check returns an error for a new ruling that cannot be applied, and fills in what depends on the policy: the normalized key. Known is
-	// false if the policy is not the follower's. It is also called with the kinds Clear and Reset, for which only policy and key matter.
+	// false if the policy is not the follower's. Followers of the same policy must fill in the same, or a new ruling is an error. It is also called with the kinds Clear and Reset, for which only policy and key matter.
 	Check func(*Ruling) (known bool, err error)
 }
 
@@ -254,7 +254,6 @@ func (b *Book) Add(ctx context.Context, r Ruling) (added Ruling, replaced *Rulin
 	if err := r.check(now); err != nil {
 		return r, nil, err
 	}
-	r.Limits = slices.Clone(r.Limits) // Check modifies it
 	if err := b.resolve(&r); err != nil {
 		return r, nil, err
 	}
@@ -272,10 +271,7 @@ func (b *Book) Remove(ctx context.Context, r Ruling, kinds ...Kind) (removed *Ru
 	if err := r.checkNames(); err != nil {
 		return nil, err
 	}
-	resolved := r
-	if b.resolve(&resolved) == nil { // the policy may be gone
-		r = resolved
-	}
+	b.resolveStored(&r)
 	return b.change(ctx, &r, time.Now(), func(found *Ruling) error {
 		switch {
 		case found == nil:
@@ -298,20 +294,54 @@ func (b *Book) Record(ctx context.Context, policy, key, who, why string) error {
 	return err
 }
 
-// resolve has the follower of the ruling's policy check it.
+// resolve has the followers of the ruling's policy check it. All of them must be able to apply it under one key. On an error, only the
+// policy is filled in.
 func (b *Book) resolve(r *Ruling) error {
 	b.mu.Lock()
 	followers := slices.Clone(b.followers)
 	b.mu.Unlock()
+	var first *Ruling
 	for _, f := range followers {
-		if known, err := f.Check(r); known || err != nil {
+		one := *r
+		one.Limits = slices.Clone(r.Limits)
+		known, err := f.Check(&one)
+		if known {
+			r.Policy = one.Policy
+		}
+		switch {
+		case err != nil:
 			return err
+		case !known:
+		case first == nil:
+			first = &one
+		case one.Key != first.Key:
+			return fieldError("key", "means different keys where the policy %q is followed more than once, since their keys have different forms; give the policies different names", r.Policy)
+		case !slices.Equal(one.Limits, first.Limits):
+			return fieldError("limits", "mean different limits where the policy %q is followed more than once; give the policies different names", r.Policy)
 		}
 	}
-	if len(followers) > 0 {
+	switch {
+	case first != nil:
+		*r = *first
+	case len(followers) > 0:
 		return fieldError("policy", "no policy is called %q", r.Policy)
 	}
 	return nil
+}
+
+// resolveStored fills in the policy and the key of a ruling that is to end. If there is none under the key that the text means now, it may
+// be one from before the form of the keys changed: it has the key that a list of rulings prints.
+func (b *Book) resolveStored(r *Ruling) {
+	written := strings.TrimPrefix(r.Key, "=")
+	resolved := *r
+	err := b.resolve(&resolved)
+	r.Policy = resolved.Policy
+	if err == nil {
+		r.Key = resolved.Key
+	}
+	if table, now := b.Table(), time.Now(); table.Find(r.Policy, r.Key, now) == nil && table.Find(r.Policy, written, now) != nil {
+		r.Key = written
+	}
 }
 
 // change stores a change and puts it into force. It returns the ruling that was in force before; allowed rejects a change by it, and may

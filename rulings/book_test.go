@@ -16,8 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 )
@@ -442,5 +445,47 @@ func TestBadChanges(t *testing.T) {
 	}
 	if _, err := book.Remove(t.Context(), block("eve")); !errors.Is(err, rulings.ErrNone) {
 		t.Errorf("ending a missing ruling: got %v, want ErrNone", err)
+	}
+}
+
+// A ruling must mean the same to all followers of its policy: none may be unable to apply it, and each must find it under its key.
+func TestFollowersOfOnePolicy(t *testing.T) {
+	follow := func(book *rulings.Book, form policy.Form) {
+		set, err := policy.NewWithStores(policy.Stores{Open: memstore.NewDefault()}, []policy.Policy{{Name: "p", Form: form, Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h")}}}, policy.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		book.FollowSet(set)
+	}
+	long, short := policy.AddressForm(clientip.Grouping{}), policy.AddressForm(clientip.Grouping{V6: 56})
+	for _, c := range []struct {
+		first, second policy.Form
+		key, want     string // the error; "" if there is none
+	}{
+		{policy.TextForm, long, "alice", "must be an address"},
+		{long, policy.TextForm, "alice", "must be an address"},
+		{long, policy.TextForm, "192.0.2.7", ""},
+		{long, short, "2001:db8::7", "means different keys"},
+		{long, short, "2001:db8::/32", ""},
+		{policy.TextForm, policy.SecretForm, "s3cret", "means different keys"},
+		{policy.SecretForm, policy.SecretForm, "s3cret", ""},
+	} {
+		book, err := rulings.Open(t.Context(), memstore.NewDefault(), rulings.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(book.Close)
+		follow(book, c.first)
+		follow(book, c.second)
+		_, _, err = book.Add(t.Context(), block(c.key))
+		field := &rulings.FieldError{}
+		switch {
+		case c.want == "" && err == nil:
+			if _, err := book.Remove(t.Context(), block(c.key)); err != nil {
+				t.Errorf("%q: got %v, want it to end", c.key, err)
+			}
+		case c.want == "" || !errors.As(err, &field) || field.Field != "key" || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%q: got %v, want an error about the key with %q", c.key, err, c.want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -60,6 +61,17 @@ func (r *Ruling) PolicyRuling() (policy.Ruling, error) {
 
 // InForce reports whether the ruling has not ended.
 func (r *Ruling) InForce(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
+
+// Effect describes what the ruling does in a few words: blocked, unlimited, or its limits.
+func (r *Ruling) Effect() string {
+	switch r.Kind {
+	case Block:
+		return "blocked"
+	case Limits:
+		return strings.Join(r.Limits, ", ")
+	}
+	return string(r.Kind)
+}
 
 // KeyHash returns what logs contain instead of a key: the first 16 hexadecimal digits of its SHA-256, the same in every process, so that
 // the lines about a known key can be found. It does not hide a key that can be guessed, such as an address.

@@ -42,19 +42,6 @@ func (t *Table) InForce(now time.Time) []Ruling {
 	return t.filter(func(r *Ruling) bool { return r.InForce(now) })
 }
 
-// Count returns how many rulings are in force now.
-func (t *Table) Count(now time.Time) (n int) {
-	if t.Empty() {
-		return 0
-	}
-	for _, r := range t.rulings {
-		if r.InForce(now) {
-			n++
-		}
-	}
-	return n
-}
-
 // Of returns the rulings about the keys of a policy that are in force now, by key.
 func (t *Table) Of(policy string, now time.Time) []Ruling {
 	return t.filter(func(r *Ruling) bool { return r.Policy == policy && r.InForce(now) })

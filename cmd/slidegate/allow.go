@@ -127,7 +127,7 @@ type decider interface {
 type decision struct {
 	Policy           string `json:"policy"`
 	Allowed          bool   `json:"allowed"`
-	By               string `json:"by,omitempty"` // only set by a service
+	By               string `json:"by,omitempty"`
 	Limit            string `json:"limit"`
 	Quota            int64  `json:"quota"`
 	Remaining        int64  `json:"remaining"`

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/rulings"
+	"github.com/slidegate/slidegate/store"
 )
 
 // storeTimeout is the timeout of the store. No client is waiting for the decision here, so it need not be short.
@@ -44,11 +47,31 @@ func (f *decisionFlags) openStore(ctx context.Context) (decider, error) {
 		d.gate, err = gate.New(file, gate.Stores{Open: opened.Closed, Closed: opened.Closed, Local: opened.Closed, Optimistic: opened.Closed}, gate.Options{})
 		err = flags.located(err)
 	}
+	if err == nil {
+		err = d.obeyRulings(pingContext)
+	}
 	if err != nil {
 		d.close()
 		return nil, err
 	}
 	return d, nil
+}
+
+// obeyRulings puts the rulings of the store into force. A store that cannot keep documents has none to share.
+func (d *direct) obeyRulings(ctx context.Context) error {
+	book, err := rulings.Open(ctx, d.stores.Open, rulings.Options{})
+	if errors.Is(err, store.ErrUnsupported) {
+		return nil
+	}
+	if err == nil {
+		defer book.Close()
+		err = book.Read(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("--store: the rulings of operators cannot be read: %w", err)
+	}
+	d.gate.SetRulings(book.Table())
+	return nil
 }
 
 func (d *direct) close() {
@@ -74,7 +97,7 @@ func (d *direct) decide(ctx context.Context, verb, policy, key string, cost int6
 		return decision{}, d.explain(policy, err)
 	}
 	a := decision{
-		Policy: v.Policy, Allowed: v.Decision.Allowed, Limit: v.Decision.LimitName, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
+		Policy: v.Policy, Allowed: v.Decision.Allowed, By: v.By.String(), Limit: v.Decision.LimitName, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
 		RetryAfterMicros: retryMicros(v.Decision.RetryAfter), ResetAfterMicros: v.Decision.ResetAfter.Microseconds(),
 	}
 	text, err := json.Marshal(a)

@@ -41,6 +41,7 @@ type explanation struct {
 	Override  string
 	Ruling    *rulings.Ruling
 	Plan      string
+	Penalty   int64 `json:"penalty_us"`
 	Limits    []explainedLimit
 	Candidate []explainedLimit
 	Rule      string
@@ -128,8 +129,11 @@ func (e *explanation) String() string {
 
 // reason describes what made the decision.
 func (e *explanation) reason() string {
-	if e.By == "unlimited" {
+	switch {
+	case e.By == "unlimited":
 		return ": no limit applies"
+	case e.Penalty > 0:
+		return fmt.Sprintf(", by its penalty, which lasts another %v", micros(e.Penalty))
 	}
 	return ", by its " + strings.ReplaceAll(e.By, "_", " ")
 }

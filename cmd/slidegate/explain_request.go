@@ -11,6 +11,7 @@ import (
 // requestExplanation is the response of the service about a request.
 type requestExplanation struct {
 	Allowed          bool
+	Rejected         string
 	Policy           string
 	By               string
 	RetryAfterMicros *int64 `json:"retry_after_us"` // null means never
@@ -49,6 +50,8 @@ func (e *explainCommand) runRequest(ctx context.Context, c *console) error {
 func (e *requestExplanation) String() string {
 	var b strings.Builder
 	switch {
+	case e.Rejected != "":
+		fmt.Fprintf(&b, "rejected, whatever the policies decide: %s\n", e.Rejected)
 	case len(e.Policies) == 0:
 		fmt.Fprintln(&b, "allowed: no policy matches this request")
 	case e.Allowed:

@@ -44,6 +44,28 @@ func TestProxyOperatorCommands(t *testing.T) {
 	p.interrupt()
 }
 
+// A request that the proxy rejects is explained as rejected, unless it forwards such requests.
+func TestExplainWhatProxyRejects(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	policies := write(t, "policies.yaml", []byte("policies: {users: {key: 'header:X-User', limits: [9/1h]}}\n"))
+	args := []string{"--to", hello(t), "--config", policies}
+	strict, lenient := startProxy(t, args...).url("admin"), startProxy(t, append(args, "--allow-ambiguous")...).url("admin")
+	for _, c := range []struct{ request, header, want string }{
+		{"get /x", "X-User: ann", "rejected, whatever the policies decide: The method has small letters"},
+		{"GET //a@b/x", "X-User: ann", "rejected, whatever the policies decide: The target of the request begins with //"},
+		{"GET /x#y", "X-User: ann", "rejected, whatever the policies decide: The target of the request contains a #"},
+		{"GET /x", "X-User: bob", "rejected, whatever the policies decide: The request has more than one line of X-User"},
+	} {
+		args := []string{"explain", "--request", c.request, "--header", c.header, "--header", "X-Other: x"}
+		if c.request == "GET /x" {
+			args = append(args, "--header", "X-User: eve")
+		}
+		commandLines{{args, exitOK, c.want}}.play(t, "--server", strict)
+		commandLines{{args, exitOK, "allowed\n"}}.play(t, "--server", lenient)
+	}
+	commandLines{{[]string{"explain", "--request", "GET /x", "--header", "X-User: ann", "--header", "X_User: eve"}, exitOK, "allowed\n"}}.play(t, "--server", strict)
+}
+
 // With --log-format json, all output of a proxy is JSON, including its listeners and errors.
 func TestProxyJSONLog(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

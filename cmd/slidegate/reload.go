@@ -46,7 +46,8 @@ type runningConfig struct {
 	Paths  []string
 	Config string
 	// RestartNeeded lists what in the files is not in force.
-	RestartNeeded []server.Restart `json:"restart_needed"`
+	RestartNeeded []server.Restart    `json:"restart_needed"`
+	NotApplied    []server.NotApplied `json:"rulings_not_applied"`
 }
 
 // reloadCommand makes a service reload its files.
@@ -66,9 +67,12 @@ func (r *reloadCommand) Run(ctx context.Context, c *console) error {
 	for _, r := range reply.RestartNeeded {
 		fmt.Fprintf(c.out, "restart needed: %s: in force is %s, the file has %s\n", r.Field, r.InForce, r.File)
 	}
+	for _, n := range reply.NotApplied {
+		fmt.Fprintf(c.out, "attention: rulings about the policy %s that it cannot apply: %d; %s; slidegate rulings lists them\n", n.Policy, n.Rulings, n.Why)
+	}
 	_, err := fmt.Fprintf(c.out, "reloaded: %s; the configuration in force has the hash %s\n", changesLine(&reply.Changes, reply.Loaded), reply.Hash)
-	if err == nil && len(reply.RestartNeeded) > 0 {
-		return errRefused // not everything in the files is in force
+	if err == nil && len(reply.RestartNeeded)+len(reply.NotApplied) > 0 {
+		return errRefused // not everything in the files, or not every ruling, is in force
 	}
 	return err
 }

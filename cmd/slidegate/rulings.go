@@ -145,7 +145,7 @@ func writeReach(to io.Writer, reach *gate.Reach) {
 	case reach.Seen == nil:
 		fmt.Fprintln(to, "seen:    not known: the store did not answer, or it is a prefix of which this instance has refused no address")
 	case len(reach.Seen) == 0:
-		fmt.Fprintln(to, "seen:    none of them: nothing is counted for it now, and this instance has refused none; check the spelling")
+		fmt.Fprintln(to, "seen:    none of them: the limits of the policy count nothing for it now, and this instance has refused none; check the spelling")
 	default:
 		fmt.Fprintf(to, "seen:    %s\n", quoteAll(reach.Seen))
 	}
@@ -239,19 +239,7 @@ func (f *endFlags) time(now time.Time) (string, error) {
 
 // effect describes what a ruling does, and until when.
 func effect(r *rulings.Ruling, now time.Time) string {
-	return action(r) + ", " + until(r, now)
-}
-
-func action(r *rulings.Ruling) string {
-	switch r.Kind {
-	case rulings.Block:
-		return "blocked"
-	case rulings.Unlimited:
-		return "unlimited"
-	case rulings.Limits:
-		return strings.Join(r.Limits, ", ")
-	}
-	return string(r.Kind)
+	return r.Effect() + ", " + until(r, now)
 }
 
 // until describes when a ruling ends, in local time.
@@ -314,7 +302,7 @@ func writeRulings(to io.Writer, all []rulingsapi.Listed) {
 		if r.Note != "" {
 			why = strings.TrimSpace(why + " [" + r.Note + "]")
 		}
-		fmt.Fprintf(t, "%s\t%q\t%s\t%s\t%s\t%s\n", r.Policy, r.Key, action(&r.Ruling), untilCell(&r.Ruling), r.Who, why)
+		fmt.Fprintf(t, "%s\t%q\t%s\t%s\t%s\t%s\n", r.Policy, r.Key, r.Effect(), untilCell(&r.Ruling), r.Who, why)
 	}
 	_ = t.Flush() // it is written to memory
 }
@@ -328,7 +316,7 @@ func writeLog(to io.Writer, log []rulings.Ruling) {
 	fmt.Fprintln(t, "when\twho\tpolicy\tkey\truling\tuntil\twhy")
 	for i := range log {
 		r := &log[i]
-		what, end := action(r), untilCell(r)
+		what, end := r.Effect(), untilCell(r)
 		switch r.Kind {
 		case rulings.Clear:
 			what, end = "ended", ""

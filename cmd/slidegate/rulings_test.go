@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,15 @@ func TestRulingCommands(t *testing.T) {
 	}
 }
 
+// During a penalty, the penalty is what refuses.
+func TestExplainPenalty(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--config", write(t, "policies.yaml", []byte("policies: {web: {limits: [1/1s], penalty: 1h}}\n")))
+	s.useAll("ann", 1)
+	s.refused("ann")
+	commandLines{{[]string{"explain", "ann"}, exitOK, "refused, by its penalty, which lasts another 59m"}}.play(t, "--server", s.url("admin"))
+}
+
 // A time of day means its next occurrence, in local time.
 func TestEndOfRulings(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
@@ -79,4 +89,51 @@ func TestEndOfRulings(t *testing.T) {
 			t.Errorf("%q: got %q, want an error", text, got)
 		}
 	}
+}
+
+// The answer to a ruling names those that outrank it, and sees what was counted under the ruling before.
+func TestRulingsThatOutrank(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	policies := write(t, "policies.yaml", []byte("policies:\n  users: {key: ['{header:X-Api-Key}', '{header:X-User}'], limits: [9/1h]}\n  sent: {limits: [9/1h]}\n"+
+		"default_policy: users\n"))
+	s := startServe(t, "--config", policies)
+	commandLines{
+		{[]string{"override", "X-User=alice", "--unlimited"}, exitOK, "unlimited"},
+		{[]string{"block", "alice"}, exitOK, `note:    "header:X-User:alice" has its own ruling, which takes precedence: unlimited`},
+		{[]string{"override", "10.1.0.0/16", "5/1m", "--policy", "sent"}, exitOK, "5/1m"},
+		{[]string{"block", "10.0.0.0/8", "--policy", "sent"}, exitOK, `note:    "10.1.0.0/16" has its own ruling, which takes precedence: 5/1m`},
+		{[]string{"override", "rob", "50/3h", "--policy", "sent"}, exitOK, "none of them: the limits of the policy count nothing"},
+	}.play(t, "--server", s.url("admin"))
+	commandLines{{[]string{"allow", "rob", "--policy", "sent"}, exitOK, "49 of 50 left"}}.play(t, "--server", s.url("http"))
+	commandLines{
+		{[]string{"override", "rob", "60/3h", "--policy", "sent"}, exitOK, `seen:    "rob"`},
+		{[]string{"block", "rob", "--policy", "sent"}, exitOK, `seen:    "rob"`},
+	}.play(t, "--server", s.url("admin"))
+}
+
+// A reload says which rulings the policies cannot apply any more. They are not counted as in force, and can be ended as they are listed.
+func TestRulingsAfterReload(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	text := "default_policy: web\npolicies:\n  web: {key: address, limits: [9/1h]}\n  other: {key: 'header:X-User', limits: [9/1h]}\n"
+	policies := write(t, "policies.yaml", []byte(text))
+	s := startServe(t, "--config", policies)
+	commandLines{
+		{[]string{"block", "2001:db8::7"}, exitOK, `"2001:db8::/64"`},
+		{[]string{"block", "192.0.2.7"}, exitOK, `"192.0.2.7"`},
+		{[]string{"reload"}, exitOK, "reloaded"},
+	}.play(t, "--server", s.url("admin"))
+	s.awaitPage("admin", "/metrics", "slidegate_rulings 2")
+	if err := os.WriteFile(policies, []byte(text+"address_groups: {ipv6: 56}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commandLines{
+		{[]string{"reload"}, exitRefused, "attention: rulings about the policy web that it cannot apply: 1; "},
+		{[]string{"reload"}, exitRefused, "cannot apply: 1; "},
+		{[]string{"rulings"}, exitOK, "cannot be applied"},
+	}.play(t, "--server", s.url("admin"))
+	s.awaitPage("admin", "/metrics", "slidegate_rulings 1")
+	commandLines{
+		{[]string{"unblock", "2001:db8::/64"}, exitOK, "ended; it was blocked"},
+		{[]string{"reload"}, exitOK, "reloaded"},
+	}.play(t, "--server", s.url("admin"))
 }

@@ -173,14 +173,27 @@ type requestState struct {
 
 type requestStateKey struct{}
 
+// rejection returns the response to a request that is rejected, whatever the policies decide, or nil. It removes odd headers before the
+// gate reads them, so that it decides by what the application receives.
+func (p *Proxy) rejection(r *http.Request) *problemjson.Document {
+	if refusal := unsupported(r); refusal != nil {
+		return refusal
+	}
+	p.dropOdd(r.Header)
+	return p.ambiguous(r)
+}
+
+// Rejection returns why a request is rejected, whatever the policies decide, or "". It removes the headers that the proxy removes.
+func (p *Proxy) Rejection(r *http.Request) string {
+	if refusal := p.rejection(r); refusal != nil {
+		return refusal.Detail
+	}
+	return ""
+}
+
 // ServeHTTP forwards the request, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if refusal := unsupported(r); refusal != nil {
-		refusal.Send(w)
-		return
-	}
-	p.dropOdd(r.Header) // before the gate reads them, so that it decides by what the application receives
-	if refusal := p.ambiguous(r); refusal != nil {
+	if refusal := p.rejection(r); refusal != nil {
 		refusal.Send(w)
 		return
 	}

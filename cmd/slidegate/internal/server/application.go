@@ -33,3 +33,11 @@ func (s *Server) openProxy(ln *listener, secure *tls.Config) error {
 	}
 	return nil
 }
+
+// rejection returns why the proxy, or the check of requests for other proxies, rejects a request before the policies see it, or "".
+func (s *Server) rejection(r *http.Request) string {
+	if s.proxy != nil {
+		return s.proxy.Rejection(r)
+	}
+	return s.forward.Rejection(r)
+}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -139,6 +140,9 @@ policies:
 		{`{"url":"/users/x","address":"203.0.113.9"}`, []string{`{"allowed":true`, `"key":"address:203.0.113.9"`, `{header:X-User} is missing`}},
 		{`{"url":"/","address":"192.0.2.9"}`, []string{`{"allowed":false,"policy":"all","by":"ruling"`, `"ruling":{"policy":"all","key":"192.0.2.0/24"`}},
 		{`{"url":"/","address":"198.51.100.9"}`, []string{`{"allowed":false,"policy":"all","by":"deny_list","retry_after_us":null`, `"list":"198.51.100.0/24"`}},
+		{`{"url":"/users/x","headers":{"X-User":["bob","eve"]}}`, []string{`{"allowed":false,"rejected":"X-User: the header is sent more than once`}},
+		{`{"url":"/users/x","headers":{"X-User":["bob"],"X_User":["eve"]}}`, []string{`{"allowed":false,"rejected":"X-User: `}},
+		{`{"url":"/users/x","headers":{"X-Other":["bob","eve"]},"address":"203.0.113.10"}`, []string{`{"allowed":true,"policy"`}},
 		{`{"url":"login"}`, []string{`"status":400`, `"field":"url"`}},
 		{`{"url":"/","address":"alice"}`, []string{`"status":400`, `"field":"address"`}},
 	} {
@@ -151,5 +155,46 @@ policies:
 	}
 	if got := s.check(t, "/users/x", "203.0.113.9", "X-User: bob"); got != 200 {
 		t.Errorf("got %d, want explanations to charge nothing", got)
+	}
+}
+
+// What an operator asks about an address is answered as its requests are: lists of addresses apply where the key is the address, and the
+// answer says so where it does not tell.
+func TestExplainAppliesAddressLists(t *testing.T) {
+	s := start(t, `
+policies:
+  own:   {key: address, limits: [9/1h], deny: [203.0.113.0/24, "2001:db8::7"], allow: [192.0.2.1]}
+  sent:  {limits: [9/1h], deny: [203.0.113.0/24]}
+  users: {key: header:X-User, limits: [9/1h], deny: [203.0.113.0/24]}
+  pairs: {key: "{address} {path}", limits: [9/1h], deny: [203.0.113.0/24]}
+  plain: {key: header:X-User, limits: [9/1h], deny: ["key:eve"]}
+default_policy: own
+`, nil)
+	const unknown = `"note":"the key does not tell the client's address`
+	for _, test := range []struct{ policy, key, want, peeked string }{
+		{"own", "203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"own", "::ffff:203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"own", "192.0.2.1", `"by":"allow_list"`, `"by":"allow_list"`},
+		{"own", "198.51.100.1", `"by":"limits"`, `"by":"limits"`},
+		{"own", "2001:db8::7", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"own", "2001:db8::8", `"by":"limits"`, `"by":"limits"`},
+		{"own", "2001:db8::/64", unknown, `"by":"limits"`},
+		{"sent", "203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"sent", "alice", unknown, `"by":"limits"`},
+		{"users", "alice", unknown, `"by":"limits"`},
+		{"users", "address=203.0.113.9", `"by":"deny_list"`, `"by":"limits"`},
+		{"users", "address:203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"users", "203.0.113.9", `"key":"address:203.0.113.9","by":"deny_list"`, `"by":"limits"`},
+		{"pairs", "203.0.113.9 /x", unknown, `"by":"limits"`},
+		{"plain", "alice", `"by":"limits"`, `"by":"limits"`},
+	} {
+		got := s.send(t, "admin", "GET", "/v1/explain?policy="+test.policy+"&key="+url.QueryEscape(test.key), "")
+		if !strings.Contains(got.body, test.want) || strings.Contains(got.body, unknown) != (test.want == unknown) && !strings.Contains(got.body, `"also"`) {
+			t.Errorf("%s, %s: got %s, want %s", test.policy, test.key, got.body, test.want)
+		}
+		peeked := s.send(t, "admin", "POST", "/v1/peek", `{"policy":"`+test.policy+`","key":"`+test.key+`"}`)
+		if !strings.Contains(peeked.body, test.peeked) {
+			t.Errorf("%s, %s: peeked at %s, want %s", test.policy, test.key, peeked.body, test.peeked)
+		}
 	}
 }

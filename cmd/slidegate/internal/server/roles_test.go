@@ -126,6 +126,9 @@ func TestWhoMadeAChange(t *testing.T) {
 	if got.status != http.StatusForbidden || !strings.Contains(got.body, "role viewer") || !strings.Contains(got.body, "role operator") {
 		t.Errorf("a viewer: got %+v, want 403 with the roles", got)
 	}
+	if got := s.send(t, "admin", "POST", "/v1/explain/request", `{"url":"/login"}`, bearer(viewerToken)...); got.status != http.StatusOK {
+		t.Errorf("a viewer that explains a request: got %+v, want 200", got)
+	}
 	if got := s.send(t, "admin", "POST", "/v1/peek", `{"key":"the-victim"}`, bearer(viewerToken)...); got.status != http.StatusOK {
 		t.Errorf("a viewer peeks: got %+v, want 200", got)
 	}

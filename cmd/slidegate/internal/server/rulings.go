@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulingsapi"
@@ -21,7 +22,7 @@ func (s *Server) openRulings(ctx context.Context) (err error) {
 	}
 	s.book.Follow(rulings.Follower{Apply: s.applyRulings, Check: s.checkRuling})
 	s.rulings, err = rulingsapi.New(s.book, rulingsapi.Options{
-		Note: s.rulingNote, Reach: s.rulingReach, Transient: s.opts.State == "" && (s.ownDocuments != nil || s.stores.Memory != nil), Who: func(r *http.Request, claimed string) string { return who(r.Context(), claimed) },
+		Note: s.rulingNote, Applies: s.rulingApplies, Reach: s.rulingReach, Transient: s.opts.State == "" && (s.ownDocuments != nil || s.stores.Memory != nil), Who: func(r *http.Request, claimed string) string { return who(r.Context(), claimed) },
 		Logger: s.log, MeterProvider: s.telemetry.meters,
 	})
 	return err
@@ -61,11 +62,11 @@ func (s *Server) checkRuling(r *rulings.Ruling) (known bool, err error) {
 }
 
 // rulingReach returns which keys a ruling is about, and whether they were seen.
-func (s *Server) rulingReach(ctx context.Context, r *rulings.Ruling) gate.Reach {
+func (s *Server) rulingReach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
 	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
 		return s.envoy.RulingReach(ctx, r)
 	}
-	return s.gate.RulingReach(ctx, r, func(matches func(key string) bool) []string { return s.top.find(r.Policy, matches) })
+	return s.gate.RulingReach(ctx, r, before, func(matches func(key string) bool) []string { return s.top.find(r.Policy, matches) })
 }
 
 // rulingNote returns the reason why a ruling has no effect.
@@ -77,6 +78,39 @@ func (s *Server) rulingNote(r *rulings.Ruling) string {
 		return s.envoy.RulingNote(r)
 	}
 	return s.gate.RulingNote(r)
+}
+
+// rulingApplies reports whether a ruling can be applied.
+func (s *Server) rulingApplies(r *rulings.Ruling) bool {
+	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
+		return s.rulingNote(r) == ""
+	}
+	known, err := s.gate.CheckRuling(r)
+	return known && err == nil
+}
+
+// NotApplied says how many rulings about the keys of a policy cannot be applied, and why.
+type NotApplied struct {
+	Policy  string `json:"policy"`
+	Rulings int    `json:"rulings"`
+	Why     string `json:"why"` // of the first one
+}
+
+// notApplied returns the rulings that the policies in force cannot apply. Those about policies that are not here may be for other
+// services that share the store.
+func (s *Server) notApplied() []NotApplied {
+	all := []NotApplied{}
+	for _, r := range s.book.Table().InForce(time.Now()) { // by policy
+		known, err := s.gate.CheckRuling(&r)
+		switch last := len(all) - 1; {
+		case !known || err == nil:
+		case last >= 0 && all[last].Policy == r.Policy:
+			all[last].Rulings++
+		default:
+			all = append(all, NotApplied{r.Policy, 1, err.Error()})
+		}
+	}
+	return all
 }
 
 // recordChange logs what an operator did to a key. Resets are rare, and are also in the log of rulings.

@@ -63,13 +63,15 @@ type running struct {
 	Config string    `json:"config,omitempty"`
 	// Restart lists what in the files is not in force, because only a restart changes it.
 	Restart []Restart `json:"restart_needed"`
+	// NotApplied lists the rulings that the policies cannot apply, such as one about a prefix that is longer than the groups of addresses.
+	NotApplied []NotApplied `json:"rulings_not_applied"`
 }
 
 // running returns the policies in force, optionally with their text as config print writes it.
 func (s *Server) running(withText bool) running {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	r := running{Hash: *s.hash.Load(), Loaded: s.loaded.UTC(), Paths: s.opts.Paths, Restart: append([]Restart{}, s.restart...)}
+	r := running{Hash: *s.hash.Load(), Loaded: s.loaded.UTC(), Paths: s.opts.Paths, Restart: append([]Restart{}, s.restart...), NotApplied: s.notApplied()}
 	if withText {
 		r.Config = annotate(string(config.Format(s.file)), s.restart)
 	}

@@ -160,7 +160,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.watchVitals(); err != nil {
 		return err
 	}
-	api := jsonapi.Options{Logger: s.log, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, ""), operation, req)
 	}}
 	if s.envoy != nil {

@@ -67,6 +67,26 @@ func TestCommandsUseTheStore(t *testing.T) {
 		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left"},
 		{[]string{"allow", "me", "--limit", "1/1s"}, exitFailure, "leave out --limit"},
 	}.play(t, "--config", policies)
+	admin := []string{"--server", "http://" + listeners["admin"]}
+	commandRuns{
+		{[]string{"block", "eve"}, exitOK, "blocked"},
+		{[]string{"block", "mallory", "--for", "1h"}, exitOK, "blocked"},
+		{[]string{"override", "bob", "7/1h sliding-log"}, exitOK, "7/1h"},
+		{[]string{"override", "carol", "--unlimited"}, exitOK, "unlimited"},
+	}.play(t, admin...)
+	commandRuns{
+		{[]string{"allow", "eve"}, exitRefused, "refused by a ruling, with no end"},
+		{[]string{"peek", "mallory"}, exitRefused, "refused by a ruling: retry in "},
+		{[]string{"peek", "bob"}, exitOK, "allowed: 7 of 7 left"},
+		{[]string{"peek", "carol"}, exitOK, "allowed without limits: unlimited"},
+		{[]string{"peek", "eve", "--format", "json"}, exitRefused, `"by":"ruling"`},
+	}.play(t, "--config", policies)
+	client := node.Client(t)
+	damage := client.B().Hset().Key("slidegate:{rulings}").FieldValue().FieldValue("text", "x").Build()
+	if err := client.Do(t.Context(), damage).Error(); err != nil {
+		t.Fatal(err)
+	}
+	commandRuns{{[]string{"peek", "me"}, exitFailure, "the rulings of operators cannot be read"}}.play(t, "--config", policies)
 	node.Kill()
 	commandRuns{{[]string{"allow", "me"}, exitFailure, "--store"}}.play(t, "--config", policies)
 }

@@ -114,12 +114,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sendProblem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if name := h.gate.AmbiguousHeader(original); name != "" {
-		h.reject(w, q.mode, name+": the header is sent more than once, or with an underscore in its name; send it once")
+	if why := h.Rejection(original); why != "" {
+		h.reject(w, q.mode, why)
 		return
 	}
 	v, err := h.check(r.Context(), original, q.policy)
 	h.respond(w, q.mode, &v, err)
+}
+
+// Rejection returns why a request of a client is rejected, whatever the policies decide, or "".
+func (h *Handler) Rejection(original *http.Request) string {
+	if name := h.gate.AmbiguousHeader(original); name != "" {
+		return name + ": the header is sent more than once, or with an underscore in its name; send it once"
+	}
+	return ""
 }
 
 // check applies the policies that match the request, or the named one.

@@ -31,6 +31,7 @@ type Explanation struct {
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
 
+	Note    string        `json:"note,omitempty"`    // what the explanation leaves out; of an Envoy descriptor, why no rule matches
 	Missing []string      `json:"missing,omitempty"` // fields of the key that the request lacks, and why
 	Also    []Explanation `json:"also,omitempty"`    // of the other keys that the given text means
 
@@ -39,7 +40,6 @@ type Explanation struct {
 	Path             string           `json:"path,omitempty"`       // keys and values in the file, as in domain.key_value.key
 	QuotaMode        bool             `json:"quota_mode,omitempty"` // over its limit, the rule denies a request only if all such rules are over theirs
 	DescriptorLimits []ExplainedLimit `json:"brought,omitempty"`    // limits that came with the descriptor, where anything is counted
-	Note             string           `json:"note,omitempty"`       // why no rule matches
 }
 
 // ExplainedLimit is the answer that one limit would give.
@@ -62,13 +62,21 @@ func (g *Gate) Explain(ctx context.Context, req Request) (all Explanation, err e
 		return all, err
 	}
 	for i, key := range keys {
-		req.Key = key
+		one := req
+		one.Key = key
 		var part policy.Part
-		s, err := g.part(&req, &part)
+		s, err := g.part(&one, &part)
 		if err != nil {
 			return all, err
 		}
+		p := s.order[part.Policy]
+		if !req.Address.IsValid() {
+			part.Address = p.addressOf(req.Key, key)
+		}
 		e, err := g.explain(ctx, s, part)
+		if p.listed && !part.Address.IsValid() && e.Ruling == nil && e.By != ByDenyList {
+			e.Note = addressNote
+		}
 		switch {
 		case err != nil:
 			return all, err

@@ -10,7 +10,8 @@ import (
 // RequestExplanation is the result of ExplainRequest. Like an Explanation, it is for operators who may see keys.
 type RequestExplanation struct {
 	Allowed          bool          `json:"allowed"`
-	Policy           string        `json:"policy,omitempty"` // that decides; empty if none matches
+	Rejected         string        `json:"rejected,omitempty"` // why the listener rejects it, whatever the policies decide
+	Policy           string        `json:"policy,omitempty"`   // that decides; empty if none matches
 	By               By            `json:"by"`
 	RetryAfterMicros *int64        `json:"retry_after_us"`      // null means never
 	Policies         []Explanation `json:"policies"`            // of those that match

@@ -38,6 +38,9 @@ func TestExplain(t *testing.T) {
 		{gate.Request{Key: "evil-twin", Cost: 1}, `{"policy":"api","key":"evil-twin","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:evil-*"}`},
 		{gate.Request{Key: "friend", Cost: 1}, `{"policy":"api","key":"friend","by":"allow_list","allowed":true,"refused":false,"shadow":false,"failure":"local","list":"key:friend"}`},
 	} {
+		if !x.request.Address.IsValid() {
+			x.request.Address = netip.MustParseAddr("198.51.100.1") // on no list
+		}
 		for range 2 { // the second time checks that the first charged nothing
 			e, err := g.Explain(ctx, x.request)
 			if err != nil {

@@ -87,6 +87,9 @@ func (g *Gate) part(req *Request, part *policy.Part) (*snapshot, error) {
 // fill converts a request under the policy.
 func (p *compiled) fill(req *Request, part *policy.Part) {
 	part.Policy, part.Key, part.Address, part.Cost = p.index, p.Key.Canonical(req.Key, p.groups), req.Address, req.Cost
+	if p.listed && !req.Address.IsValid() {
+		part.Address = p.addressIn(req.Key)
+	}
 	if plan, found := p.find(req.Plan); found && p.plan != nil {
 		part.Plan = policy.Named(plan.Name)
 	}

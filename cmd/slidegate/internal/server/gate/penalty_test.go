@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"encoding/json"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func TestPenalty(t *testing.T) {
 	p := richPolicy()
 	p.Limits, p.Penalty = limits("1/1m fixed-window"), 10*time.Minute
 	g := newGate(t, sameStores(memory(t, c)), gate.Options{}, p)
-	req := gate.Request{Key: "ann", Cost: 1}
+	req := gate.Request{Key: "ann", Address: netip.MustParseAddr("198.51.100.1"), Cost: 1}
 	mustAllow(t, g, req)
 	if v, err := g.Allow(ctx, req); err != nil || !v.Refused || v.Decision.RetryAfter != 10*time.Minute {
 		t.Errorf("the excess request: got %+v, %v; want a denial", v, err)

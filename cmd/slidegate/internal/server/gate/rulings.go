@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -43,15 +42,12 @@ func (g *Gate) ResolveRuling(r *rulings.Ruling) error {
 	if err != nil {
 		return &rulings.FieldError{Field: "policy", Err: err}
 	}
+	r.Policy = p.Name
 	read, err := s.set.ReadKey(p.index, r.Key)
 	if err != nil {
 		return &rulings.FieldError{Field: "key", Err: err}
 	}
-	written := strings.TrimPrefix(r.Key, "=")
-	r.Policy, r.Key = p.Name, read.Text
-	if table, now := g.ruled.Load(), time.Now(); r.Kind == rulings.Clear && table.Find(p.Name, r.Key, now) == nil && table.Find(p.Name, written, now) != nil {
-		r.Key = written // as a list of rulings prints it
-	}
+	r.Key = read.Text
 	if r.Kind == rulings.Clear || r.Kind == rulings.Reset {
 		return nil
 	}
@@ -87,21 +83,33 @@ func (p *compiled) nameLimit(limit *slidegate.Limit) {
 // RulingNote returns why a ruling has no effect, or "" if it has one.
 func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	s := g.current.Load()
+	known, err := s.checkRuling(r)
+	switch {
+	case !known:
+		return "no policy has this name"
+	case err != nil:
+		return fmt.Sprintf("cannot be applied: %v", err)
+	case s.policies[r.Policy].Shadow:
+		return "the policy is in shadow mode and denies nothing"
+	}
+	return ""
+}
+
+// CheckRuling reports whether the policy of a stored ruling exists, and returns the error if the policy cannot apply it.
+func (g *Gate) CheckRuling(r *rulings.Ruling) (known bool, err error) {
+	return g.current.Load().checkRuling(r)
+}
+
+func (s *snapshot) checkRuling(r *rulings.Ruling) (known bool, err error) {
 	p := s.policies[r.Policy]
 	if p == nil {
-		return "no policy has this name"
+		return false, nil
 	}
 	ruling, err := r.PolicyRuling()
 	if err == nil {
 		err = s.set.CheckRuling(p.index, ruling)
 	}
-	if err != nil {
-		return fmt.Sprintf("cannot be applied: %v", err)
-	}
-	if p.Shadow {
-		return "the policy is in shadow mode and denies nothing"
-	}
-	return ""
+	return true, err
 }
 
 // Reach describes which clients a ruling is about.
@@ -118,8 +126,8 @@ type Reach struct {
 const maxSeen = 10
 
 // RulingReach returns which keys a ruling is about, and which of them have used something of their limits, by the store,
-// or have been refused, by find. It charges nothing.
-func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(matches func(key string) bool) []string) (reach Reach) {
+// or have been refused, by find. Before is the ruling that it has replaced, or nil. RulingReach charges nothing.
+func (g *Gate) RulingReach(ctx context.Context, r, before *rulings.Ruling, find func(matches func(key string) bool) []string) (reach Reach) {
 	s := g.current.Load()
 	p := s.policies[r.Policy]
 	if p == nil {
@@ -131,13 +139,17 @@ func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(mat
 	}
 	reach.Seen = []string{}
 	known := true
+	var replaced policy.Ruling
+	if before != nil {
+		replaced, _ = before.PolicyRuling() // it was in force
+	}
 	for _, match := range read.Keys {
 		reach.Matches = append(reach.Matches, match.String())
 		if match.Prefix.IsValid() { // stores cannot list its keys
 			known = false
 			continue
 		}
-		used, err := s.set.Used(ctx, p.index, match.Key)
+		used, err := s.set.Used(ctx, p.index, match.Key, replaced.Limits...)
 		known = known && err == nil
 		if used {
 			reach.Seen = append(reach.Seen, match.Key)
@@ -152,8 +164,23 @@ func (g *Gate) RulingReach(ctx context.Context, r *rulings.Ruling, find func(mat
 	if !known && len(reach.Seen) == 0 {
 		reach.Seen = nil
 	}
-	reach.Notes = p.reachNotes(read)
+	reach.Notes = append(p.reachNotes(read), g.outranking(s, p, r)...)
 	return reach
+}
+
+// outranking returns a note for each ruling that decides about some keys of another one.
+func (g *Gate) outranking(s *snapshot, p *compiled, r *rulings.Ruling) (notes []string) {
+	texts := s.set.Outranking(p.index, r.Key)
+	table, now := g.ruled.Load(), time.Now()
+	for _, text := range texts[:min(len(texts), maxSeen)] {
+		if other := table.Find(p.Name, text, now); other != nil {
+			notes = append(notes, fmt.Sprintf("%q has its own ruling, which takes precedence: %s", text, other.Effect()))
+		}
+	}
+	if more := len(texts) - maxSeen; more > 0 {
+		notes = append(notes, fmt.Sprintf("%d more rulings take precedence about some of the keys that it matches", more))
+	}
+	return notes
 }
 
 // reachNotes returns what an operator should know about the keys of a ruling.

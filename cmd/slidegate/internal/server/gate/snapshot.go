@@ -41,6 +41,8 @@ type compiled struct {
 	slots          bool                                     // the policy has an in-flight limit
 	candidateSlots bool                                     // the candidate has one
 	groups         clientip.Grouping
+	byAddress      bool                          // a key without a mark is an address, or what an application sends instead
+	listed         bool                          // the lists have addresses
 	words          *httplimit.RefusalTexts       // nil for the default texts
 	latency        [listeners]*latency.Histogram // nil if nothing is timed
 }
@@ -68,6 +70,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		if p.words, err = one.Refusal.Texts(p.Name); err != nil {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
+		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Deny.Addresses) > 0
 		p.find = p.FindPlan()
 		p.slots, p.candidateSlots = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)

@@ -27,6 +27,8 @@ type Options struct {
 	// Envoy handles policies whose names begin with gate.EnvoyPrefix; their keys are Envoy descriptors. If nil, the
 	// gate handles them, and it has no policy with such a name.
 	Envoy Inspector
+	// Reject returns why the listener for requests rejects one before the policies see it, or ""; nil rejects nothing.
+	Reject func(*http.Request) string
 	// OnChange is called after /v1/reset and /v1/refund have been carried out, with the name of the operation; nil means that nothing is
 	// called. It must copy the key to keep it.
 	OnChange func(ctx context.Context, operation string, req gate.Request)
@@ -43,6 +45,7 @@ type Inspector interface {
 type API struct {
 	gate      *gate.Gate
 	envoy     Inspector // may be nil
+	reject    func(*http.Request) string
 	onChange  func(ctx context.Context, operation string, req gate.Request)
 	logger    *throttlelog.Logger
 	responder gate.Responder
@@ -54,7 +57,10 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	if g == nil {
 		return nil, errors.New("jsonapi: gate: must not be nil; call gate.New")
 	}
-	a := &API{gate: g, envoy: opts.Envoy, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
+	a := &API{gate: g, envoy: opts.Envoy, reject: opts.Reject, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
+	if a.reject == nil {
+		a.reject = func(*http.Request) string { return "" }
+	}
 	if a.onChange == nil {
 		a.onChange = func(context.Context, string, gate.Request) {}
 	}

@@ -35,21 +35,25 @@ func (a *API) explainRequest(w http.ResponseWriter, r *http.Request) {
 		send(w, p)
 		return
 	}
+	rejected := a.reject(original) // may remove headers, so that the gate sees what it would see
 	e, err := a.gate.ExplainRequest(r.Context(), original)
 	if err != nil {
 		a.fail(w, err)
 		return
+	}
+	if rejected != "" {
+		e.Allowed, e.Rejected, e.Policy = false, rejected, ""
 	}
 	sendExplanation(w, e)
 }
 
 // request returns the request that the body describes, as if its client had connected directly.
 func (b *explainedRequest) request() (*http.Request, *problem) {
-	at, err := url.Parse(b.URL)
+	at, err := url.ParseRequestURI(b.URL) // as servers do: it is no host that follows //, and no fragment that follows #
 	if err != nil || !strings.HasPrefix(at.Path, "/") {
 		return nil, &problem{Status: http.StatusBadRequest, Field: "url", Detail: "must be a path, such as /login?next=home, or a URL"}
 	}
-	r := &http.Request{Method: b.Method, URL: at, Host: at.Host, Header: http.Header{}, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	r := &http.Request{Method: b.Method, URL: at, Host: at.Host, Header: http.Header{}, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RequestURI: b.URL}
 	if r.Method == "" {
 		r.Method = http.MethodGet
 	}

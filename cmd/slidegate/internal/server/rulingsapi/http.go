@@ -24,12 +24,14 @@ import (
 	"github.com/slidegate/slidegate/rulings"
 )
 
-// Options configures an API. Note, Reach, Who and Logger are required.
+// Options configures an API. Note, Applies, Reach, Who and Logger are required.
 type Options struct {
 	// Note returns why a ruling has no effect, or "" if it has one.
 	Note func(*rulings.Ruling) string
-	// Reach returns which keys a new ruling is about.
-	Reach func(context.Context, *rulings.Ruling) gate.Reach
+	// Applies reports whether a ruling can be applied; the metrics count no others.
+	Applies func(*rulings.Ruling) bool
+	// Reach returns which keys a new ruling is about; before is the one that it has replaced, or nil.
+	Reach func(ctx context.Context, r, before *rulings.Ruling) gate.Reach
 	// Transient says that rulings are lost when the process ends.
 	Transient bool
 	// Who returns who makes a change, given what the request claims.
@@ -145,7 +147,7 @@ func (a *API) add(w http.ResponseWriter, r *http.Request) {
 				Ruling   Listed          `json:"ruling"`
 				Replaced *rulings.Ruling `json:"replaced,omitempty"`
 				gate.Reach
-			}{a.listed(&ruling), before, a.reach(r.Context(), &ruling)})
+			}{a.listed(&ruling), before, a.reach(r.Context(), &ruling, before)})
 			return
 		}
 	}
@@ -153,8 +155,8 @@ func (a *API) add(w http.ResponseWriter, r *http.Request) {
 }
 
 // reach returns which keys a ruling is about.
-func (a *API) reach(ctx context.Context, r *rulings.Ruling) gate.Reach {
-	reach := a.opts.Reach(ctx, r)
+func (a *API) reach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
+	reach := a.opts.Reach(ctx, r, before)
 	if a.opts.Transient {
 		reach.Notes = append(reach.Notes, "rulings are kept in memory, so this one ends with the process; set --state FILE, or use a shared store, to keep it")
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // measure reports how many rulings are in force, and how long ago they were last read.
@@ -16,7 +19,7 @@ func (a *API) measure() error {
 	}
 	meter := a.opts.MeterProvider.Meter("github.com/slidegate/slidegate/rulings")
 	inForce, err := meter.Int64ObservableGauge("slidegate.rulings", metric.WithUnit("{ruling}"),
-		metric.WithDescription("Rulings in force: keys that an operator has blocked or given other limits. Absent before the first read."))
+		metric.WithDescription("Rulings in force: keys that an operator has blocked or given other limits. Those that a policy here cannot apply do not count. Absent before the first read."))
 	age, again := meter.Float64ObservableGauge("slidegate.rulings.age", metric.WithUnit("s"),
 		metric.WithDescription("How long ago rulings were last read from the store, or how long it has been tried since the start. Above a few seconds, changes by other instances are not seen."))
 	revision, third := meter.Int64ObservableGauge("slidegate.rulings.revision", metric.WithUnit("{change}"),
@@ -27,7 +30,8 @@ func (a *API) measure() error {
 	a.metrics, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		to.ObserveFloat64(age, a.book.Age().Seconds())
 		if !a.book.ReadAt().IsZero() {
-			to.ObserveInt64(inForce, int64(a.book.Table().Count(time.Now())))
+			applied := slices.DeleteFunc(a.book.Table().InForce(time.Now()), func(r rulings.Ruling) bool { return !a.opts.Applies(&r) })
+			to.ObserveInt64(inForce, int64(len(applied)))
 			to.ObserveInt64(revision, a.book.Revision())
 		}
 		return nil
