@@ -35,7 +35,7 @@ func otherLimitBugs() []bug {
 			s.Missing, s.Start = max(0, s.Missing-refilled), now
 		}
 	})
-	endAnew := change(func(l *rule.Limit, s *rule.State, now rule.Micros) {
+	restartEnd := change(func(l *rule.Limit, s *rule.State, now rule.Micros) {
 		if l.Algorithm == rule.TokenBucket && s.Missing > 0 && l.Quota <= 1000 {
 			s.Until = now + max(l.Window, l.Window/rule.Micros(l.Quota)*rule.Micros(min(s.Missing, l.Burst+l.Quota)))
 		}
@@ -54,10 +54,10 @@ func otherLimitBugs() []bug {
 		{"drops slots beyond the number of slots", check, before(always, cutSlots)},
 		{"drops slots when it renews", check, before(func(r *store.Request) bool { return r.Op == rule.Renew }, cutSlots)},
 		{"refills a bucket at the rate of the reservation", check, before(back, refill)},
-		{"starts the end of a bucket anew when it gives back", check, after(back, endAnew)},
-		{"starts the end of a bucket anew when it refuses", check, after(func(r *store.Request) bool {
+		{"restarts the end of a bucket when it gives back", check, after(back, restartEnd)},
+		{"restarts the end of a bucket when it refuses", check, after(func(r *store.Request) bool {
 			return r.Op == rule.Take && !r.Answers[0].Allowed && r.Charges[0].Limit.Rule().CountDenied
-		}, endAnew)},
+		}, restartEnd)},
 	}
 }
 

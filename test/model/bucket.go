@@ -75,7 +75,7 @@ func (s *bucketState) extend(l *Limit, at Micros, missing *big.Int) {
 		deepest = missing
 	}
 	end := at + max(l.window, ceilDiv(deepest, l.Quota))
-	if s.debt(l, at).Sign() > 0 { // a full bucket starts anew
+	if s.debt(l, at).Sign() > 0 { // a full bucket has a new end
 		end = max(end, s.end)
 	}
 	s.end = end
