@@ -4,22 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/hook"
+	"github.com/slidegate/slidegate/internal/layering"
+	"github.com/slidegate/slidegate/internal/leases"
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bind checks a limit and binds it to a namespace, as stores and layers need it. Limiters call it. The label of a limit
-// without a name is its text as written, such as "5/1m", even if the text leaves the algorithm to the default.
-func Bind(namespace string, limit Limit) (*store.Limit, error) {
-	return BindLike(namespace, limit, Limit{})
+// Packages of this repository reach these functions through internal/adapter, which documents them.
+func init() {
+	hook.Bind = func(namespace string, limit Limit) (*store.Limit, error) { return bindLike(namespace, limit, Limit{}) }
+	hook.Unbind, hook.Like, hook.Combine = unbind, Limit.like, combined
+	hook.Bound = func(l *Limiter) []*store.Limit { return slices.Clone(l.limits) }
+	hook.Over, hook.Declare = (*Limiter).over, (*Limiter).declare
 }
 
-// BindLike is like Bind, for a limit that counts like base; see Limit.Like. The label does not name the algorithm taken
-// from base.
-func BindLike(namespace string, limit, base Limit) (*store.Limit, error) {
-	like := limit.Like(base)
+// bindLike checks a limit that counts like base and binds it to a namespace; see adapter.Bind and Limit.like. The label does
+// not name the algorithm taken from base.
+func bindLike(namespace string, limit, base Limit) (*store.Limit, error) {
+	like := limit.like(base)
 	r, err := like.compile()
 	var checked *LimitError
 	if errors.As(err, &checked) && like != limit {
@@ -36,9 +42,8 @@ func BindLike(namespace string, limit, base Limit) (*store.Limit, error) {
 	return store.Bind(namespace, limit.Name, label, r), nil
 }
 
-// Unbind returns the limit that b was made from. It names the algorithm, even if that was left to the default or taken from
-// another limit by BindLike. Segments and Burst are left out if they have their default values.
-func Unbind(b *store.Limit) Limit {
+// unbind returns the limit that b was made from; see adapter.Unbind.
+func unbind(b *store.Limit) Limit {
 	r := b.Rule()
 	l := Limit{
 		Name: b.Name(), Quota: r.Quota, Window: r.Window.Duration(), Algorithm: r.Algorithm,
@@ -52,7 +57,7 @@ func Unbind(b *store.Limit) Limit {
 		l.Segments = 0
 	}
 	if r.Lease && r.Algorithm == TokenBucket {
-		l.Burst += r.LeaseReserve()
+		l.Burst += leases.Reserve(r)
 	}
 	if l.Burst == l.Quota {
 		l.Burst = 0
@@ -60,7 +65,7 @@ func Unbind(b *store.Limit) Limit {
 	return l
 }
 
-// boundLimits caches the results of Bind, so that limits given per call cost one map lookup.
+// boundLimits caches the results of bindLike, so that limits given per call cost one map lookup.
 type boundLimits struct {
 	namespace string
 	store     store.Store
@@ -88,20 +93,20 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 	if bound, ok := b.lookup(limit); ok {
 		return bound, nil
 	}
-	bound, err := Bind(b.namespace, limit)
+	bound, err := bindLike(b.namespace, limit, Limit{})
 	if err != nil {
 		return nil, err
 	}
 	if err := b.check(bound); err != nil {
 		return nil, err
 	}
-	return b.add(limit, bound), nil
+	return b.add(limit, bound.In(store.ModeOf(b.store))), nil
 }
 
 // bindLike is bind for a limit that counts like base. Only the limits of a limiter are bound this way, not limits given per
 // call, so a lock is fast enough.
 func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
-	if limit.Like(base) == limit {
+	if limit.like(base) == limit {
 		return b.bind(limit)
 	}
 	b.mu.Lock()
@@ -110,7 +115,7 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 	if bound, ok := b.like[key]; ok {
 		return bound, nil
 	}
-	bound, err := BindLike(b.namespace, limit, base)
+	bound, err := bindLike(b.namespace, limit, base)
 	if err == nil {
 		err = b.check(bound)
 	}
@@ -120,6 +125,7 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 	if b.like == nil {
 		b.like = map[likeBase]*store.Limit{}
 	}
+	bound = bound.In(store.ModeOf(b.store))
 	if len(b.like) < maxBound {
 		b.like[key] = bound
 	}
@@ -130,7 +136,7 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 // store has no round trip to save.
 func (b *boundLimits) check(bound *store.Limit) error {
 	if bound.Rule().Lease && b.store.Traits().RoundTrips > 0 {
-		if _, ok := store.As[store.Leaser](b.store); !ok {
+		if _, ok := store.As[layering.Leaser](b.store); !ok {
 			return &LimitError{Err: fmt.Errorf("%w: lease: the store does not lease units; "+
 				"wrap it with lease.New of package layer/lease, or leave lease out", ErrLimit)}
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/slidegate/slidegate/internal/detach"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -41,7 +42,34 @@ func (c Claims) InGroup(group string) Claims {
 }
 
 // Allow takes the claims' costs, all or none.
-func (c Claims) Allow(ctx context.Context) (Decision, error) { return c.call().decide(ctx, rule.Take) }
+func (c Claims) Allow(ctx context.Context) (d Decision, err error) {
+	if len(c.claims) == 1 && c.group == "" {
+		if handled, err := c.limiter.allowClaim(ctx, &c.claims[0], &d); handled {
+			return d, err
+		}
+	}
+	return c.call().decide(ctx, rule.Take)
+}
+
+// allowClaim decides a single claim without a batch, if the store can.
+func (l *Limiter) allowClaim(ctx context.Context, claim *Claim, d *Decision) (handled bool, err error) {
+	bound, err := l.bound.bind(claim.Limit)
+	if err != nil {
+		return true, err
+	}
+	cost := cmp.Or(claim.Cost, 1)
+	if l.taker == nil || bound.Rule().Algorithm == InFlight || uint64(cost) > rule.MaxQuota {
+		return false, nil
+	}
+	if ctx == nil {
+		return true, errNoContext
+	}
+	allowed, flags, remaining, after, resetAfter, at, err := l.taker.TakeSingle(ctx, bound, claim.Key, cost)
+	if err == nil {
+		d.fill(bound, allowed, flags, cost, remaining, after, resetAfter, at)
+	}
+	return true, err
+}
 
 // AllowUpTo takes as much of every claim's cost as all limits admit now, at least one unit, and the same amount for each
 // claim.
@@ -52,16 +80,13 @@ func (c Claims) AllowUpTo(ctx context.Context) (Decision, error) {
 // Peek returns what Allow would return, and charges nothing.
 func (c Claims) Peek(ctx context.Context) (Decision, error) { return c.call().decide(ctx, rule.Peek) }
 
-// Wait waits until the claims' costs are admitted, and takes them; see Limiter.WaitN.
+// Wait waits until the claims' costs are admitted, and takes them; see Limiter.Wait.
 func (c Claims) Wait(ctx context.Context) error { return c.call().wait(ctx) }
 
-// Reserve takes the claims' costs as an estimate, to be settled when the actual costs are known; see Reservation.
+// Reserve takes the claims' costs as an estimate, and slots, to be settled when the actual costs are known; see Reservation.
 func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
 	return c.call().reserve(ctx)
 }
-
-// Acquire takes the claims' slots and costs, all or none; Limiter.Release frees the slots. See Limiter.Acquire.
-func (c Claims) Acquire(ctx context.Context) (Reservation, Decision, error) { return c.Reserve(ctx) }
 
 // Charge charges the claims' costs without a check, even beyond the quotas; see Limiter.Charge.
 func (c Claims) Charge(ctx context.Context) (Decision, error) {
@@ -101,7 +126,7 @@ type call struct {
 	err     error           // the first error in the request
 	batch   []store.Request // always of length 1
 	charges []store.Charge
-	answers []Answer
+	answers []rule.Answer
 	slots   bool  // whether one of the charges is on an in-flight limit
 	indexes []int // for each charge that was added, its index in charges; equal addresses share a charge
 }
@@ -148,7 +173,7 @@ func (c *call) add(charge store.Charge) {
 		}
 		if *same.Limit.Rule() != *charge.Limit.Rule() {
 			c.fail(fmt.Errorf("slidegate: %w: %q and %q apply to the same key; give them different names",
-				ErrConflict, Unbind(same.Limit), Unbind(charge.Limit)))
+				ErrConflict, unbind(same.Limit), unbind(charge.Limit)))
 		}
 		same.Cost = min(same.Cost+charge.Cost, rule.MaxQuota)
 		same.Used = min(same.Used+charge.Used, rule.MaxQuota)
@@ -228,7 +253,7 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	case op == rule.GiveBack || op == rule.Charge || op == rule.Settle:
 		return c.finish(ctx)
 	case op == rule.Take && request.ID != 0:
-		_, err := store.Reserve(ctx, c.limiter.store, c.batch)
+		_, err := detach.Reserve(ctx, c.limiter.store, c.batch)
 		return err
 	}
 	return c.limiter.store.Apply(ctx, c.batch)
@@ -236,7 +261,7 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 
 // finish sends a request that corrects what is charged. It is sent even if the caller has gone: what was used stays used.
 func (c *call) finish(ctx context.Context) error {
-	ctx, cancel := store.Detach(ctx, c.limiter.traits)
+	ctx, cancel := detach.Context(ctx, c.limiter.traits)
 	defer cancel()
 	return c.limiter.store.Apply(ctx, c.batch)
 }
@@ -247,7 +272,7 @@ func (c *call) decision() Decision {
 	d.combine(c.charges, c.answers)
 	d.Index = int32(slices.Index(c.indexes, int(d.Index)))
 	if len(c.indexes) > 1 {
-		d.Answers = make([]Answer, len(c.indexes))
+		d.Answers = make([]rule.Answer, len(c.indexes))
 		for i, at := range c.indexes {
 			d.Answers[i] = c.answers[at]
 		}

@@ -3,21 +3,13 @@ package slidegate
 import (
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
-
-// Micros is a time since the Unix epoch, or a duration, in microseconds.
-type Micros = rule.Micros
-
-// Answer is the answer of one limit to one request; see rule.Answer.
-type Answer = rule.Answer
-
-// Flags report how a decision was made if a cache, a fallback or an inherited count was involved. Methods such as Cached
-// and Fallback read them.
-type Flags = rule.Flags
 
 // Never is the RetryAfter of a cost that the limit never admits, because it exceeds the quota.
 const Never = time.Duration(math.MaxInt64)
@@ -30,7 +22,7 @@ type Decision struct {
 	// Flags report whether the store decided in the usual way, or a cache, a fallback or an inherited count was involved.
 	// They are those of the deciding limit, except that ClockMoved reports whether the state of any limit was ahead of the
 	// clock: where another limit denied the request, that state stays ahead, and RetryAfter may be too short.
-	Flags Flags
+	Flags rule.Flags
 	// Index is the index of the deciding limit among the request's limits.
 	Index int32
 	// LimitName is the name of the deciding limit, or its text if it has no name.
@@ -51,16 +43,10 @@ type Decision struct {
 	// left no unit, and 0 otherwise.
 	NextAfter time.Duration
 	// At is the store's time at which the decision was made.
-	At Micros
+	At rule.Micros
 	// Answers holds the answer of each limit, in the order of the limits, if there are several; otherwise it is nil.
-	Answers []Answer
+	Answers []rule.Answer
 }
-
-// Never reports whether the cost can never be admitted.
-func (d Decision) Never() bool { return d.RetryAfter == Never }
-
-// Time returns At as a time.Time.
-func (d Decision) Time() time.Time { return d.At.Time() }
 
 // LogValue makes a Decision readable in logs. It contains no key, and leaves out zero and usual values.
 func (d Decision) LogValue() slog.Value {
@@ -68,7 +54,7 @@ func (d Decision) LogValue() slog.Value {
 		slog.Bool("allowed", d.Allowed), slog.String("limit", d.LimitName),
 		slog.Int64("quota", d.Quota), slog.Int64("remaining", d.Remaining),
 	}
-	if !d.Allowed && d.Never() {
+	if !d.Allowed && d.RetryAfter == Never {
 		attrs = append(attrs, slog.String("retry_after", "never"))
 	} else if !d.Allowed {
 		attrs = append(attrs, slog.Duration("retry_after", d.RetryAfter))
@@ -81,7 +67,7 @@ func (d Decision) LogValue() slog.Value {
 
 // fill sets d from one limit's answer; after is as in store.SingleTaker. It works in place because a Decision is large
 // enough for a copy to matter.
-func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, remaining int64, after, resetAfter, at Micros) {
+func (d *Decision) fill(limit *store.Limit, allowed bool, flags rule.Flags, granted, remaining int64, after, resetAfter, at rule.Micros) {
 	d.Allowed, d.Flags = allowed, flags
 	d.LimitName, d.Quota, d.Remaining = limit.Label(), limit.Rule().Quota, remaining
 	if allowed {
@@ -89,5 +75,26 @@ func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, 
 	} else {
 		d.RetryAfter = after.Duration()
 	}
-	d.ResetAfter, d.At = resetAfter.Duration(), max(at, -at)
+	d.ResetAfter = resetAfter.Duration()
+	d.At, _ = answering.Unmark(at)
+}
+
+// combine fills d, except Answers, from the answer that decides.
+func (d *Decision) combine(charges []store.Charge, answers []rule.Answer) {
+	index, allowed := answering.Deciding(answers)
+	a, flags := &answers[index], answers[index].Flags
+	for i := range answers {
+		flags |= answers[i].Flags & rule.ClockMoved // a denial leaves the other limits' states ahead, and they may deny later
+	}
+	d.fill(charges[index].Limit, allowed, flags, a.Granted, a.Remaining, answering.After(a), a.ResetAfter, a.At)
+	d.Index = int32(index)
+}
+
+// combined returns the decision that the answers of one request make; see adapter.Combine.
+func combined(charges []store.Charge, answers []rule.Answer) (d Decision) {
+	d.combine(charges, answers)
+	if len(answers) > 1 {
+		d.Answers = slices.Clone(answers)
+	}
+	return d
 }

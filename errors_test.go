@@ -158,8 +158,8 @@ func TestOtherErrorsContainNoKey(t *testing.T) {
 	allow(t, limiter, secret, 10)
 	late, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	checkNoKey(t, "deadline", limiter.Wait(late, secret))
-	checkNoKey(t, "never", limiter.WaitN(late, secret, 11))
+	checkNoKey(t, "deadline", limiter.Wait(late, secret, 1))
+	checkNoKey(t, "never", limiter.Wait(late, secret, 11))
 
 	reservation, _, err := limiter.For(claim(limit, "", 10), claim(hour, secret, 1)).InGroup(secret).Reserve(ctx)
 	if err != nil {
@@ -177,9 +177,9 @@ func TestOtherErrorsContainNoKey(t *testing.T) {
 	checkNoKey(t, "spoilt", errOf(limiter.Cancel(ctx, spoilt)))
 	_, err = limiter.Renew(ctx, reservation)
 	checkNoKey(t, "no slots", err)
-	_, _, err = limiter.For(claim(slidegate.Slots(5, time.Minute), secret, 2)).Acquire(ctx)
+	_, _, err = limiter.For(claim(slidegate.Slots(5, time.Minute), secret, 2)).Reserve(ctx)
 	checkNoKey(t, "two slots", err)
-	_, err = limiter.AllowLimit(ctx, secret, slidegate.Slots(5, time.Minute))
+	_, err = limiter.For(slidegate.Claim{Limit: slidegate.Slots(5, time.Minute), Key: secret}).Allow(ctx)
 	checkNoKey(t, "a slot without a reservation", err)
 	checkNoKey(t, "a newer version", json.Unmarshal([]byte(`{"version":3,"charges":[{"key":"`+secret+`"}]}`), &spoilt))
 	checkNoKey(t, "not base64", json.Unmarshal([]byte(`{"charges":[{"key":"`+secret+`"}]}`), &spoilt))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // A budget of a thousand per month starts again on the first of the next month, at midnight in the customer's time zone.
@@ -17,7 +18,7 @@ func Example_month() {
 		log.Fatal(err)
 	}
 	now := time.Date(2026, time.March, 28, 18, 0, 0, 0, berlin) // clocks are set forward that night
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Ten per second and a thousand per hour: both limits apply to every key, all or nothing. The decision reports which of
 // them decided, and the answer of each.
 func Example_severalLimits() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // fixed, so that the output is always the same
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func Example_slots() {
 // A call to a model takes a slot, one of the requests per minute and an estimate of its tokens in one decision: all of them
 // or none. Settling frees the slot, and replaces the estimate with what was used.
 func Example_slotRequestAndTokens() {
-	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "model")
+	limiter, err := slidegate.New(slidegate.Namespace(memstore.NewDefault(), "model"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func Example_slotRequestAndTokens() {
 	}
 	ctx := context.Background()
 
-	reservation, decision, err := claims("team:7", 700).Acquire(ctx)
+	reservation, decision, err := claims("team:7", 700).Reserve(ctx)
 	if err != nil || !decision.Allowed {
 		log.Fatal(decision, err)
 	}

@@ -15,7 +15,7 @@ import (
 // The group is part of every address, and a store made of several nodes keeps a group on one of them. All tenants share one
 // group here: with a group per tenant, each would have its own budget.
 func Example_tenants() {
-	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "")
+	limiter, err := slidegate.New(memstore.NewDefault())
 	if err != nil {
 		log.Fatal(err)
 	}

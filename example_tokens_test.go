@@ -19,7 +19,7 @@ func Example_tokenBudget() {
 		if err := complete(ctx, limiter, prompt); err != nil {
 			fmt.Printf("%s: %v\n", prompt, err)
 		}
-		left, err := limiter.Peek(ctx, "team:7")
+		left, err := limiter.Peek(ctx, "team:7", 1)
 		if err != nil {
 			log.Fatal(err)
 		}

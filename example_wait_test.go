@@ -9,13 +9,14 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // A client that must not exceed another service's limit waits for its turn. If the deadline would come first, Wait returns
 // immediately, and reports how long the wait would have taken.
 func ExampleLimiter_Wait() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // fixed, so that the output is always the same
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func ExampleLimiter_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for range 3 {
-		err := limiter.Wait(ctx, "partner")
+		err := limiter.Wait(ctx, "partner", 1)
 		var late *slidegate.DeadlineError
 		if errors.As(err, &late) {
 			fmt.Println("not within 5s: it takes", late.RetryAfter)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/internal/detach"
 )
 
 // Finish ends a reservation by what happened to the work. It is made for a defer; see Reservation:
@@ -15,13 +15,13 @@ import (
 //
 // Slots are released in any case. If the function panics, err is still nil in a deferred call, and the estimate stays.
 //
-// If the outcome is unknown, Finish sends the same again up to three times, all of it within store.FinishTime. If it fails
+// If the outcome is unknown, Finish sends the same again up to three times, all of it within detach.MaxTime. If it fails
 // nevertheless, what was reserved stays charged: it never returns what may have been used. Like Settle, it finishes even if
 // ctx has ended.
 func (l *Limiter) Finish(ctx context.Context, r Reservation, err error, used ...Used) (s Settlement, failed error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.FinishTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), detach.MaxTime)
 	defer cancel()
-	store.Retry(ctx, func() (again bool) {
+	detach.Retry(ctx, func() (again bool) {
 		if err != nil && len(used) == 0 {
 			s, failed = l.Cancel(ctx, r)
 		} else {

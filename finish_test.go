@@ -25,7 +25,7 @@ func finishLimits() []slidegate.Limit {
 // expectLeft checks what is left of both limits.
 func expectLeft(t *testing.T, what string, l *slidegate.Limiter, tokens, slots int64) {
 	t.Helper()
-	d, err := l.Peek(t.Context(), "k")
+	d, err := l.Peek(t.Context(), "k", 1)
 	if err != nil || d.Answers[0].Remaining != tokens || d.Answers[1].Remaining != slots {
 		t.Errorf("%s: %d tokens and %d slots are left, %v; want %d and %d", what, d.Answers[0].Remaining, d.Answers[1].Remaining, err, tokens, slots)
 	}

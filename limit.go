@@ -4,53 +4,29 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/leases"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Algorithm is how a limit counts; the zero value is DefaultAlgorithm.
-type Algorithm = rule.Algorithm
-
-// The algorithms. docs/guarantees.md states what each of them promises.
+// The algorithms that Limit.Algorithm can name. docs/guarantees.md states what each of them promises.
 const (
-	// DefaultAlgorithm is the algorithm of a limit that names none. It is FixedWindow if Calendar is set; otherwise
-	// SlidingWindow if Segments, Overlap or Anchor is set or Quota exceeds 100; otherwise SlidingLog.
-	DefaultAlgorithm = rule.DefaultAlgorithm
-	SlidingWindow    = rule.SlidingWindow // a weighted counter: constant memory, for quotas of any size
-	SlidingLog       = rule.SlidingLog    // keeps the time of every unit: exact
-	FixedWindow      = rule.FixedWindow   // one counter that restarts: up to twice the quota around an edge
-	TokenBucket      = rule.TokenBucket   // refills continuously, for traffic that may burst
-	InFlight         = rule.InFlight      // slots that are held and released; see Slots
+	SlidingWindow = rule.SlidingWindow // a weighted counter: constant memory, for quotas of any size
+	SlidingLog    = rule.SlidingLog    // keeps the time of every unit: exact
+	FixedWindow   = rule.FixedWindow   // one counter that restarts: up to twice the quota around an edge
+	TokenBucket   = rule.TokenBucket   // refills continuously, for traffic that may burst
+	InFlight      = rule.InFlight      // slots that are held and released; see Slots
 )
 
-// Period is a calendar period; the zero value means none.
-type Period = rule.Period
-
-// Calendar periods. Weeks begin on Monday.
+// Values of Limit.Overlap: how a sliding window counts its oldest part, which it covers only partly. The zero value weights it
+// by the covered share and rounds up.
 const (
-	CalendarDay   = rule.Day
-	CalendarWeek  = rule.Week
-	CalendarMonth = rule.Month
-	CalendarYear  = rule.Year
-)
-
-// Overlap is how a sliding window counts its oldest part, which it covers only partly; the zero value is OverlapUp.
-type Overlap = rule.Overlap
-
-// Values of Overlap.
-const (
-	OverlapUp    = rule.OverlapUp    // weighted by the covered share, rounded up
 	OverlapDown  = rule.OverlapDown  // weighted by the covered share, rounded down
 	OverlapWhole = rule.OverlapWhole // counted in full: the quota is then never exceeded in any window
 )
 
-// Anchor is where windows start; the zero value is AnchorClock.
-type Anchor = rule.Anchor
-
-// Values of Anchor.
-const (
-	AnchorClock = rule.AnchorClock // multiples of the window since the Unix epoch
-	AnchorFirst = rule.AnchorFirst // the key's first admitted request, and its next one after it was idle
-)
+// AnchorFirst is a value of Limit.Anchor: windows start with the key's first admitted request, and with its next one after it
+// was idle. The zero value starts them at multiples of the window since the Unix epoch.
+const AnchorFirst = rule.AnchorFirst
 
 // Limit is a quota of units per window, and how the units are counted. Quota is required, and so is either Window or
 // Calendar; the other fields have defaults. A Limit is a plain comparable value and is safe to share. New and Limiter.For
@@ -60,7 +36,7 @@ type Limit struct {
 	// (algorithm, window, segments, anchor, calendar, zone) and key share their counts, so a limit per user and one per
 	// tenant need different names. It may be empty, but two limiters on one store need names, or namespaces, for limits of
 	// the same shape: New returns an error if the limits differ in any way, and lets them share their counts if they are
-	// equal. Plans of one limiter (With, For, AllowLimit) share counts on purpose, and so do limits with the same name:
+	// equal. Plans of one limiter (With, For) share counts on purpose, and so do limits with the same name:
 	// that is how a key keeps what it has used when its quota changes. New cannot see limiters in another process, or over
 	// another Store value for the same server.
 	Name string
@@ -70,16 +46,17 @@ type Limit struct {
 	// Window is how far back the limit looks, 1ms to five years, in whole microseconds. For InFlight it is the time to
 	// live: how long a slot is held if it is neither renewed nor released. With Calendar it must be 0.
 	Window time.Duration
-	// Algorithm is how units are counted. Set it if limits with the same name must share their counts although their quotas
-	// lie on both sides of 100, as the quotas of plans may; see Like.
-	Algorithm Algorithm
+	// Algorithm is how units are counted. If it is not set, it is FixedWindow if Calendar is set; otherwise SlidingWindow if
+	// Segments, Overlap or Anchor is set or Quota exceeds 100; otherwise SlidingLog. Set it if limits with the same name must
+	// share their counts although their quotas lie on both sides of 100, as the quotas of plans may; see Limiter.With.
+	Algorithm rule.Algorithm
 	// Segments divides a sliding window into equal parts, 1 (the default) to 64. More parts follow the traffic more closely
 	// and take 8 bytes each. Each part must be a whole number of microseconds. SlidingWindow only.
 	Segments int
 	// Overlap is how the partly covered oldest part counts. SlidingWindow only.
-	Overlap Overlap
+	Overlap rule.Overlap
 	// Anchor is where windows start. SlidingWindow and FixedWindow only.
-	Anchor Anchor
+	Anchor rule.Anchor
 	// CountDenied makes denied requests use quota too, so that a client that keeps sending requests stays out.
 	CountDenied bool
 	// Lease lets a store with package layer/lease lease units for busy keys, and spend them without a round trip each. What
@@ -88,9 +65,9 @@ type Limit struct {
 	Lease bool
 	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
 	Burst int64
-	// Calendar makes the windows days, weeks, months or years in Zone, instead of Window: for budgets such as 1000 per
-	// month. FixedWindow only, which is then the default.
-	Calendar Period
+	// Calendar makes the windows calendar periods in Zone, instead of Window: rule.Day, rule.Week, rule.Month or rule.Year, for
+	// budgets such as 1000 per month. FixedWindow only, which is then the default.
+	Calendar rule.Period
 	// Zone is the time zone of Calendar, by its IANA name such as "Europe/Berlin"; empty means UTC.
 	Zone string
 }
@@ -114,12 +91,9 @@ func Slots(n int64, ttl time.Duration) Limit {
 	return Limit{Quota: n, Window: ttl, Algorithm: InFlight}
 }
 
-// Like returns l with the algorithm of base if l leaves the algorithm to the default, so that the two share their
-// counts: a plan of 600 per minute then counts like the free plan of 60. A limit that sets Algorithm, Segments,
-// Overlap, Anchor or Calendar, or has another Window, is returned unchanged, and so is any limit if base is in-flight
-// or invalid. Limiter.With calls it.
-func (l Limit) Like(base Limit) Limit {
-	if l.Algorithm != DefaultAlgorithm || l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Calendar != 0 {
+// like returns l with the algorithm of base if l leaves the algorithm to the default; see adapter.Like.
+func (l Limit) like(base Limit) Limit {
+	if l.Algorithm != rule.DefaultAlgorithm || l.Segments != 0 || l.Overlap != rule.OverlapUp || l.Anchor != rule.AnchorClock || l.Calendar != 0 {
 		return l
 	}
 	if l.Window != base.Window {
@@ -129,12 +103,6 @@ func (l Limit) Like(base Limit) Limit {
 		l.Algorithm = r.Algorithm
 	}
 	return l
-}
-
-// Check returns nil if l is valid, and otherwise a LimitError that names the field and the fix.
-func (l Limit) Check() error {
-	_, err := l.compile()
-	return err
 }
 
 // compile turns l into the integers that the rule decides by.
@@ -152,14 +120,14 @@ func (l Limit) compile() (rule.Limit, error) {
 	}
 	r, err := rule.Limit{
 		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
-		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: Micros(l.Window.Microseconds()),
+		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: rule.Micros(l.Window.Microseconds()),
 		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease,
 	}.Normalize()
 	if err != nil {
 		return rule.Limit{}, &LimitError{Err: err}
 	}
 	if r.Lease && r.Algorithm == TokenBucket {
-		reserve := r.LeaseReserve()
+		reserve := leases.Reserve(&r)
 		if r.Burst/4 < reserve {
 			return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: lease: a bucket of %d that refills %d in 100ms is too small; "+
 				"set burst to at least %d, or leave lease out", ErrLimit, r.Burst, reserve, 4*reserve)}

@@ -18,24 +18,30 @@ type Limiter struct {
 	soleTaker store.SingleTaker // the same, if there is exactly one limit
 	soleLimit *store.Limit      // that one limit
 	traits    store.Traits
-	opts      Options
+	given     []Limit // the limits as they were given
+	bases     []Limit // the limit that each of given counts like, or the zero value; nil if none of them does
 	limits    []*store.Limit
-	bases     []Limit // the limit that each of opts.Limits counts like, or the zero value; nil if none of them does
 	bound     *boundLimits
 }
 
-// Options configures a Limiter. Limits is required.
-type Options struct {
-	// Namespace separates the state of this limiter from that of other limiters on the same store.
-	Namespace string
-	// Limits apply to every key together: all of them admit and are charged, or none is. At least one is required.
-	Limits []Limit
-}
-
-// New returns a limiter that applies all the limits to every key. At least one limit is required; for limits given per
-// call, use NewPerCall.
+// New returns a limiter that applies all the limits to every key: all of them admit and are charged, or none is. Without
+// limits, it is for limits given with each call, in For and With, and the methods that take only a key return an error.
+//
+// New returns an error if a limit is invalid, or if the store cannot keep it exactly. It also returns an error if a limit
+// without a name would share the counts of another limiter's limit; see Limit.Name.
 func New(store store.Store, limits ...Limit) (*Limiter, error) {
-	return NewWithOptions(store, Options{Limits: limits})
+	if isNil(store) {
+		return nil, errNoStore()
+	}
+	store, namespace := namespaceOf(store)
+	l, err := newLimiter(store, limits, nil, &boundLimits{namespace: namespace, store: store})
+	if err == nil {
+		err = l.declare()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // MustNew is like New but panics if New would return an error. It is for limits known to be valid.
@@ -47,40 +53,33 @@ func MustNew(store store.Store, limits ...Limit) *Limiter {
 	return l
 }
 
-// NewWithOptions returns a limiter with options. It returns an error if there is no limit, if one is invalid, or if the
-// store cannot keep one exactly. It also returns an error if a limit without a name would share the counts of another
-// limiter's limit; see Limit.Name.
-func NewWithOptions(on store.Store, opts Options) (*Limiter, error) {
-	if !isNil(on) && len(opts.Limits) == 0 {
-		return nil, fmt.Errorf("slidegate: %w: no limits; pass at least one, or use NewPerCall for limits given per call",
-			ErrLimit)
-	}
-	l, err := newLimiterOn(on, opts)
-	if err == nil {
-		err = l.Declare()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
+// Namespace returns a store for limiters that share their counts only with limiters of the same namespace, so that several
+// programs, or parts of one, can use a store:
+//
+//	limiter, err := slidegate.New(slidegate.Namespace(store, "shop"), slidegate.PerMinute(100))
+func Namespace(on store.Store, name string) store.Store { return &namespaced{on, name} }
+
+type namespaced struct {
+	store.Store
+	name string
 }
 
-// NewPerCall returns a limiter that has no limits and takes them per call, in AllowLimit, For and With. Allow and the
-// other methods that take only a key return an error. Namespace separates its state from that of other limiters on the
-// same store; it may be empty.
-func NewPerCall(store store.Store, namespace string) (*Limiter, error) {
-	return newLimiterOn(store, Options{Namespace: namespace})
-}
+func (n *namespaced) Unwrap() store.Store { return n.Store }
 
-func newLimiterOn(store store.Store, opts Options) (*Limiter, error) {
-	if isNil(store) {
-		return nil, errNoStore()
+// namespaceOf returns the namespace of a store, and the store without it.
+func namespaceOf(on store.Store) (store.Store, string) {
+	if within, ok := on.(*namespaced); ok {
+		return within.Store, within.name
 	}
-	return newLimiter(store, opts, nil, &boundLimits{namespace: opts.Namespace, store: store})
+	if below, ok := store.As[*namespaced](on); ok {
+		return on, below.name
+	}
+	return on, ""
 }
 
 // isNil reports whether a store is nil, or a nil pointer of a store's type.
 func isNil(on store.Store) bool {
+	on, _ = namespaceOf(on)
 	value := reflect.ValueOf(on)
 	return !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil()
 }
@@ -92,10 +91,10 @@ func errNoStore() error {
 	return errors.New("slidegate: store: must not be nil; memstore.NewDefault returns one that needs no configuration")
 }
 
-func newLimiter(on store.Store, opts Options, bases []Limit, bound *boundLimits) (*Limiter, error) {
-	opts.Limits = slices.Clone(opts.Limits) // the caller may reuse the slice
-	l := &Limiter{store: on, traits: on.Traits(), opts: opts, bases: bases, bound: bound}
-	for i, limit := range opts.Limits {
+func newLimiter(on store.Store, limits, bases []Limit, bound *boundLimits) (*Limiter, error) {
+	limits = slices.Clone(limits) // the caller may reuse the slice
+	l := &Limiter{store: on, traits: on.Traits(), given: limits, bases: bases, bound: bound}
+	for i, limit := range limits {
 		var base Limit
 		if bases != nil {
 			base = bases[i]
@@ -106,7 +105,7 @@ func newLimiter(on store.Store, opts Options, bases []Limit, bound *boundLimits)
 		}
 		for _, other := range l.limits {
 			if other.Prefix() == b.Prefix() {
-				return nil, fmt.Errorf("slidegate: %w: %q and %q; give them different names", ErrConflict, Unbind(other), Unbind(b))
+				return nil, fmt.Errorf("slidegate: %w: %q and %q; give them different names", ErrConflict, unbind(other), unbind(b))
 			}
 		}
 		l.limits = append(l.limits, b)
@@ -125,19 +124,17 @@ func newLimiter(on store.Store, opts Options, bases []Limit, bound *boundLimits)
 // With returns a limiter with other limits on the same store and namespace: one for each plan, for example. A limit of the
 // same name and shape shares its counts with this limiter's limit, so a key that changes plans keeps what it has used. A
 // limit that leaves the algorithm to the default takes the algorithm of this limiter's limit of the same name and window,
-// if there is one; see Limit.Like. So plans of 60 and 600 per minute share their counts.
+// if there is one. So plans of 60 and 600 per minute share their counts.
 func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
-	opts := l.opts
-	opts.Limits = limits
-	return newLimiter(l.store, opts, l.basesOf(limits), l.bound)
+	return newLimiter(l.store, limits, l.basesOf(limits), l.bound)
 }
 
 // basesOf returns, for each of limits, the limit of l that it counts like, or the zero value if there is none.
 func (l *Limiter) basesOf(limits []Limit) (bases []Limit) {
 	for i := range limits {
 		for _, own := range l.limits {
-			base := Unbind(own)
-			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != DefaultAlgorithm ||
+			base := unbind(own)
+			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != rule.DefaultAlgorithm ||
 				base.Algorithm == InFlight { // its window is a time to live
 				continue
 			}
@@ -154,19 +151,16 @@ func (l *Limiter) basesOf(limits []Limit) (bases []Limit) {
 	return bases
 }
 
-// Declare registers the limits with the store. It returns ErrConflict if one of them has no name and would share the
-// counts of another limiter's limit; see Limit.Name. New calls it. It is for adapters that get their limiters from
-// With, which does not call it because its limits may share counts.
-func (l *Limiter) Declare() error {
+// declare registers the limits with the store; see adapter.Declare.
+func (l *Limiter) declare() error {
 	if declarer, ok := store.As[store.Declarer](l.store); ok {
 		return declarer.Declare(l.limits...)
 	}
 	return nil
 }
 
-// Over returns a limiter with the same limits and namespace over the store that wrap returns. Wrap receives this limiter's
-// store, so that a middleware can put a layer under a limiter created elsewhere.
-func (l *Limiter) Over(wrap func(store.Store) (store.Store, error)) (*Limiter, error) {
+// over returns a limiter with the same limits and namespace over another store; see adapter.Over.
+func (l *Limiter) over(wrap func(store.Store) (store.Store, error)) (*Limiter, error) {
 	on, err := wrap(l.store)
 	if err != nil {
 		return nil, err
@@ -174,22 +168,18 @@ func (l *Limiter) Over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 	if isNil(on) {
 		return nil, errNoStore()
 	}
-	return newLimiter(on, l.opts, l.bases, &boundLimits{namespace: l.opts.Namespace, store: on})
+	return newLimiter(on, l.given, l.bases, &boundLimits{namespace: l.bound.namespace, store: on})
 }
 
 // Limits returns the limits that apply to every key, as they were given. In a limiter from With, a limit that took the
 // algorithm of another limiter's limit names it.
 func (l *Limiter) Limits() []Limit {
-	limits := slices.Clone(l.opts.Limits)
+	limits := slices.Clone(l.given)
 	for i := range l.bases {
-		limits[i] = limits[i].Like(l.bases[i])
+		limits[i] = limits[i].like(l.bases[i])
 	}
 	return limits
 }
-
-// Bound returns the limits that apply to every key as stores see them, in the order of Limits. It is for adapters that send
-// a store their own batches.
-func (l *Limiter) Bound() []*store.Limit { return slices.Clone(l.limits) }
 
 // Allow takes one unit.
 func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error) {
@@ -221,51 +211,19 @@ func (l *Limiter) AllowInto(ctx context.Context, key string, n int64, d *Decisio
 	return err
 }
 
-// AllowLimit takes one unit of key under a limit given with the call; the limiter's own limits do not apply. Limits are
-// cached, so giving the same one again is cheap. If the limits of several plans must share their counts and their quotas
-// lie on both sides of 100, name the algorithm in all of them.
-func (l *Limiter) AllowLimit(ctx context.Context, key string, limit Limit) (d Decision, err error) {
-	bound, err := l.bound.bind(limit)
-	if err != nil {
-		return d, err
-	}
-	if l.taker == nil || bound.Rule().Algorithm == InFlight {
-		c := newCall(l, 1)
-		c.add(store.Charge{Limit: bound, Key: key, Cost: 1})
-		return c.decide(ctx, rule.Take)
-	}
-	if ctx == nil {
-		return d, errNoContext
-	}
-	allowed, flags, remaining, after, resetAfter, at, err := l.taker.TakeSingle(ctx, bound, key, 1)
-	if err != nil {
-		return d, err
-	}
-	d.fill(bound, allowed, flags, 1, remaining, after, resetAfter, at)
-	return d, nil
-}
-
 // AllowUpTo takes as much of n units as the limits admit now, at least one. Decision.Granted is how many units it took.
 func (l *Limiter) AllowUpTo(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.keyCall(key, n).decide(ctx, rule.TakeUpTo)
 }
 
-// Peek returns what Allow would return, and charges nothing.
-func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
-	return l.PeekN(ctx, key, 1)
-}
-
-// PeekN returns what AllowN would return, and charges nothing.
-func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, error) {
+// Peek returns what AllowN would return, and charges nothing.
+func (l *Limiter) Peek(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.keyCall(key, n).oneSlot(min(n, 1)).decide(ctx, rule.Peek)
 }
 
-// Wait waits until one unit is admitted, and takes it; see WaitN.
-func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
-
-// WaitN waits until n units are admitted, and takes them. It returns immediately with ErrNever if they can never be
+// Wait waits until n units are admitted, and takes them. It returns immediately with ErrNever if they can never be
 // admitted, and with a *DeadlineError if ctx would end first. Waiters on the same key are not served in FIFO order.
-func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
+func (l *Limiter) Wait(ctx context.Context, key string, n int64) error {
 	return l.keyCall(key, n).wait(ctx)
 }
 
@@ -326,7 +284,7 @@ func (c *call) oneSlot(cost int64) *call {
 func (l *Limiter) keyCall(key string, n int64) *call {
 	c := newCall(l, len(l.limits))
 	if len(l.limits) == 0 {
-		c.fail(fmt.Errorf("slidegate: %w: this limiter has no limits; pass some to New, or use AllowLimit, For or With", ErrLimit))
+		c.fail(fmt.Errorf("slidegate: %w: this limiter has no limits; pass some to New, or use For or With", ErrLimit))
 	}
 	for _, limit := range l.limits {
 		c.add(store.Charge{Limit: limit, Key: key, Cost: n})

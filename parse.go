@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 // ParseLimit reads a limit written as text: a quota, "/" or "per", and a window, which is a Go duration, a bare unit (s, m,
@@ -31,7 +33,7 @@ import (
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
-		err = l.Check()
+		_, err = l.compile()
 	}
 	if err != nil {
 		var checked *LimitError
@@ -131,8 +133,8 @@ func (l *limitText) finish() error {
 	case l.ttl && !slots:
 		return parseError("ttl: applies to in-flight limits only; leave it out, or write %d in-flight ttl=%s",
 			l.Quota, windowText(l.Window))
-	case l.sliding && l.Algorithm == DefaultAlgorithm && l.Calendar == 0 &&
-		l.Overlap == OverlapUp && l.Anchor == AnchorClock && l.Segments == 0:
+	case l.sliding && l.Algorithm == rule.DefaultAlgorithm && l.Calendar == 0 &&
+		l.Overlap == rule.OverlapUp && l.Anchor == rule.AnchorClock && l.Segments == 0:
 		l.Algorithm = SlidingWindow // the text names an option of it
 	}
 	return nil
@@ -142,9 +144,9 @@ func (l *limitText) finish() error {
 func (l *limitText) useCalendar() error {
 	switch strings.TrimSuffix(strings.TrimPrefix(l.window, "1"), "s") {
 	case "d", "day":
-		l.Calendar = CalendarDay
+		l.Calendar = rule.Day
 	case "w", "week":
-		l.Calendar = CalendarWeek
+		l.Calendar = rule.Week
 	default:
 		return parseError("zone: applies to a day, week, month or year, not to %s; write, for example, %d/day zone=%s",
 			l.window, l.Quota, l.Zone)
@@ -154,14 +156,14 @@ func (l *limitText) useCalendar() error {
 }
 
 // parsePeriod reads a month or a year. It returns 0 if text is a duration, as a day or a week without a zone is.
-func parsePeriod(text string) (Period, error) {
+func parsePeriod(text string) (rule.Period, error) {
 	number := strings.TrimRightFunc(text, unicode.IsLetter)
-	var period Period
+	var period rule.Period
 	switch strings.TrimSuffix(text[len(number):], "s") {
 	case "month":
-		period = CalendarMonth
+		period = rule.Month
 	case "y", "year":
-		period = CalendarYear
+		period = rule.Year
 	default:
 		return 0, nil
 	}
@@ -231,9 +233,9 @@ func (l *limitText) parseOption(word string) error {
 		l.Burst, err = parseUnits("burst", value)
 		return err
 	case "overlap":
-		return l.Overlap.UnmarshalText([]byte(value))
+		return parseName(&l.Overlap, name, value, rule.OverlapUp, OverlapDown, OverlapWhole)
 	case "anchor":
-		return l.Anchor.UnmarshalText([]byte(value))
+		return parseName(&l.Anchor, name, value, rule.AnchorClock, AnchorFirst)
 	case "algorithm":
 		return l.parseAlgorithm(value)
 	case "ttl":
@@ -262,22 +264,38 @@ func (l *limitText) parseOption(word string) error {
 		l.Lease = true
 		return nil
 	}
-	if word == DefaultAlgorithm.String() || l.parseAlgorithm(word) == nil {
+	if word == rule.DefaultAlgorithm.String() || l.parseAlgorithm(word) == nil {
 		return l.parseAlgorithm(word)
 	}
-	return parseError("unknown option %q; want %s, in-flight with ttl=TIME, "+
-		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-denied, lease, name=TEXT", word, rateAlgorithms)
+	return parseError("unknown option %q; want %s with ttl=TIME, "+
+		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-denied, lease, name=TEXT", word, namesOf(rule.Algorithms))
 }
 
-const rateAlgorithms = "sliding-window, sliding-log, fixed-window, token-bucket"
-
 func (l *limitText) parseAlgorithm(name string) error {
-	var a Algorithm
-	if err := a.UnmarshalText([]byte(name)); err != nil || a == DefaultAlgorithm {
-		return parseError("algorithm: must be one of %s, in-flight, not %q; for the default, leave it out", rateAlgorithms, name)
+	if err := parseName(&l.Algorithm, "algorithm", name, rule.Algorithms...); err != nil {
+		return fmt.Errorf("%w; for the default, leave it out", err)
 	}
-	l.Algorithm = a
 	return nil
+}
+
+// parseName sets to to the value with the given name.
+func parseName[T fmt.Stringer](to *T, field, name string, among ...T) error {
+	for _, value := range among {
+		if value.String() == name {
+			*to = value
+			return nil
+		}
+	}
+	return parseError("%s: must be one of %s, not %q", field, namesOf(among), name)
+}
+
+// namesOf returns the names of values, separated by commas.
+func namesOf[T fmt.Stringer](values []T) string {
+	var names []string
+	for _, value := range values {
+		names = append(names, value.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // splitWords splits text at spaces outside the quotes that a name may have.
@@ -320,22 +338,22 @@ func (l Limit) String() string {
 	default:
 		fmt.Fprintf(&b, "%d/%s", l.Quota, windowText(l.Window))
 	}
-	if l.Algorithm != DefaultAlgorithm && l.Algorithm != InFlight {
+	if l.Algorithm != rule.DefaultAlgorithm && l.Algorithm != InFlight {
 		fmt.Fprintf(&b, " %s", l.Algorithm)
 	}
 	switch {
 	case l.Zone != "":
 		fmt.Fprintf(&b, " zone=%s", l.Zone)
-	case l.Calendar == CalendarDay || l.Calendar == CalendarWeek: // without a zone it would be read as a duration
+	case l.Calendar == rule.Day || l.Calendar == rule.Week: // without a zone it would be read as a duration
 		b.WriteString(" zone=UTC")
 	}
 	if l.Segments != 0 {
 		fmt.Fprintf(&b, " segments=%d", l.Segments)
 	}
-	if l.Overlap != OverlapUp {
+	if l.Overlap != rule.OverlapUp {
 		fmt.Fprintf(&b, " overlap=%s", l.Overlap)
 	}
-	if l.Anchor != AnchorClock {
+	if l.Anchor != rule.AnchorClock {
 		fmt.Fprintf(&b, " anchor=%s", l.Anchor)
 	}
 	if l.Burst != 0 {

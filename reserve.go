@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/hook"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 // Reservation is what Reserve or Acquire took: an estimate, which Finish or Settle later replaces with the actual cost or
 // Cancel returns, and slots, which all of them and Release free. It is a plain value that can be stored, sent to another
-// process and settled there, by a limiter of the same store and namespace.
+// process and settled there, by a limiter of the same store and namespace. One that was made while the store did not answer (see
+// layer/failure) is settled only in the process that made it.
 //
 // Finish ends a reservation by what happened, and is made for a defer:
 //
@@ -35,7 +38,7 @@ import (
 // Cancel never returns what may have been used: after a Settle of this value or a copy of it in this process, even one that
 // failed or was rejected, the units stay as they are. Reservations that were decoded separately do not know of each other.
 type Reservation struct {
-	// Version is the version of this format, ReservationVersion. Using a reservation of another version returns
+	// Version is the version of this format. Using a reservation of another version returns
 	// ErrReservation.
 	Version int    `json:"version"`
 	ID      string `json:"id"`
@@ -56,14 +59,15 @@ type ended struct {
 
 // ReservedCharge is one limit's part of a Reservation.
 type ReservedCharge struct {
-	Limit Limit  `json:"limit"` // it names its algorithm; see Unbind
-	Key   []byte `json:"key"`   // bytes, because keys need not be text
-	Cost  int64  `json:"cost"`
-	At    Micros `json:"at"` // the store's time at which the units were charged
+	Limit Limit       `json:"limit"` // it names its algorithm, even if that was left to the default
+	Key   []byte      `json:"key"`   // bytes, because keys need not be text
+	Cost  int64       `json:"cost"`
+	At    rule.Micros `json:"at"` // when the units were charged
+	// By is 0 if the store charged them. Otherwise a process did in place of the store (see layer/failure), and only that one
+	// can settle them: it is 1 if it counted nothing, and 1 plus the mark of the answer's At if it did. Two numbers, because some
+	// JSON readers have 53 bits.
+	By int `json:"by,omitempty"`
 }
-
-// ReservationVersion is the version of Reservation that this package reads and writes.
-const ReservationVersion = 1
 
 // UnmarshalJSON reads a reservation. It returns ErrReservation for one of another version.
 func (r *Reservation) UnmarshalJSON(data []byte) error {
@@ -86,9 +90,9 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 }
 
 func checkVersion(version int) error {
-	if version != ReservationVersion {
+	if version != hook.ReservationVersion {
 		return fmt.Errorf("slidegate: %w: version: must be %d, not %d; use the version of the program that made the reservation",
-			ErrReservation, ReservationVersion, version)
+			ErrReservation, hook.ReservationVersion, version)
 	}
 	return nil
 }
@@ -105,13 +109,12 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 		return Reservation{}, d, nil
 	}
 	r := Reservation{
-		Version: ReservationVersion, ID: id, Namespace: c.limiter.opts.Namespace, Group: c.batch[0].Group,
+		Version: hook.ReservationVersion, ID: id, Namespace: c.limiter.bound.namespace, Group: c.batch[0].Group,
 		Charges: make([]ReservedCharge, len(c.charges)), ended: new(ended),
 	}
 	for i, charge := range c.charges {
-		r.Charges[i] = ReservedCharge{
-			Limit: Unbind(charge.Limit), Key: []byte(charge.Key), Cost: charge.Cost, At: c.answers[i].At,
-		}
+		at, mark := answering.Unmark(c.answers[i].At)
+		r.Charges[i] = ReservedCharge{Limit: unbind(charge.Limit), Key: []byte(charge.Key), Cost: charge.Cost, At: at, By: mark + 1}
 	}
 	return r, d, nil
 }
@@ -125,7 +128,7 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 //	defer limiter.Release(ctx, r)
 //
 // Work that takes longer than the limit's time to live must call Renew while it runs, for example every third of it. To
-// take more than one unit of other limits together with a slot, use Reserve or Claims.Acquire. If Acquire returns an
+// take more than one unit of other limits together with a slot, use Reserve. If Acquire returns an
 // error of the store, the slot may be held until its time to live has passed; if ctx ends, see Reserve.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decision, error) {
 	return l.Reserve(ctx, key, 1)
@@ -159,7 +162,7 @@ func (c *call) resume(r *Reservation) error {
 	if r.ID == "" {
 		return fmt.Errorf("slidegate: %w: id: missing; the store identifies a reservation by it", ErrReservation)
 	}
-	if own := c.limiter.opts.Namespace; r.Namespace != own {
+	if own := c.limiter.bound.namespace; r.Namespace != own {
 		return fmt.Errorf("slidegate: %w: it was made in the namespace %q, and this limiter has the namespace %q; "+
 			"use a limiter of the reservation's namespace", ErrReservation, r.Namespace, own)
 	}
@@ -174,5 +177,13 @@ func (c *call) addReserved(charge *ReservedCharge, used int64) {
 		c.fail(err)
 		return
 	}
-	c.add(store.Charge{Limit: limit, Key: string(charge.Key), Cost: charge.Cost, Used: used, At: charge.At})
+	at := charge.At
+	switch by := charge.By; {
+	case by < 0 || by > answering.MaxMark+1:
+		c.fail(fmt.Errorf("slidegate: %w: by: must be 0 to %d, not %d", ErrReservation, answering.MaxMark+1, by))
+		return
+	case by > 0:
+		at = answering.Mark(at, by-1)
+	}
+	c.add(store.Charge{Limit: limit, Key: string(charge.Key), Cost: charge.Cost, Used: used, At: at})
 }

@@ -45,7 +45,7 @@ type Settlement struct {
 // for them.
 //
 // Settle finishes even if ctx has ended: the client may have gone, and what it used still counts. It keeps ctx's values,
-// and takes at most store.FinishTime with a store that has round trips. ErrUnsettled means that the store could not
+// and takes at most detach.MaxTime with a store that has round trips. ErrUnsettled means that the store could not
 // remember another settlement, and that no units were returned or charged.
 func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Settlement, error) {
 	r.ended.begin()
@@ -175,7 +175,7 @@ func (l Limit) matchesText(text string) bool {
 		return false
 	}
 	own, err := l.compile()
-	others, otherErr := other.Like(l).compile() // an algorithm taken from a base is not in l's text
+	others, otherErr := other.like(l).compile() // an algorithm taken from a base is not in l's text
 	return err == nil && otherErr == nil && own == others
 }
 
@@ -217,13 +217,13 @@ func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Se
 // settlement returns the Settlement that the last apply made.
 func (c *call) settlement() (Settlement, error) {
 	s := Settlement{Returned: make([]int64, len(c.indexes))}
-	var flags Flags
+	var flags rule.Flags
 	for i := range c.answers {
 		flags |= c.answers[i].Flags
 		s.Returned[slices.Index(c.indexes, i)] = c.answers[i].Granted // the first of several charges with one address reports for all
 	}
-	s.Repeated = flags.Repeated()
-	if flags.Unsettled() {
+	s.Repeated = flags&rule.Repeated != 0
+	if flags&rule.Unsettled != 0 {
 		return s, fmt.Errorf("slidegate: %w: the store cannot remember another settlement of this key; "+
 			"no units were given back or charged; try again later", ErrUnsettled)
 	}

@@ -56,7 +56,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 			by(0, true, 0, second, want(true, 1, 1, 0, second), want(true, 1, 1, 0, minute))},
 		{0, "refused by both", callVerb("AllowN", "k", 2),
 			by(1, false, 59*second, minute, want(false, 0, 1, second, second), want(false, 0, 1, 59*second, minute))},
-		{0, "a peek at that", callVerb("PeekN", "k", 2),
+		{0, "a peek at that", callVerb("Peek", "k", 2),
 			by(1, false, 59*second, minute, want(false, 0, 1, second, second), want(false, 0, 1, 59*second, minute))},
 		{0, "never, by the first", callVerb("AllowN", "k", 3),
 			by(0, false, never, second, want(false, 0, 1, never, second), want(false, 0, 1, 59*second, minute))},
@@ -250,7 +250,7 @@ func TestClaimsUpTo(t *testing.T) {
 
 // TestOneKey: claims on several keys need a group if the store decides one key at a time.
 func TestOneKey(t *testing.T) {
-	l := testkit.Must(slidegate.NewPerCall(oneKeyStore{memstore.NewDefault()}, ""))(t)
+	l := testkit.Must(slidegate.New(oneKeyStore{memstore.NewDefault()}))(t)
 	claims := func(keys ...string) slidegate.Claims {
 		var all []slidegate.Claim
 		for i, key := range keys {

@@ -87,7 +87,7 @@ func TestSlotsTogetherWithRates(t *testing.T) {
 		claims := limiter.For(claim(slots, "k", 1), claim(requests, "k", 1), claim(tokens, "k", 700))
 		take := func(want string) slidegate.Reservation {
 			t.Helper()
-			r, d, err := claims.Acquire(t.Context())
+			r, d, err := claims.Reserve(t.Context())
 			if err != nil || d.Allowed != (want == "") || !d.Allowed && d.LimitName != want {
 				t.Fatalf("got %+v, %v, want a denial by %q", d, err, want)
 			}
@@ -127,7 +127,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 		limiter := newLimiter(t, st, exact("tokens", 1000, time.Minute), slidegate.Slots(2, time.Minute))
 		for _, n := range []int64{700, 0} {
-			peek, err := limiter.PeekN(t.Context(), "k", n)
+			peek, err := limiter.Peek(t.Context(), "k", n)
 			if err != nil || !peek.Allowed {
 				t.Fatalf("a peek at %d: got %+v, %v, want allowed", n, peek, err)
 			}
@@ -136,7 +136,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 				t.Fatalf("reserved %+v, %+v, %v, want %d units and a slot", r, d, err, n)
 			}
 		}
-		d, err := limiter.PeekN(t.Context(), "k", 300)
+		d, err := limiter.Peek(t.Context(), "k", 300)
 		if err != nil || d.Allowed || d.LimitName != "2 in-flight ttl=1m" {
 			t.Errorf("a peek at 300 with no slot: %+v, %v", d, err)
 		}
@@ -160,7 +160,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 		if err := limiter.Reset(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}
-		if d, err = limiter.Peek(t.Context(), "k"); err != nil || d.Answers[1].Remaining != 2 {
+		if d, err = limiter.Peek(t.Context(), "k", 1); err != nil || d.Answers[1].Remaining != 2 {
 			t.Errorf("after a reset: got %+v, %v, want Remaining 2", d, err)
 		}
 	})
@@ -171,7 +171,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 func TestSlotsNeedAReservation(t *testing.T) {
 	slots, rate := slidegate.Slots(2, time.Minute), slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountDenied: true}
 	unfit := map[string]bool{}
-	for _, name := range []string{"Allow", "AllowN", "AllowInto", "AllowUpTo", "Wait", "WaitN", "Charge"} {
+	for _, name := range []string{"Allow", "AllowN", "AllowInto", "AllowUpTo", "Wait", "Charge"} {
 		unfit[name], unfit["For."+name] = true, true
 	}
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
@@ -180,10 +180,6 @@ func TestSlotsNeedAReservation(t *testing.T) {
 		} {
 			verbs := append(keyVerbs(), claimVerbs(slots)...)
 			verbs = append(verbs, claimVerbs(rate, slots)...)
-			verbs = append(verbs, verb{name: "AllowLimit", call: func(ctx context.Context, l *slidegate.Limiter, key string, _ int64) (decision, error) {
-				return l.AllowLimit(ctx, key, slots)
-			}})
-			unfit["AllowLimit"] = true
 			for _, verb := range verbs {
 				d, err := verb.call(t.Context(), limiter, verb.name, 1)
 				switch {
@@ -211,7 +207,7 @@ func TestWaitRejectsSlots(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := limiter.Wait(ctx, "k"); !errors.Is(err, slidegate.ErrUnsupported) {
+	if err := limiter.Wait(ctx, "k", 1); !errors.Is(err, slidegate.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported", err)
 	}
 }
@@ -223,7 +219,7 @@ func TestSlotErrors(t *testing.T) {
 		"two slots": limiter.For(claim(slots, "k", 2)),
 		"two times": limiter.For(claim(slots, "k", 1), claim(slots, "k", 1)),
 	} {
-		if _, _, err := claims.Acquire(t.Context()); !errors.Is(err, slidegate.ErrCost) || !strings.Contains(err.Error(), "one slot") {
+		if _, _, err := claims.Reserve(t.Context()); !errors.Is(err, slidegate.ErrCost) || !strings.Contains(err.Error(), "one slot") {
 			t.Errorf("%s: %v, want ErrCost", name, err)
 		}
 	}
@@ -238,7 +234,7 @@ func TestSlotErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	held, _, err := limiter.For(claim(slots, "k", 1)).Acquire(t.Context())
+	held, _, err := limiter.For(claim(slots, "k", 1)).Reserve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

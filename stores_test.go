@@ -47,7 +47,7 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 // newPerCall returns a limiter for limits given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
-	return testkit.Must(slidegate.NewPerCall(store, ""))(t)
+	return testkit.Must(slidegate.New(store))(t)
 }
 
 func allow(t testing.TB, limiter *slidegate.Limiter, key string, n int64) slidegate.Decision {
@@ -62,7 +62,7 @@ func allow(t testing.TB, limiter *slidegate.Limiter, key string, n int64) slideg
 // used returns how much of the quota a key has used, under a limiter of one limit.
 func used(t testing.TB, limiter *slidegate.Limiter, key string) int64 {
 	t.Helper()
-	d, err := limiter.PeekN(t.Context(), key, 0)
+	d, err := limiter.Peek(t.Context(), key, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

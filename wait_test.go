@@ -10,7 +10,9 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 // inBubble runs a test in virtual time, over a store that uses it.
@@ -33,7 +35,7 @@ func timed(do func()) time.Duration {
 
 func wait(t *testing.T, limiter *slidegate.Limiter, n int64) {
 	t.Helper()
-	if err := limiter.WaitN(t.Context(), "k", n); err != nil {
+	if err := limiter.Wait(t.Context(), "k", n); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -56,8 +58,8 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 					t.Errorf("a free key waited for %v, want 0", took)
 				}
 				time.Sleep(limit.Window / 7)
-				d, err := limiter.PeekN(t.Context(), "k", 9)
-				if err != nil || d.Allowed || d.RetryAfter <= 0 || d.Never() {
+				d, err := limiter.Peek(t.Context(), "k", 9)
+				if err != nil || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter == slidegate.Never {
 					t.Fatalf("got %+v, %v, want a denial with a finite RetryAfter", d, err)
 				}
 				if took := timed(func() { wait(t, limiter, 9) }); took != d.RetryAfter {
@@ -79,7 +81,7 @@ func TestWaitForNever(t *testing.T) {
 		defer cancel()
 		for _, ctx := range []context.Context{ctx, t.Context()} {
 			took := timed(func() {
-				if err := limiter.WaitN(ctx, "k", 6); !errors.Is(err, slidegate.ErrNever) {
+				if err := limiter.Wait(ctx, "k", 6); !errors.Is(err, slidegate.ErrNever) {
 					t.Fatalf("%v, want ErrNever", err)
 				}
 			})
@@ -108,7 +110,7 @@ func TestWaitBeyondTheDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second-time.Microsecond)
 		defer cancel()
 		took := timed(func() {
-			err := both.Wait(ctx, "k")
+			err := both.Wait(ctx, "k", 1)
 			var late *slidegate.DeadlineError
 			ok := errors.As(err, &late)
 			if !ok || !errors.Is(err, context.DeadlineExceeded) {
@@ -121,13 +123,13 @@ func TestWaitBeyondTheDeadline(t *testing.T) {
 		if took != 0 {
 			t.Errorf("returned after %v, want immediately", took)
 		}
-		d, err := both.Peek(t.Context(), "k")
+		d, err := both.Peek(t.Context(), "k", 1)
 		if err != nil || d.RetryAfter != 50*time.Second || d.Answers[0].Remaining != 5 {
 			t.Errorf("something was charged: got %+v, %v, want RetryAfter 50s, Remaining 5", d, err)
 		}
 		enough, cancel := context.WithTimeout(t.Context(), 50*time.Second+time.Microsecond)
 		defer cancel()
-		if err := both.Wait(enough, "k"); err != nil {
+		if err := both.Wait(enough, "k", 1); err != nil {
 			t.Errorf("with a microsecond more: %v", err)
 		}
 	})
@@ -140,7 +142,7 @@ func TestWaitIsCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(7*time.Second, cancel).Stop()
 		took := timed(func() {
-			if err := limiter.WaitN(ctx, "k", 5); !errors.Is(err, context.Canceled) {
+			if err := limiter.Wait(ctx, "k", 5); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, want context.Canceled", err)
 			}
 		})
@@ -161,7 +163,7 @@ func TestWaitAfterItWasCancelled(t *testing.T) {
 		cancel()
 		for _, before := range []int64{0, 5} { // with units left, and full
 			allow(t, limiter, "k", before)
-			if err := limiter.Wait(ctx, "k"); !errors.Is(err, context.Canceled) {
+			if err := limiter.Wait(ctx, "k", 1); !errors.Is(err, context.Canceled) {
 				t.Errorf("with %d used: %v, want context.Canceled", before, err)
 			}
 			if n := used(t, limiter, "k"); n != before {
@@ -199,7 +201,7 @@ func TestManyWaiters(t *testing.T) {
 		var wg sync.WaitGroup
 		for range waiters {
 			wg.Go(func() {
-				if err := limiter.Wait(t.Context(), "k"); err != nil {
+				if err := limiter.Wait(t.Context(), "k", 1); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -221,7 +223,7 @@ func TestWaitForSeveral(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 1, time.Second), exact("minute", 3, time.Minute)
 		for _, decide := range []func() error{
-			func() error { return newLimiter(t, store, second, minute).Wait(t.Context(), "own") },
+			func() error { return newLimiter(t, store, second, minute).Wait(t.Context(), "own", 1) },
 			func() error {
 				return newPerCall(t, store).For(claim(second, "user", 1), claim(minute, "tenant", 1)).Wait(t.Context())
 			},
@@ -238,4 +240,71 @@ func TestWaitForSeveral(t *testing.T) {
 			}
 		}
 	})
+}
+
+// leastShare returns the share of the quota that an obedient client gets: the least of several clients that begin at
+// different times in the window.
+func leastShare(t testing.TB, limit slidegate.Limit) float64 {
+	t.Helper()
+	const starts = 3
+	window := rule.Micros(limit.Window.Microseconds())
+	least := 2.0
+	for i := range rule.Micros(starts) {
+		least = min(least, share(t, limit, noon+window*i/starts+i))
+	}
+	return least
+}
+
+// share runs a client that requests one unit at a time, and after each denial waits for RetryAfter. It counts what is
+// admitted from the end of one wait to the end of another, 24 windows later or, for small quotas, up to 500. The first
+// windows, in which a burst may be free, do not count.
+func share(t testing.TB, limit slidegate.Limit, begin rule.Micros) float64 {
+	t.Helper()
+	const before = 4
+	measured := rule.Micros(max(24, min(500, 10_000/limit.Quota)))
+	clock := storetest.NewClock(begin)
+	limiter := newLimiter(t, newMemory(t, clock), limit)
+	window := rule.Micros(limit.Window.Microseconds())
+	var first rule.Micros
+	var admitted int64
+	for {
+		d := allowOne(t, limiter, "k")
+		if d.Allowed {
+			admitted++
+			continue
+		}
+		now := clock.Advance(rule.Micros(d.RetryAfter.Microseconds()))
+		switch {
+		case first == 0 && now >= begin+before*window:
+			first, admitted = now, 0
+		case first != 0 && now >= first+measured*window:
+			return float64(admitted) / (float64(limit.Quota) * float64(now-first) / float64(window))
+		}
+	}
+}
+
+// A client that obeys RetryAfter gets the whole quota, however small it is.
+func TestObedientClientGetsTheQuota(t *testing.T) {
+	for _, text := range []string{"1/1s", "2/1s", "5/1s", "1/1m", "3/1m", "60/1m", "100/1m", "600/1m"} {
+		if share := leastShare(t, slidegate.MustParseLimit(text)); share < 0.99 {
+			t.Errorf("%s: an obedient client gets %.2f of the quota, want all of it", text, share)
+		}
+	}
+	if share := leastShare(t, slidegate.MustParseLimit("1/1s sliding-window")); share > 0.6 {
+		t.Errorf("a sliding window of 1/1s gives %.2f of the quota, so this test measures something else", share)
+	}
+}
+
+// After a burst, RetryAfter is never longer than the window.
+func TestBurstWaitsNoLongerThanTheWindow(t *testing.T) {
+	for start := range rule.Micros(60) {
+		clock := storetest.NewClock(noon + start*1_000_001)
+		limiter := newLimiter(t, newMemory(t, clock), slidegate.PerMinute(5))
+		for range 5 {
+			allowOne(t, limiter, "k")
+		}
+		if d := allowOne(t, limiter, "k"); d.Allowed || d.RetryAfter > time.Minute {
+			t.Errorf("at second %d: sixth request of five: got %+v, want a denial for at most a minute", start, d)
+		}
+	}
 }

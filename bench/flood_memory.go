@@ -94,7 +94,7 @@ func peekNewClients(l *slidegate.Limiter, quota int64) (refused, less float64, e
 			units int64
 			into  *float64
 		}{{1, &refused}, {quota, &less}} {
-			d, err := l.PeekN(context.Background(), string(key[:]), side.units)
+			d, err := l.Peek(context.Background(), string(key[:]), side.units)
 			if err != nil {
 				return 0, 0, err
 			}

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/slidegate/slidegate/rule"
 )
 
 // A flood of the running service, and its effect on clients of other policies and of the same policy.
@@ -26,7 +24,7 @@ type floodCase struct {
 }
 
 // fades reports whether units begin to return at the next multiple of the window, as in a weighted window.
-func (c *floodCase) fades() bool { return c.quota > rule.DefaultLog }
+func (c *floodCase) fades() bool { return c.quota > 100 }
 
 func floodCases() []floodCase {
 	const day = 24 * time.Hour

@@ -76,7 +76,10 @@ func (r *run) kvTables() ([]*table, error) {
 		if s.kv != nil {
 			rows = append(rows, kvRow{s, rowSwapLoop, alone}, kvRow{s, rowSwapLoop, hot})
 		}
-		rows = append(rows, kvRow{s, rowKV, alone}, kvRow{s, rowKV, hot}, kvRow{s, rowKVLease, hot}, kvRow{s, rowKV, single}, kvRow{s, rowKV, many})
+		rows = append(rows, kvRow{s, rowKV, alone}, kvRow{s, rowKV, hot}, kvRow{s, rowKV, single}, kvRow{s, rowKV, many})
+		if _, inProcess := s.cpuReporter.(noServer); !inProcess { // there, leases save nothing
+			rows = append(rows, kvRow{s, rowKVLease, hot})
+		}
 	}
 	samples, err := r.timeKV(ctx, rows)
 	if err != nil {

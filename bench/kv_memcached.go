@@ -95,7 +95,7 @@ func (s *memcachedServer) engine(ctx context.Context) (kvstore.Engine, func(), e
 	if err := s.client.FlushAll(); err != nil {
 		return nil, nil, err
 	}
-	e, err := memcached.Open(ctx, s.client, memcached.Options{ClockServer: s.address})
+	e, err := memcached.New(ctx, s.client, memcached.Options{ClockServer: s.address})
 	if err != nil {
 		return nil, nil, err
 	}

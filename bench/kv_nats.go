@@ -89,7 +89,7 @@ func (s *natsServer) bucket() string {
 // engine opens an empty bucket, which close deletes.
 func (s *natsServer) engine(ctx context.Context) (engine kvstore.Engine, end func(), err error) {
 	bucket := s.bucket()
-	e, err := natskv.Open(ctx, s.conn, natskv.Options{Bucket: bucket, Memory: s.memory, Replicas: s.size})
+	e, err := natskv.New(ctx, s.conn, natskv.Options{Bucket: bucket, Memory: s.memory, Replicas: s.size})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -145,7 +145,7 @@ func allowUserAndGlobal(st store.Store, limit slidegate.Limit) (remoteAllow, err
 
 // claimsDecider returns a function that decides a key under one limit, and all keys together under another one.
 func claimsDecider(st store.Store, user, global slidegate.Limit) (decideFunc, error) {
-	l, err := slidegate.NewPerCall(st, "")
+	l, err := slidegate.New(st)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -103,11 +104,11 @@ func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table
 	if err != nil {
 		return nil, err
 	}
-	global, err := slidegate.Bind("", whole)
+	global, err := adapter.Bind("", whole)
 	if err != nil {
 		return nil, err
 	}
-	charges := []store.Charge{{Limit: l.Bound()[0], Key: "key", Cost: 1}, {Limit: global, Cost: 1}}
+	charges := []store.Charge{{Limit: adapter.Bound(l)[0], Key: "key", Cost: 1}, {Limit: global, Cost: 1}}
 	batch := []store.Request{{Op: rule.Take, Charges: charges, Answers: make([]rule.Answer, 2)}}
 	for _, c := range []struct {
 		by     string
@@ -115,12 +116,12 @@ func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table
 	}{
 		{"Limiter.Allow, one limit", func() (bool, error) {
 			d, err := l.Allow(ctx, "key")
-			return d.Allowed && d.Flags.Leased(), err
+			return d.Allowed && d.Flags&rule.Leased != 0, err
 		}},
 		{"Store.Apply, two limits", func() (bool, error) {
 			err := stack.top.Apply(ctx, batch)
 			a := batch[0].Answers
-			return a[0].Allowed && a[0].Flags.Leased() && a[1].Allowed && a[1].Flags.Leased(), err
+			return a[0].Allowed && a[0].Flags&rule.Leased != 0 && a[1].Allowed && a[1].Flags&rule.Leased != 0, err
 		}},
 	} {
 		ns, allocs, share, err := r.timeAlone(c.decide)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // leaseProcesses is the number of processes that share a limit: each has its own layers over the same server.
@@ -105,7 +106,7 @@ func (f *traffic) run(ctx context.Context, length time.Duration) (trafficSample,
 
 // fromLease reports whether a request was decided from a lease.
 func fromLease(d *slidegate.Decision) bool {
-	return d.Flags.Leased() && !slices.ContainsFunc(d.Answers, func(a slidegate.Answer) bool { return !a.Flags.Leased() })
+	return d.Flags&rule.Leased != 0 && !slices.ContainsFunc(d.Answers, func(a rule.Answer) bool { return a.Flags&rule.Leased == 0 })
 }
 
 // exactStore returns the store that leases are compared with.

@@ -123,7 +123,7 @@ func (s *slidegateLimiter) spend(key string, units int64) bool {
 
 // used returns how many units a key has used.
 func (s *slidegateLimiter) used(key string) int64 {
-	d, err := s.limiter.Peek(context.Background(), key)
+	d, err := s.limiter.Peek(context.Background(), key, 1)
 	if err != nil {
 		panic(err)
 	}

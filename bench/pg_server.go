@@ -102,7 +102,7 @@ func windowTable(durable bool) string  { return pgSchema + ".window_" + durabili
 func slidegateOptions(durable bool) pgstore.Options {
 	opts := pgstore.Options{Schema: pgSchema, Prefix: "slidegate_" + durability(durable) + "_"}
 	if !durable {
-		opts.Durability = pgstore.Unlogged
+		opts.Unlogged = true
 	}
 	return opts
 }

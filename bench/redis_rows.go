@@ -8,6 +8,7 @@ import (
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/redisstore/goredis"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -57,7 +58,7 @@ func (r *run) redisRows() []redisRow {
 func slidegateRedisRows() []redisRow {
 	overRueidis := func(s *redisServer) (store.Store, error) { return redisstore.New(s.rueidis, redisstore.Options{}) }
 	overGoRedis := func(s *redisServer) (store.Store, error) { return goredis.New(s.pooled, redisstore.Options{}) }
-	row := func(name, algorithm, client string, a slidegate.Algorithm, store func(*redisServer) (store.Store, error)) redisRow {
+	row := func(name, algorithm, client string, a rule.Algorithm, store func(*redisServer) (store.Store, error)) redisRow {
 		return redisRow{name: name, family: own, algorithm: algorithm, client: client, atomic: true, open: slidegateRedisOpener(a, store)}
 	}
 	plain := row("slidegate", "sliding window", viaRueidis, slidegate.SlidingWindow, overRueidis)
@@ -84,7 +85,7 @@ func coalesced(open func(*redisServer) (store.Store, error)) func(*redisServer) 
 }
 
 // slidegateRedisOpener drives a store through Limiter.Allow, which makes the whole Decision.
-func slidegateRedisOpener(a slidegate.Algorithm, open func(*redisServer) (store.Store, error)) func(*redisServer, spec) (remoteAllow, error) {
+func slidegateRedisOpener(a rule.Algorithm, open func(*redisServer) (store.Store, error)) func(*redisServer, spec) (remoteAllow, error) {
 	return func(server *redisServer, s spec) (remoteAllow, error) {
 		store, err := open(server)
 		if err != nil {

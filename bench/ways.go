@@ -227,7 +227,7 @@ func (b *waysBench) noteLive(ctx context.Context, w *way) error {
 	const some = 100
 	var sum int64
 	for i := range some {
-		d, err := l.limiter.Peek(ctx, b.all.at(i*b.all.n/some))
+		d, err := l.limiter.Peek(ctx, b.all.at(i*b.all.n/some), 1)
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // proxyWords are the names for prefixes that clientip.ParseProxies accepts.
@@ -43,25 +43,13 @@ func (r *reader) proxies(e yamlfile.Field) []netip.Prefix {
 	return proxies
 }
 
-var groupFields = []string{"ipv4", "ipv6", "embedded_ipv4"}
-
 // addressGroups reads which addresses count as one client.
 func (r *reader) addressGroups(e yamlfile.Field) (groups clientip.Grouping) {
 	if !yamlfile.IsMapping(e.Value) {
 		r.Problems.Addf(e.ValueAt(), "%s: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not %s", e.Name, yamlfile.Describe(e.Value))
 		return groups
 	}
-	for _, field := range r.mapping(e.Value, e.Name, groupFields) {
-		switch {
-		case field.Value == nil:
-		case field.Name == "ipv4":
-			groups.V4 = r.prefixLength(field, 32)
-		case field.Name == "ipv6":
-			groups.V6 = r.prefixLength(field, 128)
-		case field.Name == "embedded_ipv4":
-			groups.KeepEmbedded = !r.Bool(field)
-		}
-	}
+	groupTable.read(r, e.Value, e.Name, &groups)
 	return groups
 }
 

@@ -49,33 +49,33 @@ func patterns(key bool) string {
 // minutes, or all memory.
 func TestLargeFiles(t *testing.T) {
 	skipUnderRace(t)
-	const large = MaxSize / 4 // large enough, and four times as fast
+	const large = 3 << 19 // has too many words and signs
 	var stairs strings.Builder
-	for i := 0; stairs.Len() < MaxSize-2000; i++ {
+	for i := 0; stairs.Len() < MaxSize-8000; i++ {
 		stairs.WriteString(strings.Repeat(" ", i) + "a:\n")
 	}
 	var steps strings.Builder
-	for i := 0; steps.Len() < MaxSize-16000; i++ {
+	for i := 0; steps.Len() < MaxSize-40000; i++ {
 		steps.WriteString(strings.Repeat(" ", 64*i) + strings.Repeat("- ", 32) + "\n")
 	}
 	tests := []struct{ name, text, want string }{
-		{"too large", strings.Repeat("#", MaxSize+1), "f:1:1: the file is larger than 1048576 bytes"},
+		{"too large", strings.Repeat("#", MaxSize+1), "f:1:1: the file is larger than 8 MB"},
 		{"brackets", fill(large, "", "[", ""), "f:1:33: values are nested more than 32 deep"},
 		{"braces", fill(large, "", "{a: ", ""), "f:1:129: values are nested more than 32 deep"},
 		{"both", fill(large, "", "[{a: ", ""), "f:1:81: values are nested more than 32 deep"},
 		{"dashes", fill(large, "", "- ", ""), "f:1:65: values are nested more than 32 deep"},
 		{"questions", fill(large, "", "? ", ""), "f:1:65: values are nested more than 32 deep"},
-		{"fields", manyLines("policies:\n", "  p%d: {}\n", 1e6), "words and signs; split it"},
-		{"lines", fill(large, "", "a: b\n", ""), "words and signs; split it"},
+		{"fields", manyLines("policies:\n", "  p%d: {}\n", 1e5), "mappings of more than 10000 fields; split it"},
+		{"lines", fill(large, "", "a: b\n", ""), "mappings of more than 10000 fields; split it"},
 		{"list", fill(large, "[", "a,", "]"), "words and signs; split it"},
 		{"documents", fill(large, "", "---\na\n", ""), "words and signs; split it"},
 		{"anchors", fill(large, "", "&a ", ""), "words and signs; split it"},
 		{"tags", fill(large, "", "!a ", ""), "words and signs; split it"},
 		{"stairs", stairs.String(), `f:1:1: "a" is not a field of the file`},
 		{"steps", steps.String(), "f:1:1: the file must be a mapping with policies, not a list"},
-		{"fields within bounds", manyLines("", "k%d: v\n", 10_000), `is not a field of the file`},
-		{"braces within bounds", "[" + strings.Repeat(strings.Repeat("{a: ", 30)+"1"+strings.Repeat("}", 30)+",", 480) + "]", "not a list"},
-		{"list within bounds", "[" + strings.Repeat("a,", 29_990) + "]", "not a list"},
+		{"fields within bounds", manyLines("", "k%d: v\n", 9_999), `is not a field of the file`},
+		{"braces within bounds", "[" + strings.Repeat(strings.Repeat("{a: ", 30)+"1"+strings.Repeat("}", 30)+",", 4_000) + "]", "not a list"},
+		{"list within bounds", "[" + strings.Repeat("a,", 249_990) + "]", "not a list"},
 		{"one word", fill(large, "", "a", ""), "f:1:1: the file must be a mapping with policies, not \"aaaa"},
 		{"one name", fill(large, "policies: {", "a!", ": {limits: [1/s]}}"), `is not a valid name for a policy`},
 		{"quotes", fill(large, "\"", "a", ""), "f:1:1: invalid YAML"},
@@ -115,14 +115,14 @@ func TestAliasesAreBounded(t *testing.T) {
 	for i := range 999 {
 		limits += fmt.Sprintf(", 1/1m name=n%d", i)
 	}
-	text := manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 40)
+	text := manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 400)
 	if _, err := Parse("f", []byte(text)); err != nil {
-		t.Errorf("41 policies of 1000 limits: %v", err)
+		t.Errorf("401 policies of 1000 limits: %v", err)
 	}
-	text = manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 80)
+	text = manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 600)
 	_, err := Parse("f", []byte(text))
-	if err == nil || !strings.Contains(err.Error(), "the file has more than 60000 values, with those that aliases repeat; split it") {
-		t.Errorf("81 policies of 1000 limits: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "the file has more than 500000 values, with those that aliases repeat; split it") {
+		t.Errorf("601 policies of 1000 limits: %v", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestLargestFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(fill(MaxSize, text, "#", "")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path); err == nil || !strings.HasSuffix(err.Error(), ":1:1: the file is larger than 1048576 bytes") {
+	if _, err := Load(path); err == nil || !strings.HasSuffix(err.Error(), ":1:1: the file is larger than 8 MB") {
 		t.Errorf("a byte too large: %v", err)
 	}
 	if err := os.WriteFile(path, []byte(fill(MaxSize, text, "#", "")), 0o600); err != nil {

@@ -5,11 +5,12 @@
 //
 //	store: redis://:${REDIS_PASSWORD}@localhost:6379  # used by the service only; replay reads the policies
 //	store_timeout: 100ms       # how long a decision may take
-//	failure: open              # what happens when the store does not answer: open, closed, local or optimistic
+//	failure: local             # what decides when the store does not answer: local, closed, optimistic or open
 //	optimism: 10               # how many units of a key optimistic admits in each process
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share this many bits are one client
 //	jwt: {verified: true}      # how bearer tokens are verified, for keys and plans by claim:NAME
+//	envoy: {files: [rules/]}   # rules in the format of envoyproxy/ratelimit
 //	default_policy: api        # for clients that name none
 //	refusal:                   # the texts of refusals, for policies without their own
 //	  type: https://example.com/problems/rate-limited
@@ -42,6 +43,9 @@
 //	    failure: closed        # for this policy
 //	    candidate: [50/1m]     # counted beside the limits, and only reported
 //	    lease: false           # whether a server charges units of busy keys in advance; not for sliding logs
+//	  export:
+//	    limits: [5/1h]
+//	    overrides_file: testdata/overrides/export.yaml # the same as overrides, in a file of its own
 //
 // Format writes a file with all defaults spelled out, and Schema describes files to editors.
 package config

@@ -18,32 +18,33 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	name := filepath.Join(write(t, map[string]string{"overrides.yaml": "- {key: 192.0.2.1, limits: [500/1m]}\n"}), "config.md")
 	fields := map[string]bool{}
 	for _, match := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		block := match[1]
 		if strings.Contains(block, "policies:\n") {
-			if _, err := ParseOffline("docs/config.md", []byte(block)); err != nil {
+			if _, err := ParseOffline(name, []byte(block)); err != nil {
 				t.Errorf("%v in\n%s", err, block)
 			}
 			continue
 		}
 		for _, part := range regexp.MustCompile(`(?m)^\w.*\n(?:[ ].*\n)*`).FindAllString(block, -1) {
-			name, _, _ := strings.Cut(part, ":")
-			fields[name] = true
+			field, _, _ := strings.Cut(part, ":")
+			fields[field] = true
 			file := part + "policies: {api: {limits: [100/1m]}}\n"
-			if !slices.Contains(fileFields, name) {
+			if !slices.Contains(fileTable.names(), field) {
 				file = "policies:\n  api:\n    " + strings.ReplaceAll(part, "\n", "\n    ") + "\n"
-				file += map[string]string{"plan": "    plans: {pro: {unlimited: true}}\n", "plans": "    plan: user\n"}[name]
-				if name != "limits" {
+				file += map[string]string{"plan": "    plans: {pro: {unlimited: true}}\n", "plans": "    plan: user\n"}[field]
+				if field != "limits" {
 					file += "    limits: [1000/1m]\n"
 				}
 			}
-			if _, err := ParseOffline("docs/config.md", []byte(file)); err != nil {
+			if _, err := ParseOffline(name, []byte(file)); err != nil {
 				t.Errorf("%v in\n%s", err, file)
 			}
 		}
 	}
-	for _, name := range slices.Concat(fileFields, policyFields) {
+	for _, name := range slices.Concat(fileTable.names(), policyTable.names()) {
 		if !fields[name] && name != "policies" {
 			t.Errorf("%s has no example", name)
 		}
@@ -67,7 +68,7 @@ func TestPackageExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range slices.Concat(fileFields, policyFields) {
+	for _, name := range slices.Concat(fileTable.names(), policyTable.names()) {
 		if !strings.Contains(example.String(), name+":") {
 			t.Errorf("%s is not in the example", name)
 		}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/options"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // MaxSize is how large a file may be, in bytes.
@@ -17,6 +18,10 @@ const MaxSize = yamlfile.MaxSize
 type File struct {
 	Policies []Policy // in the order of the file
 	Service  Service  // the settings of the service
+	Envoy    Envoy    // rules in the format of envoyproxy/ratelimit, for the service
+	// Others are the paths of files that the file names and whose content is part of it: files of overrides, and of keys for
+	// tokens. A program that reads the file again when it changes watches them too.
+	Others []string
 	// Warnings are about what is valid and hardly meant: a list that exempts every client, for example. Each is a *yamlfile.Error,
 	// with a line and column.
 	Warnings []error
@@ -58,7 +63,7 @@ func ParseOffline(name string, text []byte) (*File, error) {
 
 // Policy returns the policy of that name. An empty name means Service.Default; if that is empty too, the policy named
 // "default", or the only one. The error lists the policies, and suggests the one that was probably meant; it is an
-// *OptionError.
+// *options.Error.
 func (f *File) Policy(name string) (*Policy, error) {
 	names := make([]string, len(f.Policies))
 	for i := range f.Policies {
@@ -81,7 +86,7 @@ func (f *File) Policy(name string) (*Policy, error) {
 }
 
 func policyError(why error) error {
-	return &OptionError{Package: "config", Option: "policy", Err: why}
+	return &options.Error{Package: "config", Option: "policy", Err: why}
 }
 
 // defaultName returns the name of the policy for clients that name none; empty if there is none.

@@ -11,20 +11,21 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
-func mustTemplate(t *testing.T, text string) Template {
+func mustTemplate(t *testing.T, text string) fields.Template {
 	t.Helper()
-	template, err := ParseTemplate(text)
+	template, err := fields.ParseTemplate(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return template
 }
 
-func mustCost(t *testing.T, text string) Cost {
+func mustCost(t *testing.T, text string) fields.Cost {
 	t.Helper()
-	cost, err := ParseCost(text)
+	cost, err := fields.ParseCost(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &File{Policies: []Policy{
-		{Name: "api", Key: defaultKey, Cost: mustCost(t, "1"), Limits: []slidegate.Limit{
+		{Name: "api", Key: fields.Default, Cost: mustCost(t, "1"), Limits: []slidegate.Limit{
 			{Quota: 100, Window: time.Minute},
 			{Quota: 1000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 		}},

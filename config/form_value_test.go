@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/keyform"
 )
 
 // What a person writes for a field means the key of the request that has it, however both spell it, or is an error that says
@@ -83,7 +83,7 @@ func TestFieldsAreWrittenAsPeopleKnowThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := policy.ReadKey(file.Policies[0].Key.Form(file.Service.AddressGroups), test.text, true)
+		read, err := keyform.Read(file.Policies[0].Key.Form(file.Service.AddressGroups), test.text, true)
 		if test.err != "" {
 			if err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Errorf("%s, %s: got %v, %v, want an error that says %q", test.key, test.text, read.Keys, err, test.err)
@@ -97,7 +97,7 @@ func TestFieldsAreWrittenAsPeopleKnowThem(t *testing.T) {
 		if err != nil || !read.Matches(key) {
 			t.Errorf("%s, %s: got %v, %v, want it to match %q", test.key, test.text, read.Keys, err, key)
 		}
-		again, err := policy.ReadKey(file.Policies[0].Key.Form(file.Service.AddressGroups), read.Text, true)
+		again, err := keyform.Read(file.Policies[0].Key.Form(file.Service.AddressGroups), read.Text, true)
 		if err != nil || !again.Matches(key) {
 			t.Errorf("%s, %s: is stored as %q, which means %v, %v", test.key, test.text, read.Text, again.Keys, err)
 		}

@@ -3,150 +3,145 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Format writes a file as it was understood: with all defaults spelled out, and with the passwords of the store masked. Parse
 // reads the result as the same file, except for these passwords. The defaults of a limit are written as a comment next to it,
 // because headers and metrics name a limit without a name by its text.
 func Format(f *File) []byte {
-	var w formatter
-	s := f.Service
-	failure := cmp.Or(s.Failure, FailOpen)
-	w.linef(0, "store: %s", strconv.Quote(errtext.Redact(cmp.Or(s.Store, "memory:"))))
-	w.linef(0, "store_timeout: %s", durationText(cmp.Or(s.StoreTimeout, DefaultStoreTimeout)))
-	w.linef(0, "failure: %s", failure)
-	w.linef(0, "optimism: %d", cmp.Or(s.Optimism, policy.DefaultOptimism))
-	var proxies []string
-	for _, prefix := range s.TrustedProxies {
-		proxies = append(proxies, strconv.Quote(addressText(prefix)))
-	}
-	if s.TrustedProxies == nil {
-		w.linef(0, "# trusted_proxies: not given; only a proxy on this machine may call /v1/check, or none if tokens are required")
-	} else {
-		w.list(0, "trusted_proxies", proxies)
-	}
-	groups := s.AddressGroups
-	w.linef(0, "address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
-		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
-	if s.JWT.IsZero() {
-		w.linef(0, "# jwt: not given, so keys and plans cannot use claims")
-	} else {
-		w.linef(0, "jwt: %s", jwtText(&s.JWT))
-	}
-	if name := f.defaultName(); name != "" {
-		w.linef(0, "default_policy: %s", nameText(name))
-	} else {
-		w.linef(0, "# default_policy: none, so a client must name its policy")
-	}
-	w.refusal(0, s.Refusal)
-	w.linef(0, "policies:")
-	for i := range f.Policies {
-		w.policy(&f.Policies[i], f.RefusalOf(&f.Policies[i]), failure)
-	}
-	return []byte(w.text.String())
+	w := &formatter{file: f}
+	fileTable.show(w, f)
+	return []byte(w.lines.String())
 }
 
 // formatter writes the lines of a file.
 type formatter struct {
-	text   strings.Builder
+	lines  strings.Builder
+	file   *File
+	depth  int  // of the mapping that is being written
 	leased bool // all limits of the policy are leased, which is written once and not per limit
 }
 
-func (w *formatter) linef(depth int, format string, args ...any) {
-	w.text.WriteString(strings.Repeat("  ", depth))
-	fmt.Fprintf(&w.text, format, args...)
-	w.text.WriteByte('\n')
+func (w *formatter) linef(format string, args ...any) {
+	w.lines.WriteString(strings.Repeat("  ", w.depth))
+	fmt.Fprintf(&w.lines, format, args...)
+	w.lines.WriteByte('\n')
+}
+
+// field writes a field whose value is on the same line.
+func (w *formatter) field(name string, value any) { w.linef("%s: %v", name, value) }
+
+// text writes a field whose value is a text, unless it is empty.
+func (w *formatter) text(name, value string) {
+	if value != "" {
+		w.field(name, strconv.Quote(value))
+	}
+}
+
+// notef writes a comment about a field that has no value.
+func (w *formatter) notef(format string, args ...any) { w.linef("# "+format, args...) }
+
+// mapping writes a field whose value is a mapping or a list, which content writes.
+func (w *formatter) mapping(name string, content func()) {
+	w.linef("%s:", name)
+	w.depth++
+	content()
+	w.depth--
 }
 
 // list writes a list of values that are already quoted.
-func (w *formatter) list(depth int, name string, values []string) {
+func (w *formatter) list(name string, values []string) {
 	if len(values) == 0 {
-		w.linef(depth, "%s: []", name)
+		w.field(name, "[]")
 		return
 	}
-	w.linef(depth, "%s:", name)
-	for _, value := range values {
-		w.linef(depth+1, "- %s", value)
-	}
+	w.mapping(name, func() {
+		for _, value := range values {
+			w.linef("- %s", value)
+		}
+	})
 }
 
-func (w *formatter) policy(p *Policy, refusal Refusal, failure string) {
-	w.linef(1, "%s:", nameText(p.Name))
-	w.match(p)
-	w.key(p.Key)
-	w.linef(2, "cost: %s", costText(p.Cost))
-	w.leased = p.leased()
-	w.limits(2, "limits", p.Limits, nil)
-	w.overrides(p.Overrides, p.Limits)
-	w.plans(p)
-	w.list(2, "allow", clients(p.Allow))
-	w.list(2, "deny", clients(p.Deny))
-	if p.Penalty > 0 {
-		w.linef(2, "penalty: %s", durationText(p.Penalty))
-	} else {
-		w.linef(2, "# penalty: none")
+func (w *formatter) proxies(proxies []netip.Prefix) {
+	if proxies == nil {
+		w.notef("trusted_proxies: not given; only a proxy on this machine may call /v1/check, or none if tokens are required")
+		return
 	}
-	w.refusal(2, refusal)
-	w.linef(2, "shadow: %t", p.Shadow)
-	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
-	if len(p.Candidate) > 0 {
-		w.limits(2, "candidate", p.Candidate, nil)
-	} else {
-		w.linef(2, "# candidate: none")
+	var texts []string
+	for _, prefix := range proxies {
+		texts = append(texts, strconv.Quote(addressText(prefix)))
 	}
-	w.linef(2, "lease: %t", w.leased)
+	w.list("trusted_proxies", texts)
+}
+
+func (w *formatter) groups(groups clientip.Grouping) {
+	w.linef("address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
+		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
+}
+
+func (w *formatter) policies(f *File) {
+	w.mapping("policies", func() {
+		for i := range f.Policies {
+			p := &f.Policies[i]
+			w.leased = p.leased()
+			w.mapping(nameText(p.Name), func() { policyTable.show(w, p) })
+		}
+	})
 }
 
 // key writes a template, or a list of alternatives.
-func (w *formatter) key(t Template) {
-	switch {
-	case t.implied:
-		w.linef(2, "# key: not given; %s over HTTP, and whatever an application sends", strconv.Quote(t.String()))
-		return
-	case len(t.others) == 0:
-		w.linef(2, "key: %s", strconv.Quote(t.String()))
-		return
-	}
+func (w *formatter) key(t fields.Template) {
 	var texts []string
 	for _, one := range t.Alternatives() {
 		texts = append(texts, strconv.Quote(one.String()))
 	}
-	w.list(2, "key", texts)
+	switch {
+	case t.IsDefault():
+		w.notef("key: not given; %s over HTTP, and whatever an application sends", texts[0])
+	case len(texts) == 1:
+		w.field("key", texts[0])
+	default:
+		w.list("key", texts)
+	}
 }
 
 // match writes which requests a policy applies to.
 func (w *formatter) match(p *Policy) {
 	switch {
 	case len(p.Match) == 0:
-		w.linef(2, "# match: every request")
+		w.notef("match: every request")
+		return
 	case len(p.Match) == 1 && p.Match[0].Cost == nil:
-		w.linef(2, "match: %s", strconv.Quote(p.Match[0].Pattern))
-	default:
-		w.linef(2, "match:")
-		for _, route := range p.Match {
-			switch {
-			case route.Unlimited:
-				w.linef(3, "- {path: %s, unlimited: true}", strconv.Quote(route.Pattern))
-			case route.Cost == nil:
-				w.linef(3, "- %s", strconv.Quote(route.Pattern))
-			default:
-				w.linef(3, "- {path: %s, cost: %s}", strconv.Quote(route.Pattern), costText(*route.Cost))
-			}
-		}
+		w.text("match", p.Match[0].Pattern)
+		return
 	}
+	var texts []string
+	for _, route := range p.Match {
+		text := strconv.Quote(route.Pattern)
+		switch {
+		case route.Unlimited:
+			text = fmt.Sprintf("{path: %s, unlimited: true}", text)
+		case route.Cost != nil:
+			text = fmt.Sprintf("{path: %s, cost: %s}", text, costText(*route.Cost))
+		}
+		texts = append(texts, text)
+	}
+	w.list("match", texts)
 }
 
 // costText writes a cost, in quotes unless it is a number.
-func costText(cost Cost) string {
+func costText(cost fields.Cost) string {
 	if _, fixed := cost.Fixed(); fixed {
 		return cost.String()
 	}
@@ -154,7 +149,7 @@ func costText(cost Cost) string {
 }
 
 // limits writes limits. Limits of an override that name no algorithm count as the policy's own limits, base, do.
-func (w *formatter) limits(depth int, name string, limits, base []slidegate.Limit) {
+func (w *formatter) limits(name string, limits, base []slidegate.Limit) {
 	var texts []string
 	for _, limit := range limits {
 		limit.Lease = limit.Lease && !w.leased
@@ -167,12 +162,12 @@ func (w *formatter) limits(depth int, name string, limits, base []slidegate.Limi
 		}
 		texts = append(texts, text)
 	}
-	w.list(depth, name, texts)
+	w.list(name, texts)
 }
 
 // defaultsOf returns the options that a limit leaves to their defaults.
 func defaultsOf(limit slidegate.Limit, base []slidegate.Limit) string {
-	bound, err := slidegate.Bind("", likeBase(limit, base))
+	bound, err := adapter.Bind("", likeBase(limit, base))
 	if err != nil {
 		return "" // Parse rejected it
 	}
@@ -185,55 +180,59 @@ func defaultsOf(limit slidegate.Limit, base []slidegate.Limit) string {
 	}
 	window := made.Algorithm == slidegate.SlidingWindow
 	calendar := made.Calendar != 0
-	add(limit.Algorithm == slidegate.DefaultAlgorithm, "%v", made.Algorithm)
+	add(limit.Algorithm == rule.DefaultAlgorithm, "%v", made.Algorithm)
 	add(window && limit.Segments == 0, "segments=1")
-	add(window && limit.Overlap == slidegate.OverlapUp, "overlap=up")
-	add((window || made.Algorithm == slidegate.FixedWindow) && limit.Anchor == slidegate.AnchorClock && !calendar, "anchor=clock")
+	add(window && limit.Overlap == rule.OverlapUp, "overlap=up")
+	add((window || made.Algorithm == slidegate.FixedWindow) && limit.Anchor == rule.AnchorClock && !calendar, "anchor=clock")
 	add(made.Algorithm == slidegate.TokenBucket && limit.Burst == 0, "burst=%d", limit.Quota)
 	add(calendar && limit.Zone == "", "zone=%s", made.Zone)
 	return strings.Join(words, " ")
 }
 
-func (w *formatter) overrides(overrides []Override, base []slidegate.Limit) {
-	if len(overrides) == 0 {
-		w.linef(2, "overrides: []")
+func (w *formatter) overrides(p *Policy) {
+	if len(p.Overrides) == 0 {
+		w.field("overrides", "[]")
 		return
 	}
-	w.linef(2, "overrides:")
-	for _, o := range overrides {
-		name := "key"
-		if o.Pattern {
-			name = "keys"
+	w.mapping("overrides", func() {
+		for _, o := range p.Overrides {
+			name := "key"
+			if o.Pattern {
+				name = "keys"
+			}
+			w.linef("- %s: %s", name, strconv.Quote(o.Key))
+			w.depth++
+			w.limitsOrNone(o.Limits, o.Unlimited, p.Limits)
+			w.depth--
 		}
-		w.linef(3, "- %s: %s", name, strconv.Quote(o.Key))
-		if o.Unlimited {
-			w.linef(4, "unlimited: true")
-		} else {
-			w.limits(4, "limits", o.Limits, base)
-		}
+	})
+}
+
+// limitsOrNone writes the limits of an override or a plan.
+func (w *formatter) limitsOrNone(limits []slidegate.Limit, unlimited bool, base []slidegate.Limit) {
+	if unlimited {
+		w.field("unlimited", true)
+	} else {
+		w.limits("limits", limits, base)
 	}
 }
 
 // plans writes the plans of a policy, and where the plan of a request is found.
 func (w *formatter) plans(p *Policy) {
 	if len(p.Plans) == 0 {
-		w.linef(2, "# plans: none")
+		w.notef("plans: none")
 		return
 	}
-	w.linef(2, "plan: %s", strconv.Quote(p.PlanBy.String()))
-	w.linef(2, "plans:")
-	for _, plan := range p.Plans {
-		w.linef(3, "%s:", strconv.Quote(plan.Name))
-		if plan.Unlimited {
-			w.linef(4, "unlimited: true")
-		} else {
-			w.limits(4, "limits", plan.Limits, p.Limits)
+	w.text("plan", p.PlanBy.String())
+	w.mapping("plans", func() {
+		for _, plan := range p.Plans {
+			w.mapping(strconv.Quote(plan.Name), func() { w.limitsOrNone(plan.Limits, plan.Unlimited, p.Limits) })
 		}
-	}
+	})
 }
 
 // clients returns the items of a list.
-func clients(list List) (texts []string) {
+func clients(list policy.List) (texts []string) {
 	for _, prefix := range list.Addresses {
 		texts = append(texts, strconv.Quote(addressText(prefix)))
 	}
@@ -251,13 +250,4 @@ func nameText(name string) string {
 		return strconv.Quote(name)
 	}
 	return name
-}
-
-// durationText is Duration.String without the zero seconds that a whole number of minutes ends in.
-func durationText(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	return text
 }

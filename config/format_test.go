@@ -88,7 +88,7 @@ func TestFormatDefaults(t *testing.T) {
 	}
 	const want = `store: "memory:"
 store_timeout: 100ms
-failure: open
+failure: local
 optimism: 10
 # trusted_proxies: not given; only a proxy on this machine may call /v1/check, or none if tokens are required
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
@@ -110,7 +110,7 @@ policies:
     # penalty: none
     # refusal: the default texts
     shadow: false
-    failure: open
+    failure: local
     # candidate: none
     lease: false
   "on":

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/store"
 )
 
 // understood returns the file that Parse reads from the output of Format: with all defaults written out, and passwords masked.
@@ -19,7 +21,7 @@ func understood(f *File) *File {
 	claims.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
 	claims.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	claims.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
-	claims.Service.Failure = cmp.Or(f.Service.Failure, "open")
+	claims.Service.Failure = cmp.Or(f.Service.Failure, store.FailLocal)
 	groups := &claims.Service.AddressGroups
 	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
 	if len(f.Policies) == 1 {
@@ -75,7 +77,7 @@ func checkLimits(t *testing.T, limits []slidegate.Limit) {
 	t.Helper()
 	addresses := map[string]bool{}
 	for _, l := range limits {
-		bound, err := slidegate.Bind("", l)
+		bound, err := adapter.Bind("", l)
 		if err != nil || addresses[bound.Prefix()] {
 			t.Fatalf("invalid limit, or shared counts: %+v, %v", limits, err)
 		}
@@ -108,48 +110,6 @@ func FuzzParse(f *testing.F) {
 		again, err := Parse("again.yaml", Format(file))
 		if err != nil || !reflect.DeepEqual(again, understood(file)) {
 			t.Fatalf("was   %+v\nagain %+v, %v", file, again, err)
-		}
-	})
-}
-
-func FuzzTemplate(f *testing.F) {
-	f.Add("user", "-", "")
-	f.Add("{user} {path}", "a b", "%2D")
-	f.Add("tenant/{header:x-tenant}", "%252D", "")
-	f.Add("{{{user}-{field:a.b}}}", "-", "x-y")
-	f.Fuzz(func(t *testing.T, text, one, other string) {
-		template, err := ParseTemplate(text)
-		if err != nil {
-			return
-		}
-		if again, err := ParseTemplate(template.String()); err != nil || !reflect.DeepEqual(again, template) {
-			t.Fatalf("%q: got %+v, %v from its own text", template, again, err)
-		}
-		values := make([][]byte, len(template.fields))
-		for i := range values {
-			values[i] = [][]byte{[]byte(one), []byte(other), nil}[i%3]
-		}
-		key := string(template.AppendKey(nil, values))
-		if got, err := readKey(template, key); err != nil || !sameValues(got, values) {
-			t.Fatalf("%q of %q: got key %q, which reads as %q, %v", template, values, key, got, err)
-		}
-	})
-}
-
-func FuzzCost(f *testing.F) {
-	for _, text := range []string{"1", "0", "1_000", "-1", "bytes", "field:a.b", "010"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		cost, err := ParseCost(text)
-		if err != nil {
-			return
-		}
-		if again, err := ParseCost(cost.String()); err != nil || again != cost {
-			t.Fatalf("%q: got text %q, which reads as %v, %v", text, cost, again, err)
-		}
-		if units, ok := cost.Fixed(); ok && (units < 0 || units > maxCost) {
-			t.Fatalf("%q: got cost %d", text, units)
 		}
 	})
 }

@@ -3,17 +3,19 @@ package config
 import (
 	"net/http"
 	"slices"
+
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // Headers returns the names of the headers that determine a key, a plan or a cost, in order. A claim is in Authorization. Host is
 // not among them: net/http rejects a request with two.
 func (f *File) Headers() (names []string) {
-	add := func(field Field) {
+	add := func(field fields.Field) {
 		name := field.Name
 		switch field.Kind {
-		case FieldClaim:
+		case fields.Claim:
 			name = "Authorization"
-		case FieldHeader:
+		case fields.Header:
 			name = http.CanonicalHeaderKey(name)
 		default:
 			return
@@ -30,7 +32,7 @@ func (f *File) Headers() (names []string) {
 		if len(p.Plans) > 0 {
 			add(p.PlanBy)
 		}
-		costs := []Cost{p.Cost}
+		costs := []fields.Cost{p.Cost}
 		for route := range p.Match {
 			costs = append(costs, p.CostAt(route))
 		}

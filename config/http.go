@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/config/claims"
+	"github.com/slidegate/slidegate/config/internal/claims"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/options"
 )
 
 // HTTP returns options for httplimit from the policies, trusted proxies, address groups, failure mode, optimism and timeout of
@@ -24,7 +25,7 @@ import (
 // A user is known only if the application has verified one and passes it by WithUser: a name in an Authorization header proves
 // nothing until the password has been checked, and a client could otherwise choose a new key for every request, or use up the
 // quota of another. Likewise, key is what WithKey passes. A claim is taken from a bearer token that Service.JWT verifies. A
-// missing or empty user, key, claim or header is replaced by the address of the client; see Template.AppendKeyOr.
+// missing or empty user, key, claim or header is replaced by the address of the client; see fields.Template.AppendKeyOr.
 func HTTP(file *File) (opts httplimit.Options, err error) {
 	if err := checkGroups(file.Service.AddressGroups); err != nil {
 		return opts, err
@@ -34,12 +35,9 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 		client.Trusted, client.Header = proxies, "X-Forwarded-For"
 	}
 	if opts.Client, err = clientip.New(client); err != nil {
-		return opts, &OptionError{Package: "config", Option: "trusted_proxies", Err: err}
+		return opts, &options.Error{Package: "config", Option: "trusted_proxies", Err: err}
 	}
-	opts.Timeout, opts.Optimism = file.Service.StoreTimeout, file.Service.Optimism
-	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {
-		return opts, err
-	}
+	opts.Timeout, opts.Optimism, opts.Failure = file.Service.StoreTimeout, file.Service.Optimism, file.Service.Failure
 	if err := file.checkJWT(); err != nil {
 		return opts, err
 	}
@@ -60,20 +58,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 
 // invalid returns an error about a field that is invalid for live requests.
 func invalid(option, format string, args ...any) error {
-	return &OptionError{Package: "config", Option: option, Err: fmt.Errorf(format, args...)}
-}
-
-// modeOf returns the failure mode of that name; the zero value for the empty name.
-func modeOf(name string) (mode policy.Mode, err error) {
-	if name == "" {
-		return 0, nil
-	}
-	for mode = policy.Open; mode <= policy.Closed; mode++ {
-		if mode.String() == name {
-			return mode, nil
-		}
-	}
-	return 0, invalid("failure", "%q: must be open, closed, local or optimistic", name)
+	return &options.Error{Package: "config", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
 // source provides the fields of live requests.
@@ -87,18 +72,17 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	if err := p.checkLive(); err != nil {
 		return made, err
 	}
-	fields := p.Key.Fields()
-	mode, err := modeOf(p.Failure)
-	err = p.withPolicy(err)
+	used := p.Key.Fields()
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
-		// keyOf replaces a missing name.
-		Key: httplimit.KeyFunc(func(r *http.Request) (string, error) { return from.keyOf(p.Key, fields, r), nil }).WithForm(p.Key.Form(from.client.Grouping())),
+		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
+		// KeyOf replaces a missing name.
+		Key: httplimit.KeyFunc(func(r *http.Request) (string, error) {
+			return p.Key.KeyOf(used, func(field fields.Field) []byte { return from.valueOf(field, r) }), nil
+		}).WithForm(p.Key.Form(from.client.Grouping())),
 	}
+	made.Cost, err = p.httpCost()
 	var wrong error
-	made.Cost, wrong = p.httpCost()
-	err = errors.Join(err, wrong)
 	made.Skip, wrong = p.httpSkip()
 	return made, errors.Join(err, wrong)
 }
@@ -107,7 +91,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 func (p *Policy) checkLive() error {
 	var problems []error
 	for _, field := range p.Key.Fields() {
-		if field.Kind == FieldStatus || field.Kind == FieldJSON {
+		if field.Kind == fields.Status || field.Kind == fields.JSON {
 			problems = append(problems, p.withPolicy(invalid("key", "{%v} is known in recorded traffic only; "+
 				"use address, user, key, header:NAME, claim:NAME, method, path, query or host", field)))
 		}
@@ -121,7 +105,7 @@ func (p *Policy) checkLive() error {
 
 // withPolicy adds the name of this policy to an error about a field.
 func (p *Policy) withPolicy(err error) error {
-	var wrong *OptionError
+	var wrong *options.Error
 	if errors.As(err, &wrong) {
 		wrong.Within = policyLabel(p.Name)
 	}
@@ -144,58 +128,31 @@ func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyKey{}, key)
 }
 
-// keyOf makes the key of a request by a template. It determines the address only if it is part of the key.
-func (s *source) keyOf(t Template, fields []Field, r *http.Request) string {
-	var room [128]byte
-	var values [8][]byte
-	list := values[:0]
-	for _, field := range fields {
-		var value []byte
-		if field.Kind != FieldAddress || len(t.others) == 0 {
-			value = s.valueOf(field, r)
-		}
-		list = append(list, value)
-	}
-	if !t.replacesName() {
-		return string(t.AppendKey(room[:0], list))
-	}
-	_, start, ok := t.choose(list)
-	if !ok {
-		return string(t.AppendKeyOr(room[:0], list, []byte(s.client.Key(r))))
-	}
-	for i := start; i < len(fields); i++ {
-		if fields[i].Kind == FieldAddress {
-			list[i] = s.valueOf(fields[i], r)
-		}
-	}
-	return string(t.AppendKey(room[:0], list))
-}
-
 // valueOf returns the value of a field, or nil if it is missing.
-func (s *source) valueOf(field Field, r *http.Request) []byte {
+func (s *source) valueOf(field fields.Field, r *http.Request) []byte {
 	switch field.Kind {
-	case FieldAddress:
+	case fields.Address:
 		return []byte(s.client.Key(r))
-	case FieldUser:
+	case fields.User:
 		return fromContext(r.Context(), userKey{})
-	case FieldKey:
+	case fields.Key:
 		return fromContext(r.Context(), keyKey{})
-	case FieldMethod:
+	case fields.Method:
 		if r.Method == "" { // empty means GET; see http.Request
 			return []byte(http.MethodGet)
 		}
 		return []byte(strings.ToUpper(r.Method)) // Django and Flask accept post as POST
-	case FieldPath:
+	case fields.Path:
 		return []byte(httplimit.CanonicalPath(r.URL))
-	case FieldQuery:
+	case fields.Query:
 		return []byte(r.URL.RawQuery)
-	case FieldHost:
+	case fields.Host:
 		return []byte(httplimit.CanonicalHost(r.Host))
-	case FieldClaim:
+	case fields.Claim:
 		if text := s.claims.Value(r, field.Name); text != "" {
 			return []byte(text)
 		}
-	case FieldHeader:
+	case fields.Header:
 		if strings.EqualFold(field.Name, "Host") { // net/http removes it from the headers
 			return []byte(httplimit.CanonicalHost(r.Host))
 		}

@@ -11,8 +11,8 @@ import (
 
 // The lists of fields of a file and of a policy in errors. Other tests check the documentation and the schema against them.
 var (
-	fileList = "(want one of " + strings.Join(fileFields, ", ") + ")"
-	partList = "(want one of " + strings.Join(policyFields, ", ") + ")"
+	fileList = "(want one of " + strings.Join(fileTable.names(), ", ") + ")"
+	partList = "(want one of " + strings.Join(policyTable.names(), ", ") + ")"
 )
 
 const (

@@ -3,16 +3,16 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/claims"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/config/internal/claims"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // JWT configures how the bearer tokens of requests are verified, for keys and plans by claim:NAME. The zero value means that
@@ -40,8 +40,6 @@ func (j *JWT) reader(paths []string) (*claims.Reader, error) {
 	})
 }
 
-var jwtFields = []string{"keys", "algorithms", "audience", "issuer", "verified"}
-
 // maxKeys is the maximum size of a file of keys, in bytes.
 const maxKeys = 1 << 20
 
@@ -52,19 +50,12 @@ func (r *reader) jwt(e yamlfile.Field) (j JWT) {
 		return j
 	}
 	before := len(r.Problems)
-	given := map[string]yamlfile.Field{}
-	for _, one := range r.mapping(e.Value, "jwt", jwtFields) {
-		given[one.Name] = one
-		if one.Value != nil {
-			r.jwtField(&j, one)
-		}
-	}
-	_, hasKeys := given["keys"]
+	given := jwtTable.read(r, e.Value, "jwt", &j)
 	switch {
 	case len(r.Problems) > before:
 	case j.Verified && len(given) > 1:
 		r.Problems.Addf(given["verified"].At, "jwt: verified: true cannot be combined with other fields; leave it out, or leave them out")
-	case !j.Verified && !hasKeys:
+	case !j.Verified && !given.has("keys"):
 		r.Problems.Addf(e.At, "jwt: must say how tokens are verified; add keys: and the path of a JSON Web Key Set or of public keys in PEM, "+
 			"or verified: true if the proxy in front has verified them")
 	case j.Keys != nil:
@@ -83,26 +74,16 @@ func jwtProblem(err error) (field, text string) {
 	return field, text
 }
 
-func (r *reader) jwtField(j *JWT, e yamlfile.Field) {
-	switch e.Name {
-	case "keys":
-		r.jwtKeys(j, e)
-	case "algorithms":
-		names := claims.Algorithms()
-		for _, item := range r.items(e, "algorithms, such as [RS256]") {
-			name, ok := r.Text(item)
-			if ok && !slices.Contains(names, name) {
-				r.Problems.Addf(item.At, "algorithms: %w", errtext.Unknown(name, "a supported algorithm", names))
-			}
-			j.Algorithms = append(j.Algorithms, name)
+// algorithms reads a list of some of the supported algorithms.
+func (r *reader) algorithms(e yamlfile.Field, supported []string) (names []string) {
+	for _, item := range r.items(e, "algorithms, such as [RS256]") {
+		name, ok := r.Text(item)
+		if ok && !slices.Contains(supported, name) {
+			r.Problems.Addf(item.At, "algorithms: %w", errtext.Unknown(name, "a supported algorithm", supported))
 		}
-	case "audience":
-		j.Audience, _ = r.Text(e)
-	case "issuer":
-		j.Issuer, _ = r.Text(e)
-	case "verified":
-		j.Verified = r.Bool(e)
+		names = append(names, name)
 	}
+	return names
 }
 
 // jwtKeys reads the file of keys. It may be missing offline.
@@ -115,6 +96,7 @@ func (r *reader) jwtKeys(j *JWT, e yamlfile.Field) {
 		path = strings.TrimSuffix(inside, "}")
 	}
 	j.KeysFile = path
+	r.others = append(r.others, path)
 	if !filepath.IsAbs(path) {
 		r.Problems.Addf(e.ValueAt(), "keys: must be an absolute path, such as /etc/slidegate/jwks.json, not %s", errtext.Quote(path))
 		return
@@ -134,13 +116,13 @@ func (r *reader) jwtKeys(j *JWT, e yamlfile.Field) {
 // claimUse is a position in a file at which a claim is used.
 type claimUse struct {
 	at    yamlfile.Position
-	field Field
+	field fields.Field
 }
 
 // useClaims records the claims that a key or a plan uses.
-func (r *reader) useClaims(at yamlfile.Position, fields ...Field) {
-	for _, field := range fields {
-		if field.Kind == FieldClaim {
+func (r *reader) useClaims(at yamlfile.Position, used ...fields.Field) {
+	for _, field := range used {
+		if field.Kind == fields.Claim {
 			r.claimUses = append(r.claimUses, claimUse{at, field})
 		}
 	}
@@ -171,12 +153,12 @@ func (f *File) checkJWT() error {
 }
 
 // claims returns the claims that a policy uses.
-func (p *Policy) claims() (used []Field) {
-	fields := slices.Clone(p.Key.Fields())
+func (p *Policy) claims() (used []fields.Field) {
+	used = p.Key.Fields()
 	if len(p.Plans) > 0 {
-		fields = append(fields, p.PlanBy)
+		used = append(used, p.PlanBy)
 	}
-	return slices.DeleteFunc(fields, func(field Field) bool { return field.Kind != FieldClaim })
+	return slices.DeleteFunc(used, func(field fields.Field) bool { return field.Kind != fields.Claim })
 }
 
 // claimPaths returns the paths of the claims that the policies use.
@@ -190,20 +172,11 @@ func (f *File) claimPaths() (paths []string) {
 	return slices.Compact(paths)
 }
 
-// jwtText formats how tokens are verified, in one line.
-func jwtText(j *JWT) string {
-	if j.Verified {
-		return "{verified: true}"
+// jwt writes how tokens are verified.
+func (w *formatter) jwt(j *JWT) {
+	if j.IsZero() {
+		w.notef("jwt: not given, so keys and plans cannot use claims")
+		return
 	}
-	parts := []string{fmt.Sprintf("keys: %q", j.KeysFile)}
-	if len(j.Algorithms) > 0 {
-		parts = append(parts, "algorithms: ["+strings.Join(j.Algorithms, ", ")+"]")
-	}
-	if j.Audience != "" {
-		parts = append(parts, fmt.Sprintf("audience: %q", j.Audience))
-	}
-	if j.Issuer != "" {
-		parts = append(parts, fmt.Sprintf("issuer: %q", j.Issuer))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	w.mapping("jwt", func() { jwtTable.show(w, j) })
 }

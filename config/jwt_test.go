@@ -116,7 +116,7 @@ policies:
 			t.Errorf("%s: got key %q and plan %+v, want %q and %+v", test.name, key, plan, test.key, test.plan)
 		}
 	}
-	if text := string(Format(file)); !strings.Contains(text, fmt.Sprintf("\njwt: {keys: %q, audience: \"api\"}\n", path)) {
+	if text := string(Format(file)); !strings.Contains(text, fmt.Sprintf("\njwt:\n  keys: %q\n  audience: \"api\"\n", path)) {
 		t.Errorf("got\n%s from Format", text)
 	}
 }

@@ -31,7 +31,7 @@ func TestLease(t *testing.T) {
     # penalty: none
     # refusal: the default texts
     shadow: false
-    failure: open
+    failure: local
     candidate:
       - 500/1m # sliding-window segments=1 overlap=up anchor=clock
     lease: true
@@ -50,7 +50,7 @@ func TestLease(t *testing.T) {
     # penalty: none
     # refusal: the default texts
     shadow: false
-    failure: open
+    failure: local
     # candidate: none
     lease: false
 `},

@@ -9,13 +9,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
-
-var limitFields = []string{
-	"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "lease", "burst", "ttl", "calendar", "zone",
-}
 
 // limit reads one limit and reports whether it is valid.
 func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
@@ -33,7 +31,7 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	} else if yamlfile.IsMapping(node) {
 		limit = r.limitFields(at, node)
 		if len(r.Problems) == before {
-			err = limit.Check()
+			err = adapter.Check(limit)
 		}
 	} else {
 		err = fmt.Errorf("a limit must be a string such as 100/1m, or a mapping with quota and window, not %s", yamlfile.Describe(node))
@@ -58,14 +56,8 @@ func limitProblem(err error) error {
 
 // limitFields reads a limit that is written field by field.
 func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidegate.Limit) {
-	given := map[string]yamlfile.Field{}
-	for _, e := range r.mapping(node, "a limit", limitFields) {
-		given[e.Name] = e
-		if e.Value != nil {
-			r.limitField(&limit, e)
-		}
-	}
-	if _, ok := given["quota"]; !ok {
+	given := limitTable.read(r, node, "a limit", &limit)
+	if !given.has("quota") {
 		r.Problems.Addf(at, "the limit has no quota; add quota: 100, say")
 	}
 	r.limitPeriod(at, &limit, given)
@@ -75,10 +67,8 @@ func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidega
 
 // setSlidingWindow sets the algorithm of a limit for which overlap or anchor is given as its zero value, up or clock, which the
 // limit does not show. As in a text, the algorithm is then sliding-window.
-func setSlidingWindow(limit *slidegate.Limit, given map[string]yamlfile.Field) {
-	_, overlap := given["overlap"]
-	_, anchor := given["anchor"]
-	if (overlap || anchor) && *limit == (slidegate.Limit{
+func setSlidingWindow(limit *slidegate.Limit, given given) {
+	if (given.has("overlap") || given.has("anchor")) && *limit == (slidegate.Limit{
 		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountDenied: limit.CountDenied, Lease: limit.Lease,
 	}) {
 		limit.Algorithm = slidegate.SlidingWindow
@@ -86,7 +76,7 @@ func setSlidingWindow(limit *slidegate.Limit, given map[string]yamlfile.Field) {
 }
 
 // limitPeriod reads the window, calendar or ttl of a limit, and checks that there is exactly one.
-func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given map[string]yamlfile.Field) {
+func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given given) {
 	window, hasWindow := given["window"]
 	ttl, hasTTL := given["ttl"]
 	calendar, hasCalendar := given["calendar"]
@@ -124,45 +114,6 @@ func (r *reader) zonedWindow(limit *slidegate.Limit, window, zone yamlfile.Field
 	limit.Window, limit.Calendar = made.Window, made.Calendar
 }
 
-func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
-	switch e.Name {
-	case "name":
-		limit.Name = r.limitName(e)
-	case "quota":
-		limit.Quota = r.integer(e)
-	case "window":
-		made := r.window(e)
-		limit.Window, limit.Calendar = made.Window, made.Calendar
-	case "ttl":
-		limit.Window = r.window(e).Window
-	case "calendar":
-		limit.Calendar = choice(r, e, "a calendar period",
-			slidegate.CalendarDay, slidegate.CalendarWeek, slidegate.CalendarMonth, slidegate.CalendarYear)
-	case "zone":
-		var ok bool
-		if limit.Zone, ok = r.Text(e); ok && limit.Zone == "" {
-			r.Problems.Addf(e.ValueAt(), "zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC")
-		}
-	case "algorithm":
-		limit.Algorithm = choice(r, e, "an algorithm",
-			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, slidegate.InFlight)
-	case "segments":
-		limit.Segments = int(min(max(r.integer(e), -1), 1<<30)) // fits an int everywhere; Check rejects both ends
-	case "overlap":
-		limit.Overlap = choice(r, e, "an overlap", slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
-	case "anchor":
-		limit.Anchor = choice(r, e, "an anchor", slidegate.AnchorClock, slidegate.AnchorFirst)
-	case "count_denied":
-		limit.CountDenied = r.Bool(e)
-	case "lease":
-		if limit.Lease = r.Bool(e); !limit.Lease {
-			r.unleased = append(r.unleased, e.At)
-		}
-	case "burst":
-		limit.Burst = r.integer(e)
-	}
-}
-
 // limitName reads a name, which must be a string: a number or a boolean might not be used as it is written.
 func (r *reader) limitName(e yamlfile.Field) string {
 	text, ok := r.Text(e)
@@ -195,7 +146,7 @@ func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 	if !ok {
 		return limit
 	}
-	_, bare := parseWhole(text)
+	_, bare := fields.ParseWhole(text)
 	switch {
 	case bare:
 		r.Problems.Addf(e.ValueAt(),

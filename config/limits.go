@@ -8,9 +8,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -18,6 +19,13 @@ import (
 func (r *reader) limits(e yamlfile.Field) []slidegate.Limit {
 	limits, positions := r.limitsWithPositions(e)
 	r.written = append(r.written, positionedLimits{limits, positions, "policy"})
+	return limits
+}
+
+// otherLimits reads the limits of an override or a plan, as of says. They are checked when the policy's own are known.
+func (r *reader) otherLimits(e yamlfile.Field, of string) []slidegate.Limit {
+	limits, positions := r.limitsWithPositions(e)
+	r.overridden = append(r.overridden, positionedLimits{limits, positions, of})
 	return limits
 }
 
@@ -43,7 +51,7 @@ func (r *reader) limitsWithPositions(e yamlfile.Field) (limits []slidegate.Limit
 			continue
 		}
 		at := yamlfile.PositionOf(item)
-		bound, err := slidegate.Bind("", limit)
+		bound, err := adapter.Bind("", limit)
 		if err != nil {
 			r.Problems.Add(at, err)
 			continue
@@ -74,7 +82,7 @@ const sharedCounts = "the limit %q would share its counts with the one on line %
 func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
 	for _, own := range base {
 		if own.Name == limit.Name && own.Window == limit.Window && own.Algorithm != slidegate.InFlight {
-			return limit.Like(own)
+			return adapter.Like(limit, own)
 		}
 	}
 	return limit
@@ -87,8 +95,8 @@ func checkLimitName(name string) error {
 			return fmt.Errorf("name: %s is not valid in a header; use printable ASCII", errtext.Quote(name))
 		}
 	}
-	if len(name) > policy.MaxName {
-		return fmt.Errorf("name: %s has %d bytes; use at most %d, since it is written in headers", errtext.Quote(name), len(name), policy.MaxName)
+	if len(name) > engine.MaxName {
+		return fmt.Errorf("name: %s has %d bytes; use at most %d, since it is written in headers", errtext.Quote(name), len(name), engine.MaxName)
 	}
 	return nil
 }
@@ -113,7 +121,7 @@ func sameRules(a, b []slidegate.Limit) bool {
 func rules(limits []slidegate.Limit) []rule.Limit {
 	all := make([]rule.Limit, 0, len(limits))
 	for _, limit := range limits {
-		if bound, err := slidegate.Bind("", limit); err == nil {
+		if bound, err := adapter.Bind("", limit); err == nil {
 			one := *bound.Rule()
 			one.Lease = false // it does not change decisions
 			all = append(all, one)

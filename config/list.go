@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // keyMark precedes a key in a list of clients.
 const keyMark = "key:"
 
 // list reads a list of clients.
-func (r *reader) list(e yamlfile.Field) (list List) {
+func (r *reader) list(e yamlfile.Field) (list policy.List) {
 	patterns := 0
 	for _, item := range r.items(e, "addresses and keys, such as [10.0.0.0/8, key:alice]") {
 		text, _, ok := yamlfile.Scalar(item.Value)

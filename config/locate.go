@@ -9,7 +9,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/options"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // Locate adds the line and column of the field to an error about a field of a file, as HTTP and the service return it, in the
@@ -27,7 +28,7 @@ func Locate(err error, sources ...Source) error {
 		slices.SortStableFunc(all, func(a, b error) int { return byPosition(a, b, sources) })
 		return errors.Join(all...)
 	}
-	var wrong *OptionError
+	var wrong *options.Error
 	if !errors.As(err, &wrong) {
 		return err
 	}
@@ -62,15 +63,15 @@ func byPosition(a, b error, sources []Source) int {
 }
 
 // fieldOf returns the name of the field of a file that sets an option.
-func fieldOf(wrong *OptionError) string {
-	if wrong.Package == "stores" {
+func fieldOf(wrong *options.Error) string {
+	if wrong.Package == "open" {
 		return "store"
 	}
 	return wrong.Option
 }
 
 // positionOf returns the position of a field in a file: of its value, or of the policy if the field is left to its default.
-func positionOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bool) {
+func positionOf(text []byte, wrong *options.Error) (at yamlfile.Position, found bool) {
 	r := &reader{}
 	root, at := r.Document(text, "", "")
 	if root == nil {

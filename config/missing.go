@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // MissingFields returns which fields of a policy's key a request lacks, and why, one text each. Such a field is replaced by the
@@ -14,14 +16,14 @@ func (f *File) MissingFields(p *Policy, r *http.Request) (texts []string) {
 	}
 	from := &source{claims: claims}
 	for _, field := range p.Key.Fields() {
-		if !field.Kind.namesClient() || len(from.valueOf(field, r)) > 0 {
+		if !field.Kind.NamesClient() || len(from.valueOf(field, r)) > 0 {
 			continue
 		}
 		why := "the request does not have it"
 		switch field.Kind {
-		case FieldClaim:
+		case fields.Claim:
 			why = claims.Why(r, field.Name)
-		case FieldUser, FieldKey:
+		case fields.User, fields.Key:
 			why = "only a program that verifies clients itself can set it; the service does not know it"
 		}
 		texts = append(texts, fmt.Sprintf("{%v} is missing: %s", field, why))

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/engine"
 )
 
 // The file, its schema and the library have the same bound on names.
 func TestNamesHaveOneBound(t *testing.T) {
-	for length, want := range map[int]bool{policy.MaxName: true, policy.MaxName + 1: false} {
+	for length, want := range map[int]bool{engine.MaxName: true, engine.MaxName + 1: false} {
 		name := strings.Repeat("n", length)
-		if err := policy.CheckName(name); (err == nil) != want {
+		if err := engine.CheckName(name); (err == nil) != want {
 			t.Errorf("library: a name of %d bytes: got %v", length, err)
 		}
 		for what, text := range map[string]string{
@@ -25,7 +25,7 @@ func TestNamesHaveOneBound(t *testing.T) {
 			}
 		}
 	}
-	bound := fmt.Sprintf(`"maxLength": %d`, policy.MaxName)
+	bound := fmt.Sprintf(`"maxLength": %d`, engine.MaxName)
 	if same := bytes.Count(Schema(), []byte(bound)); same != 2 {
 		t.Errorf("schema: got the library's bound for %d kinds of names, want 2: policies and limits", same)
 	}

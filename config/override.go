@@ -4,13 +4,15 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/policy"
 )
 
-var overrideFields = []string{"key", "keys", "limits", "unlimited"}
-
 // overrides reads other limits for some keys. Keys are not shown in errors, since they may identify a person.
-func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
+func (r *reader) overrides(e yamlfile.Field) (overrides []policy.Override) {
 	seen := reach{compared: r.compared}
 	defer func() { r.compared = seen.compared }()
 	for _, item := range r.items(e, "mappings with key or keys, and limits") {
@@ -51,38 +53,19 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 }
 
 // override reads one override.
-func (r *reader) override(item yamlfile.Field) (o Override) {
-	given := map[string]bool{}
-	unread := false // the value of unlimited is invalid
-	for _, e := range r.mapping(item.Value, "an override", overrideFields) {
-		given[e.Name] = true
-		if e.Value == nil {
-			unread = unread || e.Name == "unlimited"
-			continue
-		}
-		switch e.Name {
-		case "key":
-			o.Key = r.overrideKey(e)
-		case "keys":
-			o.Key, o.Pattern = r.overrideKey(e), true
-		case "limits":
-			var positions []yamlfile.Position
-			o.Limits, positions = r.limitsWithPositions(e)
-			r.overridden = append(r.overridden, positionedLimits{o.Limits, positions, "override"})
-		case "unlimited":
-			o.Unlimited = r.Bool(e)
-		}
-	}
+func (r *reader) override(item yamlfile.Field) (o policy.Override) {
+	given := overrideTable.read(r, item.Value, "an override", &o)
+	unread := given.has("unlimited") && given["unlimited"].Value == nil
 	switch {
-	case given["key"] && given["keys"]:
+	case given.has("key") && given.has("keys"):
 		r.Problems.Addf(item.At, "the override has key and keys; leave one out")
-	case !given["key"] && !given["keys"]:
+	case !given.has("key") && !given.has("keys"):
 		r.Problems.Addf(item.At, "the override has no key; add key: NAME, or keys: with a pattern such as team-*")
 	}
 	switch {
-	case given["limits"] && o.Unlimited:
+	case given.has("limits") && o.Unlimited:
 		r.Problems.Addf(item.At, "the override has limits and is unlimited; leave one out")
-	case !given["limits"] && !o.Unlimited && !unread:
+	case !given.has("limits") && !o.Unlimited && !unread:
 		r.Problems.Addf(item.At, "the override has no limits; add limits: [1000/1m], say, or unlimited: true")
 	}
 	return o
@@ -101,7 +84,7 @@ func (r *reader) checkOverridden(base []slidegate.Limit) {
 		lines := map[string]int{}
 		for i, limit := range o.limits {
 			counts := likeBase(limit, base)
-			bound, err := slidegate.Bind("", counts)
+			bound, err := adapter.Bind("", counts)
 			if err != nil && counts == limit {
 				r.Problems.Add(o.positions[i], limitProblem(err))
 				continue
@@ -141,13 +124,13 @@ const maxCompared = 1 << 30
 
 // reach is the set of keys that the overrides so far match.
 type reach struct {
-	lines    map[string]int // line of a key or a pattern
-	matchers []Override     // the patterns
-	patterns int            // how many there were, including invalid ones
-	compared int            // bytes compared so far
+	lines    map[string]int    // line of a key or a pattern
+	matchers []policy.Override // the patterns
+	patterns int               // how many there were, including invalid ones
+	compared int               // bytes compared so far
 }
 
-func (c *reach) add(o Override, line int) {
+func (c *reach) add(o policy.Override, line int) {
 	if c.lines == nil {
 		c.lines = map[string]int{}
 	}
@@ -160,7 +143,7 @@ func (c *reach) add(o Override, line int) {
 // before returns the line of an earlier override that matches all keys that o matches, if there is one. A pattern matches
 // everything that another pattern matches if it matches that pattern's text: it then matches each * in the text with a * of
 // its own, which also matches whatever that * stands for.
-func (c *reach) before(o Override) (line int, covered bool) {
+func (c *reach) before(o policy.Override) (line int, covered bool) {
 	if line, twice := c.lines[o.Key]; twice {
 		return line, true
 	}
@@ -169,9 +152,37 @@ func (c *reach) before(o Override) (line int, covered bool) {
 			break
 		}
 		c.compared += len(earlier.Key) + len(o.Key)
-		if earlier.Matches(o.Key) {
+		if keyform.Fits(earlier.Key, o.Key) {
 			return c.lines[earlier.Key], true
 		}
 	}
 	return 0, false
+}
+
+// maxOverrideBytes is the maximum size of all files of overrides that a file names.
+const maxOverrideBytes = 4 * yamlfile.MaxSize
+
+// overridesFile reads overrides from a file of their own.
+func (r *reader) overridesFile(e yamlfile.Field) []policy.Override {
+	path := r.path(e)
+	if path == "" {
+		return nil
+	}
+	r.others = append(r.others, path)
+	text, err := yamlfile.Read(path)
+	if err != nil {
+		r.Problems.Addf(e.ValueAt(), "%s: the file %s: %w", e.Name, errtext.Quote(path), reasonOf(err))
+		return nil
+	}
+	if r.otherBytes += len(text); r.otherBytes > maxOverrideBytes {
+		r.Problems.Addf(e.ValueAt(), "%s: the files of overrides have more than %d MB together", e.Name, maxOverrideBytes>>20)
+		return nil
+	}
+	from := &reader{name: path, offline: r.offline}
+	r.overridesFrom, r.files = from, append(r.files, from)
+	root, at := from.Document(text, "write a list of overrides, such as - {key: alice, limits: [500/1m]}", `put all overrides into one, and remove this "---"`)
+	if root == nil {
+		return nil
+	}
+	return from.overrides(yamlfile.Field{Name: "overrides", At: at, Value: root})
 }

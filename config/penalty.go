@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // penalty reads how long a refusal keeps a key out.
@@ -22,16 +22,7 @@ func (r *reader) penalty(e yamlfile.Field) time.Duration {
 
 // checkPenalty reports limits that a policy with a penalty cannot have; at is the penalty's position.
 func (r *reader) checkPenalty(p *Policy, at yamlfile.Position) {
-	all := slices.Clone(p.Limits)
-	for _, override := range p.Overrides {
-		all = append(all, override.Limits...)
-	}
-	for _, plan := range p.Plans {
-		all = append(all, plan.Limits...)
-	}
-	for _, plan := range p.Plans {
-		all = append(all, plan.Limits...)
-	}
+	all := slices.Collect(p.allLimits())
 	if slices.ContainsFunc(all, func(l slidegate.Limit) bool { return l.Lease }) {
 		r.Problems.Addf(at, "penalty: the policy has leased limits, but with a penalty every request needs the store; leave out lease or penalty")
 	}

@@ -6,28 +6,27 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Plan is other limits, or none, for requests whose plan has this name. In a name, * matches any run of bytes.
-type Plan = policy.NamedPlan
-
 // FindPlan returns a function that finds the plan of a request: the first of Plans that matches the value of PlanBy; none for
 // an empty value. The function is safe for concurrent use.
-func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
+func (p *Policy) FindPlan() func(value string) (plan policy.Plan, found bool) {
 	exact := map[string]int{}
-	var patterns []Override
+	var patterns []policy.Override
 	var indexes []int // indexes of the patterns
 	for i, plan := range p.Plans {
 		if strings.Contains(plan.Name, "*") {
-			patterns, indexes = append(patterns, Override{Key: plan.Name, Pattern: true}), append(indexes, i)
+			patterns, indexes = append(patterns, policy.Override{Key: plan.Name, Pattern: true}), append(indexes, i)
 		} else {
 			exact[plan.Name] = i
 		}
 	}
-	return func(value string) (plan Plan, found bool) {
+	return func(value string) (plan policy.Plan, found bool) {
 		if value == "" {
 			return plan, false
 		}
@@ -36,7 +35,7 @@ func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
 			if found && index < indexes[i] {
 				break
 			}
-			if pattern.Matches(value) {
+			if keyform.Fits(pattern.Key, value) {
 				return p.Plans[indexes[i]], true
 			}
 		}
@@ -48,16 +47,16 @@ func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
 }
 
 // plansByKey reports whether the key of a request determines its plan.
-func (p *Policy) plansByKey() bool { return len(p.Plans) > 0 && p.PlanBy.Kind == FieldKey }
+func (p *Policy) plansByKey() bool { return len(p.Plans) > 0 && p.PlanBy.Kind == fields.Key }
 
 // AllOverrides returns Overrides, followed by the plans that are chosen by key: to the engine these are overrides.
-func (p *Policy) AllOverrides() []Override {
+func (p *Policy) AllOverrides() []policy.Override {
 	if !p.plansByKey() {
 		return p.Overrides
 	}
 	all := slices.Clone(p.Overrides)
 	for _, plan := range p.Plans {
-		all = append(all, Override{
+		all = append(all, policy.Override{
 			Key: plan.Name, Pattern: strings.Contains(plan.Name, "*"), Limits: plan.Limits, Unlimited: plan.Unlimited,
 		})
 	}
@@ -65,7 +64,7 @@ func (p *Policy) AllOverrides() []Override {
 }
 
 // RequestPlans returns the plans that are chosen by a field of the request, and not by its key.
-func (p *Policy) RequestPlans() []Plan {
+func (p *Policy) RequestPlans() []policy.Plan {
 	if p.plansByKey() {
 		return nil
 	}
@@ -87,16 +86,16 @@ func (p *Policy) httpPlan(from *source) func(*http.Request) (policy.Plan, error)
 }
 
 // planKinds are the fields that can determine the plan of a request.
-var planKinds = []FieldKind{FieldHeader, FieldClaim, FieldUser, FieldKey}
+var planKinds = []fields.Kind{fields.Header, fields.Claim, fields.User, fields.Key}
 
 // planBy reads where the plan of a request is found.
-func (r *reader) planBy(e yamlfile.Field) (field Field) {
+func (r *reader) planBy(e yamlfile.Field) (field fields.Field) {
 	text, ok := r.Text(e)
 	if !ok {
 		return field
 	}
-	field, err := parseField(text)
-	if word, _, _ := strings.Cut(text, ":"); err != nil && slices.ContainsFunc(planKinds, func(k FieldKind) bool { return k.String() == word }) {
+	field, err := fields.Parse(text)
+	if word, _, _ := strings.Cut(text, ":"); err != nil && slices.ContainsFunc(planKinds, func(k fields.Kind) bool { return k.String() == word }) {
 		r.Problems.Addf(e.ValueAt(), "plan: %w", err)
 	} else if err != nil || !slices.Contains(planKinds, field.Kind) {
 		r.Problems.Addf(e.ValueAt(), "plan: %w", unknownPlanField(text))
@@ -122,15 +121,13 @@ func unknownPlanField(text string) error {
 func planForms() string {
 	var forms []string
 	for _, kind := range planKinds {
-		forms = append(forms, kind.form())
+		forms = append(forms, kind.Form())
 	}
 	return errtext.OneOf(forms)
 }
 
-var planFields = []string{"limits", "unlimited"}
-
 // plans reads the plans of a policy. Their names are not shown in errors, since they may be keys.
-func (r *reader) plans(e yamlfile.Field) (plans []Plan) {
+func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 	if !yamlfile.IsMapping(e.Value) {
 		r.Problems.Addf(e.ValueAt(), "plans: must be a mapping of names to plans, not %s", yamlfile.Describe(e.Value))
 		return nil
@@ -160,7 +157,7 @@ func (r *reader) plans(e yamlfile.Field) (plans []Plan) {
 
 // checkPlanName checks the name of a plan, and reports whether it is valid.
 func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
-	name := Override{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
+	name := policy.Override{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
 	if name.Pattern {
 		seen.patterns++
 	}
@@ -187,25 +184,16 @@ func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
 }
 
 // plan reads one plan.
-func (r *reader) plan(item yamlfile.Field) Plan {
-	plan := Plan{Name: item.Name}
+func (r *reader) plan(item yamlfile.Field) policy.Plan {
+	plan := policy.Plan{Name: item.Name}
 	if !yamlfile.IsMapping(item.Value) {
 		r.Problems.Addf(item.ValueAt(), "a plan must be a mapping with limits, not %s; write {limits: [1000/1m]}, say, or {unlimited: true}", yamlfile.Describe(item.Value))
 		return plan
 	}
-	limited, unread := false, false // unread: the value of unlimited is invalid
-	for _, e := range r.mapping(item.Value, "a plan", planFields) {
-		limited = limited || e.Name == "limits"
-		switch {
-		case e.Value == nil:
-			unread = true
-		case e.Name == "limits":
-			var positions []yamlfile.Position
-			plan.Limits, positions = r.limitsWithPositions(e)
-			r.overridden = append(r.overridden, positionedLimits{plan.Limits, positions, "plan"})
-		case e.Name == "unlimited":
-			plan.Unlimited = r.Bool(e)
-		}
+	given := planTable.read(r, item.Value, "a plan", &plan)
+	limited, unread := given.has("limits"), false
+	for _, e := range given {
+		unread = unread || e.Value == nil
 	}
 	switch {
 	case limited && plan.Unlimited:
@@ -217,7 +205,8 @@ func (r *reader) plan(item yamlfile.Field) Plan {
 }
 
 // checkPlans checks that a policy has both or neither of plan and plans, and that its plans can be reached.
-func (r *reader) checkPlans(p *Policy, by, plans yamlfile.Field) {
+func (r *reader) checkPlans(p *Policy, given given) {
+	by, plans := given["plan"], given["plans"]
 	switch {
 	case by.Name != "" && plans.Name == "":
 		r.Problems.Addf(by.At, "plan: has no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}")

@@ -104,14 +104,14 @@ func TestPlansByKey(t *testing.T) {
 	if o := p.Overrides[0]; o.Limits[0].Quota != 5 {
 		t.Errorf("first override: got %+v, want the file's", o)
 	}
-	if o := p.Overrides[2]; !o.Matches("team-x") || o.Limits[0].Quota != 10000 {
+	if o := p.Overrides[2]; !o.Pattern || o.Key != "team-*" || o.Limits[0].Quota != 10000 {
 		t.Errorf("third override: got %+v, want team-*", o)
 	}
 }
 
 // The first plan that matches decides, whether it is a name or a pattern.
 func TestFindPlan(t *testing.T) {
-	p := Policy{Plans: []Plan{{Name: "a-x"}, {Name: "a-*"}, {Name: "b-x"}, {Name: "*-x"}, {Name: "c"}, {Name: "e-*"}, {Name: "e-y"}, {Name: "*"}}}
+	p := Policy{Plans: []policy.Plan{{Name: "a-x"}, {Name: "a-*"}, {Name: "b-x"}, {Name: "*-x"}, {Name: "c"}, {Name: "e-*"}, {Name: "e-y"}, {Name: "*"}}}
 	find := p.FindPlan()
 	for value, want := range map[string]string{"a-x": "a-x", "a-y": "a-*", "b-x": "b-x", "d-x": "*-x", "c": "c", "e-y": "e-*", "d": "*"} {
 		if got, ok := find(value); !ok || got.Name != want {

@@ -5,22 +5,24 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 )
 
 // placedOverride is an override and its position. What its key means depends on other parts of the file.
 type placedOverride struct {
-	Override
+	policy.Override
 	at       yamlfile.Position
-	template *Template // nil until the policy has been read
+	template *fields.Template // nil until the policy has been read
 }
 
 // checkReached reports overrides that are never reached, since earlier ones of the policy match the same keys, however they are
 // written.
 func (r *reader) checkReached(groups clientip.Grouping) {
 	var seen matches
-	var form policy.Form
+	var form keyform.Form
 	for i, o := range r.placed {
 		if o.template == nil || o.template.IsZero() {
 			continue // reported elsewhere
@@ -28,7 +30,7 @@ func (r *reader) checkReached(groups clientip.Grouping) {
 		if i == 0 || o.template != r.placed[i-1].template {
 			form, seen = o.template.Form(groups), matches{}
 		}
-		read, err := policy.ReadKey(form, o.Key, o.Pattern)
+		read, err := keyform.Read(form, o.Key, o.Pattern)
 		if err != nil {
 			continue // reported by checkNamed
 		}
@@ -49,19 +51,19 @@ func (r *reader) checkReached(groups clientip.Grouping) {
 // matches are the keys that overrides match, and the lines of these.
 type matches struct {
 	keys     map[string]int
-	patterns []Override
+	patterns []policy.Override
 	lines    []int                           // of the patterns
 	prefixes map[string]map[netip.Prefix]int // by what precedes the address in a key
 }
 
-func (m *matches) add(all []policy.KeyMatch, line int) {
+func (m *matches) add(all []keyform.Match, line int) {
 	if m.keys == nil {
 		m.keys, m.prefixes = map[string]int{}, map[string]map[netip.Prefix]int{}
 	}
 	for _, one := range all {
 		switch {
 		case one.Pattern:
-			m.patterns, m.lines = append(m.patterns, Override{Key: one.Key, Pattern: true}), append(m.lines, line)
+			m.patterns, m.lines = append(m.patterns, policy.Override{Key: one.Key, Pattern: true}), append(m.lines, line)
 		case !one.Prefix.IsValid():
 			addLine(m.keys, one.Key, line)
 		default:
@@ -81,7 +83,7 @@ func addLine[K comparable](lines map[K]int, key K, line int) {
 }
 
 // cover reports whether all of these are matched, and the last line that is needed for it.
-func (m *matches) cover(all []policy.KeyMatch, compared *int) (last int, ok bool) {
+func (m *matches) cover(all []keyform.Match, compared *int) (last int, ok bool) {
 	for _, one := range all {
 		line, found := m.coverOne(one, compared)
 		if !found {
@@ -92,7 +94,7 @@ func (m *matches) cover(all []policy.KeyMatch, compared *int) (last int, ok bool
 	return last, true
 }
 
-func (m *matches) coverOne(one policy.KeyMatch, compared *int) (line int, ok bool) {
+func (m *matches) coverOne(one keyform.Match, compared *int) (line int, ok bool) {
 	text, single := one.Key, !one.Pattern && !one.Prefix.IsValid()
 	if one.Prefix.IsValid() {
 		text += "*" // a pattern that matches what is before the address, and everything after it
@@ -104,7 +106,7 @@ func (m *matches) coverOne(one policy.KeyMatch, compared *int) (line int, ok boo
 		if *compared += len(earlier.Key) + len(text); *compared > maxCompared {
 			return 0, false
 		}
-		if earlier.Matches(text) { // see reach.before
+		if keyform.Fits(earlier.Key, text) { // see reach.before
 			return m.lines[i], true
 		}
 	}

@@ -6,14 +6,16 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
+	name      string            // of the file, in errors and as the start of relative paths
 	top       yamlfile.Position // start of the file
 	given     []yamlfile.Field  // the fields beside the policies, and the policies with policyMark before their names
 	chosen    yamlfile.Field    // default_policy, which is checked when all policies are known
@@ -27,7 +29,13 @@ type reader struct {
 	written    []positionedLimits  // its limits and its candidate
 	overridden []positionedLimits  // the limits of its overrides and plans
 	unleased   []yamlfile.Position // where one of its limits has lease: false
+	leaseAt    yamlfile.Position   // where it has lease: true
 	costs      []positionedCost    // its costs, also those of its patterns
+
+	overridesFrom *reader   // the file of its overrides
+	files         []*reader // all such files
+	others        []string  // the paths of files that this one names
+	otherBytes    int       // the size of the files of overrides
 
 	offline bool // the program does not connect to the store, so variables need not be set
 }
@@ -39,12 +47,12 @@ func (r *reader) mapping(node ast.Node, what string, known []string) []yamlfile.
 	for _, e := range merged {
 		r.Problems.Addf(e.At, "merging with << is not supported; write the fields out, or use an alias for a whole value")
 	}
-	var fields []yamlfile.Field
+	var found []yamlfile.Field
 	for _, e := range given {
 		if known != nil && !slices.Contains(known, e.Name) {
 			r.Problems.Add(e.At, errtext.Unknown(e.Name, "a field of "+what, known))
 			if near, ok := errtext.Nearest(e.Name, known); ok {
-				fields = append(fields, yamlfile.Field{Name: near, At: e.At}) // so that it is not reported as missing too
+				found = append(found, yamlfile.Field{Name: near, At: e.At}) // so that it is not reported as missing too
 			}
 			continue
 		}
@@ -52,15 +60,15 @@ func (r *reader) mapping(node ast.Node, what string, known []string) []yamlfile.
 			r.Problems.Addf(e.At, "%s has no value; write one, or leave it out", errtext.Quote(e.Name))
 			e.Value = nil
 		}
-		fields = append(fields, e)
+		found = append(found, e)
 	}
-	return fields
+	return found
 }
 
 // integer returns the whole number of a field.
 func (r *reader) integer(e yamlfile.Field) int64 {
 	text, isText, ok := yamlfile.Scalar(e.Value)
-	n, isWhole := parseWhole(text)
+	n, isWhole := fields.ParseWhole(text)
 	switch {
 	case !ok:
 		r.Problems.Addf(e.ValueAt(), "%s: must be a whole number, not %s", e.Name, yamlfile.Describe(e.Value))
@@ -68,7 +76,7 @@ func (r *reader) integer(e yamlfile.Field) int64 {
 		r.Problems.Addf(e.ValueAt(), "%s: %s is a string; write the number without quotes", e.Name, errtext.Quote(text))
 	case !isWhole:
 		r.Problems.Addf(e.ValueAt(), "%s: %s is not a whole number in plain digits, at most %d",
-			e.Name, errtext.Quote(text), int64(maxCost))
+			e.Name, errtext.Quote(text), int64(fields.MaxCost))
 	}
 	return n
 }
@@ -79,7 +87,7 @@ type namedKey struct {
 	at       yamlfile.Position
 	field    string
 	key      string
-	template *Template // nil until the policy has been read
+	template *fields.Template // nil until the policy has been read
 }
 
 // checkNamed reports keys that no request can have. It does not show them, since they may identify a person.
@@ -88,7 +96,7 @@ func (r *reader) checkNamed(groups clientip.Grouping) {
 		if named.template == nil || named.template.IsZero() || named.key == "" {
 			continue // reported elsewhere
 		}
-		if _, err := policy.ReadKey(named.template.Form(groups), named.key, true); err != nil {
+		if _, err := keyform.Read(named.template.Form(groups), named.key, true); err != nil {
 			r.Problems.Addf(named.at, "%s: the key %w", named.field, err)
 		}
 	}

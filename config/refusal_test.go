@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/httplimit"
 )
 
 // A policy's own texts come first, and then those of the file; the output of Format is read as the same.
@@ -20,7 +22,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Refusal{
+	want := []httplimit.Refusal{
 		{Type: "https://example.com/limits", Detail: "Wait {retry_after} s."},
 		{Type: "https://example.com/limits", Title: "Slow down", Detail: "{{{policy}}} ü"},
 	}

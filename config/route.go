@@ -9,9 +9,11 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/options"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // Route is a pattern of requests that a policy applies to, and the cost of such a request.
@@ -20,7 +22,7 @@ type Route struct {
 	Pattern string
 	// Cost is the cost of the requests that this pattern decides about: those that no more specific pattern of the policy
 	// matches. nil means the policy's cost.
-	Cost *Cost
+	Cost *fields.Cost
 	// Unlimited exempts these requests from the policy.
 	Unlimited bool
 }
@@ -44,7 +46,7 @@ func (p *Policy) Patterns() (patterns []string) {
 }
 
 // CostAt returns the cost of requests for which the pattern at this index of Match decides.
-func (p *Policy) CostAt(index int) Cost {
+func (p *Policy) CostAt(index int) fields.Cost {
 	if cost := p.Match[index].Cost; cost != nil {
 		return *cost
 	}
@@ -76,8 +78,6 @@ func (p *Policy) httpSkip() (func(*http.Request) bool, error) {
 func (p *Policy) hasRouteCosts() bool {
 	return slices.ContainsFunc(p.Match, func(r Route) bool { return r.Cost != nil })
 }
-
-var routeFields = []string{"path", "cost", "unlimited"}
 
 // maxRoutes is the maximum number of patterns of a policy.
 const maxRoutes = 100
@@ -139,24 +139,11 @@ func (r *reader) route(item yamlfile.Field) (route Route) {
 		route.Pattern, _ = r.pattern(item)
 		return route
 	}
-	given := false
-	for _, e := range r.mapping(item.Value, "a pattern", routeFields) {
-		given = given || e.Name == "path"
-		switch {
-		case e.Value == nil:
-		case e.Name == "path":
-			route.Pattern, _ = r.pattern(e)
-		case e.Name == "cost":
-			cost := r.cost(e)
-			route.Cost = &cost
-		case e.Name == "unlimited":
-			route.Unlimited = r.Bool(e)
-		}
-	}
+	given := routeTable.read(r, item.Value, "a pattern", &route)
 	if route.Unlimited && route.Cost != nil {
 		r.Problems.Addf(item.At, "match: the pattern has a cost and is unlimited; leave one out")
 	}
-	if !given {
+	if !given.has("path") {
 		r.Problems.Addf(item.At, "match: has no path; add path: /api/, say")
 	}
 	return route
@@ -180,10 +167,10 @@ func (r *reader) checkDistinct(items []yamlfile.Field, routes []Route) {
 }
 
 // CheckMatch returns an error if a pattern is invalid, or matches none of the requests that it was meant for. It is the check
-// of Parse, for patterns that are not in a file. The error is an *OptionError.
+// of Parse, for patterns that are not in a file. The error is an *options.Error.
 func CheckMatch(pattern string) error {
 	if err := checkMatch(pattern); err != nil {
-		return &OptionError{Package: "config", Option: "match", Err: err}
+		return &options.Error{Package: "config", Option: "match", Err: err}
 	}
 	return nil
 }

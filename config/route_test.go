@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // badRouteFiles are files with invalid lists of patterns, with their errors, line by line.
@@ -68,8 +70,8 @@ policies:
 		{"GET", "/api/upload", "0", 1},
 		{"GET", "/api/upload", "-5", 1},
 		{"GET", "/api/upload", "1.5", 1},
-		{"GET", "/api/upload", "99999999999999999999999", maxCost},
-		{"GET", "/api/upload", "9007199254740992", maxCost},
+		{"GET", "/api/upload", "99999999999999999999999", fields.MaxCost},
+		{"GET", "/api/upload", "9007199254740992", fields.MaxCost},
 		{"GET", "/elsewhere", "", 2}, // the policy was selected by its name
 	} {
 		r := httptest.NewRequest(test.method, test.path, nil)

@@ -9,9 +9,11 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Bounds of a deadline. Below the first no store over a network answers, and above the second the client is gone.
@@ -20,33 +22,29 @@ const (
 	maxStoreTimeout = time.Minute
 )
 
-// serviceField reads a field of the file that is not about policies.
-func (r *reader) serviceField(s *Service, e yamlfile.Field) {
-	switch e.Name {
-	case "store":
-		s.Store = r.store(e)
-	case "store_timeout":
-		s.StoreTimeout = r.storeTimeout(e)
-	case "failure":
-		s.Failure = r.failure(e)
-	case "optimism":
-		s.Optimism = r.optimism(e)
-	case "trusted_proxies":
-		s.TrustedProxies = r.proxies(e)
-	case "address_groups":
-		s.AddressGroups = r.addressGroups(e)
-	case "refusal":
-		s.Refusal = r.refusal(e)
+// failure reads what decides when the store does not answer.
+func (r *reader) failure(e yamlfile.Field) (mode store.Mode) {
+	text, ok := r.Text(e)
+	if !ok {
+		return 0
 	}
+	mode, err := ParseFailure(text)
+	if err != nil {
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
+	}
+	return mode
 }
 
-// failure reads what happens when the store does not answer.
-func (r *reader) failure(e yamlfile.Field) string {
-	text, ok := r.Text(e)
-	if ok && !slices.Contains(failures, text) {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, errtext.Unknown(text, "a failure mode", failures))
+// ParseFailure returns the failure mode of that name. It is store.ParseMode for names that people write: the error names the
+// mode that was probably meant.
+func ParseFailure(name string) (store.Mode, error) {
+	mode, err := store.ParseMode(name)
+	if err != nil {
+		err = errtext.Unknown(name, "a failure mode", []string{
+			store.FailLocal.String(), store.FailClosed.String(), store.FailOptimistic.String(), store.FailOpen.String(),
+		})
 	}
-	return text
+	return mode, err
 }
 
 // optimism reads how many units of a key are admitted without the store.
@@ -75,7 +73,7 @@ func (r *reader) storeTimeout(e yamlfile.Field) time.Duration {
 		return 0
 	}
 	d, err := time.ParseDuration(text)
-	_, bare := parseWhole(text)
+	_, bare := fields.ParseWhole(text)
 	switch {
 	case bare:
 		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a duration such as 100ms or 1s", e.Name, errtext.Quote(text))

@@ -11,6 +11,9 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // goodFiles returns all files in testdata, and sets the environment variables that they need.
@@ -48,30 +51,30 @@ func TestService(t *testing.T) {
 	}
 	minute := func(quota int64) slidegate.Limit { return slidegate.Limit{Quota: quota, Window: time.Minute} }
 	hour := slidegate.Limit{Quota: 1000, Window: time.Hour}
-	address := defaultKey
+	address := fields.Default
 	want := &File{
 		Service: Service{
 			Store:          "rediss+cluster://slidegate:hunter2@redis-1:6379,[2001:db8::1]:6379/0?client_name=a",
 			StoreTimeout:   50 * time.Millisecond,
 			Optimism:       25,
-			Failure:        FailLocal,
+			Failure:        store.FailLocal,
 			TrustedProxies: prefixes("10.0.0.0/8", "::1/128", "192.0.2.1/32", "198.51.100.0/24"),
 			AddressGroups:  clientip.Grouping{V6: 56},
 			Default:        "api",
 		},
 		Policies: []Policy{{
 			Name: "login", Key: address, Match: Routes("POST /login"), Limits: []slidegate.Limit{minute(5)},
-			Deny:    List{Addresses: prefixes("203.0.113.0/24", "2001:db8::/32"), Keys: []string{"mallory", "bot-*"}},
-			Failure: FailClosed,
+			Deny:    policy.List{Addresses: prefixes("203.0.113.0/24", "2001:db8::/32"), Keys: []string{"mallory", "bot-*"}},
+			Failure: store.FailClosed,
 		}, {
 			Name: "api", Key: mustTemplate(t, "header:X-Api-Key"), Limits: []slidegate.Limit{minute(100), hour},
-			Overrides: []Override{
+			Overrides: []policy.Override{
 				{Key: "alice", Limits: []slidegate.Limit{minute(200)}},
 				{Key: "12345", Unlimited: true},
 				{Key: "team-*", Pattern: true,
 					Limits: []slidegate.Limit{{Quota: 1000, Window: time.Minute, Overlap: slidegate.OverlapWhole}}},
 			},
-			Allow:     List{Addresses: prefixes("127.0.0.1/32"), Keys: []string{"health"}},
+			Allow:     policy.List{Addresses: prefixes("127.0.0.1/32"), Keys: []string{"health"}},
 			Shadow:    true,
 			Candidate: []slidegate.Limit{minute(50), hour},
 		}, {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // Source is the text of a file, and its name in errors.
@@ -49,32 +49,36 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 	readers := make([]*reader, len(sources))
 	known := map[string]string{}
 	for i, source := range sources {
-		readers[i] = &reader{offline: offline}
+		readers[i] = &reader{name: source.Name, offline: offline}
 		readers[i].read(source.Text, whole)
 		readers[i].checkOtherFiles(source.Name, known)
 	}
 	checkHasPolicies(whole, readers)
 	hasJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.has("jwt") })
+	for _, r := range slices.Clone(readers) {
+		whole.Others = append(whole.Others, r.others...)
+		readers = append(readers, r.files...)
+	}
 	var problems []error
-	for i, r := range readers {
+	for _, r := range readers {
 		r.checkNamed(whole.Service.AddressGroups)
 		r.checkReached(whole.Service.AddressGroups)
 		r.checkClaims(hasJWT)
 		if r.chosen.Value != nil {
 			whole.Service.Default = r.defaultPolicy(r.chosen, whole.Policies)
 		}
-		problems = append(problems, r.Problems.Join(sources[i].Name))
+		problems = append(problems, r.Problems.Join(r.name))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	for i, r := range readers {
+	for _, r := range readers {
 		r.warnExact(whole)
 		slices.SortStableFunc(r.warnings, func(a, b warning) int {
 			return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
 		})
 		for _, w := range r.warnings {
-			whole.Warnings = append(whole.Warnings, &yamlfile.Error{File: sources[i].Name, At: w.at, Err: w.err})
+			whole.Warnings = append(whole.Warnings, &yamlfile.Error{File: r.name, At: w.at, Err: w.err})
 		}
 	}
 	return whole, nil

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/options"
+	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Policies and fields come from all files, and a field of one file applies to the policies of all.
@@ -29,7 +31,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	s := file.Service
 	if len(file.Policies) != 2 || file.Policies[0].Name != "api" || file.Policies[1].Name != "login" ||
-		s.Failure != "closed" || s.Default != "login" || s.AddressGroups.V6 != 56 || s.Refusal.Title != "No" {
+		s.Failure != store.FailClosed || s.Default != "login" || s.AddressGroups.V6 != 56 || s.Refusal.Title != "No" {
 		t.Errorf("got %+v", file)
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "the folder has no file that ends in .yaml or .yml") {
@@ -83,7 +85,7 @@ func TestLocateInSeveralFiles(t *testing.T) {
 	if lines := strings.Split(got, "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "2.yaml:2:12: key: ") || !strings.HasPrefix(lines[1], "2.yaml:3:13: cost: ") {
 		t.Errorf("got %s", got)
 	}
-	wrong := &OptionError{Package: "stores", Option: "URL", Err: os.ErrInvalid}
+	wrong := &options.Error{Package: "open", Option: "URL", Err: os.ErrInvalid}
 	if located, ok := Locate(wrong, sources...).(*yamlfile.Error); !ok || located.File != "1.yaml" {
 		t.Errorf("got %v, want an error at 1.yaml", located)
 	}

@@ -2,10 +2,13 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/options"
+	"github.com/slidegate/slidegate/store"
 )
 
 // SinglePolicy returns a File for programs without a file: one policy, with the same limits for every key. In the service's settings,
@@ -15,25 +18,25 @@ func SinglePolicy(name string, limits []slidegate.Limit, service Service) (*File
 		return nil, fmt.Errorf("config: the policy %s has no limits; add at least one, such as 100/1m", errtext.Quote(name))
 	}
 	for _, limit := range limits {
-		if err := limit.Check(); err != nil {
+		if err := adapter.Check(limit); err != nil {
 			return nil, err
 		}
 	}
 	if service.Store != "" {
 		if err := checkStore(service.Store); err != nil {
-			return nil, &OptionError{Package: "config", Option: "store", Err: err}
+			return nil, &options.Error{Package: "config", Option: "store", Err: err}
 		}
 	}
 	if err := checkGroups(service.AddressGroups); err != nil {
 		return nil, err
 	}
-	if service.Failure != "" && !slices.Contains(failures, service.Failure) {
-		return nil, &OptionError{Package: "config", Option: "failure", Err: errtext.Unknown(service.Failure, "a failure mode", failures)}
+	if service.Failure >= store.Modes {
+		return nil, &options.Error{Package: "config", Option: "failure", Err: fmt.Errorf("unknown mode %d; use store.FailLocal, FailClosed, FailOptimistic or FailOpen", service.Failure)}
 	}
 	if service.Optimism != 0 {
 		if err := checkOptimism(service.Optimism); err != nil {
-			return nil, &OptionError{Package: "config", Option: "optimism", Err: err}
+			return nil, &options.Error{Package: "config", Option: "optimism", Err: err}
 		}
 	}
-	return &File{Policies: []Policy{{Name: name, Key: defaultKey, Limits: limits}}, Service: service}, nil
+	return &File{Policies: []Policy{{Name: name, Key: fields.Default, Limits: limits}}, Service: service}, nil
 }

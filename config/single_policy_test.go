@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // SinglePolicy returns the same as reading an equivalent file.
@@ -15,7 +16,7 @@ func TestPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	limits := []slidegate.Limit{slidegate.MustParseLimit("5/1m"), slidegate.MustParseLimit("10/1h")}
-	got, err := SinglePolicy("default", limits, Service{Store: "redis://localhost:6379", Failure: FailClosed})
+	got, err := SinglePolicy("default", limits, Service{Store: "redis://localhost:6379", Failure: store.FailClosed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestPlainRejects(t *testing.T) {
 		{nil, Service{}, "no limits"},
 		{[]slidegate.Limit{{Quota: 0, Window: 60_000_000_000}}, Service{}, "quota"},
 		{good, Service{Store: "reddis://localhost"}, `"redis"`},
-		{good, Service{Failure: "opne"}, `did you mean "open"`},
+		{good, Service{Failure: store.Modes}, "failure: unknown mode 5"},
 	} {
 		if _, err := SinglePolicy("default", test.limits, test.service); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want %s", test, err, test.want)

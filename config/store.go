@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // schemes are the schemes of the URLs of stores.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/errtext"
 )
 
 func TestValidStores(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/errtext"
 )
 
 // fileMark precedes the path of a file in ${...}, in place of the name of a variable.

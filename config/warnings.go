@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config/errtext"
-	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -47,7 +49,7 @@ func (r *reader) warnEveryone(at yamlfile.Position, list, entry string) {
 // positionedCost is a cost, and where it is written.
 type positionedCost struct {
 	at   yamlfile.Position
-	cost Cost
+	cost fields.Cost
 }
 
 // checkCosts reports fixed costs that no client of the policy can ever pay.
@@ -77,7 +79,7 @@ func capacityOf(limits []slidegate.Limit, unlimited bool, base []slidegate.Limit
 func capacity(limits, base []slidegate.Limit) int64 {
 	least := int64(math.MaxInt64)
 	for _, limit := range limits {
-		if bound, err := slidegate.Bind("", likeBase(limit, base)); err == nil && bound.Rule().Algorithm != rule.InFlight {
+		if bound, err := adapter.Bind("", likeBase(limit, base)); err == nil && bound.Rule().Algorithm != rule.InFlight {
 			least = min(least, bound.Rule().Capacity())
 		}
 	}

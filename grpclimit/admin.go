@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rulings"
 )
@@ -15,16 +17,16 @@ import (
 // a person knows of the client, such as "ann", an address, or an API key. It returns an error if there is no such policy, if
 // no call or more than one client can have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has
 // an override, or on Options.Group. Use PeekCall then. Lists of addresses are ignored.
-func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdict, error) {
+func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Decision, error) {
 	d := i.decider
 	index, key, err := d.find(name, key)
 	if err != nil {
-		return policy.Verdict{}, err
+		return policy.Decision{}, err
 	}
 	if d.policies[index].Plan != nil && !d.set.Overridden(index, key) {
-		return policy.Verdict{}, fmt.Errorf("grpclimit: policy %q: %w: its limits depend on the call, by Plan; use PeekCall", name, slidegate.ErrUnsupported)
+		return policy.Decision{}, fmt.Errorf("grpclimit: policy %q: %w: its limits depend on the call, by Plan; use PeekCall", name, slidegate.ErrUnsupported)
 	}
-	v, err := d.set.Peek(ctx, "", policy.Part{Policy: index, Key: key, Cost: 1})
+	v, err := d.set.Peek(ctx, "", engine.Part{Policy: index, Key: key, Cost: 1})
 	return v, withPackage(err)
 }
 
@@ -36,16 +38,16 @@ func (i *Interceptors) Reset(ctx context.Context, name, key string) error {
 	if err != nil {
 		return err
 	}
-	return withPackage(i.decider.set.Reset(ctx, "", policy.Part{Policy: index, Key: key}))
+	return withPackage(i.decider.set.Reset(ctx, "", engine.Part{Policy: index, Key: key}))
 }
 
 // PeekCall returns the verdict that a call would get under all policies that apply to it, and charges nothing. The
 // context is that of a call, or one with the metadata and peer that Key, Cost and Plan use. It returns an error if no
 // policy applies to the call, or if the store does not answer.
-func (i *Interceptors) PeekCall(ctx context.Context, method string) (policy.Verdict, error) {
+func (i *Interceptors) PeekCall(ctx context.Context, method string) (policy.Decision, error) {
 	parts, group, err := i.decider.parts(ctx, method)
 	if err != nil {
-		return policy.Verdict{}, err
+		return policy.Decision{}, err
 	}
 	v, err := i.decider.set.Peek(ctx, group, parts...)
 	return v, withPackage(err)
@@ -64,7 +66,7 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 // such as to block one until a time. Their policies are those of these interceptors; see Peek for names and keys. All
 // processes whose books share a store apply the same rulings.
 func (i *Interceptors) Follow(book *rulings.Book) (unfollow func()) {
-	return book.FollowSet(i.decider.set)
+	return ruled.Follow(book, i.decider.set)
 }
 
 // find returns the index of a policy whose state is addressed by the key alone, and the key as calls have it.
@@ -83,10 +85,10 @@ func (d *decider) find(name, text string) (index int, key string, err error) {
 }
 
 // parts returns the parts of a call.
-func (d *decider) parts(ctx context.Context, method string) (parts []policy.Part, group string, err error) {
+func (d *decider) parts(ctx context.Context, method string) (parts []engine.Part, group string, err error) {
 	c := call{method: fullMethod(method)}
 	for _, p := range d.matching(ctx, &c, nil) {
-		var part policy.Part
+		var part engine.Part
 		p.part(ctx, &c, d, &part)
 		parts = append(parts, part)
 	}

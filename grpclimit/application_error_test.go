@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // A call whose key or plan cannot be found is refused in every failure mode, and the event has the error.
@@ -20,7 +21,7 @@ func TestKeyAndPlanFail(t *testing.T) {
 		"key": {Name: "api", Key: fails}, "all of": {Name: "api", Key: grpclimit.AllOf(grpclimit.ByMethod(), fails)},
 		"plan": {Name: "api", Plan: func(context.Context, string) (policy.Plan, error) { return policy.Plan{}, broken }},
 	} {
-		for _, mode := range []policy.Mode{policy.Open, policy.Closed} {
+		for _, mode := range []store.Mode{store.FailOpen, store.FailClosed} {
 			seen := new(events)
 			limits, err := grpclimit.New(newLimiter(t, newClock(), "1/1m"), grpclimit.Options{OnDecision: seen.add, Failure: mode, Policies: []grpclimit.Policy{given}})
 			if err != nil {

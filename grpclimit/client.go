@@ -12,8 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // ClientOptions configures a Client. The zero value is valid: it limits all calls to one target together, refuses
@@ -34,14 +36,12 @@ type ClientOptions struct {
 	// MaxObey is the longest time that a server can stop the calls of a key by one answer; longer delays are cut to
 	// this. It keeps a faulty or hostile server from stopping the client for good. 0 means an hour.
 	MaxObey time.Duration
-	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, sends them, since the
-	// server has its own limits; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in this process;
-	// policy.Optimistic admits a few of each key and charges them when the store is back. See Options.Failure.
-	Failure policy.Mode
-	// Optimism is how many units of a key policy.Optimistic admits; see Options.Optimism.
+	// Failure decides calls that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
+	// in this process; store.FailOpen sends all calls, since the server has its own limits. See Options.Failure.
+	Failure store.Mode
+	// Optimism is how many units of a key store.FailOptimistic admits; see Options.Optimism.
 	Optimism int64
-	// Timeout is how long a decision may take before it counts as failed, not including the wait. 0 means 100ms for a
-	// store with round trips; a store in process is called without a deadline. Negative means no deadline.
+	// Timeout is how long a decision may take, not including the wait; see Options.Timeout.
 	Timeout time.Duration
 	// Group returns the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
@@ -79,7 +79,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		return c, nil
 	}
 	var err error
-	if c.decider, err = newDecider(limiter, opts.Policies, Key{form: opts.Key.form}, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
+	if c.decider, err = newDecider(limiter, opts.Policies, Key{form: opts.Key.form}, engine.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
 		return nil, err
 	}
 	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision
@@ -136,14 +136,14 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 }
 
 // release releases the slots of a call that ended without a result, and keeps what it took.
-func (c *Client) release(ctx context.Context, id holdKey, held *policy.Request) {
+func (c *Client) release(ctx context.Context, id holdKey, held *engine.Transaction) {
 	if held != nil {
 		held.Finish(ctx, nil, c.decider.reportUnsettled(ctx, id.method, ""))
 	}
 }
 
 // settle charges the actual cost of a call, if a policy has a CostAfter.
-func (c *Client) settle(ctx context.Context, id holdKey, held *policy.Request, result Result) {
+func (c *Client) settle(ctx context.Context, id holdKey, held *engine.Transaction, result Result) {
 	if held == nil {
 		return
 	}
@@ -179,7 +179,7 @@ func (c *Client) call(id holdKey, at stage, message any) *call {
 // admit waits until a call may be sent, or refuses it. The server's earlier answers are checked before a unit is taken,
 // and once more after the wait for it; a call that is refused then returns its units. admit returns the request to
 // settle when the call has ended, if any.
-func (c *Client) admit(ctx context.Context, id holdKey, message any) (*policy.Request, error) {
+func (c *Client) admit(ctx context.Context, id holdKey, message any) (*engine.Transaction, error) {
 	if err := c.awaitHold(ctx, id); err != nil || c.decider == nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (c *Client) admit(ctx context.Context, id holdKey, message any) (*policy.Re
 }
 
 // giveBack returns the units of a call that is not sent.
-func (c *Client) giveBack(ctx context.Context, id holdKey, held *policy.Request) {
+func (c *Client) giveBack(ctx context.Context, id holdKey, held *engine.Transaction) {
 	if held == nil {
 		return
 	}
@@ -226,7 +226,7 @@ func (c *Client) awaitHold(ctx context.Context, id holdKey) error {
 }
 
 // take takes a call's units when they are free. It reports whether it had to wait.
-func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, waited bool, err error) {
+func (c *Client) take(ctx context.Context, what *call) (held *engine.Transaction, waited bool, err error) {
 	d := c.decider
 	var buffer [4]*compiled
 	matching := d.matching(ctx, what, buffer[:0])
@@ -247,19 +247,19 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 		}
 		var event Event
 		c.decide(ctx, what, r, peeks, &event)
-		wait := event.Refused && c.mayWait(ctx, &event.Verdict)
+		wait := event.Refused && c.mayWait(ctx, &event.Decision)
 		event.Refused = event.Refused && !wait
 		d.reportAll(ctx, r, &event)
 		switch {
 		case event.Refused:
-			return nil, waited, refuse(ctx, &event.Verdict).status.Err()
+			return nil, waited, refuse(ctx, &event.Decision).status.Err()
 		case !wait && r.Held():
 			d.renewSlots(ctx, what, r)
 			return r, waited, nil
 		case !wait:
 			return nil, waited, nil
 		}
-		if err := pause(ctx, retryDelay(&event.Verdict)); err != nil {
+		if err := pause(ctx, retryDelay(&event.Decision)); err != nil {
 			return nil, waited, err
 		}
 		if what.stage == stageCall {
@@ -269,7 +269,7 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 }
 
 // decide decides a call, after a peek if necessary.
-func (c *Client) decide(ctx context.Context, what *call, r *policy.Request, peeks bool, event *Event) {
+func (c *Client) decide(ctx context.Context, what *call, r *engine.Transaction, peeks bool, event *Event) {
 	if peeks {
 		if c.decider.decide(ctx, what, r, rule.Peek, event); event.Refused || event.Decision.Flags&rule.FallbackOpen != 0 {
 			return
@@ -279,8 +279,8 @@ func (c *Client) decide(ctx context.Context, what *call, r *policy.Request, peek
 }
 
 // mayWait reports whether a denied call should wait.
-func (c *Client) mayWait(ctx context.Context, v *policy.Verdict) bool {
-	return c.wait && v.By == policy.ByLimits && !v.Mistake() && !v.Ended() && !v.Decision.Never() &&
+func (c *Client) mayWait(ctx context.Context, v *policy.Decision) bool {
+	return c.wait && v.By == policy.ByLimits && !v.Mistake && !v.Ended && v.Decision.RetryAfter != slidegate.Never &&
 		v.Decision.Flags&rule.FallbackClosed == 0 && lastsLonger(ctx, retryDelay(v))
 }
 
@@ -289,7 +289,7 @@ const slotPoll = 50 * time.Millisecond
 
 // retryDelay returns how long a denied call should wait before it tries again. A slot of an in-flight limit may be
 // released at any time before RetryAfter.
-func retryDelay(v *policy.Verdict) time.Duration {
+func retryDelay(v *policy.Decision) time.Duration {
 	d := &v.Decision
 	if int(d.Index) < len(v.Limits) && v.Limits[d.Index].Algorithm == slidegate.InFlight {
 		return min(d.RetryAfter, slotPoll)

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/engine"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-
-	"github.com/slidegate/slidegate/policy"
 )
 
 func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
@@ -79,7 +78,7 @@ type clientStream struct {
 	end      func()          // ends ctx, so that a refusal leaves nothing open
 	over     atomic.Bool     // the server has ended the stream
 	refused  atomic.Pointer[error]
-	held     *policy.Request // to be settled when the stream has ended
+	held     *engine.Transaction // to be settled when the stream has ended
 
 	receiving atomic.Int32 // running calls of RecvMsg
 	finished  atomic.Bool  // gRPC has reported the end

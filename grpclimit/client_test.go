@@ -15,7 +15,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // remote stands in for a server: it returns what the test specifies, and counts what is sent to it.
@@ -174,9 +174,9 @@ func TestClientStoreFails(t *testing.T) {
 		down := newFailingStore(t, failingStore{err: errDown}, "1/1m sliding-log count-denied")
 		open := newRemote(t, down, grpclimit.ClientOptions{Wait: true})
 		wantCode(t, "open", open.call(t.Context(), say, nil), codes.OK)
-		closed := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: policy.Closed})
+		closed := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: store.FailClosed})
 		wantCode(t, "closed", closed.call(t.Context(), say, nil), codes.Unavailable)
-		local := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: policy.Local})
+		local := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: store.FailLocal})
 		start := time.Now()
 		for range 3 {
 			wantCode(t, "fallback", local.call(t.Context(), say, nil), codes.OK)

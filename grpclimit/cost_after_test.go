@@ -27,7 +27,7 @@ func costOfReply(_ context.Context, _ string, result grpclimit.Result) int64 {
 // left returns how many units of 100 are left.
 func left(t *testing.T, limiter *slidegate.Limiter) int64 {
 	t.Helper()
-	d, err := limiter.Peek(t.Context(), "")
+	d, err := limiter.Peek(t.Context(), "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,14 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
 // decider decides calls by policies. Servers and clients share it.
 type decider struct {
-	set        *policy.Set
+	set        *engine.Set
 	policies   []*compiled
 	client     *clientip.Source
 	group      func(context.Context, string) string
@@ -28,12 +29,12 @@ type decider struct {
 }
 
 // newDecider compiles policies. Those without a key get the given one. Grouped is whether calls have a group.
-func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy.Options, sendRemaining, grouped bool) (*decider, error) {
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts engine.Options, sendRemaining, grouped bool) (*decider, error) {
 	d := &decider{}
 	if len(given) == 0 {
 		given = []Policy{{}}
 	}
-	var rules []policy.Policy
+	var rules []engine.Spec
 	var errs error // all errors together
 	for i, one := range given {
 		p, err := newPolicy(one, i, key)
@@ -46,7 +47,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
 	}
 	var err error
-	if d.set, err = policy.New(limiter, rules, opts); err == nil {
+	if d.set, err = engine.New(limiter, rules, opts); err == nil {
 		// One call for each Match is enough, because no other call has more policies.
 		err = d.set.CheckTogether(len(d.policies), func(made, other int) bool {
 			p := d.policies[other]
@@ -101,10 +102,10 @@ func (d *decider) matching(ctx context.Context, c *call, to []*compiled) []*comp
 }
 
 // begin collects the parts of the policies that apply to a call.
-func (d *decider) begin(ctx context.Context, c *call, matching []*compiled) *policy.Request {
+func (d *decider) begin(ctx context.Context, c *call, matching []*compiled) *engine.Transaction {
 	r := d.set.Begin()
 	for _, p := range matching {
-		var part policy.Part
+		var part engine.Part
 		p.part(ctx, c, d, &part)
 		part.Hold = p.CostAfter != nil && c.stage == stageCall
 		r.Add(part)
@@ -113,10 +114,10 @@ func (d *decider) begin(ctx context.Context, c *call, matching []*compiled) *pol
 }
 
 // prepare completes a request that has its parts. A call holds slots while it lasts, a message does not.
-func (d *decider) prepare(ctx context.Context, c *call, r *policy.Request) *policy.Request {
+func (d *decider) prepare(ctx context.Context, c *call, r *engine.Transaction) *engine.Transaction {
 	r.Record = d.onDecision != nil
 	if c.stage == stageCall {
-		r.Slots = policy.SlotsHeld
+		r.Slots = engine.SlotsHeld
 	}
 	if d.group != nil {
 		r.Group = d.group(ctx, c.method)
@@ -139,37 +140,37 @@ func (d *decider) address(ctx context.Context) netip.Addr {
 }
 
 // renewSlots renews the slots that an admitted call holds, until it is settled.
-func (d *decider) renewSlots(ctx context.Context, c *call, r *policy.Request) {
+func (d *decider) renewSlots(ctx context.Context, c *call, r *engine.Transaction) {
 	if !r.HoldsSlots() {
 		return
 	}
 	method := c.method // so that c stays on the stack
-	r.RenewSlots(ctx, func(v policy.Verdict) {
+	r.RenewSlots(ctx, func(v policy.Decision) {
 		if d.onDecision != nil {
-			d.onDecision(ctx, Event{Method: method, Verdict: v})
+			d.onDecision(ctx, Event{Method: method, Decision: v})
 		}
 	})
 }
 
 // decide decides a call and fills event, and reports the verdicts of shadow policies and candidates.
-func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rule.Op, event *Event) {
+func (d *decider) decide(ctx context.Context, c *call, r *engine.Transaction, op rule.Op, event *Event) {
 	*event = Event{Method: c.method}
-	r.Decide(ctx, op, &event.Verdict)
+	r.Decide(ctx, op, &event.Decision)
 	for _, tried := range r.Trials() {
-		d.onDecision(ctx, Event{Method: c.method, Verdict: tried})
+		d.onDecision(ctx, Event{Method: c.method, Decision: tried})
 	}
 }
 
 // reportAll reports the decisions of the policies that decided a call together. A client may have decided to wait instead of
 // refusing the call.
-func (d *decider) reportAll(ctx context.Context, r *policy.Request, event *Event) {
+func (d *decider) reportAll(ctx context.Context, r *engine.Transaction, event *Event) {
 	decided := r.Decided()
 	if len(decided) == 0 {
 		d.report(ctx, event)
 	}
 	for _, v := range decided {
 		v.Refused = v.Refused && event.Refused
-		d.report(ctx, &Event{Method: event.Method, Verdict: v})
+		d.report(ctx, &Event{Method: event.Method, Decision: v})
 	}
 }
 
@@ -182,7 +183,7 @@ func (d *decider) report(ctx context.Context, event *Event) {
 
 // admit makes the final decision on a call. It returns the refusal, if the call is denied; the request to settle when
 // the call has ended, if a policy has a CostAfter; and the metadata about what is left, if any.
-func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *policy.Request, left metadata.MD) {
+func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *engine.Transaction, left metadata.MD) {
 	var buffer [4]*compiled
 	matching := d.matching(ctx, c, buffer[:0])
 	event := Event{Method: c.method}
@@ -195,9 +196,9 @@ func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *p
 		held = d.decideTogether(ctx, c, d.begin(ctx, c, matching), &event)
 	}
 	c.policy = event.Policy
-	left = d.remaining(&event.Verdict)
+	left = d.remaining(&event.Decision)
 	if event.Refused {
-		refused = refuse(ctx, &event.Verdict)
+		refused = refuse(ctx, &event.Decision)
 		refused.left = left
 	}
 	if held != nil {
@@ -207,27 +208,27 @@ func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *p
 }
 
 // decideAlone decides a call under one policy, which can be decided alone.
-func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *Event) (held *policy.Request) {
-	var part policy.Part
+func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *Event) (held *engine.Transaction) {
+	var part engine.Part
 	p.part(ctx, c, d, &part)
-	d.set.Decide(ctx, rule.Take, &part, &event.Verdict)
-	if c.stage == stageCall && event.Mistake() && errors.Is(event.Err, policy.ErrSlots) { // because of its Plan
+	d.set.Decide(ctx, rule.Take, &part, &event.Decision)
+	if c.stage == stageCall && event.Mistake && errors.Is(event.Err, policy.ErrSlots) { // because of its Plan
 		r := d.set.Begin()
 		r.Add(part)
 		return d.decideTogether(ctx, c, d.prepare(ctx, c, r), event)
 	}
 	if c.stage == stageCall && d.set.Shared() {
-		c.followed = d.set.Trace(ctx, "", &event.Verdict, part)
+		c.followed = d.set.Trace(ctx, "", &event.Decision, part)
 	}
 	d.report(ctx, event)
 	return nil
 }
 
-// decideTogether decides a call by a policy.Request. It returns the request if it has to be settled.
-func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request, event *Event) (held *policy.Request) {
+// decideTogether decides a call by a transaction. It returns the request if it has to be settled.
+func (d *decider) decideTogether(ctx context.Context, c *call, r *engine.Transaction, event *Event) (held *engine.Transaction) {
 	d.decide(ctx, c, r, rule.Take, event)
 	if c.stage == stageCall && d.set.Shared() {
-		c.followed = r.Trace(ctx, &event.Verdict)
+		c.followed = r.Trace(ctx, &event.Decision)
 	}
 	d.reportAll(ctx, r, event)
 	if !r.Held() {
@@ -238,7 +239,7 @@ func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request
 }
 
 // settle charges the actual cost of a call that has ended, and releases its slots.
-func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, result Result) {
+func (d *decider) settle(ctx context.Context, c *call, held *engine.Transaction, result Result) {
 	method := c.method // so that c stays on the stack
 	held.Finish(ctx, func(index int, cost int64) int64 {
 		if after := d.policies[index].CostAfter; after != nil {
@@ -253,7 +254,7 @@ func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, res
 func (d *decider) reportUnsettled(ctx context.Context, method, name string) func(error) {
 	return func(err error) {
 		if d.onDecision != nil {
-			d.onDecision(ctx, Event{Method: method, Verdict: policy.Verdict{Policy: name, Err: err}})
+			d.onDecision(ctx, Event{Method: method, Decision: policy.Decision{Policy: name, Err: err}})
 		}
 	}
 }

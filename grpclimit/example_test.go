@@ -18,13 +18,14 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // A server limits its callers by address, and one expensive method more than the others. A refused call gets a retry
 // delay.
 func Example() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the output never changes
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -24,14 +24,14 @@ func TestStoreFails(t *testing.T) {
 	down := failingStore{err: errDown}
 	for _, c := range []struct {
 		name  string
-		mode  policy.Mode
+		mode  store.Mode
 		codes []codes.Code
 		flags rule.Flags
 	}{
-		{"open", policy.Open, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
-		{"default", 0, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
-		{"closed", policy.Closed, []codes.Code{codes.Unavailable, codes.Unavailable}, rule.FallbackClosed},
-		{"local", policy.Local, []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
+		{"open", store.FailOpen, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
+		{"default", 0, []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
+		{"closed", store.FailClosed, []codes.Code{codes.Unavailable, codes.Unavailable}, rule.FallbackClosed},
+		{"local", store.FailLocal, []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := new(events)
@@ -60,7 +60,7 @@ func TestStoreFails(t *testing.T) {
 
 // A few calls are admitted without the store, and are charged at the end.
 func TestStoreFailsOptimistic(t *testing.T) {
-	limits, err := grpclimit.New(newFailingStore(t, failingStore{err: errDown}, "100/1m"), grpclimit.Options{Failure: policy.Optimistic, Optimism: 2})
+	limits, err := grpclimit.New(newFailingStore(t, failingStore{err: errDown}, "100/1m"), grpclimit.Options{Failure: store.FailOptimistic, Optimism: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestStoreFailsOptimistic(t *testing.T) {
 // Several policies fall back together.
 func TestFallbackOfSeveral(t *testing.T) {
 	conn := dial(t, newServer(t, newFailingStore(t, failingStore{err: errDown}), grpclimit.Options{
-		Failure:  policy.Local,
+		Failure:  store.FailLocal,
 		Policies: []grpclimit.Policy{{Name: "a", Limits: parse("5/1m")}, {Name: "b", Limits: parse("1/1m", "7/1h")}},
 	}))
 	wantCode(t, "the first", call(t.Context(), conn, "a"), codes.OK)
@@ -90,7 +90,7 @@ func TestFallbackOfSeveral(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits, err := grpclimit.New(newFailingStore(t, failingStore{blocks: true}, "1/1m"),
-			grpclimit.Options{Timeout: 50 * time.Millisecond, Failure: policy.Closed})
+			grpclimit.Options{Timeout: 50 * time.Millisecond, Failure: store.FailClosed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,16 @@ func TestTimeout(t *testing.T) {
 		if took := time.Since(start); took != 50*time.Millisecond {
 			t.Errorf("took %v, want 50ms", took)
 		}
+		drain(t, limits)
 	})
+}
+
+// drain ends what the interceptors do in the background: a probe of the store, for example.
+func drain(t *testing.T, limits *grpclimit.Interceptors) {
+	t.Helper()
+	if err := limits.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // closedStore is a store under a failure layer that denies.
@@ -133,7 +142,7 @@ func TestStoreFailsClosedByItself(t *testing.T) {
 // When the caller has left, the store has not failed: no call is admitted for that reason, and no fallback is charged.
 func TestCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
+		for _, mode := range []store.Mode{store.FailOpen, store.FailLocal, store.FailClosed} {
 			seen := new(events)
 			limits, err := grpclimit.New(newFailingStore(t, failingStore{blocks: true}, "1/1m"), grpclimit.Options{Failure: mode, OnDecision: seen.add})
 			if err != nil {
@@ -142,12 +151,13 @@ func TestCallerHasLeft(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			wantCode(t, "a call", direct(ctx, limits), codes.Canceled)
-			if got := seen.take(); len(got) != 1 || !got[0].Refused || !got[0].Ended() || got[0].Decision.Flags != 0 || !errors.Is(got[0].Err, context.Canceled) {
+			if got := seen.take(); len(got) != 1 || !got[0].Refused || !got[0].Ended || got[0].Decision.Flags != 0 || !errors.Is(got[0].Err, context.Canceled) {
 				t.Errorf("%v: got events %+v; want 1, refused and ended by context.Canceled, without flags", mode, got)
 			}
-			if mode == policy.Local { // its only unit is still there
+			if mode == store.FailLocal { // its only unit is still there
 				wantCode(t, "the next call", direct(t.Context(), limits), codes.OK)
 			}
+			drain(t, limits)
 		}
 	})
 }
@@ -157,7 +167,7 @@ func TestInvalidPlanIsAnError(t *testing.T) {
 	wrong := grpclimit.Policy{Plan: func(context.Context, string) (policy.Plan, error) {
 		return policy.Limits(slidegate.Limit{Quota: -1}), nil
 	}}
-	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
+	for _, mode := range []store.Mode{store.FailOpen, store.FailLocal, store.FailClosed} {
 		seen := new(events)
 		limits, err := grpclimit.New(newLimiter(t, nil, "1/1m"), grpclimit.Options{
 			Policies: []grpclimit.Policy{wrong}, Failure: mode, OnDecision: seen.add,
@@ -166,7 +176,7 @@ func TestInvalidPlanIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantCode(t, mode.String(), direct(t.Context(), limits), codes.Internal)
-		if got := seen.take(); len(got) != 1 || !got[0].Mistake() || !errors.Is(got[0].Err, slidegate.ErrLimit) {
+		if got := seen.take(); len(got) != 1 || !got[0].Mistake || !errors.Is(got[0].Err, slidegate.ErrLimit) {
 			t.Errorf("got events %+v; want 1, a mistake with slidegate.ErrLimit", got)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -30,11 +31,11 @@ import (
 // that was not given.
 type Key struct {
 	of           func(ctx context.Context, method string) (string, error)
-	name         string           // as in metadata:x-user; empty if it has none
-	form         policy.Form      // nil if an application makes the key
-	alternatives []policy.KeyPart // of a FirstOf
-	shared       bool             // an empty key is used as it is
-	always       bool             // it is never empty
+	name         string         // as in metadata:x-user; empty if it has none
+	form         keyform.Form   // nil if an application makes the key
+	alternatives []keyform.Part // of a FirstOf
+	shared       bool           // an empty key is used as it is
+	always       bool           // it is never empty
 }
 
 // KeyFunc returns the key that a function of the application makes. Overrides, lists and rulings are written as the
@@ -52,7 +53,7 @@ func (k Key) Of(ctx context.Context, method string) (string, error) { return k.o
 // reads the metadata of that name. A nil from trusts no proxy: the key is the address of the connection, which behind a
 // proxy is the proxy's.
 func ByAddress(from *clientip.Source) Key {
-	key := Key{of: peerAddress, name: "address", form: policy.AddressForm(from.Grouping()), always: true}
+	key := Key{of: peerAddress, name: "address", form: keyform.Address(from.Grouping()), always: true}
 	if from == nil {
 		return key
 	}
@@ -102,7 +103,7 @@ func peerAddr(ctx context.Context) net.Addr {
 // secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
-	return Key{name: "metadata:" + name, form: policy.TextForm, of: func(ctx context.Context, _ string) (string, error) {
+	return Key{name: "metadata:" + name, form: keyform.Text, of: func(ctx context.Context, _ string) (string, error) {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) == 1 {
 			return values[0], nil
 		}
@@ -116,7 +117,7 @@ func ByMetadata(name string) Key {
 func ByBearerToken() Key {
 	const scheme = "bearer "
 	authorization := ByMetadata("authorization").of
-	return Key{name: "bearer", form: policy.SecretForm, of: func(ctx context.Context, method string) (string, error) {
+	return Key{name: "bearer", form: keyform.Secret, of: func(ctx context.Context, method string) (string, error) {
 		value, _ := authorization(ctx, method) // reading metadata does not fail
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return "", nil
@@ -130,7 +131,7 @@ func ByBearerToken() Key {
 func ByAPIKey(name string) Key {
 	key := ByMetadata(name)
 	value := key.of
-	key.form = policy.SecretForm
+	key.form = keyform.Secret
 	key.of = func(ctx context.Context, method string) (string, error) {
 		secret, _ := value(ctx, method) // reading metadata does not fail
 		return policy.HashSecret(secret), nil
@@ -147,16 +148,16 @@ func ByMethod() Key {
 type methodForm struct{}
 
 // Read reads a full name or a pattern of them.
-func (methodForm) Read(text string, pattern bool) (policy.KeyText, error) {
+func (methodForm) Read(text string, pattern bool) (keyform.Meaning, error) {
 	if !strings.HasPrefix(text, "/") && !(pattern && strings.HasPrefix(text, "*")) {
-		return policy.KeyText{}, errors.New("must be the full name of a method, such as /package.Service/Method")
+		return keyform.Meaning{}, errors.New("must be the full name of a method, such as /package.Service/Method")
 	}
-	return policy.TextForm.Read(text, pattern)
+	return keyform.Text.Read(text, pattern)
 }
 
 // Global returns one key for all calls.
 func Global() Key {
-	return Key{form: policy.GlobalForm, shared: true, of: func(context.Context, string) (string, error) { return "", nil }}
+	return Key{form: keyform.Global, shared: true, of: func(context.Context, string) (string, error) { return "", nil }}
 }
 
 // addressMark precedes an address that counts because the key is empty. It is the same as in httplimit, so that a
@@ -185,19 +186,19 @@ func escapeName(name string) string {
 }
 
 // part returns the key as a part of another.
-func (k Key) part() policy.KeyPart { return policy.KeyPart{Name: k.name, Form: k.form} }
+func (k Key) part() keyform.Part { return keyform.Part{Name: k.name, Form: k.form} }
 
 // formOr returns the form of a key whose empty value is replaced by that of address.
-func (k Key) formOr(address Key) policy.Form {
+func (k Key) formOr(address Key) keyform.Form {
 	alternatives := k.alternatives
 	if alternatives == nil {
 		own := k.part()
 		own.Escape = escapeName
-		alternatives = []policy.KeyPart{own}
+		alternatives = []keyform.Part{own}
 	}
 	other := address.part()
 	other.Mark = addressMark
-	return policy.FirstOfForm(append(slices.Clip(alternatives), other)...)
+	return keyform.FirstOf(append(slices.Clip(alternatives), other)...)
 }
 
 // AllOf combines several keys: calls share their quota if they agree in all of them. Different values never collide: "a"
@@ -207,11 +208,11 @@ func (k Key) formOr(address Key) policy.Form {
 // by address, write AllOf(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
 func AllOf(keys ...Key) Key {
 	mustHaveKeys("AllOf", keys)
-	parts := make([]policy.KeyPart, len(keys))
+	parts := make([]keyform.Part, len(keys))
 	for i, key := range keys {
 		parts[i] = key.part()
 	}
-	return Key{form: policy.AllOfForm(parts...), always: true, of: func(ctx context.Context, method string) (string, error) {
+	return Key{form: keyform.AllOf(parts...), always: true, of: func(ctx context.Context, method string) (string, error) {
 		var b strings.Builder
 		for _, key := range keys {
 			value, err := key.of(ctx, method)
@@ -229,13 +230,13 @@ func AllOf(keys ...Key) Key {
 // function is named by its place, as in key2:eve. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	parts := make([]policy.KeyPart, len(keys))
+	parts := make([]keyform.Part, len(keys))
 	always := false
 	for i, key := range keys {
 		parts[i], always = key.part(), always || key.always
 	}
-	policy.NameAlternatives(parts)
-	return Key{form: policy.FirstOfForm(parts...), alternatives: parts, always: always, of: func(ctx context.Context, method string) (string, error) {
+	keyform.NameAlternatives(parts)
+	return Key{form: keyform.FirstOf(parts...), alternatives: parts, always: always, of: func(ctx context.Context, method string) (string, error) {
 		for i, key := range keys {
 			value, err := key.of(ctx, method)
 			if err != nil {

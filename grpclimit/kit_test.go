@@ -136,7 +136,7 @@ func pass(d time.Duration) {
 
 func limiterOn(t testing.TB, on store.Store, limits []string) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.NewPerCall(on, "")
+	limiter, err := slidegate.New(on)
 	if err == nil && len(limits) > 0 {
 		limiter, err = slidegate.New(on, parse(limits...)...)
 	}

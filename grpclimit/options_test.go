@@ -7,7 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestBadOptions(t *testing.T) {
@@ -23,7 +23,7 @@ func TestBadOptions(t *testing.T) {
 	}{
 		{"no limit", bare, 0, nil, `grpclimit: policy "": limits: invalid limit: no limits`},
 		{"failure", limited, 0, []grpclimit.Policy{{Failure: 9}}, "failure: unknown mode 9"},
-		{"timeout", several, 48 * time.Hour, []grpclimit.Policy{{Limits: five}}, "grpclimit: policy: timeout: must be at most 24h"},
+		{"timeout", several, 48 * time.Hour, []grpclimit.Policy{{Limits: five}}, "grpclimit: policy: stack: Timeout: must be up to 24h"},
 		{"no name", limited, 0, []grpclimit.Policy{{Name: "a"}, {}}, "grpclimit: policy: name: missing"},
 		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy: name: duplicate "a"`},
 		{"wrong limit", bare, 0, []grpclimit.Policy{{Name: "a", Limits: []slidegate.Limit{{Window: time.Minute}}}}, `grpclimit: policy "a": limits: slidegate: invalid limit`},
@@ -71,7 +71,7 @@ func TestGoodOptions(t *testing.T) {
 func TestClientWithoutLimiter(t *testing.T) {
 	for name, opts := range map[string]grpclimit.ClientOptions{
 		"policies": {Policies: []grpclimit.Policy{{}}},
-		"failure":  {Failure: policy.Closed},
+		"failure":  {Failure: store.FailClosed},
 		"timeout":  {Timeout: time.Second},
 		"max obey": {MaxObey: -time.Second},
 	} {

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Policy is a named set of limits with a function that returns the key, and a pattern for the calls that it applies to.
@@ -45,8 +48,8 @@ type Policy struct {
 	// unit is left, and takes one until it has ended. Messages of a stream are
 	// not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
-	// Overrides are other limits for some keys, Allow and Deny are lists of clients by key and by address: see
-	// policy.Policy. A client on the deny list is refused with PERMISSION_DENIED. Write a key as a person knows it: the
+	// Overrides are other limits for some keys, Allow and Deny are lists of clients by key and by address; a client
+	// on both is refused. A client on the deny list is refused with PERMISSION_DENIED. Write a key as a person knows it: the
 	// user, the address or a prefix, the API key itself. policy.Override describes what that means for each Key; what can
 	// match no call is an error.
 	Overrides   []policy.Override
@@ -61,10 +64,10 @@ type Policy struct {
 	Shadow bool
 	// Candidate limits are counted in addition to the policy's own and only reported to OnDecision.
 	Candidate []slidegate.Limit
-	// Penalty keeps a key out for this long after a denial by the limits; see policy.Policy.
+	// Penalty keeps a key out for this long after a denial by the limits; see httplimit.Policy.
 	Penalty time.Duration
 	// Failure is the failure mode; the zero value means the mode of the options.
-	Failure policy.Mode
+	Failure store.Mode
 }
 
 // Result is the result of a call.
@@ -81,7 +84,7 @@ type compiled struct {
 	service      string // "/package.Service/" if Match means all of its methods
 	needsAddress bool   // a list needs the client's address
 	address      Key    // used where the key is empty; the zero Key if it is not needed
-	form         policy.Form
+	form         keyform.Form
 	slots        bool // it has an in-flight limit
 }
 
@@ -105,8 +108,8 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 }
 
 // rules returns the part of the policy that the engine needs.
-func (p *compiled) rules() policy.Policy {
-	return policy.Policy{
+func (p *compiled) rules() engine.Spec {
+	return engine.Spec{
 		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
@@ -167,7 +170,7 @@ type call struct {
 
 // part fills in the policy's part of a call. The application's functions are called here, once, however long the call
 // waits.
-func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.Part) {
+func (p *compiled) part(ctx context.Context, c *call, d *decider, part *engine.Part) {
 	part.Policy, part.Key, part.Cost = p.index, c.key, 1
 	if p.Cost != nil {
 		part.Cost = p.Cost(ctx, c.method, c.message)
@@ -191,7 +194,7 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 	}
 }
 
-// decidesAlone reports whether a policy can be decided without a policy.Request.
+// decidesAlone reports whether a policy can be decided without a transaction.
 func (p *compiled) decidesAlone(d *decider) bool {
 	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
 }

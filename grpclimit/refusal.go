@@ -27,12 +27,12 @@ type refusal struct {
 }
 
 // refuse turns a verdict into a refusal.
-func refuse(ctx context.Context, v *policy.Verdict) *refusal {
+func refuse(ctx context.Context, v *policy.Decision) *refusal {
 	d := &v.Decision
 	switch {
-	case v.Ended():
+	case v.Ended:
 		return &refusal{status: status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded))}
-	case v.Mistake():
+	case v.Mistake:
 		return &refusal{status: status.New(codes.Internal, "grpclimit: the policies of this method cannot be decided")}
 	case v.Forbidden() && v.By == policy.ByRuling:
 		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is blocked")}
@@ -45,7 +45,7 @@ func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 	}
 	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.LimitName)
 	switch {
-	case d.Never():
+	case d.RetryAfter == slidegate.Never:
 		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.LimitName)
 	case d.Remaining > 0:
 		what = fmt.Sprintf("grpclimit: the cost is above what is left of the quota of %q", d.LimitName)
@@ -82,10 +82,10 @@ func pushback(retryAfter time.Duration) string {
 }
 
 // violations returns one violation per limit that denied.
-func violations(v *policy.Verdict) []*errdetails.QuotaFailure_Violation {
+func violations(v *policy.Decision) []*errdetails.QuotaFailure_Violation {
 	d := &v.Decision
 	if len(d.Answers) == 0 {
-		return []*errdetails.QuotaFailure_Violation{violation(v.Limits[0], d.Never(), d.Remaining)}
+		return []*errdetails.QuotaFailure_Violation{violation(v.Limits[0], d.RetryAfter == slidegate.Never, d.Remaining)}
 	}
 	var found []*errdetails.QuotaFailure_Violation
 	for i, limit := range v.Limits {

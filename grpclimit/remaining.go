@@ -12,8 +12,8 @@ import (
 
 // remaining returns the metadata with what is left after a decision, like the RateLimit header fields of
 // draft-ietf-httpapi-ratelimit-headers-11, or nil if no limit decided or SendRemaining is off.
-func (d *decider) remaining(v *policy.Verdict) metadata.MD {
-	if d.items == nil || v.By != policy.ByLimits || v.Shadow || v.Ended() || v.Mistake() {
+func (d *decider) remaining(v *policy.Decision) metadata.MD {
+	if d.items == nil || v.By != policy.ByLimits || v.Shadow || v.Ended || v.Mistake {
 		return nil
 	}
 	h := http.Header{}

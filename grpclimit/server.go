@@ -14,29 +14,36 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Options configures Interceptors. The zero value is valid: it limits every call by the address of its connection to
-// the limiter's own limits, and admits calls when the store fails.
+// the limiter's own limits, and counts in this process while the store does not answer.
 type Options struct {
 	// Policies apply to calls. Of several that match, all admit and all are charged, or none is. If empty, the zero
 	// Policy applies.
 	Policies []Policy
-	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, admits them, so that an
-	// outage of the limiter is not an outage of the service; policy.Closed refuses them with UNAVAILABLE; policy.Local
-	// counts them in this process; policy.Optimistic admits a few of each key and charges them when the store is back.
-	// A store that does not answer is not called for a while; see package layer/failure. If the limiter's store already
-	// has that layer, the layer decides, and Failure and Timeout have no effect.
-	Failure policy.Mode
-	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
-	// store in process is called without a deadline. Negative means no deadline.
+	// Failure decides calls that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
+	// in this process: while the store is away, N processes together admit up to N quotas, or about one if Instances is N.
+	// store.FailClosed refuses with UNAVAILABLE, which is right for logins; store.FailOptimistic admits a few units of each key
+	// and charges them when the store is back; store.FailOpen admits everything. A refusal that this process has seen stays
+	// one. A store that does not answer is not called for a while; see package layer/failure. If the limiter's store already
+	// has that layer, the layer decides by this mode, or by its own default if Failure is 0, and the options below have no
+	// effect.
+	Failure store.Mode
+	// Timeout is how long a decision may take before the failure mode decides. 0 means 100ms for a store with round trips; a
+	// store in process is called without a deadline. Negative means that the store has no layers: every
+	// request calls it, without a deadline, and after an error store.FailOpen admits the request and all other modes refuse it.
 	Timeout time.Duration
-	// Optimism is how many units of a key policy.Optimistic admits in this process before the store acknowledges them; 0
-	// means policy.DefaultOptimism. Drain charges what is owed when the program ends.
+	// Optimism is how many units of a key store.FailOptimistic admits in this process before the store acknowledges them; 0
+	// means failure.DefaultOptimism. Drain charges what is owed when the program ends.
 	Optimism int64
-	// LocalBytes is the maximum memory of policy.Local in this process; 0 means the default of memstore.Options.
+	// LocalBytes is the maximum memory of store.FailLocal in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
+	// Instances is how many processes share the limits, by which store.FailLocal divides their quotas; 0 means 1.
+	Instances int
 	// Client finds the client's address, for policies without a Key, where a Key is empty, and for lists of addresses.
 	// nil trusts no proxy and uses the address of the connection.
 	Client *clientip.Source
@@ -54,7 +61,7 @@ type Options struct {
 
 // Event is a decision as passed to OnDecision. No field contains a key.
 type Event struct {
-	policy.Verdict
+	policy.Decision
 	// Method is the full name of the method.
 	Method string
 	// Held reports whether a client obeyed an earlier answer of the server, and no limit decided. Decision then has only
@@ -73,8 +80,8 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	if limiter == nil {
 		return nil, errors.New("grpclimit: limiter: must not be nil; use slidegate.New")
 	}
-	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), policy.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
+	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), engine.Options{
+		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism, Instances: opts.Instances,
 	}, opts.SendRemaining, opts.Group != nil)
 	if err != nil {
 		return nil, err
@@ -85,7 +92,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 
 // Drain waits until the slots of calls that have ended are released, or ctx ends. Call it before the program ends,
 // after grpc.Server.GracefulStop: with a store that has round trips, a slot is released after the response was sent.
-// Slots that are not released expire after their time to live. It also charges what was admitted by policy.Optimistic.
+// Slots that are not released expire after their time to live. It also charges what was admitted by store.FailOptimistic, and returns leased units.
 func (i *Interceptors) Drain(ctx context.Context) error { return withPackage(i.decider.set.Drain(ctx)) }
 
 // Unary returns the interceptor of calls with one request and one response.

@@ -343,7 +343,7 @@ func TestClientSlots(t *testing.T) {
 	conn := dial(t, newServer(t, newLimiter(t, nil, "1000/1h"), grpclimit.Options{}), grpc.WithUnaryInterceptor(client.Unary()), grpc.WithStreamInterceptor(client.Stream()))
 	free := func(what string, want int64) {
 		t.Helper()
-		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != want {
+		if d, err := limiter.Peek(t.Context(), "", 1); err != nil || d.Remaining != want {
 			t.Fatalf("%s: got %d slots free (%v), want %d", what, d.Remaining, err, want)
 		}
 	}
@@ -369,7 +369,7 @@ func TestClientSlots(t *testing.T) {
 		free("another stream is open", 0)
 		cancel()
 		watched.await(t, "the slot of a stream that was left is free", func() bool {
-			d, err := limiter.Peek(t.Context(), "")
+			d, err := limiter.Peek(t.Context(), "", 1)
 			return err == nil && d.Remaining == 1
 		})
 	}
@@ -422,7 +422,7 @@ func TestClientLeavesWhileItReceives(t *testing.T) {
 	}
 	free := func(what string) {
 		t.Helper()
-		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
+		if d, err := limiter.Peek(t.Context(), "", 1); err != nil || d.Remaining != 1 {
 			t.Errorf("%s: got %d slots free (%v), want 1", what, d.Remaining, err)
 		}
 	}
@@ -464,7 +464,7 @@ func TestSlotWhenOnDecisionPanics(t *testing.T) {
 			_ = direct(t.Context(), limits)
 		}()
 		pass(4 * time.Second)
-		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
+		if d, err := limiter.Peek(t.Context(), "", 1); err != nil || d.Remaining != 1 {
 			t.Errorf("got %d slots free after the time to live (%v), want 1", d.Remaining, err)
 		}
 	})

@@ -7,7 +7,8 @@ import (
 	"net/http"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/rulings"
 )
 
@@ -24,7 +25,7 @@ func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) 
 	if m.policies[index].Plan != nil && !m.set.Overridden(index, key) {
 		return Event{}, fmt.Errorf("httplimit: policy %q: %w: its limits depend on the request, by Plan; use PeekRequest", name, slidegate.ErrUnsupported)
 	}
-	return verdict(m.set.Peek(ctx, "", policy.Part{Policy: index, Key: key, Cost: 1}))
+	return verdict(m.set.Peek(ctx, "", engine.Part{Policy: index, Key: key, Cost: 1}))
 }
 
 // Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy has a
@@ -35,7 +36,7 @@ func (m *Middleware) Reset(ctx context.Context, name, key string) error {
 	if err != nil {
 		return err
 	}
-	return withPackage(m.set.Reset(ctx, "", policy.Part{Policy: index, Key: key}))
+	return withPackage(m.set.Reset(ctx, "", engine.Part{Policy: index, Key: key}))
 }
 
 // PeekRequest returns the verdict that a request would get under all policies that apply to it, and charges nothing. The
@@ -61,7 +62,7 @@ func (m *Middleware) ResetRequest(r *http.Request) error {
 // Follow applies the rulings of a book until unfollow is called: what operators decide about single clients at run time, such as to block
 // one until a time. Their policies are those of this middleware; see Peek for names and keys. All processes whose books share a store apply
 // the same rulings.
-func (m *Middleware) Follow(book *rulings.Book) (unfollow func()) { return book.FollowSet(m.set) }
+func (m *Middleware) Follow(book *rulings.Book) (unfollow func()) { return ruled.Follow(book, m.set) }
 
 // find returns the index of a policy whose state is addressed by the key alone, and the key as requests have it.
 func (m *Middleware) find(name, text string) (index int, key string, err error) {
@@ -79,10 +80,10 @@ func (m *Middleware) find(name, text string) (index int, key string, err error) 
 }
 
 // parts returns the parts of a request.
-func (m *Middleware) parts(r *http.Request) (parts []policy.Part, group string, err error) {
+func (m *Middleware) parts(r *http.Request) (parts []engine.Part, group string, err error) {
 	for _, p := range m.policies {
 		if p.matches(r) {
-			var part policy.Part
+			var part engine.Part
 			p.part(r, &m.opts, &part)
 			parts = append(parts, part)
 		}

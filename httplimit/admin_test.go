@@ -155,7 +155,7 @@ func TestPeekAndResetOfNothing(t *testing.T) {
 
 // A store that does not answer is an error, whatever the failure mode.
 func TestPeekAndResetDuringAnOutage(t *testing.T) {
-	for _, mode := range []policy.Mode{policy.Open, policy.Closed, policy.Local} {
+	for _, mode := range []store.Mode{store.FailOpen, store.FailClosed, store.FailLocal} {
 		p := (&play{t: t}).over(newHookStore(t, func(context.Context, *store.Request) error { return errBroken }), Options{Failure: mode}, nil, slidegate.PerMinute(1))
 		if event, err := p.limits.Peek(t.Context(), "", "192.0.2.1"); err == nil {
 			t.Errorf("%v: Peek returned %+v, want an error", mode, event)

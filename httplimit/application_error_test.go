@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 var errDatabase = errors.New("the database is down")
@@ -28,7 +29,7 @@ func TestPlanFails(t *testing.T) {
 		},
 		"settled": func(p Policy) []Policy { p.CostAfter = CostFromHandler(); return []Policy{p} },
 	} {
-		for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
+		for _, mode := range []store.Mode{store.FailOpen, store.FailLocal, store.FailClosed} {
 			fails := true
 			p := newPlay(t, Options{Failure: mode, Policies: given(Policy{
 				Name: "api", Limits: []slidegate.Limit{named("free", 2)}, Plan: func(*http.Request) (policy.Plan, error) {
@@ -39,7 +40,7 @@ func TestPlanFails(t *testing.T) {
 				},
 			})}, nil)
 			p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 503, 503, 503)
-			if e := p.last(); !errors.Is(e.Err, errDatabase) || e.Policy != "api" || !e.Refused || e.Mistake() || e.Decision.Flags != rule.FallbackClosed || p.served != 0 {
+			if e := p.last(); !errors.Is(e.Err, errDatabase) || e.Policy != "api" || !e.Refused || e.Mistake || e.Decision.Flags != rule.FallbackClosed || p.served != 0 {
 				t.Errorf("%s, %v: got %+v, want the database's error for the policy api", name, mode, e)
 			}
 			fails = false
@@ -109,7 +110,7 @@ func TestEventForEachPolicy(t *testing.T) {
 		{Name: "user", Limits: []slidegate.Limit{named("a", 3), named("b", 20)}, Key: ByHeader("X-User")},
 		{
 			Name: "org", Limits: []slidegate.Limit{named("", 5)}, Key: ByHeader("X-Org"), Cost: func(*http.Request) int64 { return cost },
-			Plans: []policy.NamedPlan{{Name: "pro", Limits: []slidegate.Limit{named("", 50)}}},
+			Plans: []policy.Plan{{Name: "pro", Limits: []slidegate.Limit{named("", 50)}}},
 			Plan:  func(*http.Request) (policy.Plan, error) { return policy.Named("pro"), nil },
 		},
 		{Name: "address", Limits: []slidegate.Limit{named("", 9)}, Allow: policy.List{Keys: []string{"192.0.2.1"}}},

@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -95,7 +97,7 @@ func TestSetCostOverAWriterWithoutUnwrap(t *testing.T) {
 
 // All errors in policies are reported together.
 func TestMatchAndLimitsAreBothWrong(t *testing.T) {
-	limiter := testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t)
+	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t)))(t)
 	_, err := New(limiter, Options{Policies: []Policy{{Name: "a", Match: "login"}, {Name: "b", Match: "/{x"}}})
 	for _, want := range []string{`policy "a"`, `"login"`, `policy "b"`, `"{x"`, "no limits"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -121,8 +123,8 @@ func TestALimitOfThePolicysName(t *testing.T) {
 // Names that are not valid in header fields, or make them too long, are rejected everywhere.
 func TestNamesInHeaders(t *testing.T) {
 	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
-	perCall := testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t)
-	long := strings.Repeat("n", policy.MaxName+1)
+	perCall := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t)))(t)
+	long := strings.Repeat("n", engine.MaxName+1)
 	for name, fix := range map[string]string{long: "use at most 64", "täglich": "use printable ASCII", "a\nb": "use printable ASCII"} {
 		bad := []slidegate.Limit{named(name, 1)}
 		for where, given := range map[string]Policy{
@@ -139,17 +141,17 @@ func TestNamesInHeaders(t *testing.T) {
 		}
 	}
 	if _, err := New(perCall, Options{Policies: []Policy{{Name: long[1:], Limits: []slidegate.Limit{named(long[1:], 1), named("x"+long[2:], 1)}}}}); err != nil {
-		t.Errorf("names of %d bytes are rejected: %v", policy.MaxName, err)
+		t.Errorf("names of %d bytes are rejected: %v", engine.MaxName, err)
 	}
 	if _, err := NewHeaderItem(named(strings.Repeat("n", 5000), 1)); err == nil || !strings.Contains(err.Error(), "use at most 64") {
 		t.Errorf("a header item of 5000 bytes: %v, want an error", err)
 	}
 }
 
-// LocalBytes bounds the memory of policy.Local in this process.
+// LocalBytes bounds the memory of store.FailLocal in this process.
 func TestLocalBytes(t *testing.T) {
 	for _, bytes := range []int64{0, 256 << 10} {
-		opts := Options{Failure: policy.Local, LocalBytes: bytes, Headers: HeadersNone, Policies: []Policy{{Key: ByHeader("X-User")}}}
+		opts := Options{Failure: store.FailLocal, LocalBytes: bytes, Headers: HeadersNone, Policies: []Policy{{Key: ByHeader("X-User")}}}
 		store := newHookStore(t, func(context.Context, *store.Request) error { return errBroken })
 		store.trips = 1
 		p := (&play{t: t}).over(store, opts, nil, slidegate.PerHour(1))
@@ -163,7 +165,7 @@ func TestLocalBytes(t *testing.T) {
 			if code == 200 {
 				admitted++
 			}
-			if p.last().Decision.Flags.Inherited() {
+			if p.last().Decision.Flags&rule.Inherited != 0 {
 				inherited++
 			}
 		}
@@ -173,7 +175,7 @@ func TestLocalBytes(t *testing.T) {
 		}
 	}
 	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
-	if _, err := New(limiter, Options{Failure: policy.Local, LocalBytes: -1}); err == nil || !strings.Contains(err.Error(), "local bytes") {
-		t.Errorf("LocalBytes -1: %v, want an error that names local bytes", err)
+	if _, err := New(limiter, Options{Failure: store.FailLocal, LocalBytes: -1}); err == nil || !strings.Contains(err.Error(), "LocalBytes: must be") {
+		t.Errorf("LocalBytes -1: %v, want an error that names LocalBytes", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // left returns what remains of the limit of 10 per hour for the address that httptest uses.
 func (p *play) left() int64 {
 	p.t.Helper()
-	d, err := p.limiter.Peek(context.Background(), "192.0.2.1")
+	d, err := p.limiter.Peek(context.Background(), "192.0.2.1", 1)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -10,11 +10,12 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // The application's functions are called once per request, even if the store fails: they may be slow, or count.
 func TestFunctionsAreCalledOnce(t *testing.T) {
-	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
+	for _, mode := range []store.Mode{store.FailOpen, store.FailLocal, store.FailClosed} {
 		for name, after := range map[string]CostAfter{"alone": nil, "settled": CostFromHandler()} {
 			calls := map[string]int{}
 			given := Policy{

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
@@ -14,7 +15,7 @@ import (
 // Errors name the package once, and the policy.
 func TestErrorsNamePackageOnce(t *testing.T) {
 	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
-	bad := []slidegate.Limit{{Name: strings.Repeat("n", 3*policy.MaxName), Quota: 1, Window: 60e9}}
+	bad := []slidegate.Limit{{Name: strings.Repeat("n", 3*engine.MaxName), Quota: 1, Window: 60e9}}
 	for what, given := range map[string]Policy{
 		"glob": {Name: "a", Match: "/api/*"}, "URL": {Name: "a", Match: "https://example.com/"}, "no path": {Name: "a", Match: "GET"},
 		"limit": {Name: "a", Limits: []slidegate.Limit{{}}}, "name": {Name: "a", Limits: bad},

@@ -12,12 +12,11 @@ import (
 	"testing/synctest"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// everyRequest is a policy for every request, decided alone, or as a policy.Request because it has a CostAfter.
+// everyRequest is a policy for every request, decided alone, or as a engine.Transaction because it has a CostAfter.
 func everyRequest(alone bool, given Policy) []Policy {
 	if !alone {
 		given.CostAfter = CostFromHandler()
@@ -148,6 +147,7 @@ func TestFlagsOfTheStore(t *testing.T) {
 			reported bool
 		}{
 			{true, rule.FallbackOpen, 200, false},
+			{false, rule.FallbackOpen, 429, false}, // denied before the outage
 			{false, rule.FallbackClosed, 503, false},
 			{true, rule.FallbackLocal, 200, true},
 			{false, rule.FallbackLocal, 429, true},
@@ -170,11 +170,11 @@ func TestFlagsOfTheStore(t *testing.T) {
 	}
 }
 
-// When the store has failed, Options.Refuse writes the refusal, without a Retry-After, since the time is unknown.
+// When the store has failed, Options.Refuse writes the refusal. Retry-After is when the store is tried again.
 func TestRefuseWhenClosed(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		p := (&play{t: t}).over(&broken{}, Options{
-			Failure: policy.Closed, Policies: everyRequest(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
+			Failure: store.FailClosed, Policies: everyRequest(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
 			Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
 				if e.Decision.Flags == rule.FallbackClosed && e.Refused && errors.Is(e.Err, errBroken) {
 					w.WriteHeader(http.StatusServiceUnavailable)
@@ -182,8 +182,8 @@ func TestRefuseWhenClosed(t *testing.T) {
 			},
 		}, nil)
 		w := p.from("192.0.2.1")
-		if w.Code != 503 || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" || p.served != 0 {
-			t.Errorf("got status %d with %v, served %d; want 503 without Retry-After and RateLimit, served 0", w.Code, w.Header(), p.served)
+		if w.Code != 503 || w.Header().Get("Retry-After") != "1" || w.Header().Get("RateLimit") != "" || p.served != 0 {
+			t.Errorf("got status %d with %v, served %d; want 503 with Retry-After, without RateLimit, served 0", w.Code, w.Header(), p.served)
 		}
 	}
 }
@@ -192,16 +192,16 @@ func TestRefuseWhenClosed(t *testing.T) {
 func TestUnavailableBodies(t *testing.T) {
 	for body, want := range map[Body]struct{ contentType, text string }{
 		BodyProblem: {"application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
-			`"title":"Service unavailable","status":503,"detail":"The rate limit could not be checked."}` + "\n"},
-		BodyJSON: {"application/json", `{"error":"rate limit unavailable"}` + "\n"},
+			`"title":"Service unavailable","status":503,"detail":"The rate limit could not be checked.","retry_after":1}` + "\n"},
+		BodyJSON: {"application/json", `{"error":"rate limit unavailable","retry_after":1}` + "\n"},
 		BodyText: {"text/plain; charset=utf-8", "The rate limit could not be checked.\n"},
 		BodyNone: {"", ""},
 	} {
-		p := (&play{t: t}).over(&broken{}, Options{Failure: policy.Closed, Body: body}, nil, slidegate.PerMinute(1))
+		p := (&play{t: t}).over(&broken{}, Options{Failure: store.FailClosed, Body: body}, nil, slidegate.PerMinute(1))
 		w := p.from("192.0.2.1")
 		if w.Code != 503 || w.Body.String() != want.text || w.Header().Get("Content-Type") != want.contentType ||
-			w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
-			t.Errorf("body %d: got %d with %v\n%s\nwant 503 as %s with no-store, without Retry-After and RateLimit\n%s",
+			w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "1" || w.Header().Get("RateLimit") != "" {
+			t.Errorf("body %d: got %d with %v\n%s\nwant 503 as %s with no-store, with Retry-After, without RateLimit\n%s",
 				body, w.Code, w.Header(), w.Body, want.contentType, want.text)
 		}
 	}

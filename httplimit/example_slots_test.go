@@ -13,7 +13,7 @@ import (
 
 // Reports take long, so each client may have one at a time, and three per hour.
 func Example_inFlight() {
-	limiter, _ := slidegate.NewPerCall(memstore.NewDefault(), "")
+	limiter, _ := slidegate.New(memstore.NewDefault())
 	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{
 		Name: "reports",
 		Limits: []slidegate.Limit{

@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Three lines limit any handler.
@@ -55,7 +56,7 @@ func ExampleMiddleware_Wrap() {
 
 // A login that counts failures by address, and an API with a quota per key and a quota for all keys together, behind a proxy.
 func Example_policies() {
-	limiter, _ := slidegate.NewPerCall(memstore.NewDefault(), "")
+	limiter, _ := slidegate.New(memstore.NewDefault())
 	proxies, _ := clientip.ParseProxies("10.0.0.0/8")
 	client, _ := clientip.New(clientip.Options{Header: "X-Forwarded-For", Trusted: proxies})
 
@@ -94,7 +95,7 @@ func Example_policies() {
 
 // A handler that decides by itself writes the same response as the middleware.
 func ExampleHeaders_Write() {
-	store, _ := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_767_268_800_000_000 }})
+	store, _ := memstore.New(memstore.Options{Now: func() rule.Micros { return 1_767_268_800_000_000 }})
 	limit := slidegate.PerHour(1)
 	limit.Name = "api"
 	limiter, _ := slidegate.New(store, limit)

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -64,8 +65,8 @@ func newHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	if name == "" {
 		name = limit.String()
 	}
-	if len(name) > 2*policy.MaxName+1 { // of a policy and of its limit
-		return nil, fmt.Errorf("the name %q... has %d bytes; use at most %d", name[:32], len(name), policy.MaxName)
+	if len(name) > 2*engine.MaxName+1 { // of a policy and of its limit
+		return nil, fmt.Errorf("the name %q... has %d bytes; use at most %d", name[:32], len(name), engine.MaxName)
 	}
 	quoted, ok := quote(name)
 	if !ok {
@@ -173,7 +174,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		if i > 0 {
 			v.text = append(v.text, ", "...)
 		}
-		v.text = appendItem(v.text, item, a.Remaining, item.effectiveSeconds(a.Allowed, a.Remaining, duration(a.After()), duration(a.ResetAfter)))
+		v.text = appendItem(v.text, item, a.Remaining, item.effectiveSeconds(a.Allowed, a.Remaining, duration(answering.After(a)), duration(a.ResetAfter)))
 	}
 	h["Ratelimit"] = v.line(v.cut(from))
 	v.putBack()

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/internal/engine"
 )
 
 // holding is what an admitted request has taken and will settle, and the slots that it holds until its handler has returned and
@@ -14,13 +14,13 @@ import (
 type holding struct {
 	m       *Middleware
 	request *http.Request
-	taken   *policy.Request
+	taken   *engine.Transaction
 	policy  string       // the one that decided
 	keepers atomic.Int32 // the handler, until it has returned, and the callers of KeepSlots; 0 when taken has ended
 }
 
 // hold begins to hold what a request took. The caller must call finish on the returned recorder when the handler has returned.
-func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Request, name string, matching []*compiled) *recorder {
+func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *engine.Transaction, name string, matching []*compiled) *recorder {
 	c := &recorder{
 		costs:          handlerCosts(matching),
 		ResponseWriter: w, outer: recorderOf(r), settles: q.HoldsUnits(), slots: q.HoldsSlots(),
@@ -130,5 +130,5 @@ func (c *recorder) keepSlots() (release func()) {
 // http.Server.Shutdown: with a store that has round trips, a slot is released after the response was sent. Slots that are not
 // released expire after their time to live. Connections that handlers have taken over hold their slots until they are closed;
 // http.Server.RegisterOnShutdown is the place to close them. Drain also charges the units that were admitted by
-// policy.Optimistic.
+// store.FailOptimistic, and returns leased units.
 func (m *Middleware) Drain(ctx context.Context) error { return withPackage(m.set.Drain(ctx)) }

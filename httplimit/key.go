@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -20,11 +21,11 @@ import (
 // given.
 type Key struct {
 	of           func(*http.Request) (string, error)
-	name         string           // as in header:X-User; empty if it has none
-	form         policy.Form      // nil if an application makes the key
-	alternatives []policy.KeyPart // of a FirstOf
-	shared       bool             // an empty key is used as it is
-	always       bool             // it is never empty
+	name         string         // as in header:X-User; empty if it has none
+	form         keyform.Form   // nil if an application makes the key
+	alternatives []keyform.Part // of a FirstOf
+	shared       bool           // an empty key is used as it is
+	always       bool           // it is never empty
 }
 
 // KeyFunc returns the key that a function of the application makes. Overrides, lists and rulings are written as the function
@@ -33,7 +34,7 @@ func KeyFunc(of func(*http.Request) (string, error)) Key { return Key{of: of} }
 
 // WithForm returns the key with a form, for packages that make keys of their own. The key is used as it is, also if it is
 // empty.
-func (k Key) WithForm(form policy.Form) Key { return Key{of: k.of, form: form, shared: true} }
+func (k Key) WithForm(form keyform.Form) Key { return Key{of: k.of, form: form, shared: true} }
 
 // IsZero reports whether k is the zero value, which is no key.
 func (k Key) IsZero() bool { return k.of == nil }
@@ -47,7 +48,7 @@ func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		from = &clientip.Source{}
 	}
-	return Key{of: func(r *http.Request) (string, error) { return from.Key(r), nil }, name: "address", form: policy.AddressForm(from.Grouping()), always: true}
+	return Key{of: func(r *http.Request) (string, error) { return from.Key(r), nil }, name: "address", form: keyform.Address(from.Grouping()), always: true}
 }
 
 // ByHeader is the value of a header field that clients are trusted to set honestly. A field that is sent more than once counts as
@@ -55,7 +56,7 @@ func ByAddress(from *clientip.Source) Key {
 // tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
-	return Key{name: "header:" + name, form: policy.TextForm, of: func(r *http.Request) (string, error) {
+	return Key{name: "header:" + name, form: keyform.Text, of: func(r *http.Request) (string, error) {
 		if values := r.Header[name]; len(values) == 1 {
 			return values[0], nil
 		}
@@ -66,7 +67,7 @@ func ByHeader(name string) Key {
 // ByCookie is the value of a cookie, hashed, since it is usually a secret. Like a header, one that is sent more than once counts
 // as missing.
 func ByCookie(name string) Key {
-	return Key{name: "cookie:" + name, form: policy.SecretForm, of: func(r *http.Request) (string, error) {
+	return Key{name: "cookie:" + name, form: keyform.Secret, of: func(r *http.Request) (string, error) {
 		cookies := r.CookiesNamed(name)
 		if len(cookies) != 1 {
 			return "", nil
@@ -78,7 +79,7 @@ func ByCookie(name string) Key {
 // ByPathValue is a named part of the path in a pattern of http.ServeMux: id in /users/{id}. It is set only inside the mux, so
 // wrap the route's handler and not the mux.
 func ByPathValue(name string) Key {
-	return Key{name: "path:" + name, form: policy.TextForm, of: func(r *http.Request) (string, error) { return r.PathValue(name), nil }}
+	return Key{name: "path:" + name, form: keyform.Text, of: func(r *http.Request) (string, error) { return r.PathValue(name), nil }}
 }
 
 // ByBearerToken is the token of the Authorization header, hashed. It is not validated: a client that invents tokens gets a new
@@ -86,7 +87,7 @@ func ByPathValue(name string) Key {
 func ByBearerToken() Key {
 	const scheme = "bearer "
 	header := ByHeader("Authorization")
-	return Key{name: "bearer", form: policy.SecretForm, of: func(r *http.Request) (string, error) {
+	return Key{name: "bearer", form: keyform.Secret, of: func(r *http.Request) (string, error) {
 		value, _ := header.of(r) // ByHeader returns no error
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
 			return "", nil
@@ -99,7 +100,7 @@ func ByBearerToken() Key {
 func ByAPIKey(header string) Key {
 	key := ByHeader(header)
 	value := key.of
-	key.form = policy.SecretForm
+	key.form = keyform.Secret
 	key.of = func(r *http.Request) (string, error) {
 		secret, _ := value(r) // reading a header does not fail
 		return policy.HashSecret(secret), nil
@@ -109,7 +110,7 @@ func ByAPIKey(header string) Key {
 
 // Global is one key for all requests.
 func Global() Key {
-	return Key{form: policy.GlobalForm, shared: true, of: func(*http.Request) (string, error) { return "", nil }}
+	return Key{form: keyform.Global, shared: true, of: func(*http.Request) (string, error) { return "", nil }}
 }
 
 // addressMark precedes the address of a client that is counted by address because it has no name.
@@ -136,18 +137,18 @@ func escapeName(name string) string {
 }
 
 // part returns the key as a part of another.
-func (k Key) part() policy.KeyPart { return policy.KeyPart{Name: k.name, Form: k.form} }
+func (k Key) part() keyform.Part { return keyform.Part{Name: k.name, Form: k.form} }
 
 // formOr returns the form of a key whose empty value is replaced by an address.
-func (k Key) formOr(client *clientip.Source) policy.Form {
+func (k Key) formOr(client *clientip.Source) keyform.Form {
 	alternatives := k.alternatives
 	if alternatives == nil {
 		own := k.part()
 		own.Escape = escapeName
-		alternatives = []policy.KeyPart{own}
+		alternatives = []keyform.Part{own}
 	}
-	address := policy.KeyPart{Name: "address", Mark: addressMark, Form: policy.AddressForm(client.Grouping())}
-	return policy.FirstOfForm(append(slices.Clip(alternatives), address)...)
+	address := keyform.Part{Name: "address", Mark: addressMark, Form: keyform.Address(client.Grouping())}
+	return keyform.FirstOf(append(slices.Clip(alternatives), address)...)
 }
 
 // AllOf combines several keys: requests share a quota if all of their keys are equal. Different values never collide: "a" and
@@ -157,11 +158,11 @@ func (k Key) formOr(client *clientip.Source) policy.Form {
 // address, write AllOf(FirstOf(ByHeader("X-User"), ByAddress(nil)), ByPathValue("id")).
 func AllOf(keys ...Key) Key {
 	mustHaveKeys("AllOf", keys)
-	parts := make([]policy.KeyPart, len(keys))
+	parts := make([]keyform.Part, len(keys))
 	for i, key := range keys {
 		parts[i] = key.part()
 	}
-	return Key{form: policy.AllOfForm(parts...), always: true, of: func(r *http.Request) (string, error) {
+	return Key{form: keyform.AllOf(parts...), always: true, of: func(r *http.Request) (string, error) {
 		var b strings.Builder
 		for _, key := range keys {
 			value, err := key.of(r)
@@ -179,13 +180,13 @@ func AllOf(keys ...Key) Key {
 // by its place, as in key2:eve. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
 	mustHaveKeys("FirstOf", keys)
-	parts := make([]policy.KeyPart, len(keys))
+	parts := make([]keyform.Part, len(keys))
 	always := false
 	for i, key := range keys {
 		parts[i], always = key.part(), always || key.always
 	}
-	policy.NameAlternatives(parts)
-	return Key{form: policy.FirstOfForm(parts...), alternatives: parts, always: always, of: func(r *http.Request) (string, error) {
+	keyform.NameAlternatives(parts)
+	return Key{form: keyform.FirstOf(parts...), alternatives: parts, always: always, of: func(r *http.Request) (string, error) {
 		for i, key := range keys {
 			value, err := key.of(r)
 			if err != nil {

@@ -30,6 +30,7 @@ type play struct {
 // tester is the part of a testing.TB that a play needs, which a rapid.T has too.
 type tester interface {
 	Helper()
+	Cleanup(func())
 	Fatal(...any)
 	Fatalf(string, ...any)
 }
@@ -52,7 +53,7 @@ func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidega
 // limiterOn returns a limiter of limits, or one for limits per call if there are none.
 func limiterOn(store store.Store, limits []slidegate.Limit) (*slidegate.Limiter, error) {
 	if len(limits) == 0 {
-		return slidegate.NewPerCall(store, "")
+		return slidegate.New(store)
 	}
 	return slidegate.New(store, limits...)
 }
@@ -78,6 +79,11 @@ func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, l
 		p.t.Fatal(err)
 	}
 	p.limits = m
+	p.t.Cleanup(func() { // it ends a probe under way
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = m.Drain(ctx)
+	})
 	p.handler = m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.served++
 		if handler != nil {

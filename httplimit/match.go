@@ -17,6 +17,7 @@ type Matcher struct {
 	indexes  map[string]int    // index of each pattern
 	plain    map[string]string // patterns by their text without the names of wildcards
 	hasHost  bool              // a pattern has a host
+	starts   starts            // finds out quickly that none of them matches
 	narrower map[[2]int]bool   // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
 }
 
@@ -27,7 +28,7 @@ func NewMatcher(patterns ...string) (*Matcher, error) {
 	if len(patterns) == 0 || len(patterns) == 1 && patterns[0] == "" {
 		return nil, nil
 	}
-	m := &Matcher{indexes: map[string]int{}, plain: map[string]string{}}
+	m := &Matcher{indexes: map[string]int{}, plain: map[string]string{}, starts: starts{}}
 	for _, pattern := range patterns {
 		if err := checkPattern(pattern); err != nil {
 			return nil, &PatternError{Pattern: pattern, Err: err}
@@ -37,6 +38,7 @@ func NewMatcher(patterns ...string) (*Matcher, error) {
 		if err := m.add(method + CanonicalHost(host) + path); err != nil {
 			return nil, &PatternError{Pattern: pattern, Err: err}
 		}
+		m.starts.add(strings.TrimSpace(method), path)
 	}
 	if len(m.muxes) > 1 {
 		m.compareAll()
@@ -81,10 +83,14 @@ func (m *Matcher) AppendIndexes(to []int, r *http.Request) []int {
 	if m == nil {
 		return to
 	}
+	plain := isPlain(r)
+	if plain && !m.starts.mayMatch(r) {
+		return to
+	}
 	if m.hasHost {
 		r = withCanonicalHost(r)
 	}
-	if isPlain(r) {
+	if plain {
 		return m.appendIndex(to, r)
 	}
 	return m.appendReadings(to, r)

@@ -10,12 +10,14 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Options configures a Middleware. The zero value is valid: it applies the limiter's own limits to every address that connects,
-// reports what is left in the headers of the newest IETF draft, and admits requests when the store fails.
+// reports what is left in the headers of the newest IETF draft, and counts in this process while the store does not answer.
 type Options struct {
 	// Policies apply to requests. Of several that match, all admit and all are charged, or none is. If empty, the zero Policy
 	// applies. If policies that match the same requests have more limits together than the store decides in one call, New returns
@@ -32,20 +34,24 @@ type Options struct {
 	// the status, which should be 429, or 403 if the event is Forbidden, 500 if the event is a Mistake, and 503 if it is Ended
 	// or the flags of the decision contain rule.FallbackClosed.
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
-	// Failure is what happens to requests that the store cannot decide: policy.Open, the default, admits them, so that an
-	// outage of the limiter is not an outage of the service; policy.Closed refuses them with 503; policy.Local counts them in
-	// this process; policy.Optimistic admits a few of each key and charges them when the store is back. A store that does not
-	// answer is not called for a while; see package layer/failure. If the limiter's store already has that layer, the layer
-	// decides, and Failure and Timeout have no effect.
-	Failure policy.Mode
-	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a store
-	// in process is called without a deadline. Negative means no deadline.
+	// Failure decides requests that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
+	// in this process: while the store is away, N processes together admit up to N quotas, or about one if Instances is N.
+	// store.FailClosed refuses with 503, which is right for logins; store.FailOptimistic admits a few units of each key and charges
+	// them when the store is back; store.FailOpen admits everything. A refusal that this process has seen stays one. A store that
+	// does not answer is not called for a while; see package layer/failure. If the limiter's store already has that layer, the
+	// layer decides by this mode, or by its own default if Failure is 0, and the options below have no effect.
+	Failure store.Mode
+	// Timeout is how long a decision may take before the failure mode decides. 0 means 100ms for a store with round trips; a store
+	// in process is called without a deadline. Negative means that the store has no layers: every
+	// request calls it, without a deadline, and after an error store.FailOpen admits the request and all other modes refuse it.
 	Timeout time.Duration
-	// Optimism is how many units of a key policy.Optimistic admits in this process before the store acknowledges them; 0 means
-	// policy.DefaultOptimism. Drain charges what is owed when the program ends.
+	// Optimism is how many units of a key store.FailOptimistic admits in this process before the store acknowledges them; 0 means
+	// failure.DefaultOptimism. Drain charges what is owed when the program ends.
 	Optimism int64
-	// LocalBytes is the most memory that policy.Local uses in this process; 0 means the default of memstore.Options.
+	// LocalBytes is the most memory that store.FailLocal uses in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
+	// Instances is how many processes share the limits, by which store.FailLocal divides their quotas; 0 means 1.
+	Instances int
 	// Group returns the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
 	// OnDecision is called with every decision, before the handler; also with decisions of shadow policies and of candidates,
@@ -57,11 +63,11 @@ type Options struct {
 }
 
 // Event is a decision as passed to OnDecision.
-type Event = policy.Verdict
+type Event = policy.Decision
 
 // Middleware limits requests. It is safe for concurrent use. The zero value is not usable; call New.
 type Middleware struct {
-	set      *policy.Set
+	set      *engine.Set
 	opts     Options
 	policies []*compiled
 	simple   *compiled // the only policy, if it applies to every request and can be decided alone
@@ -82,7 +88,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	if len(given) == 0 {
 		given = []Policy{{}}
 	}
-	var rules []policy.Policy
+	var rules []engine.Spec
 	var matchers []*Matcher
 	var errs error // all errors, joined
 	for i, one := range given {
@@ -92,8 +98,8 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		rules[i].Form = p.form
 	}
 	var err error
-	m.set, err = policy.New(limiter, rules, policy.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
+	m.set, err = engine.New(limiter, rules, engine.Options{
+		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism, Instances: opts.Instances,
 	})
 	if err == nil {
 		samples, matches := Samples(matchers)
@@ -160,11 +166,11 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 // serveAlone serves a request to which one policy applies that can be decided alone. Most requests are like that, so it must be
 // fast.
 func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *compiled) {
-	var part policy.Part
-	var v policy.Verdict
+	var part engine.Part
+	var v policy.Decision
 	p.part(r, &m.opts, &part)
 	m.set.Decide(r.Context(), rule.Take, &part, &v)
-	if v.Mistake() && errors.Is(v.Err, policy.ErrSlots) { // its Plan returned slots
+	if v.Mistake && errors.Is(v.Err, policy.ErrSlots) { // its Plan returned slots
 		q := m.set.Begin()
 		q.Add(part)
 		m.serveRequest(w, r, next, q, nil)
@@ -182,7 +188,7 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next http.Handler, matching []*compiled) {
 	q := m.set.Begin()
 	for _, p := range matching {
-		var part policy.Part
+		var part engine.Part
 		p.part(r, &m.opts, &part)
 		part.Hold = p.CostAfter != nil
 		q.Add(part)
@@ -194,9 +200,9 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 }
 
 // serveRequest serves a request whose parts have been assembled.
-func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request, matching []*compiled) {
-	q.Record, q.Slots = m.opts.OnDecision != nil, policy.SlotsHeld
-	var v policy.Verdict
+func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next http.Handler, q *engine.Transaction, matching []*compiled) {
+	q.Record, q.Slots = m.opts.OnDecision != nil, engine.SlotsHeld
+	var v policy.Decision
 	q.Decide(r.Context(), rule.Take, &v)
 	if m.set.Shared() {
 		r = r.WithContext(q.Trace(r.Context(), &v))
@@ -222,10 +228,10 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 
 // admit reports the decision to the client and to the application, and writes the response to a refused request. It reports
 // whether the request is admitted. Decided are the verdicts of single policies, if several decided.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Verdict, decided []policy.Verdict) bool {
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Decision, decided []policy.Decision) bool {
 	var items []*HeaderItem
-	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() && v.Note() != nil {
-		items = v.Note().([]*HeaderItem)
+	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake && !v.Ended && v.Note != nil {
+		items = v.Note.([]*HeaderItem)
 		if again := m.opts.Headers.write(w.Header(), items, &v.Decision, v.Refused); again {
 			m.set.MarkNested()
 		}
@@ -243,14 +249,14 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Ver
 }
 
 // report passes the decision of a policy to the application.
-func (m *Middleware) report(r *http.Request, v *policy.Verdict) {
+func (m *Middleware) report(r *http.Request, v *policy.Decision) {
 	if m.opts.OnDecision != nil && !v.Shadow {
 		m.opts.OnDecision(r, *v)
 	}
 }
 
 // writeRefusal writes a refusal, by Options.Refuse or by default. The items are those of the limits that decided, if any did.
-func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items []*HeaderItem, v *policy.Verdict) {
+func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items []*HeaderItem, v *policy.Decision) {
 	switch {
 	case m.opts.Refuse != nil:
 		m.opts.Refuse(w, r, *v)
@@ -258,9 +264,9 @@ func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items 
 		m.send(w, http.StatusForbidden, []byte(blockedBodies[m.opts.Body]))
 	case v.Forbidden():
 		m.send(w, http.StatusForbidden, []byte(deniedBodies[m.opts.Body]))
-	case v.Mistake():
+	case v.Mistake:
 		m.send(w, http.StatusInternalServerError, []byte(mistakeBodies[m.opts.Body]))
-	case v.Ended():
+	case v.Ended:
 		undecided := Undecided()
 		m.refuse(w, nil, nil, &undecided)
 	case v.By == policy.ByRuling:

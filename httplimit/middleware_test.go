@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestLimitsByAddress(t *testing.T) {
@@ -151,9 +152,10 @@ func TestStoreFails(t *testing.T) {
 			statuses []int
 			flags    rule.Flags
 		}{
-			{"open", Options{}, []int{200, 200}, rule.FallbackOpen},
-			{"closed", Options{Failure: policy.Closed}, []int{503, 503}, rule.FallbackClosed},
-			{"local", Options{Failure: policy.Local}, []int{200, 429}, rule.FallbackLocal},
+			{"default", Options{}, []int{200, 429}, rule.FallbackLocal},
+			{"open", Options{Failure: store.FailOpen}, []int{200, 200}, rule.FallbackOpen},
+			{"closed", Options{Failure: store.FailClosed}, []int{503, 503}, rule.FallbackClosed},
+			{"local", Options{Failure: store.FailLocal}, []int{200, 429}, rule.FallbackLocal},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				test.opts.Policies = policies
@@ -174,7 +176,7 @@ func TestStoreFails(t *testing.T) {
 // A few requests of each client are admitted without the store, and their cost is charged at the end.
 func TestStoreFailsAndIsHopedFor(t *testing.T) {
 	p := (&play{t: t}).over(&broken{}, Options{
-		Failure: policy.Optimistic, Optimism: 2, Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(100)}}},
+		Failure: store.FailOptimistic, Optimism: 2, Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(100)}}},
 	}, nil)
 	for _, client := range []string{"192.0.2.1", "192.0.2.2"} {
 		p.want(func() *httptest.ResponseRecorder { return p.from(client) }, 200, 200, 429)
@@ -190,7 +192,7 @@ func TestStoreFailsAndIsHopedFor(t *testing.T) {
 // localLimiter is a limiter in process.
 func localLimiter(t *testing.T) *slidegate.Limiter {
 	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
-	return testkit.Must(slidegate.NewPerCall(store, ""))(t)
+	return testkit.Must(slidegate.New(store))(t)
 }
 
 func TestWrongOptions(t *testing.T) {
@@ -207,8 +209,8 @@ func TestWrongOptions(t *testing.T) {
 		{limiter, Options{Headers: HeadersNone + 1}, "headers: unknown Headers 5"},
 		{limiter, Options{Body: 99}, "unknown Body 99"},
 		{limiter, Options{Body: BodyNone + 1}, "unknown Body 4"},
-		{limiter, Options{Failure: 99}, "failure: unknown mode 99"},
-		{limiter, Options{Optimism: -1}, "optimism: must be 1 to 9007199254740991 units, or 0 for 10, not -1"},
+		{limiter, Options{Failure: 99}, "Failure: unknown mode 99"},
+		{limiter, Options{Optimism: -1}, "Optimism: must be 1 to 9007199254740991 units, or 0 for the default, not -1"},
 		{limiter, Options{Policies: []Policy{{Failure: 99}}}, "failure: unknown mode 99"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {}}}, "name: missing"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {Name: "a"}}}, `duplicate "a"`},
@@ -217,7 +219,7 @@ func TestWrongOptions(t *testing.T) {
 		{limiter, Options{Policies: []Policy{{Limits: []slidegate.Limit{{}}}}}, "invalid limit"},
 		{limiter, Options{Policies: []Policy{{Name: "a", Match: "POST /login", Limits: []slidegate.Limit{slidegate.PerMinute(5)}}}},
 			"no policy uses the limiter's own limits"},
-		{limiter, Options{Policies: []Policy{{Name: "a", Plans: []policy.NamedPlan{{Name: "pro", Limits: []slidegate.Limit{slidegate.PerMinute(5)}}}}}},
+		{limiter, Options{Policies: []Policy{{Name: "a", Plans: []policy.Plan{{Name: "pro", Limits: []slidegate.Limit{slidegate.PerMinute(5)}}}}}},
 			`policy "a": plans: need a Plan`},
 	} {
 		_, err := New(test.limiter, test.opts)

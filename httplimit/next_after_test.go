@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -53,8 +54,8 @@ func (p *play) checkNext(t *testing.T, what string, header http.Header) {
 	if event.Decision.RetryAfter != 0 {
 		t.Errorf("%s: got RetryAfter %v of an admission, want 0", what, event.Decision.RetryAfter)
 	}
-	at := event.Decision.At + slidegate.Micros(next.Microseconds())
-	for early, want := range map[slidegate.Micros]int64{1: 0, 0: 1} {
+	at := event.Decision.At + rule.Micros(next.Microseconds())
+	for early, want := range map[rule.Micros]int64{1: 0, 0: 1} {
 		p.clock.Set(at - early)
 		peeked, err := p.limits.PeekRequest(httptest.NewRequest("GET", "/", nil))
 		if err != nil || min(1, peeked.Decision.Remaining) != want {

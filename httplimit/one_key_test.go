@@ -22,7 +22,7 @@ func (oneKey) Traits() store.Traits {
 // Policies with different keys that one request matches are rejected by New, or, where only the request shows that the
 // keys differ, by a response that admits nothing.
 func TestPoliciesOfDifferentKeys(t *testing.T) {
-	limiter, err := slidegate.NewPerCall(oneKey{memstore.NewDefault()}, "")
+	limiter, err := slidegate.New(oneKey{memstore.NewDefault()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Policy is a named set of limits, with a rule for the key and a choice of requests it applies to. The zero value is valid: it
@@ -37,8 +40,8 @@ type Policy struct {
 	// policy.Refused. The zero Plan and a nil func mean Limits. If it returns an error, the request is refused with 503,
 	// whatever Failure is: the limits of another plan would be wrong. The event has the error.
 	Plan func(*http.Request) (policy.Plan, error)
-	// Plans are limits that Plan may return by policy.Named, and need a Plan. See policy.NamedPlan.
-	Plans []policy.NamedPlan
+	// Plans are limits that Plan may return by policy.Named, and need a Plan. See policy.Plan.
+	Plans []policy.Plan
 	// Cost is how many units a request takes; nil means 1. A cost of 0 charges nothing and only checks: the request is refused,
 	// with a Retry-After, as one that costs a unit would be. To exempt requests, use Skip. A cost below 0, such as the
 	// ContentLength of a body of unknown length, counts as 1. A request always takes one slot of an in-flight limit, even if it
@@ -49,19 +52,21 @@ type Policy struct {
 	// and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the
 	// request is refused while no unit is left, and takes one until the cost is known.
 	CostAfter CostAfter
-	// Overrides are other limits for some keys; Allow and Deny are lists of clients by key and by address: see policy.Policy. A
-	// client on the deny list is refused with 403. Write a key as a person knows it: the user, the address or a prefix, the API
-	// key itself. policy.Override describes what that means for each Key; what can match no request is an error of New.
+	// Overrides are other limits for some keys; Allow and Deny are lists of clients by key and by address. A client on the deny
+	// list is refused with 403, also if it is on both. Write a key as a person knows it: the user, the address or a prefix, the
+	// API key itself. policy.Override describes what that means for each Key; what can match no request is an error of New.
 	Overrides   []policy.Override
 	Allow, Deny policy.List
 	// Shadow decides and reports, and never refuses, to try a policy on real traffic.
 	Shadow bool
 	// Candidate are limits that are counted beside the policy's own limits and only reported to OnDecision.
 	Candidate []slidegate.Limit
-	// Penalty refuses a key for this long after a refusal by the limits; see policy.Policy.
+	// Penalty refuses a key for this long after a refusal by the limits; 0 means until they admit it again. It begins with the
+	// first refusal, is not extended by later ones, and holds in all processes that share the store. A request that is larger than
+	// the quota, costs nothing or could not be decided does not begin one. Leased limits cannot have one.
 	Penalty time.Duration
-	// Failure is what happens when the store cannot decide; the zero value means Options.Failure.
-	Failure policy.Mode
+	// Failure decides when the store does not answer; the zero value means Options.Failure. Use store.FailClosed for logins.
+	Failure store.Mode
 	// Refusal replaces the default texts of refusals by the limits. The zero value means the default texts.
 	Refusal Refusal
 }
@@ -73,7 +78,7 @@ type compiled struct {
 	matcher      *Matcher
 	needsAddress bool // the client's address is needed for a list
 	selfNamed    bool // clients name themselves, and may omit the name
-	form         policy.Form
+	form         keyform.Form
 	slots        bool // it has an in-flight limit
 	texts        *RefusalTexts
 }
@@ -104,8 +109,8 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 }
 
 // Rules returns the policy as the policy engine needs it: everything that is not about HTTP.
-func (p *Policy) Rules() policy.Policy {
-	return policy.Policy{
+func (p *Policy) Rules() engine.Spec {
+	return engine.Spec{
 		Name: p.Name, Form: p.Key.form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
@@ -124,13 +129,13 @@ func (p *compiled) matches(r *http.Request) bool {
 	return p.matcher.Match(r) && (p.Skip == nil || !p.Skip(r))
 }
 
-// decidesAlone reports whether a policy can be decided without assembling a policy.Request.
+// decidesAlone reports whether a policy can be decided without a transaction of several parts.
 func (p *compiled) decidesAlone(opts *Options) bool {
 	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
 }
 
 // part fills in the policy's part in a request. This is the only place where the application's functions are called.
-func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
+func (p *compiled) part(r *http.Request, opts *Options, part *engine.Part) {
 	part.Policy, part.Cost = p.index, 1
 	if part.Key, part.Err = p.Key.of(r); part.Err != nil {
 		part.Err = fmt.Errorf("httplimit: policy %q: key: %w", p.Name, part.Err)

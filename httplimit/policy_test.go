@@ -55,7 +55,7 @@ func TestStateNames(t *testing.T) {
 func TestAllPolicyErrorsAreReported(t *testing.T) {
 	narrow := newHookStore(t, func(context.Context, *store.Request) error { return nil })
 	narrow.maxCharges = 2
-	limiter, err := slidegate.NewPerCall(narrow, "")
+	limiter, err := slidegate.New(narrow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestInvalidPlanIsAnError(t *testing.T) {
 			if w := p.from("192.0.2.1"); w.Code != 500 || p.served > 0 {
 				t.Errorf("%s, first of %s: got status %d, served %d; want 500, served 0", name, policies[0].Name, w.Code, p.served)
 			}
-			if e := p.last(); e.Err == nil || !e.Mistake() || !e.Refused || e.Decision.Flags != 0 || e.Policy != "a" {
+			if e := p.last(); e.Err == nil || !e.Mistake || !e.Refused || e.Decision.Flags != 0 || e.Policy != "a" {
 				t.Errorf("%s: got event %+v, want a refusal by a for a mistake, without flags", name, e)
 			}
 		}
@@ -270,7 +270,7 @@ func TestNothingToSettle(t *testing.T) {
 	if calls != 1 || len(p.events) != 2 {
 		t.Errorf("got %d calls of CostAfter and %d events, want 1 and 2", calls, len(p.events))
 	}
-	open := (&play{t: t}).over(&broken{}, Options{Policies: policies}, nil)
+	open := (&play{t: t}).over(&broken{}, Options{Policies: policies, Failure: store.FailOpen}, nil)
 	if w := open.from("192.0.2.1"); w.Code != 200 || calls != 1 || len(open.events) != 1 {
 		t.Errorf("got status %d, %d calls of CostAfter and %d events; want 200, 1 and 1", w.Code, calls, len(open.events))
 	}
@@ -279,7 +279,7 @@ func TestNothingToSettle(t *testing.T) {
 // A request that the fallback admitted is settled with the fallback.
 func TestSettleWithFallback(t *testing.T) {
 	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 10)}, CostAfter: CostOfBytes(1)}}
-	p := (&play{t: t}).over(&broken{}, Options{Policies: policies, Failure: policy.Local},
+	p := (&play{t: t}).over(&broken{}, Options{Policies: policies, Failure: store.FailLocal},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4)) })
 	p.from("192.0.2.1")
 	if len(p.events) != 1 || !errors.Is(p.last().Err, errBroken) || p.last().Decision.Remaining != 9 {

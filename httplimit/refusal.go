@@ -42,19 +42,7 @@ const (
 	policyWord     = "policy"
 )
 
-// RefusalError reports which field of a Refusal is invalid.
-type RefusalError struct {
-	Field string // type, title or detail
-	Err   error
-}
-
-// Error returns the field and the error.
-func (e *RefusalError) Error() string { return e.Field + ": " + e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *RefusalError) Unwrap() error { return e.Err }
-
-// Check returns an error if a field is not valid in a response. It is a *RefusalError.
+// Check returns an error if a field is not valid in a response. It wraps the error without the field's name.
 func (r Refusal) Check() error {
 	_, err := r.Texts("")
 	return err
@@ -81,14 +69,14 @@ func (r Refusal) Texts(policy string) (*RefusalTexts, error) {
 		return nil, nil
 	}
 	if err := checkText(r.Title, maxTitle); err != nil {
-		return nil, &RefusalError{"title", err}
+		return nil, fmt.Errorf("title: %w", err)
 	}
 	if err := checkType(r.Type); err != nil {
-		return nil, &RefusalError{"type", err}
+		return nil, fmt.Errorf("type: %w", err)
 	}
 	detail, err := parseDetail(r.Detail, policy)
 	if err != nil {
-		return nil, &RefusalError{"detail", err}
+		return nil, fmt.Errorf("detail: %w", err)
 	}
 	w := &RefusalTexts{detail: detail, title: quoteJSON(r.Title)}
 	if r.Type == "" {

@@ -89,7 +89,7 @@ func TestRefusalMistakes(t *testing.T) {
 // A policy's refusals have its own texts, and those of a policy without any the default texts.
 func TestRefusalOfAPolicy(t *testing.T) {
 	limit := []slidegate.Limit{{Quota: 1, Window: time.Hour}}
-	m, err := New(testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t), Options{Body: BodyText, Policies: []Policy{
+	m, err := New(testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t)))(t), Options{Body: BodyText, Policies: []Policy{
 		{Name: "own", Match: "/own", Limits: limit, Refusal: Refusal{Detail: "No more of {policy}."}},
 		{Name: "usual", Match: "/usual", Limits: limit},
 	}})
@@ -107,7 +107,7 @@ func TestRefusalOfAPolicy(t *testing.T) {
 			t.Errorf("%s: got %d %q, want 429 %q", path, w.Code, w.Body, want)
 		}
 	}
-	_, err = New(testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t), Options{Policies: []Policy{{Name: "p", Refusal: Refusal{Detail: "{x}"}}}})
+	_, err = New(testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t)))(t), Options{Policies: []Policy{{Name: "p", Refusal: Refusal{Detail: "{x}"}}}})
 	if err == nil || !strings.Contains(err.Error(), `httplimit: policy "p": refusal: detail: unknown placeholder {x}`) {
 		t.Errorf("got error %v, want one about the placeholder {x}", err)
 	}

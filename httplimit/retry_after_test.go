@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"pgregory.net/rapid"
 )
 
@@ -17,21 +18,21 @@ func TestRetryAfterIsExact(t *testing.T) {
 		limit := slidegate.Limit{
 			Quota:       rapid.Int64Range(1, 20).Draw(t, "quota"),
 			Window:      time.Duration(rapid.Int64Range(1, 120_000).Draw(t, "window")) * time.Millisecond,
-			Algorithm:   rapid.SampledFrom([]slidegate.Algorithm{slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket}).Draw(t, "algorithm"),
+			Algorithm:   rapid.SampledFrom([]rule.Algorithm{slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket}).Draw(t, "algorithm"),
 			CountDenied: rapid.Bool().Draw(t, "count denied"),
 		}
 		if limit.Algorithm == slidegate.SlidingWindow {
 			limit.Segments = rapid.SampledFrom([]int{1, 2, 10}).Draw(t, "segments")
-			limit.Overlap = rapid.SampledFrom([]slidegate.Overlap{slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole}).Draw(t, "overlap")
+			limit.Overlap = rapid.SampledFrom([]rule.Overlap{rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole}).Draw(t, "overlap")
 		}
 		if limit.Algorithm == slidegate.SlidingWindow || limit.Algorithm == slidegate.FixedWindow {
-			limit.Anchor = rapid.SampledFrom([]slidegate.Anchor{slidegate.AnchorClock, slidegate.AnchorFirst}).Draw(t, "anchor")
+			limit.Anchor = rapid.SampledFrom([]rule.Anchor{rule.AnchorClock, slidegate.AnchorFirst}).Draw(t, "anchor")
 		}
 		cost := int64(1)
 		p := newPlay(t, Options{Policies: []Policy{{Cost: func(*http.Request) int64 { return cost }}}}, nil, limit)
 		refused := 0
 		for range rapid.IntRange(1, 40).Draw(t, "requests") {
-			p.clock.Advance(slidegate.Micros(rapid.Int64Range(0, 2*limit.Window.Microseconds()/limit.Quota).Draw(t, "later")))
+			p.clock.Advance(rule.Micros(rapid.Int64Range(0, 2*limit.Window.Microseconds()/limit.Quota).Draw(t, "later")))
 			cost = rapid.Int64Range(1, limit.Quota).Draw(t, "cost")
 			w := p.from("192.0.2.1")
 			if w.Code == 200 {
@@ -42,7 +43,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 			if err != nil || seconds < 1 {
 				t.Fatalf("got Retry-After %q, want a whole number of seconds, at least 1", w.Header().Get("Retry-After"))
 			}
-			p.clock.Advance(slidegate.Micros(seconds * 1e6))
+			p.clock.Advance(rule.Micros(seconds * 1e6))
 			if again := p.from("192.0.2.1"); again.Code != 200 {
 				t.Fatalf("%v: got status %d with %v after the %d seconds of Retry-After, want 200", limit, again.Code, again.Header(), seconds)
 			}

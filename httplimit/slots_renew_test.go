@@ -344,7 +344,7 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 	}
 	conn.Close()
 	h.conns.Wait()
-	if d := testkit.Must(limiter.Peek(t.Context(), ""))(t); d.Remaining != 1 {
+	if d := testkit.Must(limiter.Peek(t.Context(), "", 1))(t); d.Remaining != 1 {
 		t.Errorf("got %d free slots when the websocket is closed, want 1", d.Remaining)
 	}
 }

@@ -37,7 +37,7 @@ func newHeldServer(t *testing.T, n int64, trips int, handler func(h *heldServer,
 	between.trips = trips
 	h := &heldServer{}
 	var mu sync.Mutex // the play's own hook is not safe for concurrent use
-	limiter, err := slidegate.NewPerCall(between, "")
+	limiter, err := slidegate.New(between)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestNoSlotIsLeftBehind(t *testing.T) {
 		h.conns.Wait()
 		h.wantFree(fmt.Sprintf("%d round trips, after %d requests", trips, requests), "api", workers)
 		for _, e := range h.events {
-			if e.Err != nil && !e.Ended() {
+			if e.Err != nil && !e.Ended {
 				t.Errorf("%d round trips: got event %+v, want no errors except of clients that are gone", trips, e)
 			}
 		}

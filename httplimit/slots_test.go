@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -128,8 +129,8 @@ func TestSlotsOfPlansAndOverrides(t *testing.T) {
 // A shadow policy and a candidate hold slots while requests run; the slots of a refused request are released immediately.
 func TestSlotsInTheShadow(t *testing.T) {
 	left := func(p *play, index int, candidate bool) int64 {
-		var v policy.Verdict
-		p.limits.set.Decide(t.Context(), rule.Peek, &policy.Part{Policy: index, Key: "192.0.2.1", Cost: 1, Candidate: candidate}, &v)
+		var v policy.Decision
+		p.limits.set.Decide(t.Context(), rule.Peek, &engine.Part{Policy: index, Key: "192.0.2.1", Cost: 1, Candidate: candidate}, &v)
 		return v.Decision.Remaining
 	}
 	var p *play

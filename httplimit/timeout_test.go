@@ -5,13 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -25,11 +25,11 @@ func TestTimeout(t *testing.T) {
 		status int
 		flags  rule.Flags
 	}{
-		{"open", Options{}, Policy{}, 200, rule.FallbackOpen},
-		{"closed", Options{Failure: policy.Closed}, Policy{}, 503, rule.FallbackClosed},
-		{"the fallback has time of its own", Options{Failure: policy.Local}, Policy{}, 200, rule.FallbackLocal},
-		{"also to reserve", Options{}, Policy{CostAfter: CostFromHandler()}, 200, rule.FallbackOpen},
-		{"also in the shadow", Options{Failure: policy.Closed}, Policy{Shadow: true}, 200, rule.FallbackClosed},
+		{"open", Options{Failure: store.FailOpen}, Policy{}, 200, rule.FallbackOpen},
+		{"closed", Options{Failure: store.FailClosed}, Policy{}, 503, rule.FallbackClosed},
+		{"the fallback has time of its own", Options{}, Policy{}, 200, rule.FallbackLocal},
+		{"also to reserve", Options{Failure: store.FailOpen}, Policy{CostAfter: CostFromHandler()}, 200, rule.FallbackOpen},
+		{"also in the shadow", Options{Failure: store.FailClosed}, Policy{Shadow: true}, 200, rule.FallbackClosed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -49,6 +49,42 @@ func TestTimeout(t *testing.T) {
 					t.Errorf("got %d events, the last %+v; want 1, with context.DeadlineExceeded and the flags %v", len(p.events), e, test.flags)
 				}
 			})
+		})
+	}
+}
+
+// A store that is late for one key is not an outage: in the mode open, the limit is then counted in this process, reported and
+// enforced, and other keys are decided by the store.
+func TestOpenCountsLateKeys(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			late := newHookStore(t, func(ctx context.Context, r *store.Request) error {
+				if r.Charges[0].Key == "192.0.2.1" {
+					return blocked(ctx, r)
+				}
+				return nil
+			})
+			late.trips = 1
+			p := (&play{t: t}).over(late, Options{
+				Failure: store.FailOpen, Policies: everyRequest(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
+			}, nil)
+			for _, test := range []struct {
+				address string
+				status  int
+				flags   rule.Flags
+				retry   string
+			}{
+				{"192.0.2.1", 200, rule.FallbackLocal, ""}, {"192.0.2.1", 429, rule.FallbackLocal, "60"},
+				{"192.0.2.2", 200, 0, ""}, {"192.0.2.2", 429, 0, "60"},
+			} {
+				w := p.from(test.address)
+				if w.Code != test.status || w.Header().Get("Retry-After") != test.retry || !strings.HasPrefix(w.Header().Get("RateLimit"), `"api";r=0;t=60`) {
+					t.Errorf("%s: got %d with %v, want %d with a Retry-After of %q, and nothing left for 60 seconds", test.address, w.Code, w.Header(), test.status, test.retry)
+				}
+				if e := p.last(); e.Decision.Flags != test.flags || e.Refused != (test.status == 429) || (e.Err != nil) != (test.flags != 0) {
+					t.Errorf("%s: got event %+v, want the flags %v, and an error with them", test.address, e, test.flags)
+				}
+			}
 		})
 	}
 }

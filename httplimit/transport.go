@@ -43,8 +43,9 @@ type TransportOptions struct {
 	// MaxKeys is how many keys servers may block at a time; 0 means 1024. When there are more, the block that ends soonest is
 	// dropped; blocks that have ended are always dropped first.
 	MaxKeys int
-	// FailClosed fails a request when the Limiter's store cannot decide, with the store's error. Otherwise the request is sent,
-	// so that an outage of the limiter is not an outage of the client. An invalid cost is always an error.
+	// FailClosed fails a request when the Limiter's store returns an error, with that error. Otherwise the request is sent, so that
+	// an outage of the limiter is not an outage of the client. An invalid cost is always an error. A store from stack.New decides
+	// by its failure mode, and so counts in this process during an outage.
 	FailClosed bool
 }
 
@@ -216,7 +217,7 @@ func (t *Transport) decide(ctx context.Context, key string, cost int64) (*Refuse
 
 func (t *Transport) take(ctx context.Context, key string, cost int64) (slidegate.Decision, error) {
 	if t.peeks {
-		if d, err := t.opts.Limiter.PeekN(ctx, key, cost); err != nil || !d.Allowed {
+		if d, err := t.opts.Limiter.Peek(ctx, key, cost); err != nil || !d.Allowed {
 			return d, err
 		}
 	}

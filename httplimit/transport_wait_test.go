@@ -159,7 +159,7 @@ func TestTransportEndedContext(t *testing.T) {
 	if _, err := send(ended, transport, "https://secret.test/"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	d, err := limiter.Peek(t.Context(), "https://secret.test")
+	d, err := limiter.Peek(t.Context(), "https://secret.test", 1)
 	if err != nil || d.Remaining != 1 || len(next.sent) != 0 {
 		t.Errorf("got %d sent, %d remaining, error %v; want 0, 1 and none", len(next.sent), d.Remaining, err)
 	}

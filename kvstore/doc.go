@@ -2,7 +2,9 @@
 // (package kvstore/memcached), or another one behind the Engine interface. The rule runs in this process: the store reads an entry,
 // decides, and swaps in the result; if another process changed the entry in the meantime, it starts over.
 //
-//	engine, err := natskv.Open(ctx, conn, natskv.Options{})
+// Both have an Open for a URL. Over a client that the caller already has, and over other engines:
+//
+//	engine, err := natskv.New(ctx, conn, natskv.Options{})
 //	store, err := kvstore.New(engine, kvstore.Options{})
 //	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
 //

@@ -8,7 +8,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Engine is a key-value engine with compare-and-swap. An Engine is safe for concurrent use. Its methods return soon after ctx has
+// Engine is a key-value engine with compare-and-swap. Its errors wrap store.ErrDown, store.ErrBusy and store.ErrRefused where they
+// say something about the whole engine. An Engine is safe for concurrent use. Its methods return soon after ctx has
 // ended. Neither the engine nor the store changes the bytes of a value once it has been handed over.
 type Engine interface {
 	// Get returns the value of a name and its revision, or the revision 0 if there is no value. It sees every Swap that returned
@@ -18,7 +19,7 @@ type Engine interface {
 	// Swap writes a value if the name still has the given revision; 0 means that the name must have no value. It returns the new
 	// revision, or 0 if the engine does not report it. If the name has another revision, Swap writes nothing and returns an error
 	// that wraps ErrConflict. Any other error means that the outcome is unknown: the value may have been written, or may be
-	// written later, still only if the revision matches. A name never has the same revision twice.
+	// written later, still only if the revision matches; unless it wraps store.ErrUndone. A name never has the same revision twice.
 	//
 	// The engine keeps the value for at least keep, which is at most MaxKeep, and forgets it some time after that. An engine that
 	// forgets early forgets what clients have used.
@@ -30,6 +31,14 @@ type Engine interface {
 
 	// Traits reports what the engine can do. It does no I/O.
 	Traits() Traits
+}
+
+// NodeEngine is an optional interface for Engines whose entries live on several nodes that can fail separately; see store.Nodes.
+type NodeEngine interface {
+	// Nodes returns how many nodes there are. It does not change.
+	Nodes() int
+	// Node returns the node of a name: a number below 1024. It does no I/O.
+	Node(name string) int
 }
 
 // MaxKeep is the longest time for which a Store asks an engine to keep a value, a hundred years. It leaves room to add it to the

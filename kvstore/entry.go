@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/slidegate/slidegate/internal/settled"
 	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -50,7 +51,7 @@ type record struct {
 
 // generation is a number of settlements that are forgotten together. The one with the higher number is the newer one.
 type generation struct {
-	rule.Generation
+	settled.Generation
 	number int64
 	back   map[rule.ID][]int64 // the units that each settlement refunded; Count of them
 }

@@ -71,7 +71,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestTraits(t *testing.T) {
-	want := store.Traits{Name: "table", MaxCharges: 64, OneKey: true, RoundTrips: 2}
+	want := store.Traits{Name: "table", MaxCharges: 64, OneKey: true, RoundTrips: 2, Calls: -1}
 	if got := newStore(t, &kvtest.Table{}, kvstore.Options{}).Traits(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

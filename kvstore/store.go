@@ -46,6 +46,7 @@ type Store struct {
 	store.Registry // the limits declared by limiters over this store
 
 	engine    Engine
+	nodes     NodeEngine // the engine, or nil if it has one node
 	traits    Traits
 	opts      Options
 	now       func() rule.Micros
@@ -63,6 +64,9 @@ func New(engine Engine, opts Options) (*Store, error) {
 	s := &Store{engine: engine, traits: engine.Traits(), opts: opts, now: opts.Now, hashBytes: hashBytes, seed: maphash.MakeSeed()}
 	if s.now == nil {
 		s.now = engine.Now
+	}
+	if nodes, ok := engine.(NodeEngine); ok && nodes.Nodes() > 1 {
+		s.nodes = nodes
 	}
 	if s.traits.MaxName == 0 {
 		s.traits.MaxName = defaultMaxName
@@ -115,7 +119,22 @@ func (s *Store) Check(*store.Limit) error { return nil }
 
 // Traits reports what the store can do.
 func (s *Store) Traits() store.Traits {
-	return store.Traits{Name: s.traits.Name, ServerClock: s.traits.ServerClock, MaxCharges: maxCharges, OneKey: true, RoundTrips: 2}
+	return store.Traits{
+		Name: s.traits.Name, ServerClock: s.traits.ServerClock, MaxCharges: maxCharges, OneKey: true, RoundTrips: 2,
+		Calls: -1, // the waiters for an entry share a swap
+	}
+}
+
+// Node returns the node that an address is on, according to the engine; see store.Nodes.
+func (s *Store) Node(_ *store.Limit, group, key string) int {
+	if s.nodes == nil {
+		return 0
+	}
+	of := owner{'k', key}
+	if group != "" {
+		of = owner{'g', group}
+	}
+	return s.nodes.Node(s.entryName(of))
 }
 
 // Apply decides a batch of requests: those for the same entry by one swap, different entries concurrently.

@@ -77,12 +77,12 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 			continue
 		}
 		if err := pause(ctx, known.roundTrip); err != nil {
-			return s.wrapErr("swap", err)
+			return s.undone("swap", err)
 		}
 	}
 	known.conflicts = maxConflicts
-	return fmt.Errorf("kvstore: %s: gave up after %d attempts to change an entry that other processes keep changing; use leases, or fewer processes per key",
-		s.traits.Name, maxTries)
+	return store.Fault(fmt.Errorf("kvstore: %s: gave up after %d attempts to change an entry that other processes keep changing; use leases, or "+
+		"fewer processes per key", s.traits.Name, maxTries), store.ErrUndone)
 }
 
 // read gets an entry from the engine.
@@ -90,7 +90,7 @@ func (s *Store) read(ctx context.Context, name string, known *memory) (err error
 	begin := time.Now()
 	if known.value, known.revision, err = s.engine.Get(ctx, name); err != nil {
 		known.forget()
-		return s.wrapErr("read", err)
+		return s.undone("read", err)
 	}
 	known.roundTrip = time.Since(begin)
 	return nil
@@ -134,6 +134,11 @@ func (s *Store) decisionTime(e *entry) rule.Micros {
 		return e.at
 	}
 	return now
+}
+
+// undone returns an error after which nothing was written: swaps before it met conflicts.
+func (s *Store) undone(what string, err error) error {
+	return store.Fault(s.wrapErr(what, err), store.ErrUndone)
 }
 
 func (s *Store) wrapErr(what string, err error) error {

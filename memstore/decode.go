@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -16,10 +17,9 @@ import (
 
 // decoder reads what encoder wrote. After the first error it returns zeros.
 type decoder struct {
-	r       *bufio.Reader
-	sum     hash.Hash32
-	version int
-	err     error
+	r   *bufio.Reader
+	sum hash.Hash32
+	err error
 }
 
 // begin reads the magic text and the version.
@@ -31,15 +31,14 @@ func (d *decoder) begin() error {
 	for next := d.bytes(1)[0]; d.err == nil && next != '\n' && len(digits) < 10; next = d.bytes(1)[0] {
 		digits = append(digits, next)
 	}
-	var err error
-	d.version, err = strconv.Atoi(string(digits))
+	found, err := strconv.Atoi(string(digits))
 	switch {
 	case d.err != nil:
 		return fmt.Errorf("%w: %w", ErrSnapshot, d.err)
-	case err != nil || d.version < 1 || len(digits) == 10:
+	case err != nil || found < 1 || len(digits) == 10:
 		return fmt.Errorf("%w: invalid version %q", ErrSnapshot, digits)
-	case d.version > version:
-		return fmt.Errorf("%w: its format is %d, but this program reads up to %d; upgrade this program", ErrNewer, d.version, version)
+	case found > version:
+		return fmt.Errorf("%w: its format is %d, but this program reads %d; upgrade this program", ErrNewer, found, version)
 	}
 	return nil
 }
@@ -75,7 +74,6 @@ func (d *decoder) Int() int64 {
 // saved is the content of a snapshot that is still live.
 type saved struct {
 	limits      []*savedLimit
-	legacy      map[rule.Shape]*legacy
 	settlements []savedSettlement
 	documents   map[string]document
 }
@@ -83,7 +81,7 @@ type saved struct {
 // savedLimit is one limit of a snapshot.
 type savedLimit struct {
 	id        tableID
-	shape     rule.Shape
+	limit     rule.Limit // its shape
 	keys      []savedKey
 	forgotten *forgotten
 }
@@ -91,36 +89,26 @@ type savedLimit struct {
 // records reads all records, and verifies the checksum that follows them.
 func (d *decoder) records(s *Store) (*saved, error) {
 	now := s.clock.read()
-	all := &saved{legacy: map[rule.Shape]*legacy{}, documents: map[string]document{}}
+	all := &saved{documents: map[string]document{}}
 	var limit *savedLimit // the last limit
-	var old *legacy       // the last shape
 	for kind := d.Int(); kind != recordEnd || d.err != nil; kind = d.Int() {
 		switch {
 		case d.err != nil:
-		case kind == recordLimit && d.version >= 3:
-			limit, old = d.limit(), nil
+		case kind == recordLimit:
+			limit = d.limit()
 			all.limits = append(all.limits, limit)
-		case kind == recordShape:
-			limit, old = nil, d.legacyShape()
-			if earlier := all.legacy[old.shape]; earlier != nil {
-				old = earlier
-			}
-			all.legacy[old.shape] = old
 		case kind == recordKey && limit != nil:
-			l := limit.shape.Limit()
-			if key := d.key(&l); l.Expires(&key.state) > now {
+			if key := d.key(&limit.limit); limit.limit.Expires(&key.state) > now {
 				limit.keys = append(limit.keys, key)
 			}
 		case kind == recordForgotten && limit != nil:
-			limit.forgotten = newForgotten(limit.shape, s.reserveForgotten, s.releaseForgotten)
+			limit.forgotten = newForgotten(limit.limit, s.reserveForgotten, s.releaseForgotten)
 			limit.forgotten.restore(d, now)
-		case (kind == recordKey || kind == recordFloor) && old != nil:
-			d.legacyState(old, kind == recordFloor, now)
-		case kind == recordSettlement && d.version >= 2:
+		case kind == recordSettlement:
 			if settled := d.settlement(); settled.life.expires > now {
 				all.settlements = append(all.settlements, settled)
 			}
-		case kind == recordDocument && d.version >= 3:
+		case kind == recordDocument:
 			d.document(all.documents)
 		default:
 			d.fail(fmt.Errorf("unknown record %d", kind))
@@ -177,49 +165,40 @@ func (d *decoder) text(longest int64) string {
 // limit reads the name and the shape of a limit.
 func (d *decoder) limit() *savedLimit {
 	namespace, name := d.text(longestName), d.text(longestName)
-	l := &savedLimit{shape: d.shape()}
+	l := &savedLimit{limit: d.shape()}
 	if d.err == nil {
-		l.id = idOf(store.Bind(namespace, name, "", l.shape.Limit()))
+		l.id = idOf(store.Bind(namespace, name, "", l.limit))
 	}
 	return l
 }
 
 // shape reads a shape, which must be valid.
-func (d *decoder) shape() rule.Shape {
+func (d *decoder) shape() rule.Limit {
 	code, anchor, segments, window := d.Int(), d.Int(), d.Int(), d.Int()
-	algorithm, known := rule.AlgorithmOf(code)
+	algorithm, known := statecode.AlgorithmOf(code)
 	d.Check(known && anchor >= 0 && anchor <= int64(rule.AnchorFirst))
-	shape := rule.Shape{Algorithm: algorithm, Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
-	if d.version >= 2 {
-		calendar := d.Int()
-		d.Check(calendar >= 0 && calendar <= int64(rule.Year))
-		shape.Calendar, shape.Zone = rule.Period(calendar), d.text(longestZone)
+	calendar := d.Int()
+	d.Check(calendar >= 0 && calendar <= int64(rule.Year))
+	saved := rule.Limit{
+		Algorithm: algorithm, Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window),
+		Calendar: rule.Period(calendar), Zone: d.text(longestZone),
 	}
 	if d.err != nil {
-		return rule.Shape{}
+		return rule.Limit{}
 	}
-	if limit, err := shape.Limit().Normalize(); err != nil || limit.Shape() != shape {
-		d.fail(errors.Join(fmt.Errorf("invalid shape %v", shape), err))
+	saved = shape.Of(&saved)
+	if limit, err := saved.Normalize(); err != nil || limit != saved {
+		d.fail(errors.Join(fmt.Errorf("invalid shape %s", shape.Name(&saved)), err))
 	}
-	return shape
+	return saved
 }
 
 // key reads the hash and the state of a key.
 func (d *decoder) key(l *rule.Limit) (k savedKey) {
 	k.hash = d.Uint64()
 	d.Check(k.hash >= reserved)
-	d.state(l, &k.state)
+	statecode.Read(d, l, &k.state)
 	return k
-}
-
-// state reads a state as this version writes it; version 1 wrote token buckets differently.
-func (d *decoder) state(l *rule.Limit, s *rule.State) {
-	if d.version == 1 && l.Algorithm == rule.TokenBucket {
-		*s = rule.LegacyBucket(rule.Micros(d.Int()), d.Int())
-		statecode.CheckBucket(d, l, s)
-		return
-	}
-	statecode.Read(d, l, s)
 }
 
 // settlement reads one settlement.
@@ -227,10 +206,7 @@ func (d *decoder) settlement() savedSettlement {
 	var s savedSettlement
 	s.key.address = d.Uint64()
 	s.key.id = d.Uint64()
-	s.life.certain = rule.Micros(d.Int())
-	if s.life.expires = s.life.certain; d.version >= 4 {
-		s.life.expires = rule.Micros(d.Int())
-	}
+	s.life.certain, s.life.expires = rule.Micros(d.Int()), rule.Micros(d.Int())
 	n := d.Int()
 	d.Check(s.life.certain > 0 && s.life.certain <= s.life.expires && s.life.expires <= 4*rule.MaxNow && n >= 1 && n <= MaxCharges)
 	for i := int64(0); i < n && d.err == nil; i++ {

@@ -1,13 +1,10 @@
 package memstore
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"sync"
 
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -29,21 +26,6 @@ func (s *Store) SetCapacity(n int64) { s.capacity = n }
 
 // Capacity returns how many bytes keys take, and may take.
 func (s *Store) Capacity() (used, room int64) { return s.used.Load(), s.capacity }
-
-// EmptyShapes returns a snapshot of n shapes without a key, as version 1 wrote it.
-func EmptyShapes(n int) ([]byte, error) {
-	var b bytes.Buffer
-	e := &encoder{w: bufio.NewWriter(&b)}
-	e.begin(hashKey{}, 0)
-	for i := range n {
-		e.int(recordShape)
-		e.shape(rule.Shape{Algorithm: rule.FixedWindow, Window: rule.Micros(i+1) * 1_000_000})
-		e.int(maxSets)
-	}
-	e.int(recordEnd)
-	e.flush()
-	return binary.LittleEndian.AppendUint32(b.Bytes(), crc32.Checksum(b.Bytes(), checksums)), e.err
-}
 
 // Sign replaces the checksum at the end of forged snapshot bytes with the correct one.
 func Sign(snapshot []byte) []byte {

@@ -7,6 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // TestFiguresOnPages compares what the pages say about the memory of keys with stores that are filled with keys. It prints what it
@@ -37,8 +38,6 @@ func TestFiguresOnPages(t *testing.T) {
 		{"testing.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
 		{"guarantees.md", `in a separate table of (\d+) to (\d+) bytes per key`, []float64{leastForgotten, mostForgotten}, 0.85, 1.15},
 		{"service.md", `a key takes \[(\d+) to (\d+) bytes\]`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.9, 1.1},
-		{"upgrading.md", `per key and limit, (\d+) bytes for a window of one part, and (\d+) for a sliding log`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.8, 1.2},
-		{"upgrading.md", `256 MiB holds (\d+) million keys of one-part windows and (a) million of sliding logs`, []float64{windows / million, logs / million}, 0.6, 1.1},
 		{"before-you-expose-it.md", `256 MiB, enough for (\d+) million keys with windows or (a) million with sliding logs`, []float64{windows / million, logs / million}, 0.6, 1.1},
 	} {
 		for i, got := range testkit.Figures(t, "../docs", c.page, c.pattern) {
@@ -59,7 +58,7 @@ type filled struct {
 }
 
 func fillable(t *testing.T, limit string, maxBytes int64) *filled {
-	st := open(t, memstore.Options{MaxBytes: maxBytes, Now: func() slidegate.Micros { return 1_800_000_000_000_000 }})
+	st := open(t, memstore.Options{MaxBytes: maxBytes, Now: func() rule.Micros { return 1_800_000_000_000_000 }})
 	return &filled{st, newLimiter(t, st, slidegate.MustParseLimit(limit)), 0}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -20,7 +21,7 @@ func TestKeyForgottenDuringADecision(t *testing.T) {
 			clock := storetest.NewClock(startMicros)
 			var armed atomic.Bool
 			reading, goOn := make(chan struct{}), make(chan struct{})
-			st := openTiny(t, memstore.Options{Now: func() slidegate.Micros {
+			st := openTiny(t, memstore.Options{Now: func() rule.Micros {
 				if armed.CompareAndSwap(true, false) {
 					close(reading)
 					<-goOn
@@ -43,8 +44,8 @@ func TestKeyForgottenDuringADecision(t *testing.T) {
 				late <- d
 			}()
 			<-reading
-			peek := func() slidegate.Decision { return testkit.Must(limiter.Peek(t.Context(), "key"))(t) }
-			for i := 0; !peek().Flags.Inherited(); i++ {
+			peek := func() slidegate.Decision { return testkit.Must(limiter.Peek(t.Context(), "key", 1))(t) }
+			for i := 0; peek().Flags&rule.Inherited == 0; i++ {
 				if i == 100_000 {
 					t.Fatal("the key was never forgotten")
 				}

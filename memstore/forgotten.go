@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/summary"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -59,16 +60,16 @@ type forgottenLayer struct {
 
 // newForgotten returns an empty memory for the keys of a table. It calls take to request memory, and give to release it,
 // both with its lock held.
-func newForgotten(shape rule.Shape, take func(bytes int64) bool, give func(bytes int64)) *forgotten {
-	f := &forgotten{limit: shape.Limit(), exact: shape.Anchor == rule.AnchorFirst, digits: countDigits, take: take, give: give}
-	if shape.Algorithm == rule.SlidingLog || shape.Algorithm == rule.InFlight {
+func newForgotten(limit rule.Limit, take func(bytes int64) bool, give func(bytes int64)) *forgotten {
+	f := &forgotten{limit: limit, exact: limit.Anchor == rule.AnchorFirst, digits: countDigits, take: take, give: give}
+	if limit.Algorithm == rule.SlidingLog || limit.Algorithm == rule.InFlight {
 		f.digits = logDigits
 	}
 	return f
 }
 
 // remember stores the summary of a key with hash h. It must be called before the key's slot is given to another key.
-func (f *forgotten) remember(h uint64, m rule.Summary, now rule.Micros) {
+func (f *forgotten) remember(h uint64, m summary.Summary, now rule.Micros) {
 	if m.Units == 0 || m.Expires <= now {
 		return
 	}
@@ -130,9 +131,9 @@ func (f *forgotten) squeezeLayer(h uint64) *forgottenLayer {
 
 // lifeOf returns how long a summary counts, or slightly longer so that few layers are needed. Only token buckets have
 // different lives.
-func (f *forgotten) lifeOf(m rule.Summary) rule.Micros {
+func (f *forgotten) lifeOf(m summary.Summary) rule.Micros {
 	switch {
-	case f.limit.Calendar != rule.NoPeriod:
+	case f.limit.Calendar != 0:
 		return f.limit.Window
 	case f.limit.Algorithm != rule.TokenBucket:
 		return m.Expires - m.At
@@ -145,9 +146,9 @@ func (f *forgotten) lifeOf(m rule.Summary) rule.Micros {
 }
 
 // recall returns what is known of a key that has no slot: at least what was remembered of it, or nothing.
-func (f *forgotten) recall(h uint64, now rule.Micros) (m rule.Summary, found bool) {
+func (f *forgotten) recall(h uint64, now rule.Micros) (m summary.Summary, found bool) {
 	if !f.hasLayers.Load() {
-		return rule.Summary{}, false
+		return summary.Summary{}, false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,7 +158,7 @@ func (f *forgotten) recall(h uint64, now rule.Micros) (m rule.Summary, found boo
 	return m, m.Units > 0 && !f.freed.has(h)
 }
 
-func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
+func (f *forgotten) find(h uint64, now rule.Micros) (m summary.Summary) {
 	for _, l := range f.layers {
 		code, at := l.find(h, f.timeOf(l, now))
 		if code == 0 {
@@ -169,11 +170,11 @@ func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
 		m.Expires = max(m.Expires, at+l.life)
 	}
 	if m.Units == 0 {
-		return rule.Summary{}
+		return summary.Summary{}
 	}
-	if f.limit.Calendar != rule.NoPeriod {
+	if f.limit.Calendar != 0 {
 		if _, m.Expires = f.limit.Bounds(m.At); m.Expires <= now {
-			return rule.Summary{}
+			return summary.Summary{}
 		}
 	}
 	return m
@@ -314,7 +315,7 @@ func (f *forgotten) addLayer(size int64, life rule.Micros, granted bool) *forgot
 // stepOf returns the step of a layer: the length of a part if parts start by the clock, so that nothing is rounded,
 // otherwise a hundredth of its life. Calendar periods are longer than that, so a time is rounded within its period.
 func (f *forgotten) stepOf(life rule.Micros) rule.Micros {
-	if parts := rule.Micros(f.limit.Parts()); parts > 0 && f.limit.Calendar == rule.NoPeriod && !f.exact {
+	if parts := rule.Micros(f.limit.Parts()); parts > 0 && f.limit.Calendar == 0 && !f.exact {
 		return life / parts
 	}
 	return max(1, (life+stepsPerLife-1)/stepsPerLife)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/summary"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -37,7 +38,7 @@ func flood(b *testing.B, limit rule.Limit, keys int, room int64) {
 	begin := processorTime(b)
 	for i := range keys {
 		now = today + rule.Micros(i)*limit.Window/2/rule.Micros(keys)
-		f.remember(rng.Uint64(), rule.Summary{Units: limit.Quota, At: now, Expires: now + limit.Window}, now)
+		f.remember(rng.Uint64(), summary.Summary{Units: limit.Quota, At: now, Expires: now + limit.Window}, now)
 	}
 	remembered := processorTime(b)
 	const strangers = 1e6

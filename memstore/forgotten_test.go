@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/shape"
+	"github.com/slidegate/slidegate/internal/summary"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -40,7 +42,7 @@ func (b *budget) give(n int64) {
 }
 
 func (b *budget) memory(limit rule.Limit) *forgotten {
-	return newForgotten(limit.Shape(), b.take, b.give)
+	return newForgotten(shape.Of(&limit), b.take, b.give)
 }
 
 func someLimits(t testing.TB) (limits []rule.Limit) {
@@ -82,7 +84,7 @@ func TestForgottenOnlyErrsTowardDenial(t *testing.T) {
 	Alone(t)
 	for _, limit := range someLimits(t) {
 		for _, room := range []int64{0, 4 << 10, 20 << 10, 1 << 30} {
-			t.Run(fmt.Sprintf("%v/%d", limit.Shape(), room), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v/%d", shape.Name(&limit), room), func(t *testing.T) {
 				for seed := range uint64(3) {
 					p := player{
 						t: t, rng: rand.New(rand.NewPCG(seed, 1)), limit: limit, room: &budget{left: room},
@@ -128,28 +130,27 @@ func (p *player) step() {
 func (p *player) forget(h uint64) {
 	var s rule.State
 	if m, found := p.f.recall(h, p.now); found {
-		p.limit.Recall(m, &s)
+		m.Recall(&p.limit, &s)
 	}
 	truth := p.truth[h]
 	units := min(p.rng.Int64N(p.limit.Capacity())+1, p.rng.Int64N(50)+1)
 	if p.limit.Algorithm == rule.InFlight {
 		units = 1
 	}
-	if p.limit.Anchor == rule.AnchorFirst && p.limit.View(&s, p.now).Room < units {
+	if p.limit.Anchor == rule.AnchorFirst && p.limit.Used(&s, p.now)+units > p.limit.Quota {
 		return // charging it nevertheless would begin another grid
 	}
 	for _, state := range []*rule.State{&s, &truth} {
-		v := p.limit.View(state, p.now)
-		p.limit.Charge(state, &v, units)
+		rule.Decide(rule.Charge, []rule.Item{{Limit: &p.limit, State: state, Cost: units}}, p.now, make([]rule.Answer, 1))
 	}
 	p.truth[h] = truth
-	p.f.remember(h, p.limit.Summarize(&s, p.now), p.now)
+	p.f.remember(h, summary.Of(&p.limit, &s, p.now), p.now)
 	p.recall(h)
 }
 
 func (p *player) recall(h uint64) {
 	truth := p.truth[h]
-	want := p.limit.Summarize(&truth, p.now)
+	want := summary.Of(&p.limit, &truth, p.now)
 	got, found := p.f.recall(h, p.now)
 	if want.Units == 0 {
 		return
@@ -161,7 +162,7 @@ func (p *player) recall(h uint64) {
 		p.t.Fatalf("at %d: recalled %+v, but the window starts at %d", p.now, got, want.At)
 	}
 	var s rule.State
-	p.limit.Recall(got, &s)
+	got.Recall(&p.limit, &s)
 	if used, want := p.limit.Used(&s, p.now), p.limit.Used(&truth, p.now); used < min(want, p.limit.Capacity()) {
 		p.t.Fatalf("at %d: used %d, want at least %d, recalled from %+v", p.now, used, want, got)
 	}
@@ -204,24 +205,24 @@ func save(t testing.TB, f *forgotten, now rule.Micros) []byte {
 }
 
 func decoderOf(saved []byte) *decoder {
-	return &decoder{r: bufio.NewReader(bytes.NewReader(saved)), sum: crc32.New(checksums), version: version}
+	return &decoder{r: bufio.NewReader(bytes.NewReader(saved)), sum: crc32.New(checksums)}
 }
 
 // With enough memory, little is rounded, and hardly any other key is mistaken for one of the keys.
 func TestForgottenIsAlmostExact(t *testing.T) {
 	Alone(t)
 	for _, limit := range someLimits(t) {
-		t.Run(limit.Shape().String(), func(t *testing.T) {
+		t.Run(shape.Name(&limit), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			f := (&budget{left: 1 << 30}).memory(limit)
 			const keys = 20_000
-			truth := map[uint64]rule.Summary{}
+			truth := map[uint64]summary.Summary{}
 			for i := range keys {
 				var s rule.State
 				now := today + rule.Micros(i)*(limit.Window*3/2)/keys
 				limit.TakeOne(&s, now, 1)
 				h := rng.Uint64()
-				truth[h] = limit.Summarize(&s, now)
+				truth[h] = summary.Of(&limit, &s, now)
 				f.remember(h, truth[h], now)
 			}
 			now, other := today+limit.Window*3/2, 0
@@ -234,7 +235,7 @@ func TestForgottenIsAlmostExact(t *testing.T) {
 					t.Fatalf("%+v is not recalled", want)
 				}
 				late := got.At - want.At
-				if limit.Parts() > 0 && limit.Calendar == rule.NoPeriod && late != 0 || late > want.Expires/50-want.At/50 {
+				if limit.Parts() > 0 && limit.Calendar == 0 && late != 0 || late > want.Expires/50-want.At/50 {
 					other++
 				}
 			}
@@ -265,7 +266,7 @@ func TestForgottenShrinksAfterAFlood(t *testing.T) {
 	now := today
 	forget := func(n int, every rule.Micros) {
 		for range n {
-			f.remember(rng.Uint64(), rule.Summary{Units: 3, At: now, Expires: now + limit.Window}, now)
+			f.remember(rng.Uint64(), summary.Summary{Units: 3, At: now, Expires: now + limit.Window}, now)
 			now += every
 		}
 	}
@@ -288,7 +289,7 @@ func TestForgottenReset(t *testing.T) {
 	limit := someLimits(t)[3]
 	f := room.memory(limit)
 	rng := rand.New(rand.NewPCG(1, 4))
-	m := rule.Summary{Units: 7, At: today, Expires: today + 2*limit.Window}
+	m := summary.Summary{Units: 7, At: today, Expires: today + 2*limit.Window}
 	keys := make([]uint64, 5000)
 	for i := range keys {
 		keys[i] = rng.Uint64()
@@ -303,7 +304,7 @@ func TestForgottenReset(t *testing.T) {
 			t.Fatalf("recalled %+v after a reset of another key", got)
 		}
 	}
-	f.remember(keys[0], rule.Summary{Units: 1, At: today, Expires: m.Expires}, today)
+	f.remember(keys[0], summary.Summary{Units: 1, At: today, Expires: m.Expires}, today)
 	if got, found := f.recall(keys[0], today); !found || got.Units < 1 {
 		t.Errorf("forgotten again after a reset, but recalled as %+v", got)
 	}
@@ -349,7 +350,7 @@ func TestForgottenAheadOfTheClock(t *testing.T) {
 				keys[i] = rng.Uint64()
 				var s rule.State
 				limit.TakeOne(&s, today, 1)
-				f.remember(keys[i], limit.Summarize(&s, today), today)
+				f.remember(keys[i], summary.Of(&limit, &s, today), today)
 			}
 			saved := save(t, f, today)
 			f = (&budget{left: room}).memory(limit)
@@ -360,11 +361,11 @@ func TestForgottenAheadOfTheClock(t *testing.T) {
 			}
 			for _, h := range keys {
 				if m, found := f.recall(h, now); !found || m.Units < 1 {
-					t.Fatalf("%v: recalled %+v, %v", limit.Shape(), m, found)
+					t.Fatalf("%v: recalled %+v, %v", shape.Name(&limit), m, found)
 				}
 			}
 			if f.expire(now + 3*limit.Window); f.held() != 0 {
-				t.Errorf("%v: %d keys are held three windows later", limit.Shape(), f.held())
+				t.Errorf("%v: %d keys are held three windows later", shape.Name(&limit), f.held())
 			}
 		}
 	}
@@ -378,7 +379,7 @@ func TestForgottenDamaged(t *testing.T) {
 		for range 300 {
 			var s rule.State
 			limit.TakeOne(&s, today, 1)
-			f.remember(rng.Uint64(), limit.Summarize(&s, today), today)
+			f.remember(rng.Uint64(), summary.Of(&limit, &s, today), today)
 		}
 		saved := save(t, f, today)
 		for range 200 {
@@ -406,10 +407,10 @@ func TestForgottenConcurrently(t *testing.T) {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(g, 7))
 				for range 500 {
-					h, m := rng.Uint64(), rule.Summary{}
+					h, m := rng.Uint64(), summary.Summary{}
 					var s rule.State
 					limit.TakeOne(&s, today, 1)
-					m = limit.Summarize(&s, today)
+					m = summary.Of(&limit, &s, today)
 					f.remember(h, m, today)
 					if got, found := f.recall(h, today); !found || got.Units < 1 || got.At < m.At {
 						t.Errorf("recalled %+v, %v", got, found)

@@ -42,8 +42,8 @@ func TestCountsOutgrowTheirWord(t *testing.T) {
 					got, _ = ours.Refund(ctx, key, cost)
 					want, _ = reference.Refund(ctx, key, cost)
 				case 1:
-					got, _ = ours.PeekN(ctx, key, cost)
-					want, _ = reference.PeekN(ctx, key, cost)
+					got, _ = ours.Peek(ctx, key, cost)
+					want, _ = reference.Peek(ctx, key, cost)
 				case 2:
 					got, _ = ours.AllowUpTo(ctx, key, cost)
 					want, _ = reference.AllowUpTo(ctx, key, cost)
@@ -119,7 +119,7 @@ func TestConcurrentOperations(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	d, err := both.Peek(ctx, "key")
+	d, err := both.Peek(ctx, "key", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestFullStoreOfSlotsAndCalendars(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := r.Answers[0]
-				if got.Flags.Inherited() {
+				if got.Flags&rule.Inherited != 0 {
 					inherited++
 				}
 				if r.Op == rule.Take && !got.Allowed || r.Op != rule.Take && got.Granted == 0 {

@@ -51,7 +51,7 @@ func TestFullStoreOnlyErrsTowardDenial(t *testing.T) {
 				}
 				cost := unit * (1 + random.Int64N(2))
 				d := allow(t, limiter, key, cost)
-				if d.Flags.Inherited() {
+				if d.Flags&rule.Inherited != 0 {
 					inherited++
 				}
 				if exact := allowIf(t, oracle, key, cost, d.Allowed); d.Allowed && !exact.Allowed {
@@ -72,7 +72,7 @@ func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge 
 	if charge {
 		return allow(t, l, key, cost)
 	}
-	d, err := l.PeekN(context.Background(), key, cost)
+	d, err := l.Peek(context.Background(), key, cost)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -25,7 +26,7 @@ func TestTakeSingleMatchesApply(t *testing.T) {
 		want := decide(t, batch, rule.Take, 0, c)[0]
 		allowed, flags, remaining, after, resetAfter, at, err := single.TakeSingle(t.Context(), c.Limit, c.Key, c.Cost)
 		if err != nil || allowed != want.Allowed || flags != want.Flags || remaining != want.Remaining ||
-			after != want.After() || resetAfter != want.ResetAfter || at != want.At {
+			after != answering.After(&want) || resetAfter != want.ResetAfter || at != want.At {
 			t.Fatalf("%s, cost %d: %v %v %d %d %d %d, %v, want %+v", c.Limit.Name(), c.Cost, allowed, flags, remaining, after, resetAfter, at, err, want)
 		}
 		if random.IntN(8) == 0 { // another request takes or releases slots

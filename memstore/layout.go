@@ -3,6 +3,7 @@ package memstore
 import (
 	"math/bits"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -35,10 +36,7 @@ const (
 
 // packable reports whether states of this shape can be packed: at most two counts, and windows that start at multiples of
 // their length.
-func packable(shape rule.Shape) bool {
-	return shape.Anchor == rule.AnchorClock && shape.Calendar == rule.NoPeriod &&
-		(shape.Algorithm == rule.FixedWindow || shape.Algorithm == rule.SlidingWindow && shape.Segments == 1)
-}
+func packable(l *rule.Limit) bool { return l.Anchor == rule.AnchorClock && quick.IsPair(l) }
 
 func newLayout(limit *rule.Limit, now rule.Micros) layout {
 	indexBits := uint(bits.Len64(uint64(horizon/limit.Window) + 14)) // windows of years need a few numbers too

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -31,7 +32,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	for _, limit := range limits {
 		t := s.tables[limit.Prefix()]
 		if t == nil {
-			t = s.addTable(idOf(limit), limit.Rule().Shape())
+			t = s.addTable(idOf(limit), shape.Of(limit.Rule()))
 		}
 		s.changeUse(t, func(u *use) { u.requested, u.prepared = true, u.prepared+1 })
 		prefixes = append(prefixes, limit.Prefix())
@@ -60,7 +61,7 @@ func (s *Store) tableOf(limit *store.Limit) (*table, error) {
 		if s.counted >= s.opts.MaxLimits && !s.dropIdle() {
 			return nil, tooManyLimits(s.counted)
 		}
-		t = s.addTable(idOf(limit), limit.Rule().Shape())
+		t = s.addTable(idOf(limit), shape.Of(limit.Rule()))
 	}
 	s.changeUse(t, func(u *use) { u.requested = true })
 	return t, nil
@@ -82,8 +83,8 @@ func (s *Store) findTable(prefix string) *table {
 }
 
 // addTable adds the table of a new limit. The caller holds s.mu, unless the store is not shared yet.
-func (s *Store) addTable(id tableID, shape rule.Shape) *table {
-	t := newTable(s, id, shape)
+func (s *Store) addTable(id tableID, limit rule.Limit) *table {
+	t := newTable(s, id, limit)
 	s.tables[id.prefix] = t
 	return t
 }

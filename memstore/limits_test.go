@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
@@ -20,10 +22,10 @@ import (
 const startMicros = 1_767_225_600_000_000
 
 // algorithms contains one algorithm for each form of state.
-var algorithms = []slidegate.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.TokenBucket}
+var algorithms = []rule.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.TokenBucket}
 
 // windows returns limits of one unit, each of a different shape.
-func windows(n int, algorithm slidegate.Algorithm) []slidegate.Limit {
+func windows(n int, algorithm rule.Algorithm) []slidegate.Limit {
 	limits := make([]slidegate.Limit, n)
 	for i := range limits {
 		limits[i] = slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Second, Algorithm: algorithm}
@@ -129,7 +131,7 @@ func TestDropDuringADecision(t *testing.T) {
 			clock := storetest.NewClock(startMicros)
 			var armed atomic.Bool
 			reading, goOn := make(chan struct{}), make(chan struct{})
-			st := open(t, memstore.Options{MaxLimits: 1, Now: func() slidegate.Micros {
+			st := open(t, memstore.Options{MaxLimits: 1, Now: func() rule.Micros {
 				if armed.CompareAndSwap(true, false) {
 					close(reading)
 					<-goOn
@@ -167,7 +169,7 @@ func TestDropDuringADecision(t *testing.T) {
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return testkit.Must(slidegate.Bind("", limit))(t)
+	return testkit.Must(adapter.Bind("", limit))(t)
 }
 
 // Prepared limits have space, whatever comes before and after them.
@@ -214,7 +216,7 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 		empty := len(snapshot(t, st))
 		limits := windows(200, algorithm)
 		for _, limit := range limits {
-			if _, err := newLimiter(t, st, limit).Peek(context.Background(), "key"); err != nil {
+			if _, err := newLimiter(t, st, limit).Peek(context.Background(), "key", 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -245,22 +247,6 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 	}
 }
 
-// emptyShapes returns a snapshot as earlier versions wrote it after n shapes had been requested and none had a key.
-func emptyShapes(t testing.TB, n int) []byte {
-	t.Helper()
-	return testkit.Must(memstore.EmptyShapes(n))(t)
-}
-
-func TestOldSnapshotOfEmptyShapes(t *testing.T) {
-	restored, err := memstore.Restore(bytes.NewReader(emptyShapes(t, 300)), memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if isFull(t, restored, sliding(1, time.Hour)) {
-		t.Error("no space for a new shape")
-	}
-}
-
 // Bytes that are not part of a snapshot are detected.
 func TestBytesAfterASnapshot(t *testing.T) {
 	st := open(t, memstore.Options{})
@@ -277,7 +263,7 @@ func TestBytesAfterASnapshot(t *testing.T) {
 // A clock may be near the epoch, as in tests and replays, and may be set back to there.
 func TestSnapshotNearTheEpoch(t *testing.T) {
 	for _, limit := range limitsOfAllForms(5) {
-		for _, step := range []slidegate.Micros{1, 1000, 700_000, 20_000_000} {
+		for _, step := range []rule.Micros{1, 1000, 700_000, 20_000_000} {
 			t.Run(fmt.Sprint(limit, " ", step), func(t *testing.T) {
 				clock := storetest.NewClock(0)
 				st := open(t, memstore.Options{Now: clock.Now})
@@ -285,7 +271,7 @@ func TestSnapshotNearTheEpoch(t *testing.T) {
 				for i := range 24 {
 					switch i {
 					case 8:
-						clock.Set(10 * slidegate.Micros(limit.Window.Microseconds()))
+						clock.Set(10 * rule.Micros(limit.Window.Microseconds()))
 					case 16:
 						clock.Set(1)
 					}
@@ -294,11 +280,11 @@ func TestSnapshotNearTheEpoch(t *testing.T) {
 					if err != nil {
 						t.Fatalf("at %d: %v", clock.Now(), err)
 					}
-					want, err := limiter.Peek(context.Background(), "key")
+					want, err := limiter.Peek(context.Background(), "key", 1)
 					if err != nil {
 						t.Fatal(err)
 					}
-					got, err := newLimiter(t, restored, limit).Peek(context.Background(), "key")
+					got, err := newLimiter(t, restored, limit).Peek(context.Background(), "key", 1)
 					if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 						t.Fatalf("at %d: after a restart %+v, %v, want %+v", clock.Now(), got, err, want)
 					}

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -19,7 +20,7 @@ import (
 type bucketForm struct {
 	limit  rule.Limit // of the shape: its quota and burst are meaningless
 	window uint64
-	quick  rule.QuickBucket
+	quick  quick.Bucket
 }
 
 // The words of a bucket, after hash and control. If the debt does not fit in a word, or the state was written by an older
@@ -42,7 +43,7 @@ const (
 )
 
 func newBucketForm(limit *rule.Limit) *bucketForm {
-	return &bucketForm{limit: *limit, window: uint64(limit.Window), quick: rule.NewQuickBucket(limit.Window)}
+	return &bucketForm{limit: *limit, window: uint64(limit.Window), quick: quick.NewBucket(limit.Window)}
 }
 
 func (f *bucketForm) lines() int { return 1 }
@@ -53,7 +54,7 @@ func (f *bucketForm) debtAfter(debt, units, quota, since uint64) uint64 {
 }
 
 func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
-	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
+	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	for range maxTries {
 		control := l[controlWord].Load()
@@ -71,7 +72,7 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 		}
 		same := quota == uint64(limit.Quota)
 		if !same {
-			reciprocal = rule.Reciprocal(limit.Quota)
+			reciprocal = quick.Reciprocal(limit.Quota)
 		}
 		full := control & bucketFull
 		if full != 0 {
@@ -85,14 +86,14 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 		} else {
 			now = clock.readGiven()
 		}
-		verdict, debt, until, remaining, after, resetAfter, at := f.quick.Take(
+		outcome, debt, until, remaining, after, resetAfter, at := f.quick.Take(
 			limit, reciprocal, start, start+life, f.debtAfter(owed, units, quota, since), now, cost)
 		switch {
-		case verdict == rule.Undecided:
-			return rule.Undecided, 0, 0, 0, 0
-		case verdict == rule.Refused || cost == 0:
+		case outcome == quick.Undecided:
+			return quick.Undecided, 0, 0, 0, 0
+		case outcome == quick.Refused || cost == 0:
 			if l[controlWord].Load() == control {
-				return verdict, remaining, after, resetAfter, at
+				return outcome, remaining, after, resetAfter, at
 			}
 			continue
 		}
@@ -108,14 +109,14 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 				l.change(bucketQuota, uint64(limit.Quota))
 				l.change(bucketReciprocal, reciprocal)
 				l.release(control &^ bucketFields)
-				return verdict, remaining, after, resetAfter, at
+				return outcome, remaining, after, resetAfter, at
 			}
 		case l[controlWord].CompareAndSwap(control, nextVersion(control&^bucketFields|full|units<<bucketUnitsAt|since<<bucketSinceAt)):
-			return verdict, remaining, after, resetAfter, at
+			return outcome, remaining, after, resetAfter, at
 		}
 		stepBack()
 	}
-	return rule.Undecided, 0, 0, 0, 0
+	return quick.Undecided, 0, 0, 0, 0
 }
 
 // write sets the words to a state. The fields that belong to it are 0.
@@ -149,7 +150,6 @@ func (f *bucketForm) load(l *line, control uint64, s *rule.State) {
 }
 
 func (f *bucketForm) store(l *line, control uint64, s *rule.State) (newControl uint64, ok storeResult) {
-	// The Missing of a state of an older version is not a number of units, and makes a product that does not fit.
 	hi, debt := bits.Mul64(uint64(s.Missing), f.window)
 	if hi == 0 && debt <= math.MaxInt64-uint64(s.Rest) && uint64(s.Rest) < f.window {
 		f.write(l, s.Start, s.Until, debt+uint64(s.Rest), 0)

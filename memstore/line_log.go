@@ -3,6 +3,7 @@ package memstore
 import (
 	"math"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -129,7 +130,7 @@ func (f *logForm) time(newest rule.Micros, low uint64) rule.Micros {
 
 // take implements lineForm.
 func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
-	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
+	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	for range maxTries {
 		control := l[controlWord].Load()
@@ -164,18 +165,18 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 		charged := cost
 		switch {
 		case cost <= room:
-			verdict, remaining = rule.Admitted, room-cost
+			outcome, remaining = quick.Admitted, room-cost
 			if live == 0 {
 				blocking = at
 			}
 		case limit.CountDenied && cost > 0:
-			verdict, remaining = rule.Refused, 0
+			outcome, remaining = quick.Refused, 0
 			drop = total - int(max(limit.Quota, live)-cost) // the cost replaces the oldest units
 			if blocking = at; cost <= limit.Quota-cost {
 				blocking = f.unit(l, u, newest, total-1-int(limit.Quota-2*cost))
 			}
 		default:
-			verdict, remaining, charged = rule.Refused, max(0, room), 0
+			outcome, remaining, charged = quick.Refused, max(0, room), 0
 			if cost-room > 1 {
 				blocking = f.unit(l, u, newest, drop+int(cost-room)-1)
 			}
@@ -200,12 +201,12 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 		if remaining < limit.Quota {
 			resetAfter = newest + f.window - now
 		}
-		if verdict == rule.Refused || remaining == 0 {
+		if outcome == quick.Refused || remaining == 0 {
 			after = blocking + f.window - now
 		}
-		return verdict, remaining, after, resetAfter, at
+		return outcome, remaining, after, resetAfter, at
 	}
-	return rule.Undecided, 0, 0, 0, 0
+	return quick.Undecided, 0, 0, 0, 0
 }
 
 // expired returns how many of the oldest units are not later than cutoff, and the time of the next one.
@@ -389,7 +390,7 @@ func (f *logForm) writeRing(l *line, u logFields, ring []uint64, front int, newe
 
 // load implements lineForm.
 func (f *logForm) load(l *line, control uint64, s *rule.State) {
-	s.Clear()
+	clearState(s)
 	u := logFields(control)
 	if u.total() == 0 {
 		return

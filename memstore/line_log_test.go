@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -72,7 +74,7 @@ func checkLog(t *testing.T, f *logForm, l *line, want *rule.State) {
 	u := logFields(control)
 	var got rule.State
 	f.load(l, control, &got)
-	if a, b := got.Log.Times(), want.Log.Times(); !slices.Equal(a, b) {
+	if a, b := timesOf(&got.Log), timesOf(&want.Log); !slices.Equal(a, b) {
 		t.Fatalf("%x: the slot has %v, want %v", u, a, b)
 	}
 	size := f.plain
@@ -105,7 +107,7 @@ func checkNoLine(t *testing.T) {
 	}
 }
 
-var logWindows = []rule.Micros{rule.MinWindow, 1_000_000, math.MaxUint32 - 1, math.MaxUint32, 3 << 31, 86_400_000_000, rule.MaxWindow}
+var logWindows = []rule.Micros{rule.Micros(1_000), 1_000_000, math.MaxUint32 - 1, math.MaxUint32, 3 << 31, 86_400_000_000, rule.MaxWindow}
 
 // Every answer and every state equals the rule's for the same requests, whatever they cost and however clock and quota
 // change.
@@ -173,9 +175,9 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 			continue
 		}
 		want, _ := limit.TakeOne(&state, now, cost)
-		verdict, remaining, after, resetAfter, at := f.take(&l, 7, limit, clock, cost)
+		outcome, remaining, after, resetAfter, at := f.take(&l, 7, limit, clock, cost)
 		took++
-		if verdict == rule.Undecided {
+		if outcome == quick.Undecided {
 			slow++
 			if cost <= limit.Quota && want.Flags == 0 {
 				fail("left to the slow path")
@@ -187,9 +189,9 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 				}
 				return changed
 			})
-		} else if (verdict == rule.Admitted) != want.Allowed || remaining != want.Remaining || after != want.After() ||
+		} else if (outcome == quick.Admitted) != want.Allowed || remaining != want.Remaining || after != answering.After(&want) ||
 			resetAfter != want.ResetAfter || at != want.At {
-			fail("%d remaining %d after %d reset %d at %d, want %+v", verdict, remaining, after, resetAfter, at, want)
+			fail("%d remaining %d after %d reset %d at %d, want %+v", outcome, remaining, after, resetAfter, at, want)
 		}
 		checkLog(t, f, &l, &state)
 		if e := f.expires(&l, l[controlWord].Load()); e != limit.Expires(&state) {
@@ -219,12 +221,12 @@ func TestLogLineWithoutMemory(t *testing.T) {
 		for range 70 {
 			now++
 			limit.TakeOne(&state, now, 1)
-			if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 1); verdict != rule.Admitted {
+			if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 1); outcome != quick.Admitted {
 				t.Fatal("not admitted with memory")
 			}
 		}
 		taken.limit.Store(0)
-		if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 4900); verdict != rule.Undecided {
+		if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 4900); outcome != quick.Undecided {
 			t.Fatal("charged without memory")
 		}
 		checkLog(t, f, &l, &state)
@@ -243,14 +245,14 @@ func TestLogLineDetectsConcurrentChanges(t *testing.T) {
 		name         string
 		used, cost   int64
 		concurrently func(s *rule.State, limit *rule.Limit)
-		verdict      rule.Verdict
+		outcome      quick.Outcome
 		remaining    int64
 	}{
-		{"the last unit is taken", 19, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Refused, 0},
-		{"a unit is taken", 12, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Admitted, 6},
-		{"a unit is taken before a peek", 5, 0, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, rule.Admitted, 14},
-		{"all are returned", 20, 1, func(s *rule.State, _ *rule.Limit) { s.Clear() }, rule.Admitted, 19},
-		{"all are returned before a denial", 20, 20, func(s *rule.State, limit *rule.Limit) { s.Clear(); limit.TakeOne(s, testStart, 1) }, rule.Refused, 19},
+		{"the last unit is taken", 19, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, quick.Refused, 0},
+		{"a unit is taken", 12, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, quick.Admitted, 6},
+		{"a unit is taken before a peek", 5, 0, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, quick.Admitted, 14},
+		{"all are returned", 20, 1, func(s *rule.State, _ *rule.Limit) { clearState(s) }, quick.Admitted, 19},
+		{"all are returned before a denial", 20, 20, func(s *rule.State, limit *rule.Limit) { clearState(s); limit.TakeOne(s, testStart, 1) }, quick.Refused, 19},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			memory, _ := unlimitedSlab()
@@ -266,9 +268,9 @@ func TestLogLineDetectsConcurrentChanges(t *testing.T) {
 				}
 				return testStart
 			}}
-			verdict, remaining, _, _, _ := f.take(&l, 7, limit, clock, c.cost)
-			if verdict != c.verdict || remaining != c.remaining {
-				t.Fatalf("verdict %d with %d remaining, want %d with %d", verdict, remaining, c.verdict, c.remaining)
+			outcome, remaining, _, _, _ := f.take(&l, 7, limit, clock, c.cost)
+			if outcome != c.outcome || remaining != c.remaining {
+				t.Fatalf("outcome %d with %d remaining, want %d with %d", outcome, remaining, c.outcome, c.remaining)
 			}
 		})
 	}
@@ -282,11 +284,11 @@ func TestLogLineOfAnotherKey(t *testing.T) {
 	clock := &clock{now: func() rule.Micros { return testStart }}
 	var l line
 	l[hashWord].Store(8)
-	if verdict, _, _, _, _ := f.take(&l, 7, limit, clock, 1); verdict != rule.Undecided {
+	if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 1); outcome != quick.Undecided {
 		t.Fatal("decided about another key's slot")
 	}
 	l[controlWord].Store(moved)
-	if verdict, _, _, _, _ := f.take(&l, 8, limit, clock, 1); verdict != rule.Undecided {
+	if outcome, _, _, _, _ := f.take(&l, 8, limit, clock, 1); outcome != quick.Undecided {
 		t.Fatal("decided about a slot that has moved")
 	}
 }
@@ -296,7 +298,11 @@ func TestLogLineWeighs(t *testing.T) {
 	memory, _ := unlimitedSlab()
 	f := newLogForm(memory, 1000)
 	var l line
-	s := rule.State{Log: rule.LogOf([]rule.Micros{testStart, testStart + 1, testStart + 900}, 1000, 10)}
+	var s rule.State
+	s.Log.Restart(3, 1000)
+	for _, at := range []rule.Micros{testStart, testStart + 1, testStart + 900} {
+		s.Log.Append(at)
+	}
 	control, _ := f.store(&l, 0, &s)
 	for now, want := range map[rule.Micros]int64{testStart + 900: 3, testStart + 1000: 2, testStart + 1001: 1, testStart + 1900: 0} {
 		if w := f.weight(&l, control, now); w != want {
@@ -333,22 +339,22 @@ func TestLogLinesConcurrently(t *testing.T) {
 				l := &slots[key]
 				cost := random.Int64N(3)
 				ticks.Add(random.Int64N(20))
-				verdict, remaining, after, _, at := f.take(l, uint64(key+1), limit, clock, cost)
-				switch verdict {
-				case rule.Undecided:
+				outcome, remaining, after, _, at := f.take(l, uint64(key+1), limit, clock, cost)
+				switch outcome {
+				case quick.Undecided:
 					f.slowly(t, l, func(s *rule.State) (changed bool) {
 						var a rule.Answer
 						if a, changed = limit.TakeOne(s, clock.read(), cost); a.Allowed {
-							verdict, at = rule.Admitted, a.At
+							outcome, at = quick.Admitted, a.At
 						}
 						return changed
 					})
-				case rule.Refused:
+				case quick.Refused:
 					if after <= 0 || remaining >= cost {
 						t.Errorf("a cost of %d is denied for %d with %d remaining", cost, after, remaining)
 					}
 				}
-				if verdict == rule.Admitted && cost > 0 {
+				if outcome == quick.Admitted && cost > 0 {
 					mu.Lock()
 					for range cost {
 						admitted[key] = append(admitted[key], at)
@@ -369,9 +375,17 @@ func TestLogLinesConcurrently(t *testing.T) {
 		l := &slots[key]
 		var s rule.State
 		f.load(l, l[controlWord].Load(), &s)
-		held := s.Log.Times()
+		held := timesOf(&s.Log)
 		if want := times[len(times)-len(held):]; !slices.Equal(held, want) {
 			t.Fatalf("key %d holds %v, but %v were admitted", key, held, want)
 		}
 	}
+}
+
+// timesOf returns the times of all units, the oldest first.
+func timesOf(log *rule.Log) (times []rule.Micros) {
+	for i := range log.Len() {
+		times = append(times, log.Time(i))
+	}
+	return times
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -17,7 +18,7 @@ import (
 // do not fit; its control word contains what was added to the current count since that was last written.
 type partsForm struct {
 	limit    rule.Limit // of the shape: its quota is meaningless
-	quick    rule.QuickParts
+	quick    quick.Parts
 	part     rule.Micros
 	parts    uint // number of counts
 	wide     bool
@@ -44,7 +45,7 @@ const (
 )
 
 func newPartsForm(limit *rule.Limit, wide bool) *partsForm {
-	quick := rule.NewQuickParts(limit)
+	quick := quick.NewParts(limit)
 	f := &partsForm{limit: *limit, quick: quick, part: quick.Part(), parts: uint(limit.Parts()), ring: partsRing, maxAdded: partsNarrow}
 	if wide {
 		f.wide, f.ring, f.maxAdded = true, partsWideRing, partsAdded
@@ -122,7 +123,7 @@ func (f *partsForm) roll(l *line, position uint, current, older int64, shift uin
 }
 
 func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
-	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
+	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	for range maxTries {
 		control := l[controlWord].Load()
@@ -164,11 +165,11 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 				break
 			}
 			r := partsRolled{position, shift, start, current, 0, older}
-			verdict, after, resetAfter = f.refuse(l, limit, &r, remaining, cost)
+			outcome, after, resetAfter = f.refuse(l, limit, &r, remaining, cost)
 			if l[controlWord].Load() != control {
 				continue
 			}
-			return verdict, max(0, remaining+cost), max(0, after-now), max(0, resetAfter-now), at
+			return outcome, max(0, remaining+cost), max(0, after-now), max(0, resetAfter-now), at
 		}
 		if remaining == 0 {
 			r := partsRolled{position, shift, start, current, cost, older}
@@ -178,18 +179,18 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 		added := control >> partsAddedAt & partsAdded
 		switch {
 		case !f.wide && uint64(first+cost) > partsNarrow:
-			return rule.Undecided, 0, 0, 0, 0
+			return quick.Undecided, 0, 0, 0, 0
 		case shift == 0 && added+uint64(cost) <= f.maxAdded:
 			if l[controlWord].CompareAndSwap(control, nextVersion(control+uint64(cost)<<partsAddedAt)) {
-				return rule.Admitted, remaining, after, resetAfter, at
+				return quick.Admitted, remaining, after, resetAfter, at
 			}
 		case l[controlWord].CompareAndSwap(control, control|busy):
 			l.release(f.charge(l, control, start, shift, position, current, older, oldest, cost))
-			return rule.Admitted, remaining, after, resetAfter, at
+			return quick.Admitted, remaining, after, resetAfter, at
 		}
 		stepBack()
 	}
-	return rule.Undecided, 0, 0, 0, 0
+	return quick.Undecided, 0, 0, 0, 0
 }
 
 // charge rolls to the part that begins at start and adds cost to it.
@@ -241,12 +242,12 @@ type partsRolled struct {
 
 // refuse returns the answer to a take that changes nothing. The times are absolute, or 0.
 func (f *partsForm) refuse(l *line, limit *rule.Limit, r *partsRolled, remaining, cost int64) (
-	verdict rule.Verdict, after, resetAfter rule.Micros,
+	outcome quick.Outcome, after, resetAfter rule.Micros,
 ) {
-	verdict = rule.Admitted
+	outcome = quick.Admitted
 	switch {
 	case remaining < 0:
-		verdict = rule.Refused
+		outcome = quick.Refused
 		if room := limit.Quota - cost; r.shift > 0 || room >= r.current {
 			after = f.freeAt(l, limit, r, cost)
 			break
@@ -267,7 +268,7 @@ func (f *partsForm) refuse(l *line, limit *rule.Limit, r *partsRolled, remaining
 	default:
 		resetAfter = f.resetAt(l, limit, r)
 	}
-	return verdict, after, resetAfter
+	return outcome, after, resetAfter
 }
 
 // freeAt returns the first time at which n fits. It is the rule's waitWindow, over the ring.

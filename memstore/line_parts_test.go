@@ -12,7 +12,7 @@ import (
 // drawParts returns limits of one shape with any valid quota up to most, and any overlap.
 func drawParts(t *testing.T, random *rand.Rand, segments int, most int64) []rule.Limit {
 	parts := rule.Micros(segments)
-	part := (rule.MinWindow+parts-1)/parts + rule.Micros(random.Int64N(int64((rule.MaxWindow-rule.MinWindow)/parts))>>random.IntN(48))
+	part := (rule.Micros(1_000)+parts-1)/parts + rule.Micros(random.Int64N(int64((rule.MaxWindow-rule.Micros(1_000))/parts))>>random.IntN(48))
 	shape := rule.Limit{Algorithm: rule.SlidingWindow, Segments: segments, Window: parts * part, Anchor: rule.Anchor(random.IntN(2))}
 	limits := make([]rule.Limit, 4)
 	for i := range limits {

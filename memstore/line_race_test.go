@@ -5,7 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -31,12 +33,12 @@ func newHammered(form lineForm, now rule.Micros) *hammered {
 
 // take uses the fast path, or the slow path if the case is uncommon.
 func (p *hammered) take(limit *rule.Limit, cost int64) {
-	verdict, _, _, _, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
-	if verdict == rule.Undecided {
+	outcome, _, _, _, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
+	if outcome == quick.Undecided {
 		p.takeSlowly(limit, cost)
 		return
 	}
-	p.count(verdict == rule.Admitted, cost, at)
+	p.count(outcome == quick.Admitted, cost, at)
 }
 
 func (p *hammered) takeSlowly(limit *rule.Limit, cost int64) {
@@ -106,5 +108,17 @@ func TestBucketFormUnderContention(t *testing.T) {
 		if p.refused.Load() == 0 || s.Missing*window+s.Rest > limit.Burst*window {
 			t.Errorf("%d were denied, and %d are missing", p.refused.Load(), s.Missing)
 		}
+	}
+}
+
+// A pause is long enough for another processor to decide many times.
+func TestStepBack(t *testing.T) {
+	const pauses = 1000
+	begin := time.Now()
+	for range pauses {
+		stepBack()
+	}
+	if took := time.Since(begin) / pauses; took < 500*time.Nanosecond {
+		t.Errorf("a pause takes %v, want at least 500ns", took)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -47,8 +48,8 @@ func (p *lineScript) write(change func(control uint64) uint64) {
 func (p *lineScript) take(limit *rule.Limit, cost int64) rule.Answer {
 	before := p.want.Clone()
 	want, changed := limit.TakeOne(&p.want, p.now, cost)
-	verdict, remaining, after, resetAfter, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
-	if verdict == rule.Undecided {
+	outcome, remaining, after, resetAfter, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
+	if outcome == quick.Undecided {
 		p.same(&before, limit)
 		if changed {
 			p.store(&p.want)
@@ -57,7 +58,7 @@ func (p *lineScript) take(limit *rule.Limit, cost int64) rule.Answer {
 		return want
 	}
 	p.quick++
-	got := rule.Answer{Allowed: verdict == rule.Admitted, Remaining: remaining, ResetAfter: resetAfter, At: at}
+	got := rule.Answer{Allowed: outcome == quick.Admitted, Remaining: remaining, ResetAfter: resetAfter, At: at}
 	if got.Allowed {
 		got.Granted, got.NextAfter = cost, after
 	} else {
@@ -155,7 +156,7 @@ func (p *lineScript) step(limit *rule.Limit, last rule.Answer) {
 
 // cost returns a cost, often everything that is left or one more.
 func (p *lineScript) cost(limit *rule.Limit) int64 {
-	room := limit.View(&p.want, p.now).Room
+	room := limit.Capacity() - limit.Used(&p.want, p.now)
 	switch p.random.IntN(12) {
 	case 0:
 		return 0

@@ -1,6 +1,10 @@
 package memstore
 
-import "github.com/slidegate/slidegate/rule"
+import (
+	"github.com/slidegate/slidegate/rule"
+
+	"github.com/slidegate/slidegate/internal/quick"
+)
 
 // slotsForm is how the slots that a key holds under an in-flight limit are laid out in one line, or in a chain of lines.
 // Decisions about them need not be fast, so each change writes all of them.
@@ -41,9 +45,9 @@ func (f *slotsForm) lines() int { return 1 }
 
 // take leaves everything to the slow path, because a slot belongs to a reservation.
 func (f *slotsForm) take(*line, uint64, *rule.Limit, *clock, int64) (
-	verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros,
+	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
-	return rule.Undecided, 0, 0, 0, 0
+	return quick.Undecided, 0, 0, 0, 0
 }
 
 // load implements lineForm.

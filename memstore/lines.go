@@ -3,6 +3,7 @@ package memstore
 import (
 	"unsafe"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -13,10 +14,10 @@ import (
 type lineForm interface {
 	// lines returns how many lines a slot takes.
 	lines() int
-	// take decides a Take of cost for the key with hash h. rule.Undecided means that nothing was done, and that the slot
+	// take decides a Take of cost for the key with hash h. quick.Undecided means that nothing was done, and that the slot
 	// must be acquired to decide. After is RetryAfter of a denial and NextAfter of an admission.
 	take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
-		verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros)
+		outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros)
 	// load copies the state to s. Counts and Slots are appended to s.Counts[:0] and s.Slots[:0].
 	load(l *line, control uint64, s *rule.State)
 	// store writes the state, or changes nothing and returns why. The fields of newControl belong to the state.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -50,15 +51,15 @@ type claim struct {
 	counts    []int64 // memory for state.Counts
 }
 
-// outcome is why a job cannot be decided yet.
-type outcome int
+// obstacle is why a job cannot be decided yet.
+type obstacle int
 
 const (
-	ready          outcome = iota
-	stale                  // a page was replaced since it was looked up
-	needSplit              // a new key has no slot in its page, which can be split
-	needSecondForm         // a state may no longer fit its form
-	full                   // a new key has no slot, and RefuseWhenFull is set
+	ready          obstacle = iota
+	stale                   // a page was replaced since it was looked up
+	needSplit               // a new key has no slot in its page, which can be split
+	needSecondForm          // a state may no longer fit its form
+	full                    // a new key has no slot, and RefuseWhenFull is set
 )
 
 func newJobMemory() *job {
@@ -96,7 +97,7 @@ func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 	c.plan, c.h, c.cost = p, h, cost
 	err = j.decide(j.answer[:])
 	a := &j.answer[0]
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, answering.After(a), a.ResetAfter, a.At, err
 }
 
 func (s *Store) applyLocked(r *store.Request) error {
@@ -150,7 +151,7 @@ func (j *job) decide(answers []rule.Answer) error {
 
 // attempt decides the job, or returns the claim that prevents that. If it panics, because a clock of the caller does or because
 // an invariant is broken, it changes nothing more and leaves nothing locked.
-func (j *job) attempt(answers []rule.Answer) (what outcome, in *claim) {
+func (j *job) attempt(answers []rule.Answer) (what obstacle, in *claim) {
 	j.lock()
 	defer j.unlock()
 	what, in, now := j.open()
@@ -229,7 +230,7 @@ func (j *job) lock() {
 // open loads the state of every claim and claims its slot. It reads the clock once the existing keys are claimed: only then
 // can no other request decide about them, nor about new keys, which requires the lock. It returns the first claim that
 // prevents the decision.
-func (j *job) open() (what outcome, in *claim, now rule.Micros) {
+func (j *job) open() (what obstacle, in *claim, now rule.Micros) {
 	for _, g := range j.locks {
 		if g.dead {
 			return stale, nil, 0
@@ -384,17 +385,14 @@ func (c *claim) loadState() {
 }
 
 // open finds a slot for a key that has none, and its initial state: nothing, or what is known of it from before it was
-// forgotten, or before a restart.
-func (c *claim) open(op rule.Op, needsSlot bool, now rule.Micros) outcome {
+// forgotten.
+func (c *claim) open(op rule.Op, needsSlot bool, now rule.Micros) obstacle {
 	t := c.plan.table
 	c.ownState()
-	known := t.legacy.recall(c, now)
-	if !known && !needsSlot {
+	if !needsSlot {
 		return ready
 	}
-	if !known {
-		c.recallForgotten(now)
-	}
+	c.recallForgotten(now)
 	if op == rule.Peek {
 		return ready
 	}
@@ -412,8 +410,15 @@ func (c *claim) open(op rule.Op, needsSlot bool, now rule.Micros) outcome {
 func (c *claim) ownState() {
 	n := c.plan.table.limit.Parts()
 	c.counts = slices.Grow(c.counts[:0], n)[:n]
-	c.state = rule.State{Counts: c.counts, Log: c.state.Log, Slots: c.state.Slots[:0]}
-	c.state.Clear()
+	c.state.Counts = c.counts
+	clearState(&c.state)
+}
+
+// clearState resets s to the state of a key never seen, keeping its memory.
+func clearState(s *rule.State) {
+	clear(s.Counts)
+	s.Log.Restart(0, 0)
+	*s = rule.State{Start: rule.Absent, Counts: s.Counts, Log: s.Log, Slots: s.Slots[:0]}
 }
 
 // put stores the claim's state. If that evicts another key, it is remembered first.
@@ -427,7 +432,6 @@ func (c *claim) put() {
 	}
 	c.page.fullUntil = min(c.page.fullUntil, t.limit.Expires(&c.state))
 	c.form.write(t, c.page, c.slot, c.word, c.h, &c.state)
-	t.legacy.drop(c.h)
 }
 
 // fits reports whether the claim's state still fits the form of its page after the operation. Operations that add no units

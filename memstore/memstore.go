@@ -95,7 +95,6 @@ type Store struct {
 
 	documents   map[string]document // by name; guarded by mu
 	settlements *settlements
-	legacy      map[rule.Shape]*legacy // the contents of a snapshot of an earlier version; the map does not change once the store is in use
 }
 
 // New returns an empty store.

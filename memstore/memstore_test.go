@@ -43,7 +43,7 @@ func sliding(quota int64, window time.Duration) slidegate.Limit {
 // newPlan returns a limiter of one limit that may share the counts of others.
 func newPlan(t testing.TB, store store.Store, limit slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
-	return testkit.Must(testkit.Must(slidegate.NewPerCall(store, ""))(t).With(limit))(t)
+	return testkit.Must(testkit.Must(slidegate.New(store))(t).With(limit))(t)
 }
 
 func allow(t testing.TB, l *slidegate.Limiter, key string, n int64) slidegate.Decision {

@@ -1,18 +1,22 @@
 package memstore
 
-import "github.com/slidegate/slidegate/rule"
+import (
+	"github.com/slidegate/slidegate/rule"
+
+	"github.com/slidegate/slidegate/internal/summary"
+)
 
 // forget remembers a live key that loses its slot. The caller has claimed the slot, so no other request decides about the
 // key.
 func (t *table) forget(h uint64, s *rule.State, now rule.Micros) {
 	f := t.forgotten.Load()
 	if f == nil {
-		f = newForgotten(t.shape, t.store.reserveForgotten, t.store.releaseForgotten)
+		f = newForgotten(t.limit, t.store.reserveForgotten, t.store.releaseForgotten)
 		if !t.forgotten.CompareAndSwap(nil, f) {
 			f = t.forgotten.Load()
 		}
 	}
-	f.remember(h, t.limit.Summarize(s, now), now)
+	f.remember(h, summary.Of(&t.limit, s, now), now)
 	t.counts.evictions.Add(1)
 }
 
@@ -28,14 +32,7 @@ func (c *claim) recallForgotten(now rule.Micros) {
 	if !found {
 		return
 	}
-	before := c.state
-	if c.inherited { // it already has a floor, from before a restart
-		before = before.Clone()
-	}
-	t.limit.Recall(known, &c.state)
-	if c.inherited {
-		t.limit.Cover(&c.state, &before, now)
-	}
+	known.Recall(&t.limit, &c.state)
 	c.inherited = true
 }
 
@@ -45,7 +42,6 @@ func (c *claim) resetForgotten(now rule.Micros) {
 	if f := t.forgotten.Load(); f != nil {
 		f.reset(c.h, now)
 	}
-	t.legacy.drop(c.h)
 }
 
 // reserveForgotten reserves memory for forgotten keys, at most half of what is left, so that other limits can have some.

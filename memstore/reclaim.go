@@ -309,7 +309,7 @@ func (t *table) forgetOne(now rule.Micros) bool {
 	f.load(t, g, best, w, &s)
 	h := f.hash(g, best)
 	t.forget(h, &s, now)
-	s.Clear()
+	clearState(&s)
 	g.fullUntil = 0
 	f.write(t, g, best, w, h, &s)
 	return true

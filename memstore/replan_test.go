@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -14,7 +15,7 @@ func TestSplitsAreNotShapes(t *testing.T) {
 	st := open(t, memstore.Options{})
 	l := newLimiter(t, st, sliding(5, time.Minute))
 	allow(t, l, "key", 1)
-	lock, thaw := st.Freeze(l.Bound()[0])
+	lock, thaw := st.Freeze(adapter.Bound(l)[0])
 	done := make(chan error, 1)
 	go func() {
 		_, err := l.Allow(context.Background(), "new")

@@ -13,9 +13,6 @@ import (
 // into a smaller MaxBytes are forgotten like live keys in a full store, and remembered by key, even with RefuseWhenFull. A
 // snapshot may contain more limits than MaxLimits; limits that are not requested do not count. Bytes after the end of the
 // snapshot are an error.
-//
-// Snapshots of earlier versions are read too. For token buckets of version 1 only the time at which they are full is known,
-// so what is missing counts at the rate of the limit that next uses the key.
 func Restore(r io.Reader, opts Options) (*Store, error) {
 	s, err := newStore(opts)
 	if err != nil {
@@ -35,7 +32,7 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: it has more than %d limits", ErrSnapshot, maxLimits)
 	}
 	// Nothing is used before the whole snapshot has been verified.
-	s.legacy, s.documents = all.legacy, all.documents
+	s.documents = all.documents
 	for _, limit := range all.limits {
 		limit.restore(s)
 	}
@@ -50,7 +47,7 @@ func (l *savedLimit) restore(s *Store) {
 	}
 	t := s.tables[l.id.prefix]
 	if t == nil {
-		t = s.addTable(l.id, l.shape)
+		t = s.addTable(l.id, l.limit)
 	}
 	t.forgotten.CompareAndSwap(nil, l.forgotten)
 	for i := range l.keys {

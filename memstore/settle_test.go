@@ -261,7 +261,7 @@ func TestFloodOfSettlements(t *testing.T) {
 	}
 	for round := range 3 {
 		for i := range 20_000 {
-			if got, full := settle(round, i).Flags.Unsettled(), i >= 5000; got != full {
+			if got, full := settle(round, i).Flags&rule.Unsettled != 0, i >= 5000; got != full {
 				t.Fatalf("round %d, key %d of a store that remembers 5000: unsettled %v", round, i, got)
 			}
 		}

@@ -1,6 +1,10 @@
 package memstore
 
-import "github.com/slidegate/slidegate/rule"
+import (
+	"github.com/slidegate/slidegate/rule"
+
+	"github.com/slidegate/slidegate/internal/quick"
+)
 
 // Loading a log into a rule.State is avoided if possible: it may have thousands of units, of which a decision needs two.
 // Takes over several limits decide about logs as takes over one limit do, in a private copy of the slot's line. This
@@ -50,8 +54,9 @@ func (j *job) takeLines(now rule.Micros, answers []rule.Answer) bool {
 // look fills a with the answer for a claim that admits but is not charged. It is not ok if the claim needs the slow path.
 func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 	if !c.isLog() {
-		v := c.plan.limit.View(&c.state, j.now)
-		*a = c.plan.limit.Answer(&c.state, &v, c.cost, 0, c.cost <= v.Room && c.cost <= c.plan.limit.Capacity())
+		limit := c.plan.limit
+		room := limit.Capacity() - limit.Used(&c.state, j.now)
+		*a = limit.Answer(&c.state, j.now, c.cost, 0, c.cost <= room && c.cost <= limit.Capacity())
 		return true
 	}
 	l := c.form.(*linesForm).at(c.page, c.slot)
@@ -60,11 +65,11 @@ func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 	}
 	c.line[controlWord].Store(c.word)
 	// The remaining units that a peek returns are what is left, unless more is used than the quota.
-	verdict, remaining, next, resetAfter, at := c.takeLine(j, 0)
-	if verdict == rule.Undecided {
+	outcome, remaining, next, resetAfter, at := c.takeLine(j, 0)
+	if outcome == quick.Undecided {
 		return false
 	}
-	*a = rule.Answer{Allowed: verdict == rule.Admitted && c.cost <= remaining, Remaining: remaining, ResetAfter: resetAfter, At: at}
+	*a = rule.Answer{Allowed: outcome == quick.Admitted && c.cost <= remaining, Remaining: remaining, ResetAfter: resetAfter, At: at}
 	if a.Allowed {
 		a.NextAfter = next
 	}
@@ -72,7 +77,7 @@ func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 }
 
 // takeLine decides about the copy of the claim's line.
-func (c *claim) takeLine(j *job, cost int64) (verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros) {
+func (c *claim) takeLine(j *job, cost int64) (outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros) {
 	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost)
 }
 
@@ -82,12 +87,12 @@ func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
 		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.now, c.cost)
 		return
 	}
-	verdict, remaining, after, resetAfter, at := c.takeLine(j, c.cost)
-	switch verdict {
-	case rule.Admitted:
+	outcome, remaining, after, resetAfter, at := c.takeLine(j, c.cost)
+	switch outcome {
+	case quick.Admitted:
 		*a = rule.Answer{Allowed: true, Granted: c.cost, Remaining: remaining, NextAfter: after, ResetAfter: resetAfter, At: at}
 		c.copied = true
-	case rule.Refused:
+	case quick.Refused:
 		*a = rule.Answer{Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at}
 	default: // the cost exceeds the quota, or the slab has no line
 		c.loadState()

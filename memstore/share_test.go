@@ -44,7 +44,7 @@ func TestFloodOnAnotherLimit(t *testing.T) {
 					}
 				}
 				for client := range 300 {
-					if d := allow(t, l, fmt.Sprint(client), 1); d.Allowed || d.Flags.Inherited() {
+					if d := allow(t, l, fmt.Sprint(client), 1); d.Allowed || d.Flags&rule.Inherited != 0 {
 						t.Fatalf("%s: client %d: %+v, want it denied by its own counts", limit, client, d)
 					}
 				}
@@ -107,11 +107,11 @@ func TestResetOfAForgottenKey(t *testing.T) {
 			freed := 0
 			for i := range keys {
 				key := fmt.Sprint(i)
-				d := testkit.Must(l.Peek(t.Context(), key))(t)
+				d := testkit.Must(l.Peek(t.Context(), key, 1))(t)
 				if d.Allowed {
 					t.Fatalf("key %d was admitted again", i)
 				}
-				if !d.Flags.Inherited() || freed == 10 {
+				if d.Flags&rule.Inherited == 0 || freed == 10 {
 					continue
 				}
 				freed++

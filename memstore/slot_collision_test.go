@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -15,7 +16,7 @@ import (
 func TestSecondNewKeyIsFoundAgain(t *testing.T) {
 	memstore.Alone(t)
 	for _, text := range []string{"10/1s sliding-window", "100000000/1s", "10/1s segments=10", "10/1s token-bucket", "10/1s sliding-log"} {
-		limit, err := slidegate.Bind("", slidegate.MustParseLimit(text))
+		limit, err := adapter.Bind("", slidegate.MustParseLimit(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,35 +15,28 @@ import (
 // A snapshot is a stream of bytes, in this order: a magic text with a version, the hash key, the time of the snapshot, then
 // for each limit its name and shape, its keys and its forgotten ones, then the settlements and the documents, and finally a
 // checksum of all that. Numbers are varints, times are in microseconds since the Unix epoch. Keys are saved only as hashes.
-//
-// Versions 1 and 2 did not distinguish limits: keys were saved by shape, along with floors, each of which covered
-// everything that had been forgotten among its hashes. What has not been requested since is saved again in that form; see
-// legacy.go. Version 1 had neither calendars nor slots nor settlements, did not record how many sets a segment has, and
-// kept of a token bucket the two numbers that rule.LegacyBucket takes.
 
 const (
 	magic   = "slidegate memory " // followed by the version and a line feed
-	version = 4
+	version = 1
 )
 
 // Errors of Restore.
 var (
 	// ErrSnapshot is wrapped by errors that report an incomplete, damaged or unknown snapshot.
 	ErrSnapshot = errors.New("memstore: not a snapshot, or a damaged one")
-	// ErrNewer is returned for a snapshot in a newer format than this version reads.
+	// ErrNewer is wrapped by errors that report a snapshot in a newer format than this version reads.
 	ErrNewer = errors.New("memstore: the snapshot was written by a newer version of Slidegate")
 )
 
 // Kinds of records.
 const (
-	recordEnd        = 0
-	recordShape      = 1 // until version 2: the records that follow have this shape
-	recordKey        = 2 // a key of the last limit or shape
-	recordFloor      = 3 // a floor of the last shape
-	recordSettlement = 4
-	recordLimit      = 5
-	recordForgotten  = 6 // the forgotten keys of the last limit
-	recordDocument   = 7
+	recordEnd = iota
+	recordLimit
+	recordKey       // a key of the last limit
+	recordForgotten // the forgotten keys of the last limit
+	recordSettlement
+	recordDocument
 )
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
@@ -64,9 +57,6 @@ func (s *Store) Snapshot(w io.Writer) error {
 	s.mu.Unlock()
 	for _, t := range tables {
 		t.snapshot(e)
-	}
-	for shape, legacy := range s.legacy {
-		legacy.snapshot(e, shape, s.clock.read())
 	}
 	s.settlements.snapshot(e, s.clock.read()) // after the states, because a settlement without its state can only cause denials
 	s.snapshotDocuments(e)
@@ -111,7 +101,7 @@ func (t *table) snapshot(e *encoder) {
 		g.mu.Unlock()
 		for i := range keys {
 			name()
-			keys[i].encode(e, t.shape.Algorithm)
+			keys[i].encode(e, t.limit.Algorithm)
 		}
 		if depth == 0 {
 			break
@@ -194,11 +184,11 @@ func (e *encoder) limit(t *table) {
 	e.int(recordLimit)
 	e.text(t.id.namespace)
 	e.text(t.id.name)
-	e.shape(t.shape)
+	e.shape(&t.limit)
 }
 
-func (e *encoder) shape(s rule.Shape) {
-	e.int(int64(s.Algorithm.Code()))
+func (e *encoder) shape(s *rule.Limit) {
+	e.int(int64(statecode.Code(s.Algorithm)))
 	e.int(int64(s.Anchor))
 	e.int(int64(s.Segments))
 	e.int(int64(s.Window))

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -38,10 +39,10 @@ func TestSnapshotForgetsNothing(t *testing.T) {
 			unit := max(1, limit.Quota/5)
 			for range 20_000 {
 				allow(t, before, fmt.Sprint(random.IntN(1500)), unit*random.Int64N(3))
-				clock.Advance(slidegate.Micros(random.Int64N(max(2, limit.Window.Microseconds()/20_000))))
+				clock.Advance(rule.Micros(random.Int64N(max(2, limit.Window.Microseconds()/20_000))))
 			}
 			saved := snapshot(t, store)
-			clock.Advance(slidegate.Micros(limit.Window.Microseconds()) / 3) // the restart takes time
+			clock.Advance(rule.Micros(limit.Window.Microseconds()) / 3) // the restart takes time
 			restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now})
 			if err != nil {
 				t.Fatal(err)
@@ -136,21 +137,19 @@ func TestRestoreDetectsDamage(t *testing.T) {
 		}
 	}
 	useEveryKind(t, store)
-	version1, _ := readSaved(t, "version1")
-	for _, saved := range [][]byte{snapshot(t, store), version1} {
-		for n := range saved {
-			if _, err := memstore.Restore(bytes.NewReader(saved[:n]), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
-				t.Fatalf("cut off after %d bytes: %v", n, err)
-			}
-			damaged := bytes.Clone(saved)
-			damaged[n] ^= 0x10
-			if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); err == nil {
-				t.Fatalf("byte %d of %d was changed, but Restore returned no error", n, len(saved))
-			}
+	saved := snapshot(t, store)
+	for n := range saved {
+		if _, err := memstore.Restore(bytes.NewReader(saved[:n]), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
+			t.Fatalf("cut off after %d bytes: %v", n, err)
 		}
-		if _, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{}); err != nil {
-			t.Fatalf("undamaged: %v", err)
+		damaged := bytes.Clone(saved)
+		damaged[n] ^= 0x10
+		if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); err == nil {
+			t.Fatalf("byte %d of %d was changed, but Restore returned no error", n, len(saved))
 		}
+	}
+	if _, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{}); err != nil {
+		t.Fatalf("undamaged: %v", err)
 	}
 }
 
@@ -172,25 +171,23 @@ func TestRestoreOfForgedBytes(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	useEveryKind(t, st)
-	version1, _ := readSaved(t, "version1")
-	for _, saved := range [][]byte{snapshot(t, st), version1} {
-		random := rand.New(rand.NewPCG(15, 0))
-		accepted := 0
-		for range 5_000 {
-			forged := bytes.Clone(saved)
-			for range 1 + random.IntN(3) {
-				forged[20+random.IntN(len(forged)-24)] = byte(random.Uint32())
-			}
-			restored, err := memstore.Restore(bytes.NewReader(memstore.Sign(forged)), memstore.Options{MaxBytes: 256 << 10, Now: clock.Now})
-			if err != nil {
-				continue
-			}
-			accepted++
-			useEveryKind(t, restored)
+	saved := snapshot(t, st)
+	random := rand.New(rand.NewPCG(15, 0))
+	accepted := 0
+	for range 10_000 {
+		forged := bytes.Clone(saved)
+		for range 1 + random.IntN(3) {
+			forged[20+random.IntN(len(forged)-24)] = byte(random.Uint32())
 		}
-		if accepted < 100 {
-			t.Errorf("only %d were accepted: the test proves nothing", accepted)
+		restored, err := memstore.Restore(bytes.NewReader(memstore.Sign(forged)), memstore.Options{MaxBytes: 256 << 10, Now: clock.Now})
+		if err != nil {
+			continue
 		}
+		accepted++
+		useEveryKind(t, restored)
+	}
+	if accepted < 100 {
+		t.Errorf("only %d were accepted: the test proves nothing", accepted)
 	}
 }
 
@@ -271,4 +268,77 @@ func FuzzRestore(f *testing.F) {
 		}
 		useEveryKind(t, store)
 	})
+}
+
+// A snapshot of a future version is rejected, and the error says what to do.
+func TestNewerSnapshot(t *testing.T) {
+	current := snapshot(t, open(t, memstore.Options{}))
+	for _, version := range []string{"2", "10", "999999999"} {
+		newer := strings.Replace(string(current), "memory 1\n", "memory "+version+"\n", 1)
+		_, err := memstore.Restore(strings.NewReader(newer), memstore.Options{})
+		if !errors.Is(err, memstore.ErrNewer) || errors.Is(err, memstore.ErrSnapshot) ||
+			!strings.Contains(err.Error(), "its format is "+version+",") || !strings.Contains(err.Error(), "upgrade this program") {
+			t.Errorf("version %s: %v", version, err)
+		}
+	}
+	for _, version := range []string{"0", "-1", "", "x", "1 ", "9999999999"} {
+		other := strings.Replace(string(current), "memory 1\n", "memory "+version+"\n", 1)
+		if _, err := memstore.Restore(strings.NewReader(other), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
+			t.Errorf("version %q: %v", version, err)
+		}
+	}
+}
+
+// Slots, calendars, buckets and settlements survive a restart.
+func TestSnapshotOfEveryKind(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	var charges []store.Charge
+	for _, limit := range everyLimit(t, 5) {
+		charges = append(charges, store.Charge{Limit: limit, Key: "key", Cost: 1, Used: 3})
+	}
+	for id := range rule.ID(3) {
+		for i, a := range decide(t, st, rule.Take, id+1, charges...) {
+			charges[i].At = a.At
+		}
+		clock.Advance(1_000_001)
+	}
+	settled := decide(t, st, rule.Settle, 2, charges...)
+	clock.Advance(1_000_001)
+	restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
+	if n := restored.Stats().Settlements; n != 1 {
+		t.Errorf("got %d settlements after a restart", n)
+	}
+	for _, step := range []struct {
+		op rule.Op
+		id rule.ID
+	}{{rule.Settle, 2}, {rule.Renew, 2}, {rule.Renew, 3}, {rule.Peek, 0}, {rule.Settle, 1}, {rule.Take, 4}, {rule.Peek, 0}} {
+		want, got := decide(t, st, step.op, step.id, charges...), decide(t, restored, step.op, step.id, charges...)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v %d after a restart:\n got %+v\nwant %+v", step.op, step.id, got, want)
+		}
+		if step.op == rule.Settle && step.id == 2 && (got[0].Granted != settled[0].Granted || got[0].Flags&rule.Repeated == 0) {
+			t.Errorf("the settlement after a restart: %+v, before it: %+v", got[0], settled[0])
+		}
+		clock.Advance(500_001)
+	}
+}
+
+// A generation that was full before a restart is full after it.
+func TestSnapshotOfFullGeneration(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	charge := store.Charge{Limit: everyLimit(t, 5)[0], Key: "key", Cost: 1}
+	for id := range rule.ID(1000) {
+		decide(t, st, rule.Settle, id, charge)
+	}
+	restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
+	if a := decide(t, restored, rule.Settle, 1000, charge)[0]; a.Flags&rule.Unsettled == 0 {
+		t.Errorf("one settlement too many after a restart: %+v", a)
+	}
+	clock.Advance(2 * rule.LongMemory)
+	later := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
+	if n := later.Stats().Settlements; n != 0 {
+		t.Errorf("%d expired settlements were saved", n)
+	}
 }

@@ -3,6 +3,8 @@ package memstore
 import (
 	"cmp"
 	"slices"
+
+	"github.com/slidegate/slidegate/internal/shape"
 )
 
 // Stats describes the size of a store.
@@ -19,7 +21,7 @@ type Stats struct {
 type LimitStats struct {
 	Namespace string
 	Name      string
-	Shape     string // algorithm and window, as in rule.Shape
+	Shape     string // algorithm and window, as in the addresses of states
 	Bytes     int64
 	Keys      int64 // keys held, including expired ones whose slots have not been reused yet
 	Forgotten int64 // approximate number of keys of which only a trace is left
@@ -37,7 +39,7 @@ func (s *Store) Stats() Stats {
 	now := s.clock.read()
 	for _, t := range s.tables {
 		one := LimitStats{
-			Namespace: t.id.namespace, Name: t.id.name, Shape: t.shape.String(), Bytes: t.bytes.Load(), Keys: t.counts.held.Load(),
+			Namespace: t.id.namespace, Name: t.id.name, Shape: shape.Name(&t.limit), Bytes: t.bytes.Load(), Keys: t.counts.held.Load(),
 			Evictions: t.counts.evictions.Load(), Recalled: t.counts.recalled.Load(), Refused: t.counts.refused.Load(),
 		}
 		if f := t.forgotten.Load(); f != nil {

@@ -21,8 +21,7 @@ import (
 type table struct {
 	store  *Store
 	id     tableID
-	shape  rule.Shape
-	limit  rule.Limit // a limit of this shape, to read states whose limit is unknown
+	limit  rule.Limit // the limit's shape, to read states whose limit is unknown
 	layout layout     // of a pairForm
 	lines  *linesForm // the first form, if its slots take whole lines
 	forms  [2]form    // the initial form of pages, and the form after a state did not fit; the second may be nil
@@ -38,7 +37,6 @@ type table struct {
 	bytes     atomic.Int64 // bytes of pages, slab and directory
 	crowded   atomic.Int32 // how many more keys to forget before requesting more memory
 	forgotten atomic.Pointer[forgotten]
-	legacy    *legacy // the contents of a snapshot of an earlier version for the limit's shape
 	counts    tableCounts
 }
 
@@ -69,8 +67,8 @@ const (
 )
 
 // newTable returns an empty table, for which the store must have space.
-func newTable(s *Store, id tableID, shape rule.Shape) *table {
-	t := &table{store: s, id: id, shape: shape, limit: shape.Limit(), legacy: s.legacy[shape]}
+func newTable(s *Store, id tableID, limit rule.Limit) *table {
+	t := &table{store: s, id: id, limit: limit}
 	t.makeForms()
 	d := &directory{pages: make([]atomic.Pointer[page], 1)}
 	d.pages[0].Store(newPage(0, false))
@@ -82,14 +80,14 @@ func newTable(s *Store, id tableID, shape rule.Shape) *table {
 // makeForms chooses how the states of the table's shape are laid out in pages.
 func (t *table) makeForms() {
 	pairs := 2
-	if t.shape.Algorithm == rule.FixedWindow {
+	if t.limit.Algorithm == rule.FixedWindow {
 		pairs = 1
 	}
 	switch {
-	case packable(t.shape):
+	case packable(&t.limit):
 		t.layout = newLayout(&t.limit, t.store.clock.read())
 		t.forms = [2]form{pairForm{t.layout}, tallForm{pairs}}
-	case t.shape.Algorithm == rule.FixedWindow || t.shape.Algorithm == rule.SlidingWindow && t.shape.Segments == 1:
+	case t.limit.Algorithm == rule.FixedWindow || t.limit.Algorithm == rule.SlidingWindow && t.limit.Segments == 1:
 		t.forms[0] = tallForm{pairs}
 	default:
 		t.makeLineForms()
@@ -98,13 +96,13 @@ func (t *table) makeForms() {
 
 func (t *table) makeLineForms() {
 	var first lineForm
-	switch t.shape.Algorithm {
+	switch t.limit.Algorithm {
 	case rule.SlidingLog:
 		t.slab = newSlab(t.reserveSlab, t.releaseSlab)
-		first = newLogForm(t.slab, t.shape.Window)
+		first = newLogForm(t.slab, t.limit.Window)
 	case rule.InFlight:
 		t.slab = newSlab(t.reserveSlab, t.releaseSlab)
-		first = newSlotsForm(t.slab, t.shape.Window)
+		first = newSlotsForm(t.slab, t.limit.Window)
 	case rule.TokenBucket:
 		first = newBucketForm(&t.limit)
 	default:

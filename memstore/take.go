@@ -2,7 +2,9 @@ package memstore
 
 import (
 	"context"
+	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -48,12 +50,12 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		}
 		// This comes after the word was read, whose writer had read the clock before.
 		now := s.clock.read()
-		verdict, shift, current, previous, remaining, after, resetAfter := p.limit.TakePair(
+		outcome, shift, current, previous, remaining, after, resetAfter := quick.TakePair(p.limit,
 			rule.Micros(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
 		switch {
-		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
-			return verdict == rule.Admitted, 0, remaining, after, resetAfter, now, nil
-		case verdict == rule.Undecided || current > y.maxCount || index+shift > y.maxIndex:
+		case outcome == quick.Refused || outcome == quick.Admitted && cost == 0:
+			return outcome == quick.Admitted, 0, remaining, after, resetAfter, now, nil
+		case outcome == quick.Undecided || current > y.maxCount || index+shift > y.maxIndex:
 			return s.takeOneLocked(p, h, cost)
 		}
 		next := (index+shift)<<(y.indexAt&63) | word&y.owner | uint64(previous)<<(y.countBits&63) | uint64(current)
@@ -76,17 +78,25 @@ func (s *Store) takeLine(g *page, p *plan, h uint64, cost int64) (
 	if l == nil {
 		return s.takeOneLocked(p, h, cost)
 	}
-	verdict, remaining, after, resetAfter, at := f.take(l, h, p.limit, &s.clock, cost)
-	if verdict == rule.Undecided {
+	outcome, remaining, after, resetAfter, at := f.take(l, h, p.limit, &s.clock, cost)
+	if outcome == quick.Undecided {
 		return s.takeOneLocked(p, h, cost)
 	}
-	return verdict == rule.Admitted, 0, remaining, after, resetAfter, at, nil
+	return outcome == quick.Admitted, 0, remaining, after, resetAfter, at, nil
 }
 
 // stepBack makes the loser of a race for a word pause for a few microseconds. The winner then decides many times before the
 // cache line has to move again, which costs more than a decision. Without it, two processors together decide half as many
 // requests for one key as one alone.
+//
+// It counts instead of reading a clock, because a test's clock may stand still while it waits. An atomic load in every round
+// keeps the compiler from removing the loop; TestStepBack notices if it does.
 func stepBack() {
-	for range 10000 {
+	for range 10_000 {
+		if awake.Load() {
+			return
+		}
 	}
 }
+
+var awake atomic.Bool // never set

@@ -3,6 +3,7 @@ package memstore
 import (
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -41,7 +42,7 @@ func (s *Store) takeTall(g *page, p *plan, h uint64, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	i := find(tallForm{}, g, h)
-	if i < 0 || !p.limit.IsPair() {
+	if i < 0 || !quick.IsPair(p.limit) {
 		return s.takeOneLocked(p, h, cost)
 	}
 	slot := tallAt(g, i)
@@ -52,12 +53,12 @@ func (s *Store) takeTall(g *page, p *plan, h uint64, cost int64) (
 			return s.takeOneLocked(p, h, cost)
 		}
 		now := s.clock.read()
-		verdict, shift, current, _, remaining, after, resetAfter := p.limit.TakePair(
+		outcome, shift, current, _, remaining, after, resetAfter := quick.TakePair(p.limit,
 			rule.Micros(start), int64(word&tallCount), int64(previous), now, cost)
 		switch {
-		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
-			return verdict == rule.Admitted, 0, remaining, after, resetAfter, now, nil
-		case verdict == rule.Undecided || shift > 0 || current > rule.MaxQuota:
+		case outcome == quick.Refused || outcome == quick.Admitted && cost == 0:
+			return outcome == quick.Admitted, 0, remaining, after, resetAfter, now, nil
+		case outcome == quick.Undecided || shift > 0 || current > rule.MaxQuota:
 			return s.takeOneLocked(p, h, cost)
 		}
 		if slot.word.CompareAndSwap(word, word&^tallCount|uint64(current)) {
@@ -95,7 +96,7 @@ func (f tallForm) expires(t *table, g *page, i int, _ uint64) rule.Micros {
 func (tallForm) weight(t *table, g *page, i int, w uint64, now rule.Micros) int64 {
 	slot := tallAt(g, i)
 	weight := int64(w & tallCount)
-	if now < rule.Micros(slot.start.Load())+t.shape.Window {
+	if now < rule.Micros(slot.start.Load())+t.limit.Window {
 		weight += int64(slot.previous.Load())
 	}
 	return weight
@@ -119,7 +120,7 @@ func (tallForm) write(t *table, g *page, i int, w, h uint64, s *rule.State) {
 	}
 	number, previous := uint64(0), uint64(0)
 	if s.Start != rule.Absent {
-		number = uint64(s.Start/t.shape.Window) & tallNumber
+		number = uint64(s.Start/t.limit.Window) & tallNumber
 	}
 	if len(s.Counts) == 2 {
 		previous = uint64(s.Counts[1])

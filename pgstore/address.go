@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -36,7 +37,7 @@ func appendAddress(to []byte, prefix, group, key string) []byte {
 // limitPrefix returns the part of an address that does not depend on group and key.
 func limitPrefix(limit *store.Limit) string {
 	var prefix []byte
-	for _, part := range []string{limit.Namespace(), limit.Name(), limit.Rule().Shape().String()} {
+	for _, part := range []string{limit.Namespace(), limit.Name(), shape.Name(limit.Rule())} {
 		prefix = append(appendEscaped(prefix, part), ':')
 	}
 	return string(prefix)

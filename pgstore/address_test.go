@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// bind is slidegate.Bind for a valid limit.
+// bind is adapter.Bind for a valid limit.
 func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	bound, err := slidegate.Bind(namespace, limit)
+	bound, err := adapter.Bind(namespace, limit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,35 +8,25 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Conn is the store's connection to PostgreSQL. New makes one from a pgx pool, NewSQL from a database/sql pool. It is
-// safe for concurrent use.
-type Conn interface {
-	// Call runs a single statement, outside any transaction, and appends the bigint[] that it returns to reply, row by row
-	// if that has two dimensions. The parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). The
-	// statement is not sent twice, and Call keeps no reference to the arguments after it returns.
-	Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error)
-	// Row runs a statement whose parameters are plain texts, numbers and bytes, and scans the one row that it returns.
-	Row(ctx context.Context, statement string, args []any, into ...any) error
+// conn is the store's connection to PostgreSQL. It is safe for concurrent use.
+type conn interface {
+	// call runs a single statement, and appends the bigint[] that it returns to reply, row by row if that has two dimensions. The
+	// parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). The statement is not sent twice, and call keeps
+	// no reference to the arguments after it returns.
+	call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error)
+	// row runs a statement whose parameters are plain texts, numbers and bytes, and scans the one row that it returns.
+	row(ctx context.Context, statement string, args []any, into ...any) error
 }
 
 var errReply = errors.New("invalid reply: the functions in the database are of another version; run Migrate")
 
-// poolConn is a Conn over a pgx pool, in any of its modes.
-type poolConn struct{ pool querier }
+// pgxConn is a conn over a pgx pool, in any of its modes.
+type pgxConn struct{ db DB }
 
-// querier is the part of a pool that is needed.
-type querier interface {
-	Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, statement string, args ...any) pgx.Row
-}
-
-var _ querier = (*pgxpool.Pool)(nil)
-
-func (c poolConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
-	rows, err := c.pool.Query(ctx, statement, args...)
+func (c pgxConn) call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
+	rows, err := c.db.Query(ctx, statement, args...)
 	if err != nil {
 		return reply, err
 	}
@@ -63,14 +53,14 @@ func (c poolConn) Call(ctx context.Context, statement string, args []any, reply 
 	return reply, nil
 }
 
-func (c poolConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
-	return c.pool.QueryRow(ctx, statement, args...).Scan(into...)
+func (c pgxConn) row(ctx context.Context, statement string, args []any, into ...any) error {
+	return c.db.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
-// sqlConn is a Conn over database/sql. Drivers differ in how they send slices, so arrays are sent and received as text.
+// sqlConn is a conn over database/sql. Drivers differ in how they send slices, so arrays are sent and received as text.
 type sqlConn struct{ db *sql.DB }
 
-func (c sqlConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
+func (c sqlConn) call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
 	plain := make([]any, len(args))
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -94,7 +84,7 @@ func (c sqlConn) Call(ctx context.Context, statement string, args []any, reply [
 	return reply, nil
 }
 
-func (c sqlConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
+func (c sqlConn) row(ctx context.Context, statement string, args []any, into ...any) error {
 	return c.db.QueryRowContext(ctx, statement, args...).Scan(into...)
 }
 

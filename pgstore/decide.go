@@ -6,11 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/port"
+	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// The general path: any operations over any limits, decided by the function decide, or by single if there is only one
+// The general path: any operations over any limits, decided by the function decide, or by decide_one if there is only one
 // address.
 
 const (
@@ -29,8 +31,8 @@ const (
 
 var errOutside = errors.New("pgstore: the server's clock jumped to another calendar period between two calls; try again")
 
-// plan encodes a batch for decide, or for single if that can decide it, and reports which.
-func (t *roundTrip) plan(s *Store, batch []store.Request) (single bool) {
+// plan encodes a batch for decide, or for decide_one if that can decide it, and reports which.
+func (t *roundTrip) plan(s *Store, batch []store.Request) (one bool) {
 	locked, stride := int64(lockNone), plainStride
 	for i := range t.parts {
 		a := &t.parts[i]
@@ -42,7 +44,7 @@ func (t *roundTrip) plan(s *Store, batch []store.Request) (single bool) {
 		} else if a.of > 0 {
 			locked = max(locked, lockToWrite)
 		}
-		if r.Op == rule.Settle || l.Algorithm == rule.InFlight || l.Calendar != rule.NoPeriod {
+		if r.Op == rule.Settle || l.Algorithm == rule.InFlight || l.Calendar != 0 {
 			stride = longStride
 		}
 	}
@@ -80,7 +82,7 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 	}
 	index, _ := slices.BinarySearch(t.addresses, a.address)
 	t.numbers = append(t.numbers,
-		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm.Code()), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
+		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(statecode.Code(l.Algorithm)), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
 		bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 
@@ -107,7 +109,7 @@ func (t *roundTrip) planReservation(r *store.Request, of int) {
 func (t *roundTrip) planBounds(batch []store.Request, now rule.Micros) {
 	for i := range t.parts {
 		l := batch[t.parts[i].request].Charges[t.parts[i].of].Limit.Rule()
-		if l.Calendar == rule.NoPeriod {
+		if l.Calendar == 0 {
 			continue
 		}
 		at := t.numbers[header+longStride*i+bounds:]
@@ -177,13 +179,13 @@ func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, 
 		if len(reply) != 3 {
 			return answer, false
 		}
-		answer = l.AnswerLog(reply[0], rule.Micros(reply[1]), rule.Micros(reply[2]), now, at, moved, cost, granted, allowed)
+		answer = port.AnswerLog(l, reply[0], rule.Micros(reply[1]), rule.Micros(reply[2]), now, at, moved, cost, granted, allowed)
 	} else {
 		s, ok := stateOf(l, reply, counts)
 		if !ok || len(reply) == 0 && !allowed && cost <= l.Capacity() { // a limit that was never charged denies nothing
 			return answer, false
 		}
-		answer = finish(l, &s, now, cost, granted, allowed, moved)
+		answer = port.Answer(l, &s, now, cost, granted, allowed, moved)
 	}
 	if flags&flagRepeated != 0 {
 		answer.Flags |= rule.Repeated

@@ -10,7 +10,8 @@ import (
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
-	newerFormat          = "SG001" // raised by the functions
+	otherFormat          = "SG001" // raised by the functions
+	newerSchema          = "SG002" // raised by Migrate
 )
 
 // fixes has remedies for errors that an operator can do something about.
@@ -29,20 +30,21 @@ var fixes = map[string]string{
 	"26000":          "a prepared statement does not exist; behind PgBouncer use pgx.QueryExecModeExec",
 	"42P05":          "a prepared statement already exists; behind PgBouncer use pgx.QueryExecModeExec",
 	"08P01":          "protocol violation; behind PgBouncer use pgx.QueryExecModeExec",
-	newerFormat:      "this state was written by a newer version of Slidegate; upgrade this program",
+	otherFormat:      "this state was written by another version of Slidegate; upgrade this program",
+	newerSchema:      "the schema was created by a newer version of Slidegate; upgrade this program",
 	deadlockDetected: "another transaction locked the same keys in another order; only this package should write to the table",
 	serializationFailure: "the same keys were charged concurrently, and the isolation level does not allow reading them again; " +
 		"set default_transaction_isolation = 'read committed' for the role",
 }
 
 // explain adds to an error what is wrong and what to do. It wraps the cause, and the context's error if the context has
-// ended.
+// ended; otherwise also what the error means, see fault.
 func explain(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("pgstore: %w: %w", ended, err)
 	}
 	if fix := fixes[codeOf(err)]; fix != "" {
-		return fmt.Errorf("pgstore: %s: %w", fix, err)
+		return fmt.Errorf("pgstore: %s: %w", fix, fault(err))
 	}
-	return fmt.Errorf("pgstore: %w", err)
+	return fmt.Errorf("pgstore: %w", fault(err))
 }

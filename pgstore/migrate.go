@@ -3,47 +3,92 @@ package pgstore
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
-type Beginner interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+// schemaFiles are SQL for the schema public and the prefix slidegate_.
+//
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+// schemaVersion is the version of the schema that the files create.
+const schemaVersion = 1
+
+// createSchema has the placeholders for the lock, the schema's name, the same as an identifier, the table of versions, the version, and the
+// statements. It is one statement, because not every driver accepts several. (CREATE SCHEMA IF NOT EXISTS would need the privilege to
+// create one even if it exists.)
+const createSchema = `DO $migrate$
+DECLARE
+  existing int;
+BEGIN
+  PERFORM pg_advisory_xact_lock(%[1]d); -- one process at a time
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = '%[2]s') THEN
+    CREATE SCHEMA %[3]s;
+  END IF;
+  IF to_regclass('%[4]s') IS NOT NULL THEN
+    SELECT max(m.version) INTO existing FROM %[4]s m;
+  END IF;
+  IF existing > %[5]d THEN
+    RAISE EXCEPTION 'the schema has version %%, and this program knows version %[5]d', existing
+      USING ERRCODE = '` + newerSchema + `', HINT = 'Upgrade this program.';
+  END IF;
+  IF existing IS NULL THEN
+    EXECUTE $statements$
+%[6]s$statements$;
+  END IF;
+END
+$migrate$;
+`
+
+// Schema returns the statement that creates the tables and functions, or does nothing if they exist, and the one that drops them. They
+// are for operators who do not let programs change a schema; Migrate runs the first one. It also creates Options.Schema if that does not
+// exist; the second does not drop it.
+func Schema(opts Options) (create, drop string, err error) {
+	opts, err = opts.withDefaults()
+	if err != nil {
+		return "", "", err
+	}
+	read := func(name string) string {
+		text, failed := schemaFiles.ReadFile("schema/" + name + ".sql")
+		err = errors.Join(err, failed)
+		return strings.ReplaceAll(string(text), "public.slidegate_", opts.prefix())
+	}
+	tables := read("tables")
+	if opts.Unlogged {
+		tables = strings.Replace(tables, "CREATE TABLE", "CREATE UNLOGGED TABLE", 1) // the state, which is the first
+	}
+	statements := strings.Join([]string{tables, read("rule"), read("decide"), read("takes"), read("expire")}, "\n")
+	name := quote(opts.Schema)
+	hash := fnv.New64a()
+	hash.Write([]byte("slidegate " + name))
+	create = fmt.Sprintf(createSchema, int64(hash.Sum64()), opts.Schema, name, opts.prefix()+"migrations", schemaVersion, statements)
+	return create, read("drop"), err
 }
 
-// Migrate creates the schema, or upgrades it to this version. Any number of processes may call it concurrently, at
-// every start: one does the work in one transaction, the others wait for it. Tables and functions that a tool created
-// from Migrations, all or some of them, are recognized. It needs the privilege to create in the schema, which the role
-// that decides does not.
-func Migrate(ctx context.Context, db Beginner, opts Options) error {
-	if db == nil {
-		return errors.New("pgstore: migrate: db: must not be nil")
+// Migrate creates the tables and functions, or does nothing if they exist. Any number of processes may call it concurrently, at every
+// start: one does the work, in one transaction, and the others wait for it. It needs the privilege to create in the schema, which the
+// role that decides does not. A schema of a later version of this package is an error.
+func Migrate(ctx context.Context, pool *pgxpool.Pool, opts Options) error {
+	if pool == nil {
+		return errors.New("pgstore: migrate: pool: must not be nil")
 	}
-	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+	create, _, err := Schema(opts)
 	if err != nil {
-		return fmt.Errorf("pgstore: migrate: %w", err)
+		return err
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing
-	err = migrate(opts, schema{
-		exec: func(statement string) error {
-			_, err := tx.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
-			return err
-		},
-		number: func(statement string) (n int, err error) {
-			err = tx.QueryRow(ctx, statement, pgx.QueryExecModeSimpleProtocol).Scan(&n)
-			return n, err
-		},
+	// Where the default is a stricter level, a process that waited would not see what another one has created.
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, create, pgx.QueryExecModeSimpleProtocol)
+		return err
 	})
-	if err != nil {
-		return fmt.Errorf("pgstore: migrate: %w", err)
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("pgstore: migrate: %w", err)
-	}
-	return nil
+	return migrateError(err)
 }
 
 // MigrateSQL is Migrate over a database/sql pool.
@@ -51,65 +96,27 @@ func MigrateSQL(ctx context.Context, db *sql.DB, opts Options) error {
 	if db == nil {
 		return errors.New("pgstore: migrate: db: must not be nil")
 	}
+	create, _, err := Schema(opts)
+	if err != nil {
+		return err
+	}
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
-		return fmt.Errorf("pgstore: migrate: %w", err)
+		return migrateError(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
-	err = migrate(opts, schema{
-		exec: func(statement string) error {
-			_, err := tx.ExecContext(ctx, statement)
-			return err
-		},
-		number: func(statement string) (n int, err error) {
-			err = tx.QueryRowContext(ctx, statement).Scan(&n)
-			return n, err
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("pgstore: migrate: %w", err)
+	if _, err = tx.ExecContext(ctx, create); err == nil {
+		err = tx.Commit()
 	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("pgstore: migrate: %w", err)
-	}
-	return nil
+	return migrateError(err)
 }
 
-// schema is the part of a transaction that migrate needs: one statement at a time, without parameters.
-type schema struct {
-	exec   func(statement string) error
-	number func(statement string) (int, error)
-}
-
-// migrate applies the steps that a schema does not have yet. A schema that was created by other means, without a table
-// of versions, gets all steps: they leave existing objects unchanged.
-func migrate(opts Options, db schema) error {
-	steps, err := Migrations(opts)
-	if err != nil {
-		return err
+func migrateError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case codeOf(err) == newerSchema:
+		return fmt.Errorf("pgstore: migrate: %s: %w", fixes[newerSchema], err)
 	}
-	if opts, err = opts.withDefaults(); err != nil {
-		return err
-	}
-	if err := db.exec(fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", opts.lock())); err != nil {
-		return err
-	}
-	version, err := db.number(fmt.Sprintf(
-		"SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = '%s' AND tablename = '%smigrations'", opts.Schema, opts.Prefix))
-	if err == nil && version > 0 {
-		version, err = db.number("SELECT coalesce(max(version), 0) FROM " + opts.versions())
-	}
-	if err != nil {
-		return err
-	}
-	for _, step := range steps {
-		if step.Version <= version {
-			continue
-		}
-		// As one statement, because not every driver accepts several.
-		if err := db.exec("DO $migration$ BEGIN EXECUTE $statements$" + step.Up + "$statements$; END $migration$"); err != nil {
-			return fmt.Errorf("step %d, %s: %w", step.Version, step.Name, err)
-		}
-	}
-	return nil
+	return fmt.Errorf("pgstore: migrate: %w", err)
 }

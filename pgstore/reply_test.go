@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -62,19 +63,19 @@ func TestReadBinary(t *testing.T) {
 	}
 }
 
-// scripted is a Conn with scripted replies.
+// scripted is a conn with scripted replies.
 type scripted struct {
 	reply []int64
 	err   error
 	calls int
 }
 
-func (s *scripted) Call(_ context.Context, _ string, _ []any, reply []int64) ([]int64, error) {
+func (s *scripted) call(_ context.Context, _ string, _ []any, reply []int64) ([]int64, error) {
 	s.calls++
 	return append(reply, s.reply...), s.err
 }
 
-func (s *scripted) Row(context.Context, string, []any, ...any) error { return s.err }
+func (s *scripted) row(context.Context, string, []any, ...any) error { return s.err }
 
 // Functions of another version cause an error that names the reason, never a wrong answer or a panic.
 func FuzzReply(f *testing.F) {
@@ -96,7 +97,7 @@ func FuzzReply(f *testing.F) {
 		for _, n := range numbers {
 			reply = append(reply, int64(int8(n)))
 		}
-		s, err := NewWithConn(&scripted{reply: reply}, Options{})
+		s, err := newStore(&scripted{reply: reply}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +128,7 @@ func TestDisagreementWithTheRuleIsAnError(t *testing.T) {
 		"bucket": {[]int64{now, 2, now, 6, 0, now + 1}, []int64{now, 2, now, 7, 0, now + 1}},
 	} {
 		for i, reply := range [][]int64{replies.right, replies.wrong, replies.right[:fastReplies-1]} {
-			s, err := NewWithConn(&scripted{reply: reply}, Options{})
+			s, err := newStore(&scripted{reply: reply}, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +157,7 @@ func kinds() []slidegate.Limit {
 func TestRolledBackCallsAreRetried(t *testing.T) {
 	for code, calls := range map[string]int{serializationFailure: maxTries, deadlockDetected: maxTries, "57014": 1, "53100": 1, "": 1} {
 		conn := &scripted{err: stateError(code)}
-		s, err := NewWithConn(conn, Options{})
+		s, err := newStore(conn, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,17 +184,17 @@ func TestWrongOptions(t *testing.T) {
 		{Options{Schema: strings.Repeat("x", 64)}, "schema"}, {Options{Schema: "{prefix}"}, "schema"}, {Options{Schema: "$migration$"}, "schema"},
 		{Options{Prefix: "A"}, "prefix"}, {Options{Prefix: "a-b"}, "prefix"}, {Options{Prefix: "1a"}, "prefix"},
 		{Options{Prefix: strings.Repeat("x", 41)}, "prefix"},
-		{Options{Grace: -time.Second}, "grace"}, {Options{Durability: 2}, "durability"}, {Options{SynchronousCommit: "local"}, "synchronous commit"},
+		{Options{Grace: -time.Second}, "grace"}, {Options{SynchronousCommit: "local"}, "synchronous commit"},
 	} {
-		if _, err := NewWithConn(&scripted{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "pgstore: "+test.want+": ") {
+		if _, err := newStore(&scripted{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "pgstore: "+test.want+": ") {
 			t.Errorf("%+v: got error %v", test.opts, err)
 		}
-		if _, err := Migrations(test.opts); err == nil {
-			t.Errorf("%+v: got migrations", test.opts)
+		if _, _, err := Schema(test.opts); err == nil {
+			t.Errorf("%+v: got a schema", test.opts)
 		}
 	}
 	for i, err := range []error{
-		errOf(New(nil, Options{})), errOf(NewSQL(nil, Options{})), errOf(NewWithConn(nil, Options{})),
+		errOf(New(nil, Options{})), errOf(NewSQL(nil, Options{})), errOf(New((*pgxpool.Pool)(nil), Options{})),
 		Migrate(t.Context(), nil, Options{}), MigrateSQL(t.Context(), nil, Options{}),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "pgstore: ") {

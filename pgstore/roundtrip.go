@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -46,13 +45,38 @@ func (t *roundTrip) recycle() {
 	roundTrips.Put(t)
 }
 
-// applySome decides a batch that fits one call.
+// applySome decides a batch that fits one call. If the call fails because of one of its keys, the server has rolled it back, and it
+// is sent again in two halves: the others are not concerned.
 func (s *Store) applySome(ctx context.Context, batch []store.Request) {
+	err := s.applyOnce(ctx, batch)
+	if err == nil || len(batch) == 1 || ctx.Err() != nil || !concernsKey(err) {
+		return
+	}
+	half := len(batch) / 2
+	s.applySome(ctx, batch[:half])
+	s.applySome(ctx, batch[half:])
+}
+
+// concernsKey reports whether the server rolled back a call, because of what one of its rows contains or would contain.
+func concernsKey(err error) bool {
+	code := codeOf(err)
+	if len(code) < 2 {
+		return false
+	}
+	switch code[:2] {
+	case otherFormat[:2], "21", "22", "23", "54", "P0": // cardinality, data, constraints, limits of the program, raised
+		return true
+	}
+	return false
+}
+
+// applyOnce decides a batch in one call, and returns the error of the call.
+func (s *Store) applyOnce(ctx context.Context, batch []store.Request) error {
 	t := roundTrips.Get().(*roundTrip)
 	defer t.recycle()
 	t.address(s, batch)
 	if len(t.parts) == 0 {
-		return
+		return nil
 	}
 	fast, pairs := areFast(batch, t.parts)
 	fast = fast && t.planRuns(batch)
@@ -76,6 +100,7 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	for i := range t.parts {
 		batch[t.parts[i].request].Err = err
 	}
+	return err
 }
 
 // planBatch encodes a batch for a function, and returns the statement that calls the function.
@@ -93,9 +118,9 @@ func (t *roundTrip) planBatch(s *Store, batch []store.Request, fast, pairs bool)
 		if one {
 			return s.takeAny
 		}
-		return s.takesAny
+		return s.takeAnyMany
 	case t.plan(s, batch):
-		return s.single
+		return s.decideOne
 	default:
 		return s.decide
 	}
@@ -104,7 +129,7 @@ func (t *roundTrip) planBatch(s *Store, batch []store.Request, fast, pairs bool)
 // call calls a function. A call that the server reports as rolled back is repeated: it is certainly not charged.
 func (s *Store) call(ctx context.Context, statement string, t *roundTrip) (err error) {
 	for range maxTries {
-		t.reply, err = s.conn.Call(ctx, statement, t.args, t.reply[:0])
+		t.reply, err = s.conn.call(ctx, statement, t.args, t.reply[:0])
 		if err == nil {
 			return nil
 		}
@@ -128,16 +153,6 @@ func (t *roundTrip) address(s *Store, batch []store.Request) {
 			t.parts = append(t.parts, part{string(t.text), i, j})
 		}
 	}
-}
-
-// finish derives an answer from a state after the decision.
-func finish(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
-	v := l.View(s, now)
-	a := l.Answer(s, &v, cost, granted, allowed)
-	if moved {
-		a.Flags |= rule.ClockMoved
-	}
-	return a
 }
 
 func codeOf(err error) string {

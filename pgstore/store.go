@@ -15,15 +15,6 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Durability is whether the table of a store survives a crash of the server.
-type Durability uint8
-
-// Durability levels.
-const (
-	Logged   Durability = iota // like any table; the default
-	Unlogged                   // faster to write, empty after a crash, not on replicas
-)
-
 // Options configures a Store and its schema. The zero value is valid. Migrate and New need the same Schema and Prefix.
 type Options struct {
 	// Schema contains the table and the functions; empty means "public". Migrate creates it if it does not exist.
@@ -33,9 +24,9 @@ type Options struct {
 	// Grace is how long a state is kept after it no longer matters, before Expire deletes it; 0 means one minute. It
 	// has to cover the difference between the clocks of a server and of a replica that takes over.
 	Grace time.Duration
-	// Durability is the durability of the table that Migrate creates. It does not change an existing table: use ALTER
-	// TABLE.
-	Durability Durability
+	// Unlogged makes Migrate create an unlogged table, which is faster to write, empty after a crash of the server, and not on
+	// replicas. It does not change an existing table: use ALTER TABLE.
+	Unlogged bool
 	// SynchronousCommit is "on", "off", or empty for the setting of the server or the role. If it is off, a decision
 	// does not wait for the disk, and a crash of the server loses what was charged in the last half second or so.
 	SynchronousCommit string
@@ -47,19 +38,13 @@ type Options struct {
 type Store struct {
 	store.Registry // the limits of the limiters over this store
 
-	conn     Conn
-	opts     Options
-	take     string // statements
-	takeMany string
-	takeAny  string
-	takesAny string
-	single   string
-	decide   string
-	expire   string
-	position string
+	conn conn
+	opts Options
 
-	loadDocument string
-	swapDocument string
+	// The statements.
+	take, takeMany, takeAny, takeAnyMany, decideOne, decide string
+	expire, randomAddress                                   string
+	loadDocument, swapDocument                              string
 
 	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
@@ -67,19 +52,25 @@ type Store struct {
 
 const (
 	maxCharges = 64  // per request
-	maxCall    = 512 // charges per call: other callers of the same keys wait for it
+	maxCall    = 512 // work per call, see store.Request.Work: other callers of the same keys wait for it
 	maxTries   = 4   // of a call that the server has rolled back
 
 	maxPrefixes = 1 << 14 // limits whose part of an address is remembered
 )
 
-// New returns a store over a pool, which the caller has to close. It does no I/O: a missing schema shows at the first
-// request.
-func New(pool *pgxpool.Pool, opts Options) (*Store, error) {
-	if pool == nil {
-		return nil, errors.New("pgstore: pool: must not be nil; use pgxpool.New")
+// DB runs statements as a *pgxpool.Pool does. It is safe for concurrent use.
+type DB interface {
+	Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, statement string, args ...any) pgx.Row
+}
+
+// New returns a store over a *pgxpool.Pool, or over another DB. The caller has to close it. New does no I/O: a missing schema
+// shows at the first request.
+func New(db DB, opts Options) (*Store, error) {
+	if db == nil || db == DB((*pgxpool.Pool)(nil)) {
+		return nil, errors.New("pgstore: db: must not be nil; use pgxpool.New")
 	}
-	return NewWithConn(poolConn{pool}, opts)
+	return newStore(pgxConn{db}, opts)
 }
 
 // NewSQL is New over a database/sql pool, with the driver of pgx or any other driver for PostgreSQL.
@@ -87,19 +78,16 @@ func NewSQL(db *sql.DB, opts Options) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("pgstore: db: must not be nil; use sql.Open")
 	}
-	return NewWithConn(sqlConn{db}, opts)
+	return newStore(sqlConn{db}, opts)
 }
 
-// NewWithConn returns a store over any Conn.
-func NewWithConn(conn Conn, opts Options) (*Store, error) {
-	if conn == nil {
-		return nil, errors.New("pgstore: conn: must not be nil")
-	}
+// newStore returns a store over a connection. Without one, only Check and Traits may be called.
+func newStore(conn conn, opts Options) (*Store, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	name := quote(opts.Schema) + "." + opts.Prefix
+	name := opts.prefix()
 	load, swap := documentStatements(name + "documents")
 	return &Store{
 		conn: conn, opts: opts, loadDocument: load, swapDocument: swap,
@@ -110,11 +98,11 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 			$8::bigint[])`,
 		takeAny: "SELECT " + name + `take_any($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
-		takesAny: "SELECT " + name + "takes_any($1::text[], $2::bigint[])",
-		single:   "SELECT " + name + "single($1::text, $2::bigint[])",
-		decide:   "SELECT " + name + "decide($1::text[], $2::bigint[])",
-		expire:   "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
-		position: "SELECT " + name + "place()",
+		takeAnyMany:   "SELECT " + name + "take_any_many($1::text[], $2::bigint[])",
+		decideOne:     "SELECT " + name + "decide_one($1::text, $2::bigint[])",
+		decide:        "SELECT " + name + "decide($1::text[], $2::bigint[])",
+		expire:        "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
+		randomAddress: "SELECT " + name + "random_address()",
 	}, nil
 }
 
@@ -136,8 +124,6 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("pgstore: prefix: %q: use at most 40 lower-case letters, digits and underscores, not beginning with a digit", o.Prefix)
 	case o.Grace < 0:
 		return o, fmt.Errorf("pgstore: grace: must not be negative, got %v", o.Grace)
-	case o.Durability > Unlogged:
-		return o, fmt.Errorf("pgstore: durability: unknown value %d; use Logged or Unlogged", o.Durability)
 	case o.SynchronousCommit != "" && o.SynchronousCommit != "on" && o.SynchronousCommit != "off":
 		return o, fmt.Errorf("pgstore: synchronous commit: %q: use on or off, or leave it empty for the server's setting", o.SynchronousCommit)
 	}
@@ -159,11 +145,21 @@ func isPlainName(text string, quoted bool) bool {
 	return true
 }
 
+// prefix returns the beginning of the names of the tables and functions, with the schema.
+func (o *Options) prefix() string { return quote(o.Schema) + "." + o.Prefix }
+
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 // Traits returns the traits of the store.
 func (s *Store) Traits() store.Traits {
-	return store.Traits{Name: "postgres", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
+	return store.Traits{
+		Name: "postgres", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1,
+		// Every call waits for a commit, so one at a time decides as much as two, in fewer and larger calls. A row that is locked
+		// does not block others for long: coalesce starts more calls when those under way have lasted some milliseconds.
+		Calls: 1,
+		// pgx, and most drivers of database/sql, close the connection of a call that is canceled.
+		CostlyCancel: true,
+	}
 }
 
 // Check accepts every limit: the functions are exact over the whole range of limits.
@@ -192,11 +188,12 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 
 // callSize returns how many requests, from the first on, go into one call.
 func callSize(batch []store.Request) int {
-	charges := 0
+	work, last := 0, (*store.Request)(nil)
 	for i := range batch {
-		if charges += len(batch[i].Charges); charges > maxCall && i > 0 {
+		if work += batch[i].Work(last); work > maxCall && i > 0 {
 			return i
 		}
+		last = &batch[i]
 	}
 	return len(batch)
 }

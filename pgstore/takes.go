@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/port"
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 // The fast paths: takes of one charge each. Consecutive takes of one key with the same limit and cost are decided
 // together, because the cost determines what each of them changed. If all are over windows in one part, take and
-// take_many decide, otherwise take_any and takes_any.
+// take_many decide, otherwise take_any and take_any_many.
 
 // entry is a run of such takes, a range of roundTrip.parts.
 type entry struct{ from, to int }
@@ -28,7 +30,7 @@ func areFast(batch []store.Request, parts []part) (fast, pairs bool) {
 		if r.Op != rule.Take || len(r.Charges) != 1 {
 			return false, false
 		}
-		if l := r.Charges[0].Limit.Rule(); !l.IsPair() {
+		if l := r.Charges[0].Limit.Rule(); !quick.IsPair(l) {
 			if pairs = false; !isFast(l) {
 				return false, false
 			}
@@ -116,7 +118,7 @@ func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {
 			granted = cost
 		}
 		a := &batch[t.parts[e.from+j].request].Answers[0]
-		*a = finish(l, &s, rule.Micros(now), cost, granted, allowed, moved)
+		*a = port.Answer(l, &s, rule.Micros(now), cost, granted, allowed, moved)
 		if cost > 0 || !allowed {
 			moved = false // the first one has moved the state
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/slidegate/slidegate/internal/port"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -11,12 +12,12 @@ import (
 // The fast path for windows in several parts, logs and buckets, alone or together with windows in one part.
 
 const (
-	fastNumbers = 8       // per run, that take_any and takes_any receive
+	fastNumbers = 8       // per run, that take_any and take_any_many receive
 	fastReplies = 6       // the minimum that they return
 	maxDebt     = 1 << 62 // of a bucket, in 1/window of a unit: the functions have 63 bits
 )
 
-// isFast reports whether take_any and takes_any support a limit.
+// isFast reports whether take_any and take_any_many support a limit.
 func isFast(l *rule.Limit) bool {
 	switch l.Algorithm {
 	case rule.TokenBucket:
@@ -25,11 +26,11 @@ func isFast(l *rule.Limit) bool {
 	case rule.InFlight:
 		return false
 	default:
-		return l.Calendar == rule.NoPeriod
+		return l.Calendar == 0
 	}
 }
 
-// planAny encodes one run for take_any, or several for takes_any.
+// planAny encodes one run for take_any, or several for take_any_many.
 func (t *roundTrip) planAny(s *Store, batch []store.Request) {
 	if len(t.entries) > 1 {
 		t.numbers = append(t.numbers, s.now(), s.commit())
@@ -74,7 +75,7 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 	t.numbers = append(t.numbers, kind, int64(l.Parts()), part, int64(l.Window), capacity, unit, int64(times), l.Quota)
 }
 
-// readAny derives the answers from the result of take_any or takes_any.
+// readAny derives the answers from the result of take_any or take_any_many.
 func (t *roundTrip) readAny(batch []store.Request) error {
 	width := len(t.reply) / len(t.entries)
 	ok := width >= fastReplies && len(t.reply)%len(t.entries) == 0
@@ -105,7 +106,7 @@ func (t *roundTrip) readStateRun(batch []store.Request, e entry, reply []int64) 
 	}
 	for j := range e.to - e.from {
 		a, _ := l.TakeOne(&s, now, charge.Cost)
-		if a.Allowed != (j < admitted) || j == 0 && !rolled && a.Flags.ClockMoved() != moved {
+		if a.Allowed != (j < admitted) || j == 0 && !rolled && (a.Flags&rule.ClockMoved != 0) != moved {
 			return false
 		}
 		if rolled && j == 0 && moved {
@@ -161,7 +162,7 @@ func (t *roundTrip) readLogRun(batch []store.Request, e entry, reply []int64) {
 		if cost > 0 && (allowed || l.CountDenied && cost <= l.Quota) {
 			live, newest = min(live+cost, max(live, l.Quota)), at
 		}
-		batch[t.parts[e.from+j].request].Answers[0] = l.AnswerLog(live, newest, wait, now, at, moved, cost, granted, allowed)
+		batch[t.parts[e.from+j].request].Answers[0] = port.AnswerLog(l, live, newest, wait, now, at, moved, cost, granted, allowed)
 		if cost > 0 || !allowed {
 			moved = false // the first one has moved the state
 		}

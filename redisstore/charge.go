@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 
+	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -15,7 +16,7 @@ func appendLimit(to []byte, charge *store.Charge, op rule.Op, charges int, remem
 	if l.Algorithm == rule.SlidingWindow {
 		part /= rule.Micros(l.Segments)
 	}
-	to = append(to, byte(op), byte(charges), byte(l.Algorithm.Code()), bit(l.Calendar != rule.NoPeriod), bit(remembered),
+	to = append(to, byte(op), byte(charges), byte(statecode.Code(l.Algorithm)), bit(l.Calendar != 0), bit(remembered),
 		byte(l.Overlap), bit(l.Anchor == rule.AnchorFirst), bit(l.CountDenied))
 	for _, n := range [...]int64{l.Quota, int64(l.Window), charge.Cost, int64(l.Parts()), int64(part), l.Burst, int64(charge.At)} {
 		to = appendNumber(to, n)
@@ -34,7 +35,7 @@ func (s *Store) appendCharge(to []byte, r *store.Request, j int) []byte {
 	if r.Op == rule.Settle {
 		to = appendNumber(to, charge.Used)
 	}
-	if l.Calendar != rule.NoPeriod {
+	if l.Calendar != 0 {
 		for _, start := range s.calendar.starts(charge.Limit, s.clock()) {
 			to = appendNumber(to, int64(start))
 		}

@@ -4,9 +4,9 @@ local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 grace = grace >= 0 and grace -- false to keep states forever
 
 local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET, SETTLE, RENEW = 0, 1, 2, 3, 4, 5, 6, 7
-local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT = 0, 1, 2, 3, 4 -- the algorithms
+local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT = 0, 1, 2, 3, 4 -- sliding-window, sliding-log, fixed-window, token-bucket, in-flight
 local UP, DOWN, WHOLE = 0, 1, 2
-local VERSION = byte(MARK) -- the newest known version of a value
+local VERSION = byte(MARK) -- the version of values
 
 -- mulDivAny is muldiv for any b. Where the quotient is not below 2^53 the result is not exact, but also not below 2^53.
 local function mulDivAny(a, b, c)
@@ -15,16 +15,17 @@ local function mulDivAny(a, b, c)
   return quotient + a * whole, rest
 end
 
--- isNewer reports whether a newer program wrote a value.
-local function isNewer(value)
-  return #value % 8 ~= 0 and byte(value, -1) > VERSION
+-- otherVersion returns the version of a value if it is another one, otherwise false.
+local function otherVersion(value)
+  local version = #value % 8 ~= 0 and byte(value, -1)
+  return version ~= VERSION and version
 end
 
--- get returns the value of a charge's key, or nothing if there is none or a newer program wrote it.
+-- get returns the value of a charge's key, or nothing if there is none or it has another version.
 local function get(it)
   local value = call('GET', it.key)
-  it.newer = value and isNewer(value)
-  return not it.newer and value
+  it.version = value and otherVersion(value)
+  return not it.version and value
 end
 
 -- put writes the value of a charge's key.
@@ -443,14 +444,14 @@ local function makeLog()
     if it.window > HOUR then
       it.width, it.format, it.top = 6, '<I6', 281474976710656
     end
-    it.bytes, it.count, it.stored, it.new, it.base, it.newer = '', 0, nil, nil, nil, false
+    it.bytes, it.count, it.stored, it.new, it.base, it.version = '', 0, nil, nil, nil, false
     local value = call('GET', it.key)
     if not value then
       return
     end
     local base, kept, version = unpack_('<ddB', value)
-    it.newer = version > VERSION
-    if not it.newer then
+    it.version = version ~= VERSION and version
+    if not it.version then
       it.base, it.kept, it.stored = base, kept, (#value - HEADER) / it.width
       it.count = min(it.stored, it.kept)
       it.bytes = sub(value, -it.width * it.count)
@@ -691,8 +692,8 @@ local function makeSettlements()
     for n = 0, 1 do
       local own = call('HMGET', KEYS[i + n], GENERATION, memo.id)
       local generation, value = own[1], own[2]
-      if generation and isNewer(generation) or value and isNewer(value) then
-        memo.newer = true
+      memo.version = generation and otherVersion(generation) or value and otherVersion(value)
+      if memo.version then
         return memo
       end
       if generation then
@@ -967,7 +968,7 @@ end
 local recall, settle
 local replies = { pack('<dH', now, decided), reply }
 for _, items in ipairs(requests) do
-  local op, memo, newer = items[1].op, nil, false
+  local op, memo, version = items[1].op, nil, false -- version is one that is not known
   if op == SETTLE then
     if not settle then
       recall, settle = makeSettlements()
@@ -977,18 +978,18 @@ for _, items in ipairs(requests) do
     it.rule.load(it)
     it.rule.look(it, now)
     it.granted, it.allowed, it.changed = 0, true, false
-    newer = newer or it.newer
+    version = version or it.version
   end
   if op == SETTLE then
     memo = items.hashes and recall(items.hashes, items) or {}
-    memo.settle, newer = settle, newer or memo.newer
+    memo.settle, version = settle, version or memo.version
   end
-  if not newer then
+  if not version then
     decide(op, items, memo)
   end
   for _, it in ipairs(items) do
-    if newer then
-      replies[#replies + 1] = pack('<BHddd', 16, 0, 0, it.cost, now)
+    if version then
+      replies[#replies + 1] = pack('<BHddd', 16, version, 0, it.cost, now)
     else
       if it.changed then
         save(it)

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,18 +13,14 @@ import (
 // documentScript loads or replaces a document, which is a hash of its revision and its text. With one argument, the revision that the
 // caller has, it returns the current revision, a space and the text, without the text if the revision is the same. With three, the
 // revision to replace, the new one and the text, it returns the new revision, or nothing if there is another.
-var documentScript = func() Script {
-	const text = `local revision = redis.call('HGET', KEYS[1], 'revision') or '0'
+var documentScript = newScript(`local revision = redis.call('HGET', KEYS[1], 'revision') or '0'
 if #ARGV == 1 then
   if revision == '0' or revision == ARGV[1] then return revision .. ' ' end
   return revision .. ' ' .. redis.call('HGET', KEYS[1], 'text')
 end
 if revision ~= ARGV[1] then return '' end
 redis.call('HSET', KEYS[1], 'revision', ARGV[2], 'text', ARGV[3])
-return ARGV[2]`
-	sum := sha1.Sum([]byte(text)) // not for security: Redis identifies scripts by it
-	return Script{Text: text, SHA: hex.EncodeToString(sum[:])}
-}()
+return ARGV[2]`)
 
 // LoadDocument returns a document and its revision; see store.Documents.
 func (s *Store) LoadDocument(ctx context.Context, name string, known uint64) ([]byte, uint64, error) {
@@ -58,22 +52,11 @@ func (s *Store) SwapDocument(ctx context.Context, name string, document []byte, 
 	return next, nil
 }
 
-// runDocument runs documentScript, and returns when ctx ends, which not every client does. No limit has the name of a document: names
-// of limits have the shape of the limit before the brace.
+// runDocument runs documentScript. No limit has the name of a document: names of limits have the shape of the limit before the brace.
 func (s *Store) runDocument(ctx context.Context, name string, args ...string) (string, error) {
-	done := make(chan Call, 1)
-	go func() {
-		calls := []Call{{Keys: []string{s.opts.Prefix + ":{" + name + "}"}, Args: args}}
-		s.conn.Run(ctx, &documentScript, calls)
-		done <- calls[0]
-	}()
-	select {
-	case call := <-done:
-		if call.Err != nil {
-			return "", callError(&call)
-		}
-		return call.Reply, nil
-	case <-ctx.Done():
-		return "", fmt.Errorf("redisstore: the context ended before Redis answered: %w", ctx.Err())
+	calls, err := s.runOnce(ctx, &documentScript, []Call{{Keys: []string{s.opts.Prefix + ":{" + name + "}"}, Args: args}})
+	if err != nil {
+		return "", err
 	}
+	return calls[0].Reply, nil
 }

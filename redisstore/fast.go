@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/slidegate/slidegate/internal/port"
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -21,21 +23,18 @@ const (
 	paths // the number of paths
 )
 
-// maxFastLog is the largest quota of a log that has a fast path, which reads the logs of all keys together.
-const maxFastLog = 1000
-
 // pathOf returns the path for takes of one charge, and whether the script can use it for this limit: other limits of the
 // same shape have the same path, but may be too large for it.
 func pathOf(l *rule.Limit) (p path, fits bool) {
 	switch {
-	case l.IsPair():
+	case quick.IsPair(l):
 		return windowPath, true
 	case l.Algorithm == rule.SlidingWindow:
 		return partsPath, true
 	case l.Algorithm == rule.TokenBucket:
 		return bucketPath, float64(l.Burst)*float64(l.Window) < 1<<53 // a debt is one number there
 	case l.Algorithm == rule.SlidingLog:
-		return logPath, l.Quota <= maxFastLog
+		return logPath, true
 	default:
 		return generalPath, true
 	}
@@ -246,7 +245,7 @@ func decideFast(l *rule.Limit, s *rule.State, r *store.Request, now rule.Micros)
 		rule.Decide(rule.GiveBack, items[:], now, answer[:])
 		return answer[0]
 	case rule.TakeUpTo:
-		a, _ = l.TakeUpToOne(s, now, charge.Cost)
+		a, _ = l.TakeOne(s, now, min(charge.Cost, max(1, l.Capacity()-l.Used(s, now))))
 	default:
 		a, _ = l.TakeOne(s, now, charge.Cost)
 	}
@@ -306,5 +305,5 @@ func (r *reader) fastLog(l *rule.Limit, flags string, now rule.Micros, cost int6
 	if allowed || l.CountDenied && cost <= l.Quota {
 		live = min(live+cost, max(live, l.Quota))
 	}
-	return l.AnswerLog(live, newest, blocking, now, now, false, cost, granted, allowed), nil
+	return port.AnswerLog(l, live, newest, blocking, now, now, false, cost, granted, allowed), nil
 }

@@ -321,7 +321,7 @@ if path > 0 then
             end
             base, kept = unpack_('<dd', value)
             units, newest, stamp = (#value - HEADER) / width, unpack_(format, value, #value - width + 1), now - base
-            if stamp < newest or stamp >= top - cell then
+            if stamp < newest then
               unfit = k
               break
             end
@@ -362,6 +362,10 @@ if path > 0 then
         allowed = held + cost <= quota
         local after = held
         if cost > 0 and (allowed or denied == 1 and cost <= quota) then
+          if stamp >= top - cell then -- the units need another base
+            unfit = k
+            break
+          end
           after, added = held + cost, added + cost
           capacity = held > quota and held or quota
           if after > capacity then -- overwrite the oldest

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -55,7 +56,7 @@ const settledMark = "%settled-"
 func limitPrefix(prefix string, limit *store.Limit) string {
 	var b strings.Builder
 	b.WriteString(prefix)
-	for _, part := range []string{limit.Namespace(), limit.Name(), limit.Rule().Shape().String()} {
+	for _, part := range []string{limit.Namespace(), limit.Name(), shape.Name(limit.Rule())} {
 		b.WriteByte(':')
 		b.Write(appendEscaped(nil, part))
 	}
@@ -75,3 +76,36 @@ func appendEscaped(to []byte, text string) []byte {
 	}
 	return to
 }
+
+// slot returns the hash slot of a key's name, as defined by Redis Cluster: the CRC-16 (XMODEM) of the text between the
+// first pair of braces, modulo 16384. Names made by this package always have braces, and they are never empty.
+func slot(name string) uint16 {
+	open := strings.IndexByte(name, '{')
+	tag := name[open+1:]
+	tag = tag[:strings.IndexByte(tag, '}')]
+	return tagSlot(tag)
+}
+
+// tagSlot returns the hash slot of names with a text between their braces.
+func tagSlot[T string | []byte](tag T) uint16 {
+	var crc uint16
+	for i := range len(tag) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^tag[i]]
+	}
+	return crc % slots
+}
+
+var crcTable = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}()

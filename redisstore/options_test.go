@@ -11,6 +11,24 @@ type nowhere struct{ Conn }
 
 func (nowhere) Cluster() bool { return false }
 
+// inCluster is a Conn to a cluster that is never called.
+type inCluster struct{ nowhere }
+
+func (inCluster) Cluster() bool { return true }
+
+// A single server is served best by two calls in flight; the nodes of a cluster work at the same time.
+func TestCallsInFlight(t *testing.T) {
+	for conn, want := range map[Conn]int{nowhere{}: 2, inCluster{}: 0} {
+		st, err := NewWithConn(conn, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := st.Traits().Calls; got != want {
+			t.Errorf("cluster %v: got %d calls, want %d", conn.Cluster(), got, want)
+		}
+	}
+}
+
 func TestWrongOptions(t *testing.T) {
 	for _, test := range []struct {
 		opts Options

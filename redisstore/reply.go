@@ -2,15 +2,16 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
+	"github.com/slidegate/slidegate/internal/port"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 var (
 	errReply = errors.New("redisstore: invalid reply of the script")
-	errNewer = errors.New("redisstore: the state of this key was written by a newer version of Slidegate; upgrade this program, or delete the key to start over")
 
 	// errOutside is the error of a request whose calendar periods do not contain the server's time.
 	errOutside = errors.New("redisstore: the clocks of this program and of the server differ too much for a calendar window; set them")
@@ -22,7 +23,7 @@ const (
 	replyMoved
 	replyRepeated
 	replyUnsettled
-	replyNewer
+	replyOtherVersion
 )
 
 // reader reads data that the script packed.
@@ -82,16 +83,6 @@ func (t *roundTrip) read(reply string, batch []store.Request, d *draft) error {
 	return nil
 }
 
-// derive derives an answer from a state after the decision.
-func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
-	v := l.View(s, now)
-	a := l.Answer(s, &v, cost, granted, allowed)
-	if moved {
-		a.Flags |= rule.ClockMoved
-	}
-	return a
-}
-
 // answer reads the script's decision on a charge.
 func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.Answer, err error) {
 	flags := r.byte()
@@ -99,14 +90,15 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.
 	granted, cost, at := r.number(), r.number(), r.micros()
 	allowed, moved := flags&replyAllowed != 0, flags&replyMoved != 0
 	switch {
-	case flags&replyNewer != 0:
-		return a, errNewer
+	case flags&replyOtherVersion != 0: // which comes instead of the length
+		return a, fmt.Errorf("redisstore: the state of this key has version %d, which this program does not know; upgrade this program, "+
+			"or delete the key to start over", length)
 	case l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight:
 		live, newest, blocking := r.number(), r.micros(), r.micros()
-		a = l.AnswerLog(live, newest, blocking, now, at, moved, cost, granted, allowed)
+		a = port.AnswerLog(l, live, newest, blocking, now, at, moved, cost, granted, allowed)
 	default:
 		s := r.state(l, length, counts)
-		a = derive(l, &s, now, cost, granted, allowed, moved)
+		a = port.Answer(l, &s, now, cost, granted, allowed, moved)
 	}
 	if flags&replyRepeated != 0 {
 		a.Flags |= rule.Repeated

@@ -19,6 +19,7 @@ type roundTrip struct {
 	text   []byte
 	done   chan any // has capacity for the signal that the client is done: the value it panicked with, or nil
 	split  bool     // two calls may have a key in common
+	work   int      // of all calls, as store.Request.Work estimates it
 
 	fits [paths]bool         // the paths that can be used for this batch
 	long map[string]struct{} // keys whose requests all take the general path
@@ -36,6 +37,7 @@ type lane struct {
 type draft struct {
 	path path
 	of   []int // the indexes of its requests in the batch, in the order in which they are sent
+	work int
 
 	// The fields below are for fast paths.
 	limits       []uint64
@@ -60,7 +62,7 @@ func (t *roundTrip) plan(s *Store, batch []store.Request) {
 		if r.Err = t.name(s, r); r.Err != nil {
 			continue
 		}
-		call, d := t.callFor(s, t.pathFor(r))
+		call, d := t.callFor(s, t.pathFor(r), batch, r)
 		d.of = append(d.of, i)
 		if d.path != generalPath {
 			d.add(call, t.names[0], i, r)
@@ -123,14 +125,19 @@ func (t *roundTrip) name(s *Store, r *store.Request) error {
 }
 
 // callFor returns the call for the request that was just named.
-func (t *roundTrip) callFor(s *Store, p path) (*Call, *draft) {
+func (t *roundTrip) callFor(s *Store, p path, batch []store.Request, r *store.Request) (*Call, *draft) {
 	l := lane{path: p}
 	if s.cluster {
 		l.slot = slot(t.names[0])
 	}
 	last, known := t.open[l]
-	if known && len(t.drafts[last].charges)+len(t.names) <= maxKeys && len(t.calls[last].Keys)+len(t.names) <= maxKeys {
-		return &t.calls[last], &t.drafts[last]
+	if known {
+		d := &t.drafts[last]
+		if work := r.Work(&batch[d.of[len(d.of)-1]]); d.work+work <= maxCall {
+			d.work += work
+			t.work += work
+			return &t.calls[last], d
+		}
 	}
 	t.split = t.split || known
 	last = len(t.calls)
@@ -142,7 +149,8 @@ func (t *roundTrip) callFor(s *Store, p path) (*Call, *draft) {
 	t.open[l] = last
 	call, d := &t.calls[last], &t.drafts[last]
 	call.Args = append(call.Args, "") // for the head
-	d.path = p
+	d.path, d.work = p, r.Work(nil)
+	t.work += d.work
 	return call, d
 }
 
@@ -181,7 +189,7 @@ func (t *roundTrip) recycle() {
 	clear(t.names)
 	clear(t.open)
 	clear(t.long)
-	t.calls, t.drafts, t.names, t.split, t.serverTime = t.calls[:0], t.drafts[:0], t.names[:0], false, 0
+	t.calls, t.drafts, t.names, t.split, t.work, t.serverTime = t.calls[:0], t.drafts[:0], t.names[:0], false, 0, 0
 	roundTrips.Put(t)
 }
 

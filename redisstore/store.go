@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,11 +23,7 @@ var (
 )
 
 // script is the concatenation of the two files: the second does not repeat what the first decides.
-var script = func() Script {
-	scriptText := fastText + "\n" + decideText
-	sum := sha1.Sum([]byte(scriptText)) // not for security: Redis identifies scripts by it
-	return Script{Text: scriptText, SHA: hex.EncodeToString(sum[:])}
-}()
+var script = newScript(fastText + "\n" + decideText)
 
 // Options configures a Store. The zero value is valid.
 type Options struct {
@@ -54,11 +48,13 @@ type Store struct {
 	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
 	calendar calendar
+	nodes    nodes
 }
 
 const (
-	maxCharges = 64  // per request
-	maxKeys    = 512 // per call: Redis does nothing else during a call
+	maxCharges = 64          // per request
+	maxCall    = 512         // work per call, see store.Request.Work: Redis does nothing else during a call
+	maxTurn    = 2 * maxCall // work that is sent together: Redis carries it out in a row
 
 	maxPrefixes = 1 << 14 // limits whose part of a key's name is remembered
 )
@@ -75,9 +71,15 @@ func New(client rueidis.Client, opts Options) (*Store, error) {
 
 // NewWithConn returns a store over any client that has a Conn.
 func NewWithConn(conn Conn, opts Options) (*Store, error) {
-	switch {
-	case conn == nil:
+	if conn == nil {
 		return nil, errors.New("redisstore: conn: must not be nil")
+	}
+	return newStore(conn, conn.Cluster(), opts)
+}
+
+// newStore is NewWithConn, also without a connection: only Check and Traits of such a store may be called.
+func newStore(conn Conn, cluster bool, opts Options) (*Store, error) {
+	switch {
 	case opts.Grace < 0:
 		return nil, fmt.Errorf("redisstore: grace: must not be negative, got %v", opts.Grace)
 	case strings.ContainsFunc(opts.Prefix, func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }):
@@ -89,7 +91,7 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	if opts.Grace == 0 {
 		opts.Grace = time.Second
 	}
-	s := &Store{conn: conn, workers: &workers{conn: conn}, cluster: conn.Cluster(), opts: opts, grace: -1}
+	s := &Store{conn: conn, workers: &workers{conn: conn}, cluster: cluster, opts: opts, grace: -1}
 	if opts.Now == nil {
 		s.grace = (opts.Grace + time.Millisecond - 1).Milliseconds()
 	}
@@ -98,7 +100,11 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 
 // Traits returns the traits of the store.
 func (s *Store) Traits() store.Traits {
-	return store.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
+	traits := store.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
+	if !s.cluster { // a single server does one thing at a time: while it works on one call, the next is on its way
+		traits.Calls = 2
+	}
+	return traits
 }
 
 // maxBucketQuota is the largest quota for which the script's products are exact for a token bucket.
@@ -114,8 +120,8 @@ func (s *Store) Check(limit *store.Limit) error {
 }
 
 // Apply decides a batch of requests in one call of the script; in a cluster, in one call per hash slot, all sent
-// together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one at a
-// time.
+// together. A batch of more than 512 keys, or of fewer whose limits are long logs, takes several calls, of which those with
+// a key in common are sent one at a time, and only as many together as Redis carries out in a few milliseconds.
 //
 // If the server's time lies outside the calendar periods that were sent with a call, nothing is decided, and the call
 // is sent once more with other periods.
@@ -145,9 +151,13 @@ func (s *Store) decide(ctx context.Context, batch []store.Request) (serverTime r
 	t := roundTrips.Get().(*roundTrip)
 	t.plan(s, batch)
 	if err := s.run(ctx, t); err != nil {
+		s.refreshNodes(refreshAfter)
 		return 0, err
 	}
 	t.readReplies(batch)
+	if s.cluster && t.anyFailed() {
+		s.refreshNodes(refreshAfter)
+	}
 	serverTime = t.serverTime
 	t.recycle()
 	return serverTime, nil

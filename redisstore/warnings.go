@@ -2,19 +2,13 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"strings"
 )
 
 // infoScript is a script that returns the server's INFO about memory: a script may not call CONFIG, and many providers
 // forbid it.
-var infoScript = func() Script {
-	const text = "return redis.call('INFO', 'memory')"
-	sum := sha1.Sum([]byte(text)) // not for security: Redis identifies scripts by it
-	return Script{Text: text, SHA: hex.EncodeToString(sum[:])}
-}()
+var infoScript = newScript("return redis.call('INFO', 'memory')")
 
 // samples is how many hash tags are used to reach the nodes of a cluster: enough to miss hardly any node.
 const samples = 256
@@ -31,13 +25,13 @@ func (s *Store) Warnings(ctx context.Context) ([]string, error) {
 	for i := range calls {
 		calls[i].Keys = []string{fmt.Sprintf("%s:settings:{%d}", s.opts.Prefix, i)}
 	}
-	s.conn.Run(ctx, &infoScript, calls)
+	calls, err := s.runOnce(ctx, &infoScript, calls)
+	if err != nil {
+		return nil, err
+	}
 	var warnings []string
 	known := map[string]bool{}
 	for i := range calls {
-		if calls[i].Err != nil {
-			return nil, callError(&calls[i])
-		}
 		if text := evictionWarning(calls[i].Reply); text != "" && !known[text] {
 			known[text] = true
 			warnings = append(warnings, text)

@@ -49,7 +49,7 @@ func TestNeverOverQuotaInAnyInterval(t *testing.T) {
 	for _, choice := range everyChoice() {
 		l := choice
 		l.Window, l.Quota = MaxWindow, 1
-		if l.Calendar != NoPeriod || hardInterval(&l) == 0 {
+		if l.Calendar != 0 || hardInterval(&l) == 0 {
 			continue
 		}
 		t.Run(nameOfChoice(choice), func(t *testing.T) {
@@ -91,7 +91,7 @@ func drawAdmissions(t *rapid.T, l *Limit) (list admissions) {
 		now = max(now, drawMoment(t, l, &s, now, &last))
 		st := step{at: now, op: TakeUpTo, cost: MaxQuota}
 		if rapid.Bool().Draw(t, "some") {
-			st = step{at: now, cost: drawCost(t, l, l.View(&s, now).Room)}
+			st = step{at: now, cost: drawCost(t, l, l.viewAt(&s, now).Room)}
 		}
 		last, _, _ = decideStep(t, l, &s, st)
 		if last.Allowed && last.Granted > 0 {

@@ -18,7 +18,7 @@ func TestCountsStayInLentMemory(t *testing.T) {
 	if &s.Counts[0] != &lent[0] || !slices.Equal(lent, []int64{3, 4, 0, 0}) {
 		t.Errorf("got the lent counts %v and the state's %v, want the same memory with 3 4 0 0", lent, s.Counts)
 	}
-	s.Clear()
+	s.reset()
 	if &s.Counts[0] != &lent[0] || lent[0] != 0 || lent[1] != 0 || s.Start != Absent {
 		t.Errorf("after Clear: got the lent counts %v and the state %+v, want zero counts in the same memory, and an absent state", lent, s)
 	}
@@ -27,7 +27,7 @@ func TestCountsStayInLentMemory(t *testing.T) {
 func TestDecisionsDoNotAllocate(t *testing.T) {
 	for _, choice := range everyChoice() {
 		l := choice
-		if l.Quota = 100; l.Calendar == NoPeriod {
+		if l.Quota = 100; l.Calendar == 0 {
 			l.Window = Micros(max(1, l.Segments)) * second
 		}
 		l = normal(t, l)

@@ -12,16 +12,6 @@ package rule
 // same time: a window after it was last charged, or when it is full under the limit that charged it, whichever is later.
 // Several charges have the latest of their ends. Giving back does not change the end.
 
-// legacyBucket is the Missing of a state written by an older version: Start is when the bucket is full, and Rest is the
-// remainder in 1/quota microseconds. The state is converted when it is next charged.
-const legacyBucket = -1
-
-// LegacyBucket returns the state of a token bucket as versions before 2 kept it: full at the time full plus rest/quota
-// microseconds.
-func LegacyBucket(full Micros, rest int64) State {
-	return State{Start: full, Missing: legacyBucket, Rest: rest}
-}
-
 func (l *Limit) emptyDebt() wide { return product(l.Burst, l.Window) }
 
 // deepestDebt is how far charges under l can overdraw a bucket, because they cannot be denied: one window's refill beyond
@@ -42,10 +32,8 @@ func lesser(a, b wide) wide {
 	return a
 }
 
-func (l *Limit) lookBucket(s *State, now Micros, v *View) {
+func (l *Limit) lookBucket(s *State, now Micros, v *view) {
 	switch ahead := s.Start - now; {
-	case s.Missing == legacyBucket:
-		l.lookLegacy(s, now, v)
 	case s.fullBucket():
 	case ahead > l.Window: // the clock had jumped ahead: keep the debt, as of now
 		v.debt, v.until, v.Moved = l.debt(s), s.Until-ahead, true
@@ -59,18 +47,6 @@ func (l *Limit) lookBucket(s *State, now Micros, v *View) {
 	v.Room = l.roomBucket(v.debt)
 }
 
-// lookLegacy is lookBucket for a state that contains only when the bucket is full. If that is farther away than a bucket
-// can be overdrawn, the clock had jumped ahead. A denial must then write the state, or its debt would be the deepest one
-// again at every look.
-func (l *Limit) lookLegacy(s *State, now Micros, v *View) {
-	if s.Start >= now {
-		// A rest beyond the quota dates from a larger quota; either way it is less than a microsecond.
-		debt := product(l.Quota, s.Start-now).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
-		v.debt, v.until = lesser(debt, l.deepestDebt()), s.Start+1
-		v.Moved = debt.above(v.debt)
-	}
-}
-
 func (l *Limit) roomBucket(debt wide) int64 {
 	empty := l.emptyDebt()
 	if debt.above(empty) {
@@ -82,7 +58,7 @@ func (l *Limit) roomBucket(debt wide) int64 {
 
 // chargeBucket adds n units to the debt, down to the deepest one. A debt that is deeper already stays as it is. The end is at
 // most when the deepest debt of this limit is refilled: a debt from the time of a much larger quota does not last longer.
-func (l *Limit) chargeBucket(s *State, v *View, n int64) {
+func (l *Limit) chargeBucket(s *State, v *view, n int64) {
 	debt := lesser(v.debt.plus(product(n, l.Window)), l.deepestDebt())
 	if v.debt.above(debt) {
 		debt = v.debt
@@ -92,16 +68,16 @@ func (l *Limit) chargeBucket(s *State, v *View, n int64) {
 
 // drainBucket empties the bucket, and reports whether that changed it: a bucket that is empty or overdrawn stays as it is.
 // It is the effect of a denial that counts.
-func (l *Limit) drainBucket(s *State, v *View) (changed bool) {
+func (l *Limit) drainBucket(s *State, v *view) (changed bool) {
 	if empty := l.emptyDebt(); empty.above(v.debt) {
 		l.raiseDebt(s, v, empty)
 		return true
 	}
-	return v.Moved && l.moveBucket(s, v)
+	return l.moveBucket(s, v)
 }
 
 // raiseDebt writes a debt that a charge has raised, as of v.At.
-func (l *Limit) raiseDebt(s *State, v *View, debt wide) {
+func (l *Limit) raiseDebt(s *State, v *view, debt wide) {
 	s.Start = v.At
 	s.Missing, s.Rest = debt.over(int64(l.Window))
 	full := lesser(debt, l.deepestDebt()).overUp(l.Quota)
@@ -109,10 +85,9 @@ func (l *Limit) raiseDebt(s *State, v *View, debt wide) {
 	v.debt, v.until, v.Room = debt, s.Until, l.roomBucket(debt)
 }
 
-// moveBucket moves a state that the clock left far ahead back to v.At, with its end, and reports whether it did. It also
-// converts a state of an older version.
-func (l *Limit) moveBucket(s *State, v *View) bool {
-	if !v.Moved && s.Missing != legacyBucket {
+// moveBucket moves a state that the clock left far ahead back to v.At, with its end, and reports whether it did.
+func (l *Limit) moveBucket(s *State, v *view) bool {
+	if !v.Moved {
 		return false
 	}
 	s.Start, s.Until = v.At, v.until
@@ -121,7 +96,7 @@ func (l *Limit) moveBucket(s *State, v *View) bool {
 }
 
 // waitBucket returns the time at which n fit: when enough is refilled, or when the state ends.
-func (l *Limit) waitBucket(v *View, n int64) Micros {
+func (l *Limit) waitBucket(v *view, n int64) Micros {
 	target := product(l.Burst-n, l.Window)
 	if !v.debt.above(target) {
 		return 0
@@ -137,7 +112,7 @@ func (l *Limit) waitBucket(v *View, n int64) Micros {
 // giveBackBucket undoes the charge of n units made at at, except what has been refilled since: that much is free already,
 // and returning it would add units that were never taken. It subtracts from the debt as of s.Start, and leaves the refill
 // since then to the limit that decides next: this one may be a reservation's limit, which no longer applies to the key.
-func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
+func (l *Limit) giveBackBucket(s *State, v *view, n int64, at Micros) int64 {
 	back := product(n, l.Window)
 	if at != Oldest && at < v.At {
 		refilled := product(l.Quota, v.At-at)
@@ -153,34 +128,4 @@ func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
 	l.moveBucket(s, v)
 	s.Missing, s.Rest = l.debt(s).minus(back).over(int64(l.Window))
 	return back.overUp(int64(l.Window))
-}
-
-// coverBucket takes the larger debt, as of the later time, until the later end.
-func (l *Limit) coverBucket(s, other *State, now Micros) {
-	theirs := l.bucketAt(other, now)
-	if theirs.fullBucket() {
-		return
-	}
-	ours := l.bucketAt(s, now)
-	s.Missing, s.Rest = ours.Missing, ours.Rest
-	if ours.Missing < theirs.Missing || ours.Missing == theirs.Missing && ours.Rest < theirs.Rest {
-		s.Missing, s.Rest = theirs.Missing, theirs.Rest
-	}
-	s.Start, s.Until = max(ours.Start, theirs.Start), max(ours.Until, theirs.Until)
-}
-
-// bucketAt returns s as a state of this version that is not ahead of now by more than a window. The quota is unknown here,
-// so the whole burst of a legacy state, which has no debt but only a time at which it is full, counts as missing until
-// then.
-func (l *Limit) bucketAt(s *State, now Micros) State {
-	ahead := s.Start - now
-	switch {
-	case s.Missing == legacyBucket && ahead >= 0:
-		return State{Start: now, Missing: MaxQuota, Until: s.Start + 1}
-	case s.Missing == legacyBucket, s.fullBucket(), ahead <= 0 && now >= s.Until:
-		return State{}
-	case ahead > l.Window:
-		return State{Start: now, Missing: s.Missing, Rest: s.Rest, Until: s.Until - ahead}
-	}
-	return *s
 }

@@ -13,8 +13,7 @@ type Period uint8
 
 // Calendar periods. A week begins on Monday.
 const (
-	NoPeriod Period = iota
-	Day
+	Day Period = iota + 1
 	Week
 	Month
 	Year
@@ -28,9 +27,9 @@ func (l *Limit) normalizeCalendar() error {
 	switch {
 	case l.Calendar > Year:
 		return fmt.Errorf("calendar: unknown value %d", l.Calendar)
-	case l.Calendar == NoPeriod && l.Zone != "":
+	case l.Calendar == 0 && l.Zone != "":
 		return fmt.Errorf("zone: applies to windows of a day, week, month or year; write, for example, 100/day zone=%s", l.Zone)
-	case l.Calendar == NoPeriod:
+	case l.Calendar == 0:
 		return nil
 	case l.Algorithm != FixedWindow:
 		return fmt.Errorf("algorithm: calendar windows are fixed-window, not %s; leave the algorithm out", l.Algorithm)
@@ -172,7 +171,7 @@ func midnight(year int, month time.Month, day int, in *time.Location) Micros {
 // lookCalendar is lookWindow for a calendar window. A state that starts later than the period does was written by a
 // program with other zone data. It counts, and its start is kept, so that two such programs do not discard each other's
 // counts in turn.
-func (l *Limit) lookCalendar(s *State, now Micros, v *View) {
+func (l *Limit) lookCalendar(s *State, now Micros, v *view) {
 	v.start = s.Start
 	start, _ := l.Bounds(now)
 	switch ahead := s.Start - now; {

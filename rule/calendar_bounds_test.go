@@ -113,7 +113,7 @@ func checkBounds(t *testing.T, l *rule.Limit, in *time.Location, now, start, end
 		}
 	}
 	// If clocks changed shortly before the end, they may already have shown the next period's date.
-	if _, before := (end - 8*3600e6).Time().In(in).Zone(); before == offset(end, in) {
+	if _, before := time.UnixMicro(int64(end - 8*3600e6)).In(in).Zone(); before == offset(end, in) {
 		return
 	}
 	for m := max(start, end-8*3600e6); m < end; m += 60e6 {

@@ -36,7 +36,7 @@ func playCalendar(t *testing.T, l rule.Limit, script []calendarStep) {
 		if st.again != "" && now+a.RetryAfter != parseMicros(t, st.again) {
 			t.Fatalf("at %s: retry after %v, want at %s", st.at, a.RetryAfter.Duration(), st.again)
 		}
-		if after := a.After(); after > 0 {
+		if after := max(a.NextAfter, a.RetryAfter); after > 0 {
 			if admits(&l, s, now+after-1) || !admits(&l, s, now+after) {
 				t.Fatalf("at %s: a unit is not free exactly %v later", st.at, after.Duration())
 			}
@@ -45,7 +45,8 @@ func playCalendar(t *testing.T, l rule.Limit, script []calendarStep) {
 }
 
 func admits(l *rule.Limit, s rule.State, now rule.Micros) bool {
-	_, a := l.Decide(s, now, 1)
+	s = s.Clone()
+	a, _ := l.TakeOne(&s, now, 1)
 	return a.Allowed
 }
 

@@ -1,8 +1,8 @@
 package rule
 
-// View is a state as of a given time, from which a decision is made. View returns it. It is valid until its state
-// changes, except that Charge updates it.
-type View struct {
+// view is a state as of a given time, from which a decision is made. It is valid until its state changes, except that
+// charge updates it.
+type view struct {
 	Now   Micros // the caller's time
 	At    Micros // the time that decides: Now, or the state's own time if that is later
 	Room  int64  // the largest cost that is admitted; negative if overdrawn
@@ -38,17 +38,9 @@ type Answer struct {
 	// NextAfter is how long it takes until a unit is free if nothing else arrives. It is set if the request was allowed and
 	// left no unit, and 0 otherwise.
 	NextAfter Micros
-	// At is the time that decided. A layer that decides in place of the store marks it with a minus sign, so that units are
-	// returned to where they were taken.
+	// At is the time that decided. A layer that decides in place of the store marks it, which makes it negative, so that units
+	// are returned to where they were taken.
 	At Micros
-}
-
-// After returns the NextAfter of an admission or the RetryAfter of a denial.
-func (a *Answer) After() Micros {
-	if a.Allowed {
-		return a.NextAfter
-	}
-	return a.RetryAfter
 }
 
 // Op is what a request does with its charges.
@@ -80,17 +72,17 @@ type Item struct {
 
 	Changed bool // set by Decide: State differs from what was loaded and must be stored
 
-	view View
+	view view
 }
 
-// View returns the view of s at now. It changes nothing.
-func (l *Limit) View(s *State, now Micros) (v View) {
+// viewAt returns the view of s at now. It changes nothing.
+func (l *Limit) viewAt(s *State, now Micros) (v view) {
 	l.look(s, now, &v)
 	return v
 }
 
-// look fills v, which must be the zero value. It works in place because a View is large enough for a copy to matter.
-func (l *Limit) look(s *State, now Micros, v *View) {
+// look fills v, which must be the zero value. It works in place because a view is large enough for a copy to matter.
+func (l *Limit) look(s *State, now Micros, v *view) {
 	v.Now, v.At = now, now
 	switch l.Algorithm {
 	case SlidingLog:
@@ -105,14 +97,10 @@ func (l *Limit) look(s *State, now Micros, v *View) {
 }
 
 // admits reports whether cost is admitted.
-func (l *Limit) admits(v *View, cost int64) bool { return cost <= v.Room && cost <= l.Capacity() }
-
-// Charge adds cost to s as of v, whether it fits or not, and keeps v up to date. It does not support in-flight limits,
-// whose slots need an ID.
-func (l *Limit) Charge(s *State, v *View, cost int64) { l.charge(s, v, cost, 0) }
+func (l *Limit) admits(v *view, cost int64) bool { return cost <= v.Room && cost <= l.Capacity() }
 
 // charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
-func (l *Limit) charge(s *State, v *View, cost int64, id ID) {
+func (l *Limit) charge(s *State, v *view, cost int64, id ID) {
 	switch l.Algorithm {
 	case SlidingLog:
 		l.chargeLog(s, v, cost)
@@ -126,7 +114,7 @@ func (l *Limit) charge(s *State, v *View, cost int64, id ID) {
 }
 
 // wait returns how long after v.Now cost fits. Cost must not fit now, and must be at most the capacity.
-func (l *Limit) wait(s *State, v *View, cost int64) Micros {
+func (l *Limit) wait(s *State, v *view, cost int64) Micros {
 	switch l.Algorithm {
 	case SlidingLog:
 		return l.waitLog(s, v, cost)
@@ -140,7 +128,7 @@ func (l *Limit) wait(s *State, v *View, cost int64) Micros {
 }
 
 // retryAfter returns how long it takes until cost, which v does not admit, is admitted.
-func (l *Limit) retryAfter(s *State, v *View, cost int64) Micros {
+func (l *Limit) retryAfter(s *State, v *view, cost int64) Micros {
 	if cost > l.Capacity() {
 		return Never
 	}
@@ -148,16 +136,22 @@ func (l *Limit) retryAfter(s *State, v *View, cost int64) Micros {
 }
 
 // resetAfter returns how long it takes until nothing is in use.
-func (l *Limit) resetAfter(s *State, v *View) Micros {
+func (l *Limit) resetAfter(s *State, v *view) Micros {
 	if v.Room >= l.Capacity() {
 		return 0
 	}
 	return l.wait(s, v, l.Capacity())
 }
 
-// Answer derives the answer from a state after the decision. A port of the rule that decided elsewhere passes the few
-// integers it returned as s, and calls this with Look(s, now).
-func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Answer {
+// Answer derives the answer from a state after the decision at now. A port of the rule that decided elsewhere passes the few
+// integers it returned as s.
+func (l *Limit) Answer(s *State, now Micros, cost, granted int64, allowed bool) Answer {
+	var v view
+	l.look(s, now, &v)
+	return l.answer(s, &v, cost, granted, allowed)
+}
+
+func (l *Limit) answer(s *State, v *view, cost, granted int64, allowed bool) Answer {
 	a := Answer{
 		Allowed: allowed, Granted: granted, Remaining: max(0, v.Room),
 		ResetAfter: l.resetAfter(s, v), At: v.At,
@@ -173,42 +167,23 @@ func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Ans
 	return a
 }
 
-// Decide charges cost to s at now and returns the answer. It is pure: it returns the next state and does not change s.
-func (l *Limit) Decide(s State, now Micros, cost int64) (State, Answer) {
-	next := s.Clone()
-	a, _ := l.TakeOne(&next, now, cost)
-	return next, a
-}
-
 // TakeOne decides the most common request, Take with a single charge. It changes s in place and reports whether it did.
 func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
-	var v View
+	var v view
 	l.look(s, now, &v)
-	return l.take(s, &v, cost)
-}
-
-// TakeUpToOne decides TakeUpTo with a single charge. It changes s in place and reports whether it did.
-func (l *Limit) TakeUpToOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
-	var v View
-	l.look(s, now, &v)
-	return l.take(s, &v, min(cost, max(1, v.Room)))
-}
-
-// take charges cost to s if v, the view of s at now, admits it.
-func (l *Limit) take(s *State, v *View, cost int64) (a Answer, changed bool) {
-	if l.admits(v, cost) {
+	if l.admits(&v, cost) {
 		if cost > 0 {
-			l.charge(s, v, cost, 0)
+			l.charge(s, &v, cost, 0)
 		}
-		return l.Answer(s, v, cost, cost, true), cost > 0
+		return l.answer(s, &v, cost, cost, true), cost > 0
 	}
-	changed = l.refuse(s, v, cost)
-	return l.Answer(s, v, cost, 0, false), changed
+	changed = l.refuse(s, &v, cost)
+	return l.answer(s, &v, cost, 0, false), changed
 }
 
 // refuse applies a denial to s: it changes nothing unless denials count. A state that the clock left far ahead is written
 // back too; otherwise it would move along with the clock, and the time to retry would never come.
-func (l *Limit) refuse(s *State, v *View, cost int64) (changed bool) {
+func (l *Limit) refuse(s *State, v *view, cost int64) (changed bool) {
 	switch {
 	case l.CountDenied && cost > 0 && cost <= l.Capacity():
 		if l.Algorithm == TokenBucket {
@@ -224,7 +199,7 @@ func (l *Limit) refuse(s *State, v *View, cost int64) (changed bool) {
 }
 
 // writeBack writes v to s, and charges nothing.
-func (l *Limit) writeBack(s *State, v *View) {
+func (l *Limit) writeBack(s *State, v *view) {
 	switch l.Algorithm {
 	case SlidingLog:
 		l.settleLog(s, v)
@@ -238,7 +213,7 @@ func (l *Limit) writeBack(s *State, v *View) {
 }
 
 // giveBack takes cost back and returns how much was taken back. A slot is found by its id, not by its time.
-func (l *Limit) giveBack(s *State, v *View, cost int64, at Micros, id ID) int64 {
+func (l *Limit) giveBack(s *State, v *view, cost int64, at Micros, id ID) int64 {
 	switch l.Algorithm {
 	case InFlight:
 		if at == Oldest {
@@ -281,7 +256,7 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 
 // look begins the decision about an item.
 func (it *Item) look(now Micros) {
-	it.view, it.Changed = View{}, false
+	it.view, it.Changed = view{}, false
 	it.Limit.look(it.State, now, &it.view)
 }
 
@@ -346,7 +321,7 @@ func (it *Item) apply(op Op) Answer {
 		it.Changed = units > 0
 	case Reset:
 		it.Changed = true
-		s.Clear()
+		s.reset()
 	}
 	it.lookAgain(op != Reset)
 	return it.answer(units, true)
@@ -355,7 +330,7 @@ func (it *Item) apply(op Op) Answer {
 // lookAgain renews the view after the state changed. If writing moved the state back, the answer must still report that.
 func (it *Item) lookAgain(keepMoved bool) {
 	now, moved := it.view.Now, it.view.Moved && keepMoved
-	it.view = View{}
+	it.view = view{}
 	it.Limit.look(it.State, now, &it.view)
 	it.view.Moved = it.view.Moved || moved
 }
@@ -376,23 +351,5 @@ func (it *Item) renew() Answer {
 }
 
 func (it *Item) answer(granted int64, allowed bool) Answer {
-	return it.Limit.Answer(it.State, &it.view, it.Cost, granted, allowed)
-}
-
-// DecidingIndex returns the index of the answer that decides a request over several limits, and whether the request is allowed:
-// the denial with the latest RetryAfter, or the admission with the least remaining; among several that left nothing, the
-// one with the latest NextAfter.
-func DecidingIndex(answers []Answer) (index int, allowed bool) {
-	allowed = true
-	for i := range answers {
-		allowed = allowed && answers[i].Allowed
-	}
-	for i := range answers {
-		a, best := &answers[i], &answers[index]
-		if allowed && (a.Remaining < best.Remaining || a.Remaining == best.Remaining && a.NextAfter > best.NextAfter) ||
-			!allowed && !a.Allowed && (best.Allowed || a.RetryAfter > best.RetryAfter) {
-			index = i
-		}
-	}
-	return index, allowed
+	return it.Limit.answer(it.State, &it.view, it.Cost, granted, allowed)
 }

@@ -50,7 +50,7 @@ func TestExpiresNotBeforeItIsFree(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := drawLimit(t)
 		s, now := drawUsed(t, &l, drawOrigin(t, &l))
-		v := l.View(&s, now)
+		v := l.viewAt(&s, now)
 		if v.Moved {
 			return // its expiry is as far ahead as the state itself
 		}
@@ -58,11 +58,12 @@ func TestExpiresNotBeforeItIsFree(t *testing.T) {
 		if expires < free && free > now {
 			t.Fatalf("%+v\n%+v expires at %d, but at %d some units still count until %d", l, s, expires, now, free)
 		}
-		atOnce := l.Algorithm == SlidingLog || l.Algorithm == InFlight || l.Calendar != NoPeriod
+		atOnce := l.Algorithm == SlidingLog || l.Algorithm == InFlight || l.Calendar != 0
 		if atOnce && free > now && expires != free {
 			t.Fatalf("%+v\n%+v expires at %d, but is free at %d", l, s, expires, free)
 		}
-		shape := l.Shape().Limit()
+		shape := l
+		shape.Quota, shape.Overlap, shape.CountDenied, shape.Burst = 1, OverlapUp, false, min(1, l.Burst)
 		if of := shape.Expires(&s); of != expires {
 			t.Fatalf("expires at %d with its limit and at %d with its shape", expires, of)
 		}
@@ -71,7 +72,7 @@ func TestExpiresNotBeforeItIsFree(t *testing.T) {
 
 func TestExpiresOfNothing(t *testing.T) {
 	for _, l := range everyChoice() {
-		if l.Quota = 5; l.Calendar == NoPeriod {
+		if l.Quota = 5; l.Calendar == 0 {
 			l.Window = Micros(max(1, l.Segments)) * second
 		}
 		l = normal(t, l)
@@ -83,7 +84,7 @@ func TestExpiresOfNothing(t *testing.T) {
 		if e := l.Expires(&s); e <= 100*second {
 			t.Errorf("%s: got expiry %d", nameOfChoice(l), e)
 		}
-		s.Clear()
+		s.reset()
 		if e := l.Expires(&s); e != 0 {
 			t.Errorf("%s: a key forgotten expires at %d", nameOfChoice(l), e)
 		}

@@ -109,7 +109,7 @@ func (r *source) limit() (l Limit, ok bool) {
 			return l, err == nil
 		}
 	}
-	l.Window = parts * Micros(r.number(int64((MinWindow+parts-1)/parts), int64(MaxWindow/parts)))
+	l.Window = parts * Micros(r.number(int64((minWindow+parts-1)/parts), int64(MaxWindow/parts)))
 	l.Quota = r.number(1, MaxQuota)
 	if l.Algorithm == SlidingLog || l.Algorithm == InFlight {
 		l.Quota = 1 + l.Quota%100
@@ -147,7 +147,7 @@ func (r *source) step(l *Limit, s *State, now Micros, last *Answer) step {
 		st.at = now + Micros(r.number(0, int64(l.Window)))
 	}
 	st.at = clamp(st.at, 0, MaxNow)
-	switch room := max(0, l.View(s, st.at).Room); how >> 6 {
+	switch room := max(0, l.viewAt(s, st.at).Room); how >> 6 {
 	case 0:
 		st.cost = 1
 	case 1:

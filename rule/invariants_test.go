@@ -56,13 +56,13 @@ func checkState(t tb, l *Limit, s *State) {
 		}
 	}
 	least := Micros(0)
-	if l.Calendar != NoPeriod {
+	if l.Calendar != 0 {
 		least = -l.Window // a period that began before the epoch
 	}
 	if s.Start != Absent && (s.Start < least || s.Start > MaxQuota) {
 		t.Fatalf("a start that a port cannot represent exactly: %d", s.Start)
 	}
-	if s.Missing < legacyBucket || s.Missing > MaxQuota || s.Rest < 0 || s.Rest > MaxQuota || s.Until > MaxQuota {
+	if s.Missing < 0 || s.Missing > MaxQuota || s.Rest < 0 || s.Rest > MaxQuota || s.Until > MaxQuota {
 		t.Fatalf("a bucket that a port cannot represent exactly: %+v", s)
 	}
 	for i, slot := range s.Slots {
@@ -70,7 +70,7 @@ func checkState(t tb, l *Limit, s *State) {
 			t.Fatalf("slots out of order: %v", s.Slots)
 		}
 	}
-	if l.Parts() > 0 && l.Calendar == NoPeriod && l.Anchor == AnchorClock && !s.absentWindow() && s.Start%l.part() != 0 {
+	if l.Parts() > 0 && l.Calendar == 0 && l.Anchor == AnchorClock && !s.absentWindow() && s.Start%l.part() != 0 {
 		t.Fatalf("start %d is not a multiple of the part %d", s.Start, l.part())
 	}
 	if n := s.Log.Len(); n > MaxLogQuota {
@@ -82,7 +82,7 @@ func checkState(t tb, l *Limit, s *State) {
 // after RetryAfter and not before, one unit after NextAfter, and the whole capacity after ResetAfter.
 func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 	t.Helper()
-	view := l.View(s, now)
+	view := l.viewAt(s, now)
 	if view.Moved {
 		return // far ahead of the clock, and nothing was written: such a state stays ahead as time passes
 	}
@@ -120,7 +120,7 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 func admitted(l *Limit, s *State, now Micros, cost int64) bool {
 	taken, peeked := s.Clone(), s.Clone()
 	if l.Algorithm == InFlight && cost > 1 {
-		v := l.View(s, now)
+		v := l.viewAt(s, now)
 		return cost <= v.Room // a request takes one slot at most
 	}
 	a, _ := l.TakeOne(&taken, now, cost)

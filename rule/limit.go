@@ -38,8 +38,6 @@ func (m Micros) Time() time.Time { return time.UnixMicro(int64(m)) }
 const (
 	MaxQuota    = 1<<53 - 1                         // the largest quota, burst and cost; counts saturate here
 	MaxLogQuota = 10_000                            // the largest quota of a sliding log or an in-flight limit, which store every unit
-	DefaultLog  = 100                               // the largest quota for which a limit that names no algorithm is a sliding log
-	MinWindow   = Micros(1_000)                     // one millisecond
 	MaxWindow   = Micros(5 * 366 * 86_400 * 1e6)    // five years
 	MaxSegments = 64                                // the largest number of parts of a sliding window
 	MaxNow      = Micros(1<<53 - 1 - 2*(MaxWindow)) // the latest time, in the year 2245
@@ -47,43 +45,14 @@ const (
 	Absent      = Micros(math.MinInt64 / 2)         // the Start of a window state that was never charged
 )
 
+// minWindow is the shortest window: one millisecond.
+const minWindow = Micros(1_000)
+
+// defaultLog is the largest quota for which a limit that names no algorithm is a sliding log.
+const defaultLog = 100
+
 // ErrLimit is wrapped by errors that report an invalid limit.
 var ErrLimit = errors.New("invalid limit")
-
-// Algorithm is how a limit counts. The zero value is DefaultAlgorithm, which Normalize resolves.
-type Algorithm uint8
-
-// The algorithms. Their numbers are valid in this process only; saved and sent data contains Code instead.
-const (
-	DefaultAlgorithm Algorithm = iota // not named: SlidingLog up to a quota of DefaultLog, SlidingWindow above it
-	SlidingLog                        // keeps the time of every unit: exact
-	FixedWindow                       // one counter that restarts; up to twice the quota around an edge, by design
-	TokenBucket                       // a bucket that refills continuously, for traffic that may burst
-	SlidingWindow                     // a weighted counter over the window's parts
-	InFlight                          // slots that are held and released: at most Quota at a time
-)
-
-// codes lists the algorithms in the order of their codes. The order is part of every saved format: append only.
-var codes = [...]Algorithm{SlidingWindow, SlidingLog, FixedWindow, TokenBucket, InFlight}
-
-// Code returns the number that stands for a in saved and sent data. DefaultAlgorithm has none, because it is resolved
-// before.
-func (a Algorithm) Code() int {
-	for code, algorithm := range codes {
-		if algorithm == a {
-			return code
-		}
-	}
-	panic(fmt.Sprintf("rule: %v has no code", a))
-}
-
-// AlgorithmOf returns the algorithm with the given code, and whether there is one.
-func AlgorithmOf(code int64) (a Algorithm, ok bool) {
-	if code < 0 || code >= int64(len(codes)) {
-		return 0, false
-	}
-	return codes[code], true
-}
 
 // Overlap is how a sliding window counts its oldest part, which it covers only partly.
 type Overlap uint8
@@ -120,50 +89,6 @@ type Limit struct {
 	Zone        string  // with Calendar only: an IANA time zone; empty means UTC
 }
 
-// Shape is the part of a limit that determines the form of its state. State belongs to a shape: a changed quota, burst,
-// overlap or count_denied applies to the existing counts, a changed shape starts empty.
-type Shape struct {
-	Algorithm Algorithm
-	Anchor    Anchor
-	Calendar  Period
-	Segments  int
-	Window    Micros
-	Zone      string
-}
-
-// Shape returns the shape of l.
-func (l *Limit) Shape() Shape {
-	return Shape{
-		Algorithm: l.Algorithm, Anchor: l.Anchor, Calendar: l.Calendar, Segments: l.Segments, Window: l.Window, Zone: l.Zone,
-	}
-}
-
-// String returns a fixed, unambiguous name of the shape, from which stores may build addresses.
-func (s Shape) String() string {
-	switch s.Algorithm {
-	case SlidingWindow:
-		return fmt.Sprintf("%s-%d-%d-%s", s.Algorithm, s.Window, s.Segments, s.Anchor)
-	case FixedWindow:
-		if s.Calendar != 0 {
-			return fmt.Sprintf("%s-%s-%s", s.Algorithm, s.Calendar, s.Zone)
-		}
-		return fmt.Sprintf("%s-%d-%s", s.Algorithm, s.Window, s.Anchor)
-	default:
-		return fmt.Sprintf("%s-%d", s.Algorithm, s.Window)
-	}
-}
-
-// Limit returns the shape as a limit of quota 1, which is enough to read a state of that shape when its limit is unknown.
-func (s Shape) Limit() Limit {
-	l := Limit{
-		Algorithm: s.Algorithm, Anchor: s.Anchor, Calendar: s.Calendar, Segments: s.Segments, Window: s.Window, Zone: s.Zone, Quota: 1,
-	}
-	if s.Algorithm == TokenBucket {
-		l.Burst = 1
-	}
-	return l
-}
-
 // Capacity returns the most that one request can ever take: the quota, or the burst of a token bucket.
 func (l *Limit) Capacity() int64 {
 	if l.Algorithm == TokenBucket {
@@ -184,11 +109,6 @@ func (l *Limit) Parts() int {
 	}
 }
 
-// IsPair reports whether TakePair supports l: a window of one part with a fixed length.
-func (l *Limit) IsPair() bool {
-	return (l.Algorithm == SlidingWindow && l.Segments == 1 || l.Algorithm == FixedWindow) && l.Calendar == 0
-}
-
 // resolve returns the algorithm that l counts by.
 func (l *Limit) resolve() Algorithm {
 	switch {
@@ -196,7 +116,7 @@ func (l *Limit) resolve() Algorithm {
 		return l.Algorithm
 	case l.Calendar != 0:
 		return FixedWindow
-	case l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Quota > DefaultLog:
+	case l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Quota > defaultLog:
 		return SlidingWindow
 	default:
 		return SlidingLog
@@ -234,15 +154,13 @@ func (l *Limit) check() error {
 		return fmt.Errorf("anchor: unknown value %d", l.Anchor)
 	case l.Quota < 1 || l.Quota > MaxQuota:
 		return fmt.Errorf("quota: must be 1 to %d, not %d", int64(MaxQuota), l.Quota)
-	case l.Algorithm == InFlight && (l.Window < MinWindow || l.Window > MaxWindow):
+	case l.Algorithm == InFlight && (l.Window < minWindow || l.Window > MaxWindow):
 		return fmt.Errorf("ttl: must be 1ms to 5 years (43920h), not %dus", l.Window)
-	case l.Window < MinWindow || l.Window > MaxWindow:
+	case l.Window < minWindow || l.Window > MaxWindow:
 		return fmt.Errorf("window: must be 1ms to 5 years (43920h), not %dus", l.Window)
-	case l.Algorithm == InFlight && l.Quota > MaxLogQuota:
-		return fmt.Errorf("quota: an in-flight limit stores every slot, so it must be at most %d, not %d", MaxLogQuota, l.Quota)
-	case l.Algorithm == SlidingLog && l.Quota > MaxLogQuota:
-		return fmt.Errorf("quota: a sliding-log stores every unit, so it must be at most %d, not %d; "+
-			"sliding-window with overlap whole gives the same hard cap in constant memory", MaxLogQuota, l.Quota)
+	}
+	if is := &algorithms[l.Algorithm]; is.stores != "" && l.Quota > MaxLogQuota {
+		return fmt.Errorf("quota: %s, so it must be at most %d, not %d%s", is.stores, MaxLogQuota, l.Quota, is.instead)
 	}
 	if err := l.checkUnused(); err != nil {
 		return err
@@ -263,17 +181,18 @@ func (l *Limit) check() error {
 
 // checkUnused rejects options that the algorithm would silently ignore.
 func (l *Limit) checkUnused() error {
+	is := &algorithms[l.Algorithm]
+	const ignored = "%s: %v applies to %s, not to %s; leave it out"
 	switch {
-	case l.Segments != 0 && l.Algorithm != SlidingWindow:
-		return fmt.Errorf("segments: %d applies to sliding-window only, not to %s; leave it out", l.Segments, l.Algorithm)
-	case l.Overlap != OverlapUp && l.Algorithm != SlidingWindow:
-		return fmt.Errorf("overlap: %s applies to sliding-window only, not to %s; leave it out", l.Overlap, l.Algorithm)
-	case l.Anchor != AnchorClock && l.Algorithm != SlidingWindow && l.Algorithm != FixedWindow:
-		return fmt.Errorf("anchor: %s applies to sliding-window and fixed-window only, not to %s; leave it out",
-			l.Anchor, l.Algorithm)
-	case l.Burst != 0 && l.Algorithm != TokenBucket:
-		return fmt.Errorf("burst: %d applies to token-bucket only, not to %s; leave it out, or name token-bucket", l.Burst, l.Algorithm)
-	case l.CountDenied && l.Algorithm == InFlight:
+	case l.Segments != 0 && !is.segments:
+		return fmt.Errorf(ignored, "segments", l.Segments, only(func(t *traits) bool { return t.segments }), l.Algorithm)
+	case l.Overlap != OverlapUp && !is.overlap:
+		return fmt.Errorf(ignored, "overlap", l.Overlap, only(func(t *traits) bool { return t.overlap }), l.Algorithm)
+	case l.Anchor != AnchorClock && !is.anchor:
+		return fmt.Errorf(ignored, "anchor", l.Anchor, only(func(t *traits) bool { return t.anchor }), l.Algorithm)
+	case l.Burst != 0 && !is.burst:
+		return fmt.Errorf(ignored+", or name token-bucket", "burst", l.Burst, only(func(t *traits) bool { return t.burst }), l.Algorithm)
+	case l.CountDenied && !is.countDenied:
 		return fmt.Errorf("count_denied: a denied request holds no slot, so it does not apply to %s; leave it out", l.Algorithm)
 	}
 	return nil

@@ -5,7 +5,7 @@ package rule
 // beyond the quota, or beyond the units that counted already if the quota was larger before.
 
 // lookLog counts the units that are still in the window.
-func (l *Limit) lookLog(s *State, now Micros, v *View) {
+func (l *Limit) lookLog(s *State, now Micros, v *view) {
 	if !s.Log.empty() {
 		switch newest := s.Log.newest(); {
 		case newest > now+l.Window: // the clock had jumped ahead: keep the units, move their times back
@@ -18,7 +18,7 @@ func (l *Limit) lookLog(s *State, now Micros, v *View) {
 	v.Room = l.Quota - v.live
 }
 
-func (l *Limit) chargeLog(s *State, v *View, n int64) {
+func (l *Limit) chargeLog(s *State, v *view, n int64) {
 	l.settleLog(s, v)
 	n = min(n, l.Quota)
 	most := max(l.Quota, v.live)
@@ -28,7 +28,7 @@ func (l *Limit) chargeLog(s *State, v *View, n int64) {
 }
 
 // settleLog writes what lookLog found: it moves times back with the clock, and drops expired units.
-func (l *Limit) settleLog(s *State, v *View) {
+func (l *Limit) settleLog(s *State, v *view) {
 	s.Log.keep(v.live)
 	if v.behind > 0 {
 		s.Log.moveBack(v.behind, l.Window)
@@ -37,7 +37,7 @@ func (l *Limit) settleLog(s *State, v *View) {
 }
 
 // waitLog returns when the unit expires that must expire before n more fit.
-func (l *Limit) waitLog(s *State, v *View, n int64) Micros {
+func (l *Limit) waitLog(s *State, v *view, n int64) Micros {
 	excess := v.live + n - l.Quota
 	if excess <= 0 {
 		return 0
@@ -46,7 +46,7 @@ func (l *Limit) waitLog(s *State, v *View, n int64) Micros {
 }
 
 // giveBackLog removes up to n units charged at at, or the oldest ones if at is Oldest.
-func (l *Limit) giveBackLog(s *State, v *View, n int64, at Micros) int64 {
+func (l *Limit) giveBackLog(s *State, v *view, n int64, at Micros) int64 {
 	found := v.live
 	if at != Oldest {
 		at += v.behind
@@ -65,28 +65,4 @@ func (l *Limit) giveBackLog(s *State, v *View, n int64, at Micros) int64 {
 	}
 	l.settleLog(s, v)
 	return given
-}
-
-// AnswerLog is Answer for a port that keeps the log, or the slots of an in-flight limit, elsewhere. Live is how many units
-// count after the decision and newest is the time of the newest one. Blocking is the time of the unit that must expire
-// before cost fits or, if the request was allowed, before one unit does. At is the time that decided, and moved is whether
-// times were moved back with the clock.
-func (l *Limit) AnswerLog(live int64, newest, blocking, now, at Micros, moved bool, cost, granted int64, allowed bool) Answer {
-	a := Answer{Allowed: allowed, Granted: granted, Remaining: max(0, l.Quota-live), At: at}
-	if live > 0 {
-		a.ResetAfter = newest + l.Window - now
-	}
-	switch {
-	case allowed && a.Remaining == 0:
-		a.NextAfter = blocking + l.Window - now
-	case allowed:
-	case cost > l.Quota:
-		a.RetryAfter = Never
-	default:
-		a.RetryAfter = blocking + l.Window - now
-	}
-	if moved {
-		a.Flags |= ClockMoved
-	}
-	return a
 }

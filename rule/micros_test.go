@@ -19,10 +19,3 @@ func TestMicrosAsDuration(t *testing.T) {
 		}
 	}
 }
-
-func TestMicrosAsTime(t *testing.T) {
-	want := time.Date(2026, 1, 5, 12, 0, 0, 250_000, time.UTC)
-	if got := Micros(want.UnixMicro()).Time(); !got.Equal(want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}

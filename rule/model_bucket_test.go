@@ -8,10 +8,6 @@ type bucketModel struct {
 	missing *big.Rat
 	as      Micros
 	until   Micros
-
-	legacy bool // written by an older version: it is known only that it is full at full plus rest/quota microseconds
-	full   Micros
-	rest   int64
 }
 
 func (m *bucketModel) copy() model {
@@ -23,11 +19,6 @@ func (m *bucketModel) copy() model {
 func (m *bucketModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	ahead := m.as - now
 	switch {
-	case m.legacy && m.owed(l, now).Cmp(m.deepest(l)) > 0:
-		*m = bucketModel{missing: m.deepest(l), as: now, until: m.full + 1}
-		return now, true
-	case m.legacy:
-		return now, false
 	case m.missing.Sign() == 0:
 		return now, false
 	case ahead > l.Window:
@@ -46,11 +37,7 @@ func (m *bucketModel) deepest(l *Limit) *big.Rat {
 
 // owed returns what is missing at a given time.
 func (m *bucketModel) owed(l *Limit, at Micros) *big.Rat {
-	if m.legacy && at <= m.full { // what is refilled until it is full
-		owed := new(big.Rat).SetFrac(big.NewInt(min(m.rest, l.Quota-1)), big.NewInt(int64(l.Window)))
-		return owed.Add(owed, refilled(l, m.full-at))
-	}
-	if m.legacy || m.missing.Sign() == 0 || at >= m.until {
+	if m.missing.Sign() == 0 || at >= m.until {
 		return new(big.Rat)
 	}
 	owed := new(big.Rat).Sub(m.missing, refilled(l, at-m.as))
@@ -75,17 +62,9 @@ func (m *bucketModel) raise(l *Limit, at Micros, missing *big.Rat) {
 	}
 	until := at + max(l.Window, Micros(ratCeil(new(big.Rat).Quo(own, refilled(l, 1)))))
 	if m.owed(l, at).Sign() > 0 {
-		until = max(until, m.end())
+		until = max(until, m.until)
 	}
-	m.missing, m.as, m.until, m.legacy = missing, at, until, false
-}
-
-// end returns when everything that is missing is forgotten.
-func (m *bucketModel) end() Micros {
-	if m.legacy {
-		return m.full + 1
-	}
-	return m.until
+	m.missing, m.as, m.until = missing, at, until
 }
 
 func (m *bucketModel) room(l *Limit, at Micros) int64 {
@@ -126,9 +105,6 @@ func (m *bucketModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) in
 	}
 	if units.Sign() <= 0 {
 		return 0
-	}
-	if m.legacy {
-		*m = bucketModel{missing: owed, as: at, until: m.full + 1}
 	}
 	m.missing = new(big.Rat).Sub(m.missing, units)
 	return ratCeil(units)

@@ -38,7 +38,7 @@ func newModel(l *Limit) model {
 	case InFlight:
 		return &slotsModel{}
 	}
-	if l.Calendar != NoPeriod {
+	if l.Calendar != 0 {
 		return &calendarModel{}
 	}
 	return &windowModel{}

@@ -24,7 +24,7 @@ func TestInvalidLimits(t *testing.T) {
 		{Limit{Quota: tooMany, Window: second}, "quota", "not 9007199254740992"},
 		{Limit{Quota: 1}, "window", "must be 1ms to 5 years"},
 		{Limit{Quota: 1, Window: -second}, "window", "not -1000000us"},
-		{Limit{Quota: 1, Window: MinWindow - 1}, "window", "not 999us"},
+		{Limit{Quota: 1, Window: minWindow - 1}, "window", "not 999us"},
 		{Limit{Quota: 1, Window: MaxWindow + 1}, "window", "(43920h)"},
 		{Limit{Algorithm: 6, Quota: 1, Window: second}, "algorithm", "unknown value 6"},
 		{Limit{Overlap: 3, Quota: 1, Window: second}, "overlap", "unknown value 3"},
@@ -96,7 +96,7 @@ func TestDefaults(t *testing.T) {
 		{Limit{Quota: 500, Calendar: Day, Zone: "Europe/Berlin"},
 			Limit{Algorithm: FixedWindow, Quota: 500, Calendar: Day, Window: 32 * 60 * minute, Zone: "Europe/Berlin"}},
 		// With an algorithm.
-		{Limit{Algorithm: SlidingWindow, Quota: 1, Window: MinWindow}, Limit{Algorithm: SlidingWindow, Quota: 1, Window: MinWindow, Segments: 1}},
+		{Limit{Algorithm: SlidingWindow, Quota: 1, Window: minWindow}, Limit{Algorithm: SlidingWindow, Quota: 1, Window: minWindow, Segments: 1}},
 		{Limit{Algorithm: SlidingLog, Quota: 500, Window: second, Segments: 1}, Limit{Algorithm: SlidingLog, Quota: 500, Window: second}},
 		{Limit{Algorithm: FixedWindow, Quota: 5, Window: second}, Limit{Algorithm: FixedWindow, Quota: 5, Window: second}},
 		{Limit{Algorithm: TokenBucket, Quota: 5, Window: second}, Limit{Algorithm: TokenBucket, Quota: 5, Window: second, Burst: 5}},
@@ -118,7 +118,7 @@ var numbers = regexp.MustCompile(`use (\d+)(?: or (\d+))? segments, or a window 
 // When segments are rejected, the values that the error suggests are accepted, and no nearer ones would be.
 func TestSuggestedSegmentsWork(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
-		l := Limit{Algorithm: SlidingWindow, Quota: 1, Segments: rapid.IntRange(2, MaxSegments).Draw(t, "segments"), Window: drawWindow(t, MinWindow, MaxWindow)}
+		l := Limit{Algorithm: SlidingWindow, Quota: 1, Segments: rapid.IntRange(2, MaxSegments).Draw(t, "segments"), Window: drawWindow(t, minWindow, MaxWindow)}
 		_, err := l.Normalize()
 		if err == nil {
 			return

@@ -78,8 +78,8 @@ func drawSize(t *rapid.T, l Limit) Limit {
 			l.Segments = rapid.IntRange(2, MaxSegments).Draw(t, "segments")
 		}
 	}
-	if n := Micros(max(1, l.Segments)); l.Calendar == NoPeriod {
-		l.Window = n * drawWindow(t, (MinWindow+n-1)/n, MaxWindow/n)
+	if n := Micros(max(1, l.Segments)); l.Calendar == 0 {
+		l.Window = n * drawWindow(t, (minWindow+n-1)/n, MaxWindow/n)
 	}
 	return drawQuota(t, l)
 }
@@ -114,7 +114,7 @@ func drawQuota(t *rapid.T, l Limit) Limit {
 
 // drawOrigin returns the time at which a script starts.
 func drawOrigin(t *rapid.T, l *Limit) Micros {
-	if l.Calendar != NoPeriod && rapid.Bool().Draw(t, "at a change of clocks") {
+	if l.Calendar != 0 && rapid.Bool().Draw(t, "at a change of clocks") {
 		return drawChangeOfClocks(t, l)
 	}
 	switch rapid.IntRange(0, 2).Draw(t, "origin") {
@@ -153,7 +153,7 @@ func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros
 	case 10:
 		next += last.NextAfter + Micros(beside.Draw(t, "beside"))
 	case 11:
-		if l.Calendar != NoPeriod {
+		if l.Calendar != 0 {
 			start, end := l.Bounds(now)
 			next = oneOf(t, "bound", start, end) + Micros(beside.Draw(t, "beside"))
 		}
@@ -220,12 +220,12 @@ func drawCost(t *rapid.T, l *Limit, room int64) int64 {
 // drawStep returns the next request to a state.
 func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 	st := step{at: drawMoment(t, l, s, now, last)}
-	st.cost = drawCost(t, l, l.View(s, st.at).Room)
+	st.cost = drawCost(t, l, l.viewAt(s, st.at).Room)
 	st.id = drawID(t, l)
 	switch rapid.IntRange(0, 17).Draw(t, "op") {
 	case 16:
 		st.op, st.back = Settle, drawBack(t, l, s, now, st.at, last)
-		st.used = drawCost(t, l, l.View(s, st.at).Room)
+		st.used = drawCost(t, l, l.viewAt(s, st.at).Room)
 		st.id = ID(rapid.IntRange(1, 6).Draw(t, "reservation"))
 	case 17:
 		st.op = Renew

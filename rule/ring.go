@@ -29,9 +29,9 @@ const logBase = MaxWindow + 1
 
 const headerSize = int(unsafe.Sizeof(ringHeader{}))
 
-// LogOf returns a log of the given times, which must not decrease. It keeps the newest times, at most so many, without those
+// logOf returns a log of the given times, which must not decrease. It keeps the newest times, at most so many, without those
 // that had expired at the time of the newest.
-func LogOf(times []Micros, window Micros, most int64) Log {
+func logOf(times []Micros, window Micros, most int64) Log {
 	var g Log
 	for _, t := range times[max(0, len(times)-int(most)):] {
 		if t > times[len(times)-1]-window {
@@ -41,14 +41,8 @@ func LogOf(times []Micros, window Micros, most int64) Log {
 	return g
 }
 
-// LogFrom is the inverse of Words.
-func LogFrom(last Micros, ring *byte) Log { return Log{last, ring} }
-
-// Words returns the two words that represent a log in a store's memory.
-func (g Log) Words() (last Micros, ring *byte) { return g.last, g.ring }
-
-// Times returns the times of all units, the oldest first.
-func (g *Log) Times() []Micros {
+// times returns the times of all units, the oldest first.
+func (g *Log) times() []Micros {
 	times := make([]Micros, g.Len())
 	for i := range times {
 		times[i] = g.Time(i)
@@ -213,50 +207,18 @@ func (g *Log) reserve(n int, window Micros, most int64) {
 
 // remove removes n units with time at, of which there must be at least n.
 func (g *Log) remove(at Micros, n int64, window Micros) {
-	times := g.Times()
+	times := g.times()
 	first, _ := slices.BinarySearch(times, at)
-	*g = LogOf(slices.Delete(times, first, first+int(n)), window, MaxLogQuota)
+	*g = logOf(slices.Delete(times, first, first+int(n)), window, MaxLogQuota)
 }
 
 // moveBack makes every time earlier by the same amount.
 func (g *Log) moveBack(by, window Micros) {
-	times := g.Times()
+	times := g.times()
 	for i := range times {
 		times[i] -= by
 	}
-	*g = LogOf(times, window, MaxLogQuota)
-}
-
-// cover raises every unit of g, counted from the newest, to at least the matching unit of other, both as of now. A unit
-// that the newest one would push out of the window is raised into it: for the key that it belonged to, it may still count.
-func (g *Log) cover(other *Log, window, now Micros) {
-	longer, shorter := g.liveAt(now, window), other.liveAt(now, window)
-	if len(longer) < len(shorter) {
-		longer, shorter = shorter, longer
-	}
-	for i := range shorter {
-		unit := &longer[len(longer)-1-i]
-		*unit = max(*unit, shorter[len(shorter)-1-i])
-	}
-	for i := range longer {
-		longer[i] = max(longer[i], longer[len(longer)-1]-window+1)
-	}
-	*g = LogOf(longer, window, MaxLogQuota)
-}
-
-// liveAt returns the times of the units that count at now, moved back if they are more than a window ahead.
-func (g *Log) liveAt(now, window Micros) []Micros {
-	times := g.Times()
-	if len(times) == 0 {
-		return nil
-	}
-	if ahead := g.newest() - now; ahead > window {
-		for i := range times {
-			times[i] -= ahead
-		}
-	}
-	expired := max(now, times[len(times)-1]) - window
-	return slices.DeleteFunc(times, func(t Micros) bool { return t <= expired })
+	*g = logOf(times, window, MaxLogQuota)
 }
 
 func (g Log) clone() Log {

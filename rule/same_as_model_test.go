@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"math/big"
 	"slices"
 	"testing"
 
@@ -17,11 +16,6 @@ func TestSameAsModel(t *testing.T) {
 		l := drawLimit(t)
 		m, s, memory := newModel(&l), State{}, newMemory()
 		now, last := drawOrigin(t, &l), Answer{}
-		if l.Algorithm == TokenBucket && rapid.IntRange(0, 3).Draw(t, "legacy") == 0 {
-			full := clamp(now+draw(t, "full", 0, 4*l.Window), 0, MaxNow)
-			rest := draw(t, "rest", 0, l.Quota-1)
-			s, m = LegacyBucket(full, rest), &bucketModel{missing: new(big.Rat), legacy: true, full: full, rest: rest}
-		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if rapid.IntRange(0, 19).Draw(t, "change") == 0 {
 				l = drawChange(t, l)
@@ -129,7 +123,7 @@ func TestSeveralSameAsModels(t *testing.T) {
 				if limits[i].Algorithm == InFlight {
 					cost = min(1, cost)
 				} else if rapid.IntRange(0, 3).Draw(t, "own cost") == 0 {
-					cost = drawCost(t, &limits[i], limits[i].View(&states[i], st.at).Room)
+					cost = drawCost(t, &limits[i], limits[i].viewAt(&states[i], st.at).Room)
 				}
 				items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, Used: st.used, At: st.back, ID: st.id}
 				models[i].cost, models[i].used, models[i].moment, models[i].id = cost, st.used, st.back, st.id

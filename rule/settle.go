@@ -41,44 +41,6 @@ func (l *Limit) Memory() Micros {
 	}
 }
 
-// Generation is a number of settlements at one address that a store forgets together. A store keeps two generations of an
-// address: it adds settlements to the newer one, and looks them up in both. When the newer one Rotates, it drops the older one
-// and starts the Next. So a settlement is remembered for at least the memory that is passed to Rotates. The zero value is an
-// empty generation.
-type Generation struct {
-	Began  Micros // no settlement in the generation before this one is later
-	Newest Micros // the time of its latest settlement
-	Count  int64  // how many settlements it contains
-}
-
-// Rotates reports whether the generation before g can be dropped when another settlement is added at at: all settlements in
-// that generation are older than memory, and they are also older than LongMemory, or g contains most settlements and the
-// space is needed. If g contains most settlements and does not rotate, the settlement cannot be remembered.
-//
-// A generation that is far ahead, because the clock had jumped ahead, gives way once it is full.
-func (g *Generation) Rotates(at, memory Micros, most int64) bool {
-	age := at - g.Began
-	if g.Count == 0 {
-		return false
-	}
-	return age >= memory && (age >= LongMemory || g.Count >= most) || age < -memory && g.Count >= most
-}
-
-// Next returns the generation after g.
-func (g *Generation) Next() Generation { return Generation{Began: g.Newest} }
-
-// Add counts a settlement.
-func (g *Generation) Add(at Micros) {
-	if g.Count == 0 {
-		g.Began = max(g.Began, at)
-	}
-	g.Newest = max(g.Newest, at)
-	g.Count++
-}
-
-// Expires returns when the last settlement of g is older than both memory and LongMemory, so that a store may forget g.
-func (g *Generation) Expires(memory Micros) Micros { return g.Newest + max(memory, LongMemory) }
-
 // SettledAt returns the time of a settlement, by which it is remembered: the time of the keys, as long as the units of the
 // reservation count. That is later than now if the clock was set back after the units were charged.
 func SettledAt(items []Item, now Micros) Micros {
@@ -86,7 +48,7 @@ func SettledAt(items []Item, now Micros) Micros {
 	for i := range items {
 		it := &items[i]
 		if it.Limit.Algorithm != InFlight {
-			v := it.Limit.View(it.State, now)
+			v := it.Limit.viewAt(it.State, now)
 			at = max(at, v.At, min(it.At, MaxNow))
 		}
 	}

@@ -17,7 +17,7 @@ type Slot struct {
 }
 
 // lookSlots counts the slots that are still held.
-func (l *Limit) lookSlots(s *State, now Micros, v *View) {
+func (l *Limit) lookSlots(s *State, now Micros, v *view) {
 	if n := len(s.Slots); n > 0 {
 		switch newest := s.Slots[n-1].Renewed; {
 		case newest > now+l.Window: // the clock had jumped ahead: keep the slots, move their times back
@@ -38,7 +38,7 @@ func liveSlots(slots []Slot, t Micros) int64 {
 
 // writeSlots writes what lookSlots found: it moves times back with the clock, and drops slots that were not renewed in
 // time.
-func (l *Limit) writeSlots(s *State, v *View) {
+func (l *Limit) writeSlots(s *State, v *view) {
 	s.Slots = slices.Delete(s.Slots, 0, len(s.Slots)-int(v.live))
 	for i := range s.Slots {
 		s.Slots[i].Renewed -= v.behind
@@ -47,7 +47,7 @@ func (l *Limit) writeSlots(s *State, v *View) {
 }
 
 // holdSlot takes a slot for id, or renews it. If all are held, it replaces the least recently renewed one.
-func (l *Limit) holdSlot(s *State, v *View, id ID) {
+func (l *Limit) holdSlot(s *State, v *view, id ID) {
 	l.writeSlots(s, v)
 	if i := findSlot(s, id); i >= 0 {
 		s.Slots = slices.Delete(s.Slots, i, i+1)
@@ -61,7 +61,7 @@ func (l *Limit) holdSlot(s *State, v *View, id ID) {
 }
 
 // releaseSlot releases the slot of id and returns how many slots it released: 1, or 0 if the slot is no longer held.
-func (l *Limit) releaseSlot(s *State, v *View, id ID) int64 {
+func (l *Limit) releaseSlot(s *State, v *view, id ID) int64 {
 	if !l.holdsSlot(s, v, id) {
 		return 0
 	}
@@ -72,7 +72,7 @@ func (l *Limit) releaseSlot(s *State, v *View, id ID) int64 {
 }
 
 // releaseOldest releases up to n slots, the least recently renewed first.
-func (l *Limit) releaseOldest(s *State, v *View, n int64) int64 {
+func (l *Limit) releaseOldest(s *State, v *view, n int64) int64 {
 	n = min(n, v.live)
 	if n > 0 {
 		l.writeSlots(s, v)
@@ -82,7 +82,7 @@ func (l *Limit) releaseOldest(s *State, v *View, n int64) int64 {
 }
 
 // holdsSlot reports whether id holds a slot.
-func (l *Limit) holdsSlot(s *State, v *View, id ID) bool {
+func (l *Limit) holdsSlot(s *State, v *view, id ID) bool {
 	return findSlot(s, id) >= len(s.Slots)-int(v.live)
 }
 
@@ -99,34 +99,10 @@ func findSlot(s *State, id ID) int {
 }
 
 // waitSlots returns when the slot expires that must expire before n more fit, if none is renewed or released.
-func (l *Limit) waitSlots(s *State, v *View, n int64) Micros {
+func (l *Limit) waitSlots(s *State, v *view, n int64) Micros {
 	excess := v.live + n - l.Quota
 	if excess <= 0 {
 		return 0
 	}
 	return s.Slots[int64(len(s.Slots))-v.live+excess-1].Renewed - v.behind + l.Window - v.Now
-}
-
-// coverSlots makes s hold at least as many slots as other for at least as long. Their IDs are lost.
-func (l *Limit) coverSlots(s, other *State, now Micros) {
-	ours, theirs := l.liveSlotsAt(s, now), l.liveSlotsAt(other, now)
-	if len(ours) < len(theirs) {
-		ours, theirs = theirs, ours
-	}
-	for i := range theirs {
-		slot := &ours[len(ours)-1-i]
-		slot.Renewed = max(slot.Renewed, theirs[len(theirs)-1-i].Renewed)
-	}
-	for i := range ours {
-		ours[i].ID = 0
-		ours[i].Renewed = max(ours[i].Renewed, ours[len(ours)-1].Renewed-l.Window+1)
-	}
-	s.Slots = ours
-}
-
-func (l *Limit) liveSlotsAt(s *State, now Micros) []Slot {
-	own := State{Slots: slices.Clone(s.Slots)}
-	v := l.View(&own, now)
-	l.writeSlots(&own, &v)
-	return own.Slots
 }

@@ -24,8 +24,8 @@ func (s State) Clone() State {
 	return s
 }
 
-// Clear resets s to the state of a key never seen, keeping its memory.
-func (s *State) Clear() {
+// reset resets s to the state of a key never seen, keeping its memory.
+func (s *State) reset() {
 	clear(s.Counts)
 	s.Log.clear()
 	*s = State{Start: Absent, Counts: s.Counts, Log: s.Log, Slots: s.Slots[:0]}
@@ -44,10 +44,7 @@ func (l *Limit) Expires(s *State) Micros {
 		}
 		return s.Log.newest() + l.Window
 	case TokenBucket:
-		switch {
-		case s.Missing == legacyBucket:
-			return max(0, s.Start+1)
-		case s.fullBucket():
+		if s.fullBucket() {
 			return 0
 		}
 		return s.Until
@@ -60,7 +57,7 @@ func (l *Limit) Expires(s *State) Micros {
 		if s.absentWindow() {
 			return 0
 		}
-		if l.Calendar != NoPeriod {
+		if l.Calendar != 0 {
 			_, end := l.Bounds(s.Start)
 			return end
 		}
@@ -70,21 +67,6 @@ func (l *Limit) Expires(s *State) Micros {
 
 // Used returns how many units of the capacity are in use at now; more than the capacity if it was overdrawn.
 func (l *Limit) Used(s *State, now Micros) int64 {
-	v := l.View(s, now)
+	v := l.viewAt(s, now)
 	return l.Capacity() - v.Room
-}
-
-// Cover raises s so that it admits no request, from now on, that other would deny. A store that must forget a live key
-// covers it with a state that it keeps, so that forgetting can only cause denials.
-func (l *Limit) Cover(s, other *State, now Micros) {
-	switch l.Algorithm {
-	case SlidingLog:
-		s.Log.cover(&other.Log, l.Window, now)
-	case TokenBucket:
-		l.coverBucket(s, other, now)
-	case InFlight:
-		l.coverSlots(s, other, now)
-	default:
-		l.coverWindow(s, other, now)
-	}
 }

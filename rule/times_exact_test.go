@@ -40,7 +40,7 @@ func nameOfChoice(l Limit) string {
 	if l.Algorithm == SlidingWindow || l.Algorithm == FixedWindow {
 		name += "/" + l.Anchor.String()
 	}
-	if l.Calendar != NoPeriod {
+	if l.Calendar != 0 {
 		name += fmt.Sprintf("/%s/%s", l.Calendar, l.Zone)
 	}
 	if l.CountDenied {
@@ -80,7 +80,7 @@ func TestTimesAreExactOverAnyCounts(t *testing.T) {
 				for range 5 {
 					since := draw(t, "since", -l.Window, Micros(l.Parts()+1)*l.part())
 					now := clamp(s.Start+since, 0, MaxNow)
-					st := step{at: now, cost: drawCost(t, &l, l.View(&s, now).Room)}
+					st := step{at: now, cost: drawCost(t, &l, l.viewAt(&s, now).Room)}
 					after := s.Clone()
 					a, _, cost := decideStep(t, &l, &after, st)
 					checkTimes(t, &l, &after, now, cost, &a)
@@ -105,7 +105,7 @@ func drawCounts(t *rapid.T, l *Limit) State {
 
 // startOf returns where the part that begins at a given time starts.
 func startOf(l *Limit, at Micros) Micros {
-	if l.Calendar != NoPeriod {
+	if l.Calendar != 0 {
 		start, _ := l.Bounds(at)
 		return start
 	}

@@ -111,7 +111,7 @@ func replayTrace(t *testing.T, name string) {
 // the decision.
 func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (difference string, compared int) {
 	now := Micros(line.T) * milli
-	before := l.View(s, now)
+	before := l.viewAt(s, now)
 	a, changed := l.TakeOne(s, now, line.Cost)
 	checkTimes(t, l, s, now, line.Cost, &a)
 	differs := func(what string, theirs *int64, ours int64) {

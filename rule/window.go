@@ -21,8 +21,8 @@ func (l *Limit) startAt(now Micros) Micros {
 
 // lookWindow finds where the current part starts at now, and by how many parts the counts have shifted. It does not
 // change the state, because a denial must not.
-func (l *Limit) lookWindow(s *State, now Micros, v *View) {
-	if l.Calendar != NoPeriod {
+func (l *Limit) lookWindow(s *State, now Micros, v *view) {
+	if l.Calendar != 0 {
 		l.lookCalendar(s, now, v)
 		return
 	}
@@ -47,7 +47,7 @@ func (l *Limit) lookWindow(s *State, now Micros, v *View) {
 }
 
 // usedWindow returns what counts against the quota at v.
-func (l *Limit) usedWindow(s *State, v *View) int64 {
+func (l *Limit) usedWindow(s *State, v *view) int64 {
 	oldest := l.Parts() - 1 - v.shift
 	if oldest < 0 {
 		return 0
@@ -77,7 +77,7 @@ func (l *Limit) weigh(count int64, covered, part Micros) int64 {
 }
 
 // chargeWindow rolls the counts to v and adds n to the current part.
-func (l *Limit) chargeWindow(s *State, v *View, n int64) {
+func (l *Limit) chargeWindow(s *State, v *view, n int64) {
 	if len(s.Counts) == 0 {
 		s.Counts = make([]int64, l.Parts())
 	}
@@ -87,7 +87,7 @@ func (l *Limit) chargeWindow(s *State, v *View, n int64) {
 	v.Room -= s.Counts[0] - before
 }
 
-func (l *Limit) rollWindow(s *State, v *View) {
+func (l *Limit) rollWindow(s *State, v *view) {
 	if v.shift > 0 {
 		copy(s.Counts[v.shift:], s.Counts)
 		clear(s.Counts[:v.shift])
@@ -97,8 +97,8 @@ func (l *Limit) rollWindow(s *State, v *View) {
 
 // waitWindow returns the first time at which n fits. Usage only falls as time passes, because each part in turn becomes
 // the oldest one and fades. So the first part in which n fits contains the solution.
-func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
-	if l.Calendar != NoPeriod {
+func (l *Limit) waitWindow(s *State, v *view, n int64) Micros {
+	if l.Calendar != 0 {
 		_, end := l.Bounds(v.At)
 		return end - v.Now
 	}
@@ -148,13 +148,13 @@ func (l *Limit) maxCovered(count, room int64, part Micros) Micros {
 }
 
 // giveBackWindow removes up to n units from the part that contains at, or from the oldest part on if at is Oldest.
-func (l *Limit) giveBackWindow(s *State, v *View, n int64, at Micros) int64 {
+func (l *Limit) giveBackWindow(s *State, v *view, n int64, at Micros) int64 {
 	if s.absentWindow() {
 		return 0
 	}
 	newest, oldest := 0, l.Parts()-1 // the parts to take from, after the roll
 	if at != Oldest {
-		if at < v.start && l.Calendar != NoPeriod {
+		if at < v.start && l.Calendar != 0 {
 			return 0
 		}
 		if at < v.start {
@@ -172,21 +172,4 @@ func (l *Limit) giveBackWindow(s *State, v *View, n int64, at Micros) int64 {
 		l.rollWindow(s, v)
 	}
 	return given
-}
-
-// coverWindow rolls both states to now, starts s where the later one starts (a state that starts later fades later), and
-// takes the larger of each pair of counts.
-func (l *Limit) coverWindow(s, other *State, now Micros) {
-	if other.absentWindow() {
-		return
-	}
-	if len(s.Counts) == 0 {
-		s.Start, s.Counts = Absent, make([]int64, l.Parts())
-	}
-	theirs, ours := l.View(other, now), l.View(s, now)
-	ours.start = max(ours.start, theirs.start)
-	l.rollWindow(s, &ours)
-	for i := range s.Counts[theirs.shift:] {
-		s.Counts[theirs.shift+i] = max(s.Counts[theirs.shift+i], other.Counts[i])
-	}
 }

@@ -1,6 +1,10 @@
+// Package rulings keeps what operators decide about single keys while a program runs: to block a key, or to give it other limits, until a
+// time. A Book keeps them in the store beside the counts, with a log of all changes, so that all processes that share the store apply
+// them and they survive restarts. Middleware follows a Book: see Follow of httplimit.Middleware and grpclimit.Interceptors.
 package rulings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -27,24 +32,11 @@ const (
 // ErrNone is wrapped by the error of a change that ends a ruling that does not exist.
 var ErrNone = errors.New("there is no ruling about this key")
 
-// ErrNotRead is wrapped by the error of a Book that has not read the stored rulings yet: there may be some that are not in force here.
-var ErrNotRead = errors.New("the rulings have not been read from the store yet")
-
 // Options configures a Book. The zero value is valid.
 type Options struct {
 	// Logger receives every change made through this Book, and when reading rulings begins to fail and works again; nil discards the log.
-	// It receives no keys, only KeyHash of them.
+	// It receives hashes of keys, and no keys.
 	Logger *slog.Logger
-}
-
-// Follower applies the rulings of a Book.
-type Follower struct {
-	// Apply puts a table into force, in place of the one before. The Book calls it with its current table, and then with every new one, one
-	// call at a time, before Add and Remove return.
-	Apply func(*Table)
-	// Check returns an error for a new ruling that cannot be applied, and fills in what depends on the policy: the normalized key. Known is
-	// false if the policy is not the follower's. Followers of the same policy must fill in the same, or a new ruling is an error. It is also called with the kinds Clear and Reset, for which only policy and key matter.
-	Check func(*Ruling) (known bool, err error)
 }
 
 // Book holds the rulings of all processes that share a store. It reads them every second, so that all of them apply a change made through
@@ -54,22 +46,31 @@ type Follower struct {
 type Book struct {
 	documents store.Documents
 	log       *slog.Logger
-	opened    time.Time
-	table     atomic.Pointer[Table]
-	readAt    atomic.Int64 // time of the last read, in Unix microseconds; 0 before the first
-	revision  atomic.Int64 // of document
+	current   atomic.Pointer[state]
 	stop      context.CancelFunc
 	stopped   sync.WaitGroup
 
 	mu        sync.Mutex // held while the document is read or changed
-	document  *document
-	known     uint64 // the store's revision of the document
-	failing   bool
-	followers []*Follower
+	document  *document  // the same as current's
+	known     uint64     // the store's revision of the document
+	failing   error      // why the last read failed; nil if it did not
+	followers []*follower
+}
+
+// state is a document and when it was last read; nil before the first read.
+type state struct {
+	*document
+	readAt time.Time
+}
+
+// follower is what Follow was called with.
+type follower struct {
+	apply func(all []Ruling) error
+	check func(*Ruling) (known bool, err error)
 }
 
 // Open returns the book of a store and reads it. It is not an error if the store does not answer: the rulings are read as soon as it
-// does; see ReadAt. The error wraps store.ErrUnsupported if the store cannot keep documents, as memcached cannot. Call Close when done.
+// does; see List. The error wraps store.ErrUnsupported if the store cannot keep documents, as memcached cannot. Call Close when done.
 func Open(ctx context.Context, st store.Store, opts Options) (*Book, error) {
 	documents, ok := store.As[store.Documents](st)
 	if !ok {
@@ -78,8 +79,8 @@ func Open(ctx context.Context, st store.Store, opts Options) (*Book, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Book{documents: documents, log: opts.Logger, opened: time.Now(), document: &document{}}
-	if err := b.Read(ctx); errors.Is(err, store.ErrUnsupported) {
+	b := &Book{documents: documents, log: opts.Logger, document: &document{}}
+	if err := b.read(ctx); errors.Is(err, store.ErrUnsupported) {
 		return nil, err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -102,75 +103,80 @@ func (b *Book) readRegularly(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = b.Read(ctx) // logs its error
+			_ = b.read(ctx) // logs its error
 		}
 	}
 }
 
-// Follow makes a follower apply the rulings until unfollow is called.
-func (b *Book) Follow(f Follower) (unfollow func()) {
+// Follow applies the rulings until unfollow is called.
+//
+// Apply puts rulings into force, in place of those before. The Book calls it with the current ones, and then with every new list, one call
+// at a time, before Add and Remove return. Some of them may have ended; apply must not
+// change the list. The Book logs the error: which rulings apply has left out.
+//
+// Check returns an error for a new ruling that cannot be applied, and fills in what depends on the policy: the normalized key. Known is
+// false if the policy is not the follower's. Followers of the same policy must fill in the same, or a new ruling is an error. It is also
+// called with the kinds Clear and Reset, for which only policy and key matter.
+func (b *Book) Follow(apply func(all []Ruling) error, check func(*Ruling) (known bool, err error)) (unfollow func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	added := &f
+	added := &follower{apply, check}
 	b.followers = append(b.followers, added)
-	f.Apply(b.Table())
+	b.applyLocked(added)
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.followers = slices.DeleteFunc(b.followers, func(f *Follower) bool { return f == added })
+		b.followers = slices.DeleteFunc(b.followers, func(f *follower) bool { return f == added })
 	}
 }
 
-// Table returns the rulings in force. It may contain rulings that have ended; Table.Find ignores them.
-func (b *Book) Table() *Table { return b.table.Load() }
+func (b *Book) applyLocked(f *follower) {
+	if err := f.apply(b.document.Rulings); err != nil {
+		b.log.Error("rulings cannot be applied; end them or change them", slog.Any("error", err))
+	}
+}
 
-// List returns the rulings that are in force now, by policy and key. The error is ErrNotRead if they are not known yet.
+// List returns the rulings that are in force now, by policy and key. It is an error if they have not been read from the store yet.
 func (b *Book) List() ([]Ruling, error) {
-	if b.ReadAt().IsZero() {
-		return nil, fmt.Errorf("rulings: %w", ErrNotRead)
+	current := b.current.Load()
+	if current == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return nil, fmt.Errorf("rulings: not read from the store yet: %w", b.failing)
 	}
-	return b.Table().InForce(time.Now()), nil
+	now := time.Now()
+	found := slices.DeleteFunc(slices.Clone(current.Rulings), func(r Ruling) bool { return !r.inForce(now) })
+	slices.SortFunc(found, func(x, y Ruling) int { return cmp.Or(cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Key, y.Key)) })
+	return found, nil
 }
 
-// ReadAt returns when the rulings were last read from the store. It is the zero time before the first read: then there may be rulings that
-// are not in force here.
-func (b *Book) ReadAt() time.Time {
-	if at := b.readAt.Load(); at != 0 {
-		return time.UnixMicro(at)
+// State returns the number of changes so far, which is the same in all processes that apply the same rulings, and when the rulings were last
+// read from the store. Before the first read both are zero: there may be rulings that are not in force here.
+func (b *Book) State() (revision int64, readAt time.Time) {
+	if current := b.current.Load(); current != nil {
+		return current.Revision, current.readAt
 	}
-	return time.Time{}
+	return 0, time.Time{}
 }
 
-// Age returns how long ago the rulings were last read, or how long the Book has tried to.
-func (b *Book) Age() time.Duration {
-	if at := b.ReadAt(); !at.IsZero() {
-		return time.Since(at)
-	}
-	return time.Since(b.opened)
-}
-
-// Revision returns the number of changes so far. It is the same in all processes that apply the same rulings.
-func (b *Book) Revision() int64 { return b.revision.Load() }
-
-// Read reads the stored rulings and puts them into force, if they have changed.
-func (b *Book) Read(ctx context.Context) error {
+// read reads the stored rulings and puts them into force, if they have changed.
+func (b *Book) read(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.readLocked(limited)
 	switch {
-	case err != nil && !b.failing && ctx.Err() == nil:
-		b.failing = true
+	case err != nil && b.failing == nil && ctx.Err() == nil:
 		what := "rulings cannot be read; those read last stay in force"
-		if b.readAt.Load() == 0 {
+		if b.current.Load() == nil {
 			what = "rulings not read: blocked clients may be admitted until they are"
 		}
 		b.log.Warn(what, slog.Any("error", err))
-	case err == nil && b.failing:
-		b.failing = false
+	case err == nil && b.failing != nil:
 		b.log.Info("rulings can be read again")
 	}
+	b.failing = err
 	return err
 }
 
@@ -232,25 +238,33 @@ func (b *Book) storeLocked(ctx context.Context, next *document, revision uint64)
 
 // putLocked puts a document into force.
 func (b *Book) putLocked(d *document, revision uint64) {
-	first := b.readAt.Load() == 0
-	b.readAt.Store(time.Now().UnixMicro())
-	b.known = revision
-	if d == b.document && !first {
+	changed := d != b.document || b.current.Load() == nil
+	b.document, b.known = d, revision
+	b.current.Store(&state{d, time.Now()})
+	if !changed {
 		return
 	}
-	b.document = d
-	b.revision.Store(d.Revision)
-	b.table.Store(NewTable(slices.Clone(d.Rulings)))
 	for _, f := range b.followers {
-		f.Apply(b.Table())
+		b.applyLocked(f)
 	}
 }
 
 // Add puts a ruling into force, in place of another about the same key: it is stored first, and in force here when Add returns. Who is
 // required. It returns the ruling as stored, and the one that it replaces, nil if there was none. A FieldError says which field is
 // invalid; after another error, the change may or may not have been made.
+//
+// The kind Reset changes no ruling: it adds to the log that the usage of a key was reset. The log has a hash of a key that no ruling can
+// have.
 func (b *Book) Add(ctx context.Context, r Ruling) (added Ruling, replaced *Ruling, err error) {
 	now := time.Now()
+	if r.Kind == Reset {
+		_ = b.resolve(&r) // what was reset exists
+		if len(r.Key) > maxKey || !utf8.ValidString(r.Key) {
+			r.Key = "sha256:" + errtext.HashKey(r.Key)
+		}
+		_, err = b.change(ctx, &r, now, nil)
+		return r, nil, err
+	}
 	if err := r.check(now); err != nil {
 		return r, nil, err
 	}
@@ -283,17 +297,6 @@ func (b *Book) Remove(ctx context.Context, r Ruling, kinds ...Kind) (removed *Ru
 	})
 }
 
-// Record adds to the log that the usage of a key was reset. It changes no ruling. The log has a hash of a key that no ruling can have.
-func (b *Book) Record(ctx context.Context, policy, key, who, why string) error {
-	r := Ruling{Policy: policy, Key: key, Kind: Reset, Who: who, Why: why}
-	_ = b.resolve(&r) // what was reset exists
-	if len(r.Key) > maxKey || !utf8.ValidString(r.Key) {
-		r.Key = "sha256:" + KeyHash(r.Key)
-	}
-	_, err := b.change(ctx, &r, time.Now(), nil)
-	return err
-}
-
 // resolve has the followers of the ruling's policy check it. All of them must be able to apply it under one key. On an error, only the
 // policy is filled in.
 func (b *Book) resolve(r *Ruling) error {
@@ -304,7 +307,7 @@ func (b *Book) resolve(r *Ruling) error {
 	for _, f := range followers {
 		one := *r
 		one.Limits = slices.Clone(r.Limits)
-		known, err := f.Check(&one)
+		known, err := f.check(&one)
 		if known {
 			r.Policy = one.Policy
 		}
@@ -339,7 +342,9 @@ func (b *Book) resolveStored(r *Ruling) {
 	if err == nil {
 		r.Key = resolved.Key
 	}
-	if table, now := b.Table(), time.Now(); table.Find(r.Policy, r.Key, now) == nil && table.Find(r.Policy, written, now) != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); b.document.find(r.Policy, r.Key, now) == nil && b.document.find(r.Policy, written, now) != nil {
 		r.Key = written
 	}
 }
@@ -358,7 +363,7 @@ func (b *Book) change(ctx context.Context, change *Ruling, now time.Time, allowe
 		if current, revision, _, err = b.loadLocked(ctx); err != nil {
 			return nil, err
 		}
-		before = NewTable(current.Rulings).Find(change.Policy, change.Key, now)
+		before = current.find(change.Policy, change.Key, now)
 		if allowed != nil {
 			if err := allowed(before); err != nil {
 				return nil, err
@@ -387,7 +392,7 @@ func (b *Book) logChange(change *Ruling) {
 	if change.Kind == Reset {
 		what = "usage reset"
 	}
-	b.log.Info(what, slog.String("kind", string(change.Kind)), slog.String("policy", change.Policy), slog.String("key_sha256", KeyHash(change.Key)),
+	b.log.Info(what, slog.String("kind", string(change.Kind)), slog.String("policy", change.Policy), slog.String("key_sha256", errtext.HashKey(change.Key)),
 		slog.String("who", change.Who), slog.String("why", change.Why), slog.String("until", until))
 }
 

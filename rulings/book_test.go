@@ -18,9 +18,11 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 )
@@ -58,12 +60,12 @@ func (s *lossyStore) SwapDocument(ctx context.Context, name string, document []b
 	return s.current.Load().SwapDocument(ctx, name, document, revision)
 }
 
-// acceptMost is a follower that accepts every policy but one, and lowercases keys.
-func acceptMost(apply func(*rulings.Table)) rulings.Follower {
-	return rulings.Follower{Apply: apply, Check: func(r *rulings.Ruling) (bool, error) {
+// acceptMost follows a book; it accepts every policy but one, and lowercases keys.
+func acceptMost(book *rulings.Book, apply func([]rulings.Ruling)) (unfollow func()) {
+	return book.Follow(func(all []rulings.Ruling) error { apply(all); return nil }, func(r *rulings.Ruling) (bool, error) {
 		r.Key = strings.ToLower(r.Key)
 		return r.Policy != "unknown", nil
-	}}
+	})
 }
 
 func newBook(t *testing.T, st store.Store) *rulings.Book {
@@ -82,7 +84,7 @@ func newLoggedBook(t *testing.T, st store.Store, log *bytes.Buffer) *rulings.Boo
 		t.Fatal(err)
 	}
 	t.Cleanup(book.Close)
-	book.Follow(acceptMost(func(*rulings.Table) {}))
+	acceptMost(book, func([]rulings.Ruling) {})
 	return book
 }
 
@@ -97,21 +99,44 @@ func add(t *testing.T, b *rulings.Book, r rulings.Ruling) {
 	}
 }
 
-func find(b *rulings.Book, key string) *rulings.Ruling { return b.Table().Find("p", key, time.Now()) }
+func find(b *rulings.Book, key string) *rulings.Ruling {
+	all, _ := b.List()
+	return ruled.Find(all, "p", key)
+}
+
+// age returns how long ago a book was read.
+func age(b *rulings.Book) time.Duration {
+	_, readAt := b.State()
+	return time.Since(readAt)
+}
+
+// revision returns the number of changes that a book knows.
+func revision(b *rulings.Book) int64 {
+	n, _ := b.State()
+	return n
+}
+
+// reset records that a key was reset.
+func reset(t *testing.T, b *rulings.Book, key string) {
+	t.Helper()
+	if _, _, err := b.Add(t.Context(), rulings.Ruling{Policy: "p", Key: key, Kind: rulings.Reset, Who: "eve"}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // A change is in force immediately where it is made, and in other processes within a second.
 func TestAllProcessesObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(t)
 		here, there := newBook(t, st), newBook(t, st)
-		var applied atomic.Pointer[rulings.Table]
-		unfollow := there.Follow(acceptMost(func(table *rulings.Table) { applied.Store(table) }))
+		var applied atomic.Pointer[[]rulings.Ruling]
+		unfollow := acceptMost(there, func(all []rulings.Ruling) { applied.Store(&all) })
 		made, before, err := here.Add(t.Context(), block("BOB"))
 		if err != nil || before != nil || made.Key != "bob" || find(here, "bob") == nil || find(here, "BOB") != nil {
 			t.Fatalf("got %+v, %v, %v, want a new ruling about bob in force immediately", made, before, err)
 		}
 		testkit.Pass(time.Second)
-		if find(there, "bob") == nil || applied.Load().Find("p", "bob", time.Now()) == nil || there.Revision() != here.Revision() {
+		if find(there, "bob") == nil || ruled.Find(*applied.Load(), "p", "bob") == nil || revision(there) != revision(here) {
 			t.Error("the other process does not obey after a second")
 		}
 		unfollow()
@@ -122,12 +147,10 @@ func TestAllProcessesObey(t *testing.T) {
 		if err != nil || ended.Kind != rulings.Unlimited || find(there, "bob") != nil {
 			t.Errorf("ended elsewhere immediately after: got %v, %v; want the ruling of the other process", ended, err)
 		}
-		if applied.Load().Find("p", "bob", time.Now()) == nil {
+		if ruled.Find(*applied.Load(), "p", "bob") == nil {
 			t.Error("a follower was called after unfollow")
 		}
-		if err := here.Record(t.Context(), "p", strings.Repeat("K", 2000), "eve", ""); err != nil {
-			t.Fatal(err)
-		}
+		reset(t, here, strings.Repeat("K", 2000))
 		log, err := there.Log(t.Context(), 10)
 		if err != nil || len(log) != 4 || log[0].Kind != rulings.Reset || log[1].Kind != rulings.Clear || log[1].Who != "eve" || log[1].Why != "settled" || log[3].Kind != rulings.Block {
 			t.Errorf("the log: got %+v, %v; want four changes, newest first", log, err)
@@ -144,8 +167,8 @@ func TestStoreDown(t *testing.T) {
 		add(t, book, block("bob"))
 		st.down.Store(true)
 		testkit.Pass(5 * time.Second)
-		if find(book, "bob") == nil || book.Age() < 5*time.Second {
-			t.Errorf("got %v read %v ago, want the block, read 5s ago", find(book, "bob"), book.Age())
+		if find(book, "bob") == nil || age(book) < 5*time.Second {
+			t.Errorf("got %v read %v ago, want the block, read 5s ago", find(book, "bob"), age(book))
 		}
 		if _, _, err := book.Add(t.Context(), block("eve")); !errors.Is(err, errDown) || find(book, "eve") != nil {
 			t.Errorf("a change that is not stored: got %v, want an error and no effect", err)
@@ -171,17 +194,17 @@ func TestNotReadYet(t *testing.T) {
 		add(t, newBook(t, st), block("bob"))
 		st.down.Store(true)
 		book := newLoggedBook(t, st, &log)
-		if all, err := book.List(); !errors.Is(err, rulings.ErrNotRead) || !book.ReadAt().IsZero() {
-			t.Errorf("got %v, %v, read at %v; want ErrNotRead", all, err, book.ReadAt())
+		if all, err := book.List(); !errors.Is(err, errDown) || revision(book) != 0 {
+			t.Errorf("got %v, %v, revision %d; want the error of the store", all, err, revision(book))
 		}
 		testkit.Pass(10 * time.Second)
-		if n := strings.Count(log.String(), "rulings not read"); n != 1 || book.Age() < 10*time.Second {
-			t.Errorf("got %d lines and the age %v, want one line and 10s", n, book.Age())
+		if n := strings.Count(log.String(), "rulings not read"); n != 1 {
+			t.Errorf("got %d lines, want one", n)
 		}
 		st.down.Store(false)
 		testkit.Pass(time.Second)
-		if all, err := book.List(); err != nil || len(all) != 1 || book.Age() > time.Second {
-			t.Errorf("got %v, %v, read %v ago; want the block", all, err, book.Age())
+		if all, err := book.List(); err != nil || len(all) != 1 || age(book) > time.Second {
+			t.Errorf("got %v, %v, read %v ago; want the block", all, err, age(book))
 		}
 	})
 }
@@ -210,8 +233,8 @@ func TestStoreLosesEverything(t *testing.T) {
 				st.lose()
 				testkit.Pass(3 * time.Second)
 				for i, book := range []*rulings.Book{one, other, newBook(t, st)} {
-					if find(book, "new") == nil || find(book, "old") != nil || find(book, "short") != nil || book.Revision() != one.Revision() {
-						t.Errorf("book %d has revision %d and %+v, want only the new block", i, book.Revision(), book.Table())
+					if find(book, "new") == nil || find(book, "old") != nil || find(book, "short") != nil || revision(book) != revision(one) {
+						t.Errorf("book %d has revision %d and %+v, want only the new block", i, revision(book), book)
 					}
 				}
 			})
@@ -259,16 +282,14 @@ func TestStoppedProcess(t *testing.T) {
 		if _, err := one.Remove(t.Context(), block("bob")); err != nil {
 			t.Fatal(err)
 		}
-		for i := range rulings.MaxLog + 1 { // until the log does not have the end of the block
+		for i := range 1001 { // until the log does not have the end of the block
 			testkit.Pass(time.Millisecond)
-			if err := one.Record(t.Context(), "p", fmt.Sprint(i), "ann", ""); err != nil {
-				t.Fatal(err)
-			}
+			reset(t, one, fmt.Sprint(i))
 		}
-		if err := stopped.Read(t.Context()); err != nil || find(stopped, "bob") != nil {
+		if _, err := stopped.Log(t.Context(), 1); err != nil || find(stopped, "bob") != nil {
 			t.Errorf("got %v, %v; want no block", find(stopped, "bob"), err)
 		}
-		if err := one.Read(t.Context()); err != nil || find(one, "bob") != nil {
+		if _, err := one.Log(t.Context(), 1); err != nil || find(one, "bob") != nil {
 			t.Errorf("got %v, %v; want no block", find(one, "bob"), err)
 		}
 	})
@@ -299,6 +320,8 @@ func TestConcurrentChanges(t *testing.T) {
 func TestEndedAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := newBook(t, newStore(t))
+		kept := 0 // also those that have ended
+		acceptMost(book, func(all []rulings.Ruling) { kept = len(all) })
 		short := block("short")
 		short.Until = time.Now().Add(time.Minute)
 		add(t, book, short)
@@ -310,13 +333,13 @@ func TestEndedAreRemoved(t *testing.T) {
 			t.Errorf("ending an ended ruling: got %v, want ErrNone", err)
 		}
 		add(t, book, block("a"))
-		if n := len(book.Table().InForce(time.Time{})); n != 2 {
-			t.Errorf("after a minute: got %d kept, want 2", n)
+		if kept != 2 {
+			t.Errorf("after a minute: got %d kept, want 2", kept)
 		}
 		testkit.Pass(time.Hour)
 		add(t, book, block("b"))
-		if n := len(book.Table().InForce(time.Time{})); n != 2 {
-			t.Errorf("after an hour: got %d kept, want 2", n)
+		if kept != 2 {
+			t.Errorf("after an hour: got %d kept, want 2", kept)
 		}
 	})
 }
@@ -391,8 +414,8 @@ func TestOtherFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		book := newBook(t, st)
-		if _, err := book.List(); !errors.Is(err, rulings.ErrNotRead) {
-			t.Errorf("%s: got %v, want ErrNotRead", name, err)
+		if _, err := book.List(); err == nil || !strings.Contains(err.Error(), "not read") {
+			t.Errorf("%s: got %v, want an error", name, err)
 		}
 		if _, _, err := book.Add(t.Context(), block("bob")); err == nil {
 			t.Errorf("%s: a ruling was added", name)
@@ -450,25 +473,25 @@ func TestBadChanges(t *testing.T) {
 
 // A ruling must mean the same to all followers of its policy: none may be unable to apply it, and each must find it under its key.
 func TestFollowersOfOnePolicy(t *testing.T) {
-	follow := func(book *rulings.Book, form policy.Form) {
-		set, err := policy.NewWithStores(policy.Stores{Open: memstore.NewDefault()}, []policy.Policy{{Name: "p", Form: form, Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h")}}}, policy.Options{})
+	follow := func(book *rulings.Book, form keyform.Form) {
+		set, err := engine.NewOver(memstore.NewDefault(), []engine.Spec{{Name: "p", Form: form, Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h")}}}, engine.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		book.FollowSet(set)
+		ruled.Follow(book, set)
 	}
-	long, short := policy.AddressForm(clientip.Grouping{}), policy.AddressForm(clientip.Grouping{V6: 56})
+	long, short := keyform.Address(clientip.Grouping{}), keyform.Address(clientip.Grouping{V6: 56})
 	for _, c := range []struct {
-		first, second policy.Form
+		first, second keyform.Form
 		key, want     string // the error; "" if there is none
 	}{
-		{policy.TextForm, long, "alice", "must be an address"},
-		{long, policy.TextForm, "alice", "must be an address"},
-		{long, policy.TextForm, "192.0.2.7", ""},
+		{keyform.Text, long, "alice", "must be an address"},
+		{long, keyform.Text, "alice", "must be an address"},
+		{long, keyform.Text, "192.0.2.7", ""},
 		{long, short, "2001:db8::7", "means different keys"},
 		{long, short, "2001:db8::/32", ""},
-		{policy.TextForm, policy.SecretForm, "s3cret", "means different keys"},
-		{policy.SecretForm, policy.SecretForm, "s3cret", ""},
+		{keyform.Text, keyform.Secret, "s3cret", "means different keys"},
+		{keyform.Secret, keyform.Secret, "s3cret", ""},
 	} {
 		book, err := rulings.Open(t.Context(), memstore.NewDefault(), rulings.Options{})
 		if err != nil {

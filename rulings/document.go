@@ -26,16 +26,14 @@ type document struct {
 const (
 	documentName = "rulings"
 	format       = 1
-
-	// MaxLog is the maximum number of changes in the log.
-	MaxLog = 1000
-
+	maxLog       = 1000      // changes in the log
 	maxLogBytes  = 256 << 10 // of the fields of its changes
 	maxTextBytes = 8 << 20   // of the text before compression
 )
 
-// ErrFull is wrapped by the error of a change for which there is no space: compressed, all rulings take at most store.MaxDocument bytes.
-var ErrFull = errors.New("there is no space for more rulings; end some of them, or use lists and overrides of the policy")
+// ErrFull is wrapped by the error of a change for which there is no space: compressed, all rulings and the log take at most
+// store.MaxDocument bytes.
+var ErrFull = fmt.Errorf("there is no space for more rulings, which take up to %d KiB together; end some of them, or use lists and overrides of the policy", store.MaxDocument>>10)
 
 // encode returns the bytes of a document. It drops the oldest changes of a log that is too long.
 func (d *document) encode() ([]byte, error) {
@@ -46,7 +44,7 @@ func (d *document) encode() ([]byte, error) {
 		for _, limit := range r.Limits {
 			size += len(limit)
 		}
-		if size > maxLogBytes || len(d.Log)-i > MaxLog {
+		if size > maxLogBytes || len(d.Log)-i > maxLog {
 			d.Log = d.Log[i+1:]
 			break
 		}
@@ -84,13 +82,23 @@ func decode(from []byte) (*document, error) {
 	return d, nil
 }
 
+// find returns the ruling about a key that was in force at a time, or nil.
+func (d *document) find(policy, key string, now time.Time) *Ruling {
+	for i := range d.Rulings {
+		if r := &d.Rulings[i]; r.Key == key && r.Policy == policy && r.inForce(now) {
+			return r
+		}
+	}
+	return nil
+}
+
 // with returns a copy of the document with a change made to it, and without the rulings that had ended at the given time.
 func (d *document) with(change Ruling, ended time.Time) *document {
 	next := &document{Revision: d.Revision + 1, Log: append(slices.Clone(d.Log), change)}
 	for i := range d.Rulings {
 		r := &d.Rulings[i]
 		replaced := change.Kind != Reset && r.Policy == change.Policy && r.Key == change.Key
-		if !replaced && r.InForce(ended) {
+		if !replaced && r.inForce(ended) {
 			next.Rulings = append(next.Rulings, *r)
 		}
 	}
@@ -120,6 +128,7 @@ func merge(a, b *document) *document {
 		return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Kind, y.Kind))
 	})
 	merged.Log = slices.CompactFunc(merged.Log, func(x, y Ruling) bool { return x.same(&y) })
+	type name struct{ policy, key string }
 	latest := map[name]Ruling{}
 	consider := func(r Ruling) {
 		if known, ok := latest[name{r.Policy, r.Key}]; !ok || r.At.After(known.At) {

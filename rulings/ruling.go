@@ -1,14 +1,13 @@
 package rulings
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/policy"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kind is the effect of a ruling on a key.
@@ -46,36 +45,78 @@ func (r *Ruling) same(other *Ruling) bool {
 		r.Until.Equal(other.Until) && slices.Equal(r.Limits, other.Limits)
 }
 
-// PolicyRuling returns the ruling in the engine's form.
-func (r *Ruling) PolicyRuling() (policy.Ruling, error) {
-	ruling := policy.Ruling{Key: r.Key, Refused: r.Kind == Block, Unlimited: r.Kind == Unlimited, Until: r.Until}
-	for _, text := range r.Limits {
-		limit, err := slidegate.ParseLimit(text)
-		if err != nil {
-			return ruling, err
-		}
-		ruling.Limits = append(ruling.Limits, limit)
-	}
-	return ruling, nil
+// inForce reports whether the ruling has not ended.
+func (r *Ruling) inForce(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
+
+// The bounds of a ruling.
+const (
+	maxKey    = 1024 // bytes
+	maxWho    = 128
+	maxWhy    = 512
+	maxLimits = 8
+	maxFor    = 100 * 365 * 24 * time.Hour
+)
+
+// FieldError is an error about a field of a change: policy, key, kind, limits, until, who or why.
+type FieldError struct {
+	Field string
+	Err   error
 }
 
-// InForce reports whether the ruling has not ended.
-func (r *Ruling) InForce(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
+func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 
-// Effect describes what the ruling does in a few words: blocked, unlimited, or its limits.
-func (r *Ruling) Effect() string {
-	switch r.Kind {
-	case Block:
-		return "blocked"
-	case Limits:
-		return strings.Join(r.Limits, ", ")
-	}
-	return string(r.Kind)
+// Unwrap returns Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+func fieldError(field, format string, args ...any) error {
+	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// KeyHash returns what logs contain instead of a key: the first 16 hexadecimal digits of its SHA-256, the same in every process, so that
-// the lines about a known key can be found. It does not hide a key that can be guessed, such as an address.
-func KeyHash(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:8])
+// check returns a FieldError for a ruling that is invalid under any policy.
+func (r *Ruling) check(now time.Time) error {
+	if err := r.checkNames(); err != nil {
+		return err
+	}
+	switch {
+	case r.Kind != Block && r.Kind != Limits && r.Kind != Unlimited:
+		return fieldError("kind", "must be block, limits or unlimited, not %q", r.Kind)
+	case r.Kind == Limits && len(r.Limits) == 0:
+		return fieldError("limits", "is missing; give at least one, such as 1000/1m")
+	case r.Kind != Limits && len(r.Limits) > 0:
+		return fieldError("limits", "is only for the kind limits, not for %s; leave it out", r.Kind)
+	case len(r.Limits) > maxLimits:
+		return fieldError("limits", "has %d limits; give at most %d", len(r.Limits), maxLimits)
+	case r.Until.IsZero():
+	case !r.Until.After(now):
+		return fieldError("until", "is in the past: it is %s now", now.UTC().Format(time.RFC3339))
+	case r.Until.Sub(now) > maxFor:
+		return fieldError("until", "is more than 100 years away; leave it out for a ruling without an end")
+	}
+	return nil
+}
+
+// checkNames returns a FieldError for an invalid key, who or why of a change.
+func (r *Ruling) checkNames() error {
+	switch {
+	case len(r.Key) > maxKey:
+		return fieldError("key", "has %d bytes; the maximum is %d", len(r.Key), maxKey)
+	case !utf8.ValidString(r.Key):
+		return fieldError("key", "is not valid UTF-8")
+	case r.Who == "":
+		return fieldError("who", "is missing; give your name, for the log")
+	}
+	if err := checkText("who", r.Who, maxWho); err != nil {
+		return err
+	}
+	return checkText("why", r.Why, maxWhy)
+}
+
+func checkText(field, text string, maxBytes int) error {
+	switch {
+	case len(text) > maxBytes:
+		return fieldError(field, "has %d bytes; the maximum is %d", len(text), maxBytes)
+	case !utf8.ValidString(text), strings.ContainsFunc(text, unicode.IsControl):
+		return &FieldError{Field: field, Err: errors.New("must be one line of printable text")}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -40,5 +41,5 @@ func (b byApply) TakeSingle(ctx context.Context, limit *Limit, key string, cost 
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
+	return a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At, nil
 }

@@ -36,7 +36,7 @@ var ErrUnsupported = errors.New("not supported")
 //     (rule.ClockMoved). A peek writes nothing.
 //   - A rule.Settle is carried out once for each ID and address of the first charge, as rule.DecideSettle describes. The
 //     store remembers it for at least the longest rule.Limit.Memory of its charges after rule.SettledAt, up to Settlements
-//     of them, and for rule.LongMemory while there is space: see rule.Generation. It does so in the same atomic step in
+//     of them, and for rule.LongMemory while there is space. It does so in the same atomic step in
 //     which it changes the states. It need not if Memory is 0 for all charges. A Reset does not forget settlements.
 //   - A state contains the version of its format. A store reads states written by older versions, and returns an error for
 //     a state written by a newer one.
@@ -45,6 +45,9 @@ var ErrUnsupported = errors.New("not supported")
 //     its bounds, it remembers at least what the key had used, and the key starts with that when it comes back; its answers
 //     then have the flag rule.Inherited. A store may occasionally mistake another key for one that was forgotten. It errs
 //     only toward denial.
+//   - An error wraps what it says about the store and the request: ErrDown, ErrBusy, ErrUndone, ErrRefused. An error about one
+//     key, such as a state of a newer version, and the error of a context wrap neither ErrDown nor ErrBusy.
+//   - A caller that leaves while a connection is made does not fail others that wait for the same connection.
 //   - A store whose keys live on several nodes rejects a request over several nodes with an error that wraps
 //     ErrUnsupported, unless its group puts the keys on one node.
 //
@@ -55,13 +58,13 @@ type Store interface {
 	// returns the first of these errors, so a caller with one request need only check the returned error.
 	//
 	// An error means that the outcome is unknown: the request may or may not have been charged, and may still be charged
-	// later. It is never a denial. Apply keeps no reference to the batch or anything in it after it returns.
+	// later, unless the error wraps ErrUndone. It is never a denial. Apply keeps no reference to the batch or anything in it after it returns.
 	//
 	// If ctx has ended before Apply is called, nothing is charged and every request gets ctx's error, even in a store that
 	// would not have to wait: the caller is no longer there to use what is granted. (A layer may still return a denial that
 	// it has cached.) If ctx ends during Apply, Apply returns soon, and requests without an answer get ctx's error.
-	// Requests that must be carried out even if the caller has gone come with a context that has not ended: a Limiter
-	// returns units, and charges used ones, with a context from Detach.
+	// Requests that must be carried out even if the caller has gone, because they return units or charge used ones, come with
+	// a context that has not ended.
 	Apply(ctx context.Context, batch []Request) error
 
 	// Check returns an error that wraps ErrUnsupported if the store cannot keep this limit exactly, and nil otherwise. It
@@ -70,6 +73,18 @@ type Store interface {
 
 	// Traits reports what the store can do. It does no I/O.
 	Traits() Traits
+}
+
+// Connection is a Store that connects in the background: the store of a URL, as the Open functions of the packages of stores
+// return it. Until it is connected, every request fails with an error that names the cause and wraps ErrDown and ErrUndone.
+// From then on, it reconnects whenever necessary.
+type Connection interface {
+	Store
+	// Err returns nil if the store was connected, even if it is down now, and otherwise why it could not be connected yet.
+	Err() error
+	// Close ends an attempt to connect, or closes the connections. Requests fail afterwards. Later calls do nothing. The error
+	// is always nil.
+	Close() error
 }
 
 // SingleTaker is an optional interface for Stores that can decide the most common request directly, without a batch:
@@ -89,12 +104,6 @@ type SingleTaker interface {
 type Preparer interface {
 	// Prepare makes space for limits, which they keep until release is called. It does no I/O.
 	Prepare(limits []*Limit) (release func())
-}
-
-// Leaser is implemented by the layer that leases units of limits with Lease set.
-type Leaser interface {
-	// Leases does nothing; it marks the implementation.
-	Leases()
 }
 
 // Wrapper is implemented by layers: Stores that wrap another Store.
@@ -162,4 +171,10 @@ type Traits struct {
 	OneKey bool
 	// RoundTrips is how many round trips a request takes; 0 for a store in the same process.
 	RoundTrips int
+	// Calls is how many calls in flight at a time serve the store best, for the layer that combines requests. 0 means the
+	// default of that layer; negative means that the store combines requests itself, and the layer is not needed.
+	Calls int
+	// CostlyCancel means that a call whose context ends costs the store a connection. The layer that combines requests then
+	// makes no call with a caller's context.
+	CostlyCancel bool
 }

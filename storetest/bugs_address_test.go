@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -55,9 +56,9 @@ func keyBugs() []bug {
 // rebinding opens stores that bind limits to another address than their own.
 func rebinding(rebind func(namespace string, l *slidegate.Limit) string) Open {
 	return misaddressing(func(_ *string, c *store.Charge) {
-		limit := slidegate.Unbind(c.Limit)
+		limit := adapter.Unbind(c.Limit)
 		namespace := rebind(c.Limit.Namespace(), &limit)
-		bound, err := slidegate.Bind(namespace, limit)
+		bound, err := adapter.Bind(namespace, limit)
 		if err != nil {
 			panic(err)
 		}
@@ -85,12 +86,12 @@ func sharingAnchors(r *Reference, request *store.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	charge := request.Charges[0]
-	limit := slidegate.Unbind(charge.Limit)
+	limit := adapter.Unbind(charge.Limit)
 	own := address(charge.Limit.Prefix(), request.Group, charge.Key)
 	other := own
 	if charge.Limit.Rule().Parts() > 0 {
 		limit.Anchor = slidegate.AnchorFirst - limit.Anchor
-		bound, err := slidegate.Bind(charge.Limit.Namespace(), limit)
+		bound, err := adapter.Bind(charge.Limit.Namespace(), limit)
 		if err != nil {
 			panic(err)
 		}

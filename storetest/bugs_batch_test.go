@@ -107,6 +107,10 @@ func errorBugs() []bug {
 			request.Err = errors.New("odd: ended")
 			return request.Err
 		})},
+		{"is down for a caller that left", "errors", failing(func(_ int, request *store.Request, err error) error {
+			request.Err = store.Fault(err, store.ErrDown)
+			return request.Err
+		})},
 		{"ignores the context", "errors", plant(ignoringContext)},
 		{"ignores the context of single takes", "errors", func(t testing.TB, clock *Clock) store.Store {
 			r := NewReference(clock)

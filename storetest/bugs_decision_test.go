@@ -85,7 +85,7 @@ func ruleBugs() []bug {
 			})},
 		{"admits one unit too many per millisecond", "rule", misreading(func(request *store.Request) {
 			for i := range request.Charges {
-				if c := &request.Charges[i]; c.Limit.Rule().Window == rule.MinWindow && c.Cost > 1 {
+				if c := &request.Charges[i]; c.Limit.Rule().Window == rule.Micros(1_000) && c.Cost > 1 {
 					c.Cost--
 				}
 			}
@@ -212,11 +212,13 @@ func verbBugs(check string) []bug {
 	}
 }
 
-// roll writes a state as if it had been charged nothing, like a store that rolls before it decides.
+// roll writes a state as if a unit had been charged and given back, like a store that rolls before it decides.
 func roll(r *Reference, l *rule.Limit, address string, now rule.Micros) {
 	state := r.states[address].Clone()
-	view := l.View(&state, now)
-	l.Charge(&state, &view, 0)
+	items, answers := []rule.Item{{Limit: l, State: &state, Cost: 1, ID: 1}}, make([]rule.Answer, 1)
+	rule.Decide(rule.Charge, items, now, answers)
+	items[0].At = answers[0].At
+	rule.Decide(rule.GiveBack, items, now, answers)
 	r.states[address] = state
 }
 

@@ -17,7 +17,12 @@ func otherLimitBugs() []bug {
 	}
 	cutLog := change(func(l *rule.Limit, s *rule.State, _ rule.Micros) {
 		if l.Algorithm == rule.SlidingLog {
-			s.Log = rule.LogOf(s.Log.Times(), l.Window, l.Quota)
+			var newest rule.Log
+			newest.Restart(int(l.Quota), l.Window)
+			for i := max(0, s.Log.Len()-int(l.Quota)); i < s.Log.Len(); i++ {
+				newest.Append(s.Log.Time(i))
+			}
+			s.Log = newest
 		}
 	})
 	cutDebt := change(func(l *rule.Limit, s *rule.State, _ rule.Micros) {

@@ -57,7 +57,7 @@ func settleBugs() []bug {
 		})},
 		{"remembers settlements forever", "settle", forgettingSettlements(func(_ *store.Request, known int) bool { return known == 999 })},
 		{"settles what it cannot remember", "settle", deciding(func(r *Reference, request *store.Request) {
-			if r.decide(request); request.Op == rule.Settle && request.Answers[0].Flags.Unsettled() {
+			if r.decide(request); request.Op == rule.Settle && request.Answers[0].Flags&rule.Unsettled != 0 {
 				request.Op = rule.GiveBack
 				r.decide(request)
 				request.Answers[0].Flags |= rule.Unsettled
@@ -189,7 +189,7 @@ func calendarBugs() []bug {
 	reading := func(change func(l *rule.Limit)) Open {
 		return misreading(func(request *store.Request) {
 			for i, charge := range request.Charges {
-				if l := *charge.Limit.Rule(); l.Calendar != rule.NoPeriod {
+				if l := *charge.Limit.Rule(); l.Calendar != 0 {
 					change(&l)
 					bound := charge.Limit
 					request.Charges[i].Limit = store.Bind(bound.Namespace(), bound.Name(), bound.Label(), l)
@@ -210,7 +210,7 @@ func calendarBugs() []bug {
 			}
 		})},
 		{"returns to the previous period", "calendar", preparing(func(r *Reference, l *rule.Limit, address string, now rule.Micros) {
-			if state := r.states[address]; l.Calendar != rule.NoPeriod && len(state.Counts) > 0 && state.Start > now {
+			if state := r.states[address]; l.Calendar != 0 && len(state.Counts) > 0 && state.Start > now {
 				delete(r.states, address)
 			}
 		})},

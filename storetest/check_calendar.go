@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -26,7 +27,7 @@ func checkCalendar(t testing.TB, s *suite) {
 			}
 			p.moveTo(rule.Micros(at.UnixMicro()))
 			a := p.single(rule.Take, limit, "key", step.cost)
-			if a.Allowed != step.allowed || a.Remaining != step.left || a.After().Duration() != step.after {
+			if a.Allowed != step.allowed || a.Remaining != step.left || answering.After(&a).Duration() != step.after {
 				p.fatalf("at %s: got %+v, want allowed %v with %d left and the next in %v", step.at, a, step.allowed, step.left, step.after)
 			}
 		}

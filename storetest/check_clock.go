@@ -24,7 +24,7 @@ func checkClock(t testing.TB, s *suite) {
 		t.Log("not checked: that the clock is read inside the critical section, because the server reads its own")
 		return
 	}
-	for i, algorithm := range []slidegate.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow} {
+	for i, algorithm := range []rule.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow} {
 		limit := slidegate.Limit{Name: fmt.Sprintf("inside-%d", i), Quota: 10_000, Window: 24 * time.Hour, Algorithm: algorithm}
 		if bound := p.bind(limit); bound != nil {
 			checkReadInside(p, bound)

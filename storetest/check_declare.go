@@ -17,7 +17,7 @@ func checkDeclare(t testing.TB, s *suite) {
 		return
 	}
 	limiter := func(namespace string, limits ...slidegate.Limit) error {
-		_, err := slidegate.NewWithOptions(p.store, slidegate.Options{Namespace: p.namespace + namespace, Limits: limits})
+		_, err := slidegate.New(slidegate.Namespace(p.store, p.namespace+namespace), limits...)
 		return err
 	}
 	named := slidegate.PerMinute(7)

@@ -152,6 +152,9 @@ func checkContextError(p *pair, ctx context.Context, err error, key string) {
 	if !errors.Is(err, ctx.Err()) {
 		p.fatalf("the context has ended; got the error %v, want the context's", err)
 	}
+	if errors.Is(err, store.ErrDown) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrRefused) {
+		p.fatalf("the context has ended; got the error %v, which wraps %s: a caller that leaves says nothing about the store", err, Marks(err))
+	}
 	spellings := []string{
 		key, hex.EncodeToString([]byte(key)), base64.StdEncoding.EncodeToString([]byte(key)), fmt.Sprint([]byte(key)),
 	}

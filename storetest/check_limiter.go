@@ -60,7 +60,7 @@ func newLimiterScript(p *pair, store store.Store, limit slidegate.Limit) *limite
 	cancel()
 	s.gone = gone
 	for _, limiter := range []**slidegate.Limiter{&s.limiter, &s.elsewhere} {
-		made, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: p.namespace, Limits: []slidegate.Limit{limit}})
+		made, err := slidegate.New(slidegate.Namespace(store, p.namespace), limit)
 		if err != nil {
 			p.fatalf("no limiter: %v", err)
 		}
@@ -73,7 +73,7 @@ func (s *limiterScript) peek(err error) (slidegate.Decision, error) {
 	if err != nil {
 		return slidegate.Decision{}, err
 	}
-	return s.limiter.Peek(s.ctx, "user")
+	return s.limiter.Peek(s.ctx, "user", 1)
 }
 
 func (s *limiterScript) reserve(n int64) (d slidegate.Decision, err error) {
@@ -102,7 +102,7 @@ func limiterSteps() []limiterStep {
 		{"Never", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 11) }},
 		{"Reserve when full", 0, func(s *limiterScript) (decision, error) { return s.reserve(2) }},
 		{"Refund", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.Refund(s.gone, "user", 8) }},
-		{"Peek", 0, func(s *limiterScript) (decision, error) { return s.limiter.PeekN(s.ctx, "user", 9) }},
+		{"Peek", 0, func(s *limiterScript) (decision, error) { return s.limiter.Peek(s.ctx, "user", 9) }},
 		{"Reset", 0, func(s *limiterScript) (decision, error) { return s.peek(s.limiter.Reset(s.ctx, "user")) }},
 		{"Allow and reserve", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 3) }},
 		{"Reserve", 20 * time.Second, func(s *limiterScript) (decision, error) { return s.reserve(6) }},
@@ -137,15 +137,15 @@ func checkWait(p *pair, limiter *slidegate.Limiter, limit slidegate.Limit) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), p.suite.timeout)
 	defer cancel()
-	if err := limiter.WaitN(ctx, "waiter", limit.Quota); err != nil {
+	if err := limiter.Wait(ctx, "waiter", limit.Quota); err != nil {
 		p.fatalf("Wait failed with the whole quota free: %v", err)
 	}
-	if err := limiter.WaitN(ctx, "waiter", limit.Quota+1); !errors.Is(err, slidegate.ErrNever) {
+	if err := limiter.Wait(ctx, "waiter", limit.Quota+1); !errors.Is(err, slidegate.ErrNever) {
 		p.fatalf("Wait for more than the quota returned %v, want ErrNever", err)
 	}
 	short, cancelShort := context.WithTimeout(ctx, time.Millisecond)
 	defer cancelShort()
-	if err := limiter.WaitN(short, "waiter", limit.Quota); !errors.Is(err, context.DeadlineExceeded) {
+	if err := limiter.Wait(short, "waiter", limit.Quota); !errors.Is(err, context.DeadlineExceeded) {
 		p.fatalf("Wait beyond the deadline returned %v, want context.DeadlineExceeded", err)
 	}
 	limit.Window = divisible(time.Millisecond, limit.Segments)
@@ -153,11 +153,11 @@ func checkWait(p *pair, limiter *slidegate.Limiter, limit slidegate.Limit) {
 	if err != nil {
 		p.fatalf("no limiter: %v", err)
 	}
-	if err := quick.WaitN(ctx, "waiter", limit.Quota); err != nil {
+	if err := quick.Wait(ctx, "waiter", limit.Quota); err != nil {
 		p.fatalf("Wait failed with the whole quota free: %v", err)
 	}
 	waited := make(chan error, 1)
-	go func() { waited <- quick.WaitN(ctx, "waiter", limit.Quota) }()
+	go func() { waited <- quick.Wait(ctx, "waiter", limit.Quota) }()
 	p.clock.Advance(3 * rule.Micros(limit.Window.Microseconds()))
 	if err := <-waited; err != nil {
 		p.fatalf("Wait failed when its time had come: %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -146,7 +147,7 @@ func expectAll(p *pair, group string, charges []store.Charge, granted int64) {
 	for i, charge := range charges {
 		if want := charge.Limit.Rule().Quota - granted; answers[i].Remaining != want {
 			p.fatalf("%d requests were granted, and %[3]d remain of %[2]v, want %[4]d",
-				granted, slidegate.Unbind(charge.Limit), answers[i].Remaining, want)
+				granted, adapter.Unbind(charge.Limit), answers[i].Remaining, want)
 		}
 	}
 }

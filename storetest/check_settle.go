@@ -78,10 +78,10 @@ func settleMemory(p *pair, limit *store.Limit, key string) {
 	for _, after := range []rule.Micros{memory / 4, memory / 2, memory - 1, memory, 2*memory + 1, rule.LongMemory - 1} {
 		p.moveTo(start + after)
 		p.single(rule.Charge, limit, key, 9)
-		if a := p.bothAs(7, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
+		if a := p.bothAs(7, rule.Settle, "", charge)[0]; a.Flags&rule.Repeated == 0 || a.Granted != 15 {
 			p.fatalf("a repeated settlement after %dus: got %+v, want it flagged as repeated with 15 units back", after, a)
 		}
-		if a := p.bothAs(13, rule.Settle, "", more)[0]; !a.Flags.Repeated() || a.Granted != -1 {
+		if a := p.bothAs(13, rule.Settle, "", more)[0]; a.Flags&rule.Repeated == 0 || a.Granted != -1 {
 			p.fatalf("a repeated settlement after %dus: got %+v, want it flagged as repeated with a unit charged", after, a)
 		}
 	}
@@ -96,7 +96,7 @@ func settleSetBack(p *pair, limit *store.Limit, key string) {
 	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.single(rule.Take, limit, key, 20).At}
 	p.settle(12, charge, 15, 25, 0)
 	p.moveBy(-20)
-	if a := p.bothAs(12, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
+	if a := p.bothAs(12, rule.Settle, "", charge)[0]; a.Flags&rule.Repeated == 0 || a.Granted != 15 {
 		p.fatalf("a repeated settlement after the clock was set back: got %+v, want it flagged as repeated with 15 units back", a)
 	}
 	p.moveBy(20)
@@ -106,7 +106,7 @@ func settleSetBack(p *pair, limit *store.Limit, key string) {
 	p.bothAs(14, rule.Settle, "", charge)
 	p.moveTo(charge.At - 1)
 	charge.Used = 0
-	if a := p.bothAs(14, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 0 || a.Remaining != 10 {
+	if a := p.bothAs(14, rule.Settle, "", charge)[0]; a.Flags&rule.Repeated == 0 || a.Granted != 0 || a.Remaining != 10 {
 		p.fatalf("settled again when the clock has come back to the charge: got %+v, want it flagged as repeated, nothing back, 10 left", a)
 	}
 }
@@ -137,7 +137,7 @@ func raceSettle(p *pair, limit *store.Limit, key string) {
 		if err != nil {
 			return err
 		}
-		if !answers[0].Flags.Repeated() {
+		if answers[0].Flags&rule.Repeated == 0 {
 			first.Add(1)
 		}
 		if answers[0].Granted != 2 || answers[0].Remaining != 2 {
@@ -204,7 +204,7 @@ func settleFull(p *pair) {
 	unsettled, most := 0, 4*limit.Rule().Settlements()
 	for id := int64(1); id < most && unsettled == 0; id += 200 {
 		for _, r := range send(rule.Settle, rule.ID(id), 200) {
-			if r.Answers[0].Flags.Unsettled() {
+			if r.Answers[0].Flags&rule.Unsettled != 0 {
 				unsettled++
 			}
 		}
@@ -218,10 +218,10 @@ func settleFull(p *pair) {
 	send(rule.Reset, 0, 1)
 	send(rule.Take, 0, 1)
 	full := send(rule.Settle, 1<<40, 1)[0].Answers[0]
-	if !full.Flags.Unsettled() || full.Granted != 0 || full.Remaining != 2 {
+	if full.Flags&rule.Unsettled == 0 || full.Granted != 0 || full.Remaining != 2 {
 		p.fatalf("a settlement that is not remembered: got %+v, want nothing given back, and flagged", full)
 	}
-	if known := send(rule.Settle, 1, 1)[0].Answers[0]; !known.Flags.Repeated() || known.Granted != 3 || known.Remaining != 2 {
+	if known := send(rule.Settle, 1, 1)[0].Answers[0]; known.Flags&rule.Repeated == 0 || known.Granted != 3 || known.Remaining != 2 {
 		p.fatalf("an earlier settlement: got %+v, want it known", known)
 	}
 	p.moveBy(3 * limit.Rule().Memory())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -33,7 +34,7 @@ func checkTraits(t testing.TB, s *suite) {
 func checkAccepts(p *pair) {
 	for _, limit := range catalogue() {
 		bound := p.bind(limit)
-		again, err := slidegate.Bind(p.namespace+"-again", limit)
+		again, err := adapter.Bind(p.namespace+"-again", limit)
 		if err != nil {
 			p.t.Fatalf("the suite's own limit is invalid: %v", err)
 		}

@@ -24,8 +24,8 @@ func catalogue() []slidegate.Limit {
 		limits = append(limits, l)
 	}
 	for _, denied := range []bool{false, true} {
-		for _, anchor := range []slidegate.Anchor{slidegate.AnchorClock, slidegate.AnchorFirst} {
-			for _, overlap := range []slidegate.Overlap{slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole} {
+		for _, anchor := range []rule.Anchor{rule.AnchorClock, slidegate.AnchorFirst} {
+			for _, overlap := range []rule.Overlap{rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole} {
 				for _, segments := range []int{1, 2, 6, 60} {
 					deal(slidegate.Limit{Algorithm: slidegate.SlidingWindow, Segments: segments, Overlap: overlap, Anchor: anchor, CountDenied: denied})
 				}
@@ -75,7 +75,7 @@ func smallLimits() []slidegate.Limit {
 // slots returns in-flight limits: few and many slots, with short and long times to live.
 func slots() []rule.Limit {
 	return []rule.Limit{
-		{Algorithm: rule.InFlight, Quota: 1, Window: rule.MinWindow},
+		{Algorithm: rule.InFlight, Quota: 1, Window: rule.Micros(1_000)},
 		{Algorithm: rule.InFlight, Quota: 3, Window: 30_000_000},
 		{Algorithm: rule.InFlight, Quota: 50, Window: 7_200_000_000},
 		{Algorithm: rule.InFlight, Quota: rule.MaxLogQuota, Window: rule.MaxWindow},

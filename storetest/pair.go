@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -61,7 +62,7 @@ func (p *pair) bind(limit slidegate.Limit) *store.Limit {
 
 func (p *pair) bindIn(namespace string, limit slidegate.Limit) *store.Limit {
 	p.t.Helper()
-	bound, err := slidegate.Bind(namespace, limit)
+	bound, err := adapter.Bind(namespace, limit)
 	if err != nil {
 		p.t.Fatalf("the suite's own limit is invalid: %v", err)
 	}
@@ -162,7 +163,7 @@ func (p *pair) compare(got, want []rule.Answer) {
 			continue
 		}
 		hint := ""
-		if got[i].Flags.Inherited() {
+		if got[i].Flags&rule.Inherited != 0 {
 			hint = "; the key inherited counts; open the store with more capacity"
 		}
 		p.fatalf("answer %d of %d differs%s\n store:     %+v\n reference: %+v", i+1, len(want), hint, got[i], want[i])
@@ -225,7 +226,7 @@ func describe(op rule.Op, group string, charges []store.Charge) string {
 	var b strings.Builder
 	b.WriteString(op.String())
 	for _, charge := range charges {
-		fmt.Fprintf(&b, " [%d of %v, key %.40q", charge.Cost, slidegate.Unbind(charge.Limit), charge.Key)
+		fmt.Fprintf(&b, " [%d of %v, key %.40q", charge.Cost, adapter.Unbind(charge.Limit), charge.Key)
 		if op == rule.GiveBack || op == rule.Settle {
 			fmt.Fprintf(&b, ", at %d", charge.At)
 		}

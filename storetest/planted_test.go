@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -30,7 +31,7 @@ func (p *planted) TakeSingle(ctx context.Context, limit *store.Limit, key string
 	batch := []store.Request{newRequest(rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})}
 	err = apply(ctx, batch)
 	a := batch[0].Answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At, err
 }
 
 // plant opens stores whose Apply is made from a reference.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/settled"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -30,7 +32,7 @@ type memory struct {
 
 // generation is one of the two generations of settlements of a memory; the first is the newer one.
 type generation struct {
-	rule.Generation
+	settled.Generation
 	back map[rule.ID][]int64
 }
 
@@ -62,7 +64,7 @@ func (r *Reference) TakeSingle(ctx context.Context, limit *store.Limit, key stri
 		Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
 	}})
 	a := answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At, err
 }
 
 // Check accepts every limit: the rule itself decides here, not a port of it.

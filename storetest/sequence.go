@@ -242,7 +242,7 @@ func (q *sequence) nextTime(charge store.Charge) rule.Micros {
 	case 18:
 		return now + max(0, q.last.NextAfter-rule.Micros(q.random.Int64N(2)))
 	case 19:
-		if l.Calendar == rule.NoPeriod {
+		if l.Calendar == 0 {
 			return now
 		}
 		start, end := l.Bounds(now)

@@ -1,33 +1,30 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/rule"
 )
 
 // errRefused makes a command end with exitRefused. The command has printed the decision.
 var errRefused = errors.New("refused")
 
-// decisionFlags select what makes the decision: a running service, or a store accessed directly.
+// decisionFlags select the service that makes the decision.
 type decisionFlags struct {
 	Server string `placeholder:"URL" help:"URL of the service, or unix:/path. (default: http://127.0.0.1:8080, and http://127.0.0.1:8082 for reset)" group:"Service"`
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service." group:"Service"`
 	serverTLS
-	Policy string `option:"config.policy" placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value. (default: the default policy of the service or the file)" group:"Service"`
+	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value. (default: the service's default policy)" group:"Service"`
 	Format string `enum:"text,json" default:"text" help:"Output format: text, json." group:"Service"`
-
-	Store  string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"URL of the shared store, as for the service: redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT" group:"Direct access to a store, without a service"`
-	Limit  []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key. Repeat the flag to apply several limits together. (default: 100/1m)" group:"Direct access to a store, without a service"`
-	Config []string `placeholder:"FILE" sep:"none" help:"Policy file, which sets both the store and the limits, or a folder of such files. Repeat the flag for several." group:"Direct access to a store, without a service"`
 }
 
 // allowCommand decides a request and charges it if it is admitted.
@@ -77,12 +74,12 @@ type resetCommand struct {
 
 // Run resets the key.
 func (r *resetCommand) Run(ctx context.Context, c *console) error {
-	target, err := r.open(ctx, true)
+	service, err := newClient(cmp.Or(r.Server, adminURL), r.Token, r.serverTLS)
 	if err != nil {
 		return err
 	}
-	defer target.close()
-	if err := target.reset(ctx, r.Policy, operatorKey(r.Policy, r.Key)); err != nil {
+	defer service.close()
+	if err := service.reset(ctx, r.Policy, operatorKey(r.Policy, r.Key)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(c.out, "reset")
@@ -102,7 +99,7 @@ func unquoteKey(key string) string {
 }
 
 // operatorKey returns a key as an operator's commands send it: in quotes, as top prints it, it is the key that requests have. A key that
-// is not UTF-8 stays in quotes, since JSON would change it; see policy.ReadKey. Envoy descriptors have one notation only.
+// is not UTF-8 stays in quotes, since JSON would change it; see keyform.Read. Envoy descriptors have one notation only.
 func operatorKey(policy, key string) string {
 	unquoted := unquoteKey(key)
 	switch {
@@ -116,58 +113,30 @@ func operatorKey(policy, key string) string {
 	return key
 }
 
-// decider makes decisions: a running service or a store.
-type decider interface {
-	decide(ctx context.Context, verb, policy, key string, cost int64) (decision, error)
-	reset(ctx context.Context, policy, key string) error
-	close()
-}
-
 // decision is a decision in the JSON format of the service.
 type decision struct {
-	Policy           string `json:"policy"`
-	Allowed          bool   `json:"allowed"`
-	By               string `json:"by,omitempty"`
-	Limit            string `json:"limit"`
-	Quota            int64  `json:"quota"`
-	Remaining        int64  `json:"remaining"`
-	RetryAfterMicros *int64 `json:"retry_after_us"` // null means never
-	ResetAfterMicros int64  `json:"reset_after_us"`
-	text             string // the JSON itself
-}
-
-// open returns the service or the store that the flags select. With admin, the default is the admin listener, where keys are reset.
-func (f *decisionFlags) open(ctx context.Context, admin bool) (decider, error) {
-	direct := len(f.Config) > 0 || f.Store != "" || len(f.Limit) > 0
-	switch {
-	case direct && f.serverTLS != serverTLS{}:
-		return nil, errors.New("--ca, --cert, --key and --insecure apply to a service; leave them out for a store, whose URL sets up TLS")
-	case direct && f.Server != "":
-		return nil, errors.New("--server: cannot be combined with --config, --store or --limit, which access a store directly; leave one out")
-	case direct && len(f.Config) == 0 && f.Store == "":
-		return nil, errors.New("--limit: needs a store that has the counts; add --store URL, or leave out --limit to use the service")
-	case direct:
-		return f.openStore(ctx)
-	}
-	at := f.Server
-	if at == "" && admin {
-		at = adminURL
-	} else if at == "" {
-		at = publicURL
-	}
-	return newClient(at, f.Token, f.serverTLS)
+	Policy           string   `json:"policy"`
+	Allowed          bool     `json:"allowed"`
+	By               string   `json:"by,omitempty"`
+	Limit            string   `json:"limit"`
+	Quota            int64    `json:"quota"`
+	Remaining        *int64   `json:"remaining"`      // null if no limit decided
+	RetryAfterMicros *int64   `json:"retry_after_us"` // null means never
+	ResetAfterMicros int64    `json:"reset_after_us"`
+	Flags            []string `json:"flags,omitempty"`
+	text             string   // the JSON itself
 }
 
 func (f *decisionFlags) run(ctx context.Context, c *console, verb, key string, cost int64) error {
 	if cost < 0 || cost > rule.MaxQuota {
 		return fmt.Errorf("--cost: must be 0 to %d, not %d", int64(rule.MaxQuota), cost)
 	}
-	target, err := f.open(ctx, false)
+	service, err := newClient(cmp.Or(f.Server, publicURL), f.Token, f.serverTLS)
 	if err != nil {
 		return err
 	}
-	defer target.close()
-	a, err := target.decide(ctx, verb, f.Policy, key, cost)
+	defer service.close()
+	a, err := service.decide(ctx, verb, f.Policy, key, cost)
 	if err != nil {
 		return err
 	}
@@ -187,13 +156,38 @@ func (a *decision) line() string {
 	if a.By != "" && a.By != "limits" {
 		return a.lineWithoutLimit()
 	}
+	mode := fallbackMode(a.Flags)
+	if a.Remaining == nil {
+		outcome := "refused"
+		if a.Allowed {
+			outcome = "allowed"
+		}
+		return outcome + " by failure mode " + mode + ": the store does not answer, so nothing was counted"
+	}
+	note := ""
+	switch {
+	case mode != "" && slices.Contains(a.Flags, "cached"):
+		note = "; the store does not answer, and has refused this before"
+	case mode != "":
+		note = "; the store does not answer, so failure mode " + mode + " decided"
+	}
 	if a.Allowed {
-		return fmt.Sprintf("allowed: %d of %d left, resets in %v", a.Remaining, a.Quota, micros(a.ResetAfterMicros))
+		return fmt.Sprintf("allowed: %d of %d left, resets in %v%s", *a.Remaining, a.Quota, micros(a.ResetAfterMicros), note)
 	}
 	if a.RetryAfterMicros == nil {
-		return fmt.Sprintf("refused by %s: it can never be admitted", a.Limit)
+		return fmt.Sprintf("refused by %s: it can never be admitted%s", a.Limit, note)
 	}
-	return fmt.Sprintf("refused by %s: %d of %d left, retry in %v", a.Limit, a.Remaining, a.Quota, micros(*a.RetryAfterMicros))
+	return fmt.Sprintf("refused by %s: %d of %d left, retry in %v%s", a.Limit, *a.Remaining, a.Quota, micros(*a.RetryAfterMicros), note)
+}
+
+// fallbackMode returns the failure mode that decided, or "" if the store did.
+func fallbackMode(flags []string) string {
+	for _, flag := range flags {
+		if mode, ok := strings.CutPrefix(flag, "fallback_"); ok {
+			return mode
+		}
+	}
+	return ""
 }
 
 // lineWithoutLimit formats a decision that was made without a limit: by a list, a ruling, or an override without limits.
@@ -209,12 +203,3 @@ func (a *decision) lineWithoutLimit() string {
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-
-// retryMicros returns a duration in microseconds, for JSON; nil means never.
-func retryMicros(d time.Duration) *int64 {
-	if d == slidegate.Never {
-		return nil
-	}
-	n := d.Microseconds()
-	return &n
-}

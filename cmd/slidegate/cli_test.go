@@ -23,6 +23,30 @@ import (
 	"time"
 )
 
+// The help of a command that runs a server explains about ten flags, on a screen, and names all others.
+func TestHelpExplainsFirstFlags(t *testing.T) {
+	t.Setenv("SLIDEGATE_TO", "http://localhost:3000") // required by proxy
+	for _, command := range environmentCommands {
+		help, all := mustCall(t, command, "--help"), mustCall(t, "help", command, "all")
+		explained, named, found := strings.Cut(help, "\nMore flags; \"slidegate help "+command+" all\"")
+		if n := strings.Count(explained, "\n      --"); !found || n < 10 || n > 13 || strings.Contains(help, "SLIDEGATE_HTTP") {
+			t.Errorf("%s: got %d flags explained, want about ten, without variables:\n%s", command, n, help)
+		}
+		for line := range strings.Lines(help) {
+			if len(line) > 81 {
+				t.Errorf("%s: got a line of %d bytes: %s", command, len(line), line)
+			}
+		}
+		_, node := parseArgs(t, command)
+		for _, flag := range node.Flags {
+			name := regexp.MustCompile(" --" + flag.Name + `[=\s]`)
+			if name.MatchString(explained) == name.MatchString(named) || !name.MatchString(all) {
+				t.Errorf("%s: --%s is not in the help, or twice", command, flag.Name)
+			}
+		}
+	}
+}
+
 // Version and help are available as flags and as commands.
 func TestVersionAndHelp(t *testing.T) {
 	version := regexp.MustCompile(`^slidegate \S+ \(commit \S+.*, ` + regexp.QuoteMeta(runtime.Version()) + `, ` + runtime.GOOS + `/` + runtime.GOARCH + `\)\n$`)
@@ -158,7 +182,6 @@ func TestClientTLS(t *testing.T) {
 		{[]string{"allow", "me", "--ca", authority.cert, "--server", "https://localhost:" + portOf(s.addresses["http"])}, exitFailure, "a host name that is in its certificate"},
 		{[]string{"allow", "me", "--insecure", "--server", "https://" + s.addresses["admin"]}, exitFailure, "the server does not use TLS; use http://"},
 		{[]string{"allow", "me", "--insecure", "--server", "http://127.0.0.1:1"}, exitFailure, "write https://"},
-		{[]string{"allow", "me", "--insecure", "--store", "redis://127.0.0.1:1"}, exitFailure, "leave them out"},
 		{[]string{"allow", "me", "--server", "http://127.0.0.1:1"}, exitFailure, "is the service running?"},
 	}.play(t)
 	if r := call(t, "allow", "me", "--server", web); strings.Contains(r.err, "is the service running?") {

@@ -1,17 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"strings"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // configCommand groups the commands for policy files.
@@ -27,10 +29,12 @@ type configCheckCommand struct {
 	Envoy []string `placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. All are checked together, as serve reads them."`
 	For   string   `enum:"serve,proxy,replay" default:"serve" help:"Command that will use the files: serve, proxy, replay. Only with replay may keys and costs use fields that only recorded traffic has."`
 	Each  bool     `help:"Check each policy file separately."`
+
+	Connect bool `help:"Also connect to the store of the policy files, and write a charge to it. References to environment variables and secret files are resolved."`
 }
 
 // Run checks all files, including those after an invalid one.
-func (cmd *configCheckCommand) Run(c *console) error {
+func (cmd *configCheckCommand) Run(ctx context.Context, c *console) error {
 	if len(cmd.Files)+len(cmd.Envoy) == 0 {
 		return errors.New("nothing to check; name a file, - for standard input, or --envoy PATH")
 	}
@@ -45,13 +49,13 @@ func (cmd *configCheckCommand) Run(c *console) error {
 		case isRuleFile(source.Text):
 			all = append(all, checkRuleFile(c, source))
 		case cmd.Each:
-			all = append(all, cmd.check(c, source))
+			all = append(all, cmd.check(ctx, c, source))
 		default:
 			sources = append(sources, source)
 		}
 	}
 	if len(sources) > 0 {
-		all = append(all, cmd.check(c, sources...))
+		all = append(all, cmd.check(ctx, c, sources...))
 	}
 	for _, path := range cmd.Files {
 		all = append(all, checkFolder(path))
@@ -63,10 +67,14 @@ func (cmd *configCheckCommand) Run(c *console) error {
 }
 
 // check checks policy files that are read as one, and prints a summary.
-func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error {
-	file, err := config.ParseAllOffline(sources...)
+func (cmd *configCheckCommand) check(ctx context.Context, c *console, sources ...config.Source) error {
+	parse := config.ParseAllOffline
+	if cmd.Connect {
+		parse = config.ParseAll
+	}
+	file, err := parse(sources...)
 	if err == nil && cmd.For != "replay" {
-		err = server.Check(server.CheckInput{File: file, Sources: sources, Requests: cmd.For == "proxy"})
+		err = service.Check(service.CheckInput{File: file, Sources: sources, Requests: cmd.For == "proxy"})
 	}
 	if err != nil {
 		return err
@@ -86,15 +94,31 @@ func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error
 	if cmd.For == "serve" {
 		summary += slotsNote(file)
 	}
+	if cmd.Connect {
+		name, err := connect(ctx, file.Service.Store)
+		if err != nil {
+			return config.Locate(err, sources...)
+		}
+		summary += "; connected to " + name + ", and a charge was written"
+	}
 	_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", strings.Join(names, ", "), summary)
 	return err
+}
+
+// connect connects to a store, writes a charge to it, and returns its name.
+func connect(ctx context.Context, url string) (name string, err error) {
+	opened, err := open.Open(ctx, url, open.Options{Require: true})
+	if err != nil {
+		return "", err
+	}
+	return opened.Store.Traits().Name, opened.Close()
 }
 
 // checkRuleFile checks a file of Envoy rules, and prints its domain.
 func checkRuleFile(c *console, source config.Source) error {
 	domain, err := envoy.Parse(source.Name, source.Text)
 	if err == nil {
-		err = server.CheckDomains(domain)
+		err = service.CheckDomains(domain)
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(c.out, "%s: ok, domain %q\n", source.Name, domain.Name())
@@ -140,14 +164,14 @@ func checkFolder(path string) error {
 		}
 		domains = append(domains, domain)
 	}
-	return server.CheckDomains(domains...)
+	return service.CheckDomains(domains...)
 }
 
 // checkRules checks several files of rules together.
 func (cmd *configCheckCommand) checkRules(c *console, paths []string) error {
-	domains, err := server.LoadDomains(paths)
+	domains, err := service.LoadDomains(paths)
 	if err == nil {
-		err = server.CheckDomains(domains...)
+		err = service.CheckDomains(domains...)
 	}
 	if err != nil {
 		return err

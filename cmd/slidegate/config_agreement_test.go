@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -76,15 +76,15 @@ func TestConfigCheckAgreesWithServe(t *testing.T) {
 
 func checkErr(path string) string {
 	c := &console{in: strings.NewReader(""), out: new(strings.Builder), err: new(strings.Builder)}
-	return c.errorText((&configCheckCommand{Files: []string{path}, For: "serve"}).Run(c))
+	return c.errorText((&configCheckCommand{Files: []string{path}, For: "serve"}).Run(context.Background(), c))
 }
 
 func serveErr(path string) string {
 	c := &console{}
 	file, err := config.Load(path)
 	if err == nil {
-		var s *server.Server
-		if s, err = server.New(context.Background(), server.Options{File: file, Paths: []string{path}, HTTP: "127.0.0.1:0"}); err == nil {
+		var s *service.Server
+		if s, err = service.New(context.Background(), service.Options{File: file, Paths: []string{path}, HTTP: "127.0.0.1:0"}); err == nil {
 			ended, end := context.WithCancel(context.Background())
 			end()
 			err = s.Run(ended)

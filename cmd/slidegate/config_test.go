@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -29,7 +30,7 @@ func callConfigIn(t *testing.T, in io.Reader, args ...string) result {
 	var commands struct {
 		Config configCommand `cmd:""`
 	}
-	parser, err := kong.New(&commands, kong.Name("slidegate"), kong.Writers(&out, &errs), kong.Bind(c))
+	parser, err := kong.New(&commands, kong.Name("slidegate"), kong.Writers(&out, &errs), kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Bind(c))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/errtext"
 )
 
 // environmentPrefix is the prefix of the program's environment variables.
@@ -111,7 +111,7 @@ func (c *console) warnUnknownVariables(log *slog.Logger, environment, paths []st
 			slices.ContainsFunc(sources, func(s config.Source) bool { return strings.Contains(string(s.Text), "${"+name+"}") }) {
 			continue
 		}
-		hint := fmt.Sprintf("slidegate %s --help lists all variables", c.node.Name)
+		hint := fmt.Sprintf("slidegate help %s all lists all variables", c.node.Name)
 		if near, ok := errtext.Nearest(strings.TrimPrefix(name, environmentPrefix), words); ok {
 			hint = fmt.Sprintf("did you mean %s%s?", environmentPrefix, near)
 		}

@@ -58,7 +58,7 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 // Every flag has a variable, which the help names.
 func TestEveryFlagHasAVariable(t *testing.T) {
 	for _, command := range environmentCommands {
-		help := mustCall(t, command, "--help")
+		help := mustCall(t, "help", command, "all")
 		t.Setenv("SLIDEGATE_TO", "http://localhost:3000") // required by proxy
 		_, node := parseArgs(t, command)
 		for _, flag := range node.Flags {
@@ -71,7 +71,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 			}
 		}
 	}
-	if r := call(t, "serve", "--help"); strings.Contains(r.out, "SLIDEGATE_HELP") {
+	if r := call(t, "help", "serve", "all"); strings.Contains(r.out, "SLIDEGATE_HELP") {
 		t.Error("got a variable for --help, want none")
 	}
 }
@@ -88,7 +88,7 @@ func TestWarnsOfUnknownVariables(t *testing.T) {
 	}, []string{path})
 	got := out.String()
 	if strings.Count(got, "\n") != 2 || !strings.Contains(got, `variable=SLIDEGATE_LIMITS hint="did you mean SLIDEGATE_LIMIT?"`) ||
-		!strings.Contains(got, `variable=SLIDEGATE_ROUTE hint="slidegate serve --help lists all variables"`) || strings.Contains(got, "hunter2") {
+		!strings.Contains(got, `variable=SLIDEGATE_ROUTE hint="slidegate help serve all lists all variables"`) || strings.Contains(got, "hunter2") {
 		t.Errorf("got\n%s\nwant warnings about SLIDEGATE_LIMITS and SLIDEGATE_ROUTE only", got)
 	}
 }

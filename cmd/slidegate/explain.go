@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slidegate/slidegate/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 )
 
 // explainCommand shows what decides the requests of a key.
@@ -22,43 +22,23 @@ type explainCommand struct {
 	Address string   `placeholder:"IP" help:"Address of the request's client."`
 
 	Cost   uint64 `default:"1" help:"Number of units the request would cost."`
-	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"URL of the service's admin listener. (default: http://127.0.0.1:8082)"`
-	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service."`
-	serverTLS
 	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor. (default: the service's default policy)"`
 	Plan   string `placeholder:"NAME" help:"Plan of the request, for policies whose requests name their plan."`
-	Format string `enum:"text,json" default:"text" help:"Output format: text, json."`
+	printingFlags
 }
 
-// explanation is the response of the service.
+// explanation is the response of the service. By is only read as a text.
 type explanation struct {
-	Policy    string
-	Key       string
-	By        string
-	Refused   bool
-	Shadow    bool
-	List      string
-	Override  string
-	Ruling    *rulings.Ruling
-	Plan      string
-	Penalty   int64 `json:"penalty_us"`
-	Limits    []explainedLimit
-	Candidate []explainedLimit
-	Rule      string
-	Path      string
-	QuotaMode bool `json:"quota_mode"`
-	Brought   []explainedLimit
-	Note      string
-	Missing   []string
-	Also      []explanation
+	gate.Explanation
+	By   string        `json:"by"`
+	Also []explanation `json:"also"`
 }
 
-type explainedLimit struct {
-	Limit            string
-	Allowed          bool
-	Quota, Remaining int64
-	RetryAfterMicros *int64 `json:"retry_after_us"` // null means never
-	ResetAfterMicros int64  `json:"reset_after_us"`
+// requestExplanation is the response of the service about a request.
+type requestExplanation struct {
+	gate.RequestExplanation
+	By       string        `json:"by"`
+	Policies []explanation `json:"policies"`
 }
 
 // Run prints the explanation.
@@ -90,12 +70,6 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	return err
 }
 
-// send sends a request to the service and decodes the response into reply, or prints the JSON if that is the output format.
-func (e *explainCommand) send(ctx context.Context, c *console, method, path string, body, reply any) (printed bool, err error) {
-	flags := printingFlags{adminFlags: adminFlags{Server: e.Server, Token: e.Token, serverTLS: e.serverTLS}, Format: e.Format}
-	return flags.send(ctx, c, method, path, body, reply)
-}
-
 // String formats the explanation for a person.
 func (e *explanation) String() string {
 	var b strings.Builder
@@ -123,7 +97,7 @@ func (e *explanation) String() string {
 	line("decision", e.outcome()+e.reason())
 	writeLimits(&b, "limit", e.Limits)
 	writeLimits(&b, "candidate", e.Candidate)
-	writeLimits(&b, "brought", e.Brought)
+	writeLimits(&b, "descriptor limit", e.DescriptorLimits)
 	return b.String()
 }
 
@@ -132,6 +106,8 @@ func (e *explanation) reason() string {
 	switch {
 	case e.By == "unlimited":
 		return ": no limit applies"
+	case strings.HasPrefix(e.Source, "fallback_"):
+		return ", by failure mode " + strings.TrimPrefix(e.Source, "fallback_") + ", because the store does not answer"
 	case e.Penalty > 0:
 		return fmt.Sprintf(", by its penalty, which lasts another %v", micros(e.Penalty))
 	}
@@ -151,9 +127,13 @@ func (e *explanation) outcome() string {
 	return "allowed"
 }
 
-func writeLimits(to io.Writer, name string, limits []explainedLimit) {
+func writeLimits(to io.Writer, name string, limits []gate.ExplainedLimit) {
 	for _, l := range limits {
-		fmt.Fprintf(to, "%-10s %s: %d of %d left, ", name, l.Limit, l.Remaining, l.Quota)
+		if l.Remaining == nil {
+			fmt.Fprintf(to, "%-10s %s: what is left is not known\n", name, l.Limit)
+			continue
+		}
+		fmt.Fprintf(to, "%-10s %s: %d of %d left, ", name, l.Limit, *l.Remaining, l.Quota)
 		switch {
 		case l.Allowed:
 			fmt.Fprintf(to, "resets in %v\n", micros(l.ResetAfterMicros))
@@ -163,4 +143,57 @@ func writeLimits(to io.Writer, name string, limits []explainedLimit) {
 			fmt.Fprintf(to, "retry in %v\n", micros(*l.RetryAfterMicros))
 		}
 	}
+}
+
+// runRequest explains a request.
+func (e *explainCommand) runRequest(ctx context.Context, c *console) error {
+	method, at, both := strings.Cut(e.Request, " ")
+	if !both {
+		method, at = http.MethodGet, e.Request
+	}
+	if e.Policy != "" || e.Plan != "" || e.Cost != 1 {
+		return fmt.Errorf("--policy, --plan and --cost are for keys: the policies that match a request, its plan and its cost follow from the file")
+	}
+	headers := http.Header{}
+	for _, text := range e.Header {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return fmt.Errorf("--header: must be a name and a value, such as 'X-User: alice'")
+		}
+		headers.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	body := map[string]any{"method": method, "url": strings.TrimSpace(at), "headers": headers, "address": e.Address}
+	var reply requestExplanation
+	if printed, err := e.send(ctx, c, http.MethodPost, "/v1/explain/request", body, &reply); printed || err != nil {
+		return err
+	}
+	_, err := io.WriteString(c.out, reply.String())
+	return err
+}
+
+// String formats the explanation for a person.
+func (e *requestExplanation) String() string {
+	var b strings.Builder
+	switch {
+	case e.Rejected != "":
+		fmt.Fprintf(&b, "rejected, whatever the policies decide: %s\n", e.Rejected)
+	case len(e.Policies) == 0:
+		fmt.Fprintln(&b, "allowed: no policy matches this request")
+	case e.Allowed:
+		fmt.Fprintln(&b, "allowed")
+	case e.RetryAfterMicros == nil:
+		fmt.Fprintf(&b, "refused, by the %s of the policy %s\n", strings.ReplaceAll(e.By, "_", " "), e.Policy)
+	default:
+		fmt.Fprintf(&b, "refused, by the %s of the policy %s; retry in %v\n", strings.ReplaceAll(e.By, "_", " "), e.Policy, micros(*e.RetryAfterMicros))
+	}
+	for i := range e.Policies {
+		fmt.Fprintf(&b, "\n%s", &e.Policies[i])
+	}
+	if len(e.Exempting) > 0 {
+		fmt.Fprintf(&b, "\nexempt from: %s\n", strings.Join(e.Exempting, ", "))
+	}
+	if len(e.NotMatching) > 0 {
+		fmt.Fprintf(&b, "\nnot matching: %s\n", strings.Join(e.NotMatching, ", "))
+	}
+	return b.String()
 }

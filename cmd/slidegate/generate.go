@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strings"
@@ -15,20 +14,11 @@ type shapeFlags struct {
 	Seed     uint64        `default:"1" help:"Seed of the random numbers; the same seed generates the same traffic." group:"Synthetic traffic"`
 	Requests int64         `option:"generate.Requests" default:"100000" help:"Number of requests." group:"Synthetic traffic"`
 	Keys     int           `option:"generate.Keys" default:"1000" help:"Number of users; scrapers, bots and edge bursters come in addition." group:"Synthetic traffic"`
-	Span     time.Duration `option:"generate.Span" placeholder:"1h" help:"Time span of the traffic. (default: 1h, diurnal 168h)" group:"Synthetic traffic"`
-	From     time.Time     `option:"generate.From" placeholder:"2026-01-05T00:00:00Z" help:"Start time of the traffic." group:"Synthetic traffic"`
-	Edge     time.Duration `option:"generate.Window" default:"1m" help:"Window at whose edges the edge bursters send their bursts." group:"Synthetic traffic"`
-	MaxCost  int64         `option:"generate.MaxCost" default:"1" help:"Maximum cost of a request." group:"Synthetic traffic"`
+	Span     time.Duration `option:"generate.Span" default:"1h" help:"Time span of the traffic." group:"Synthetic traffic"`
 }
 
 func (f *shapeFlags) traffic(shape string) (*generate.Traffic, error) {
-	kind, err := generate.ParseShape(shape)
-	if err != nil {
-		return nil, err
-	}
-	return generate.New(generate.Options{
-		Shape: kind, Seed: f.Seed, Requests: f.Requests, Keys: f.Keys, From: f.From, Span: f.Span, Window: f.Edge, MaxCost: f.MaxCost,
-	})
+	return generate.New(generate.Options{Shape: shape, Seed: f.Seed, Requests: f.Requests, Keys: f.Keys, Span: f.Span})
 }
 
 // generateCommand writes synthetic traffic as a log.
@@ -43,30 +33,16 @@ func (g *generateCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(c.out, 1<<18)
 	if g.As == "combined" {
-		err = generate.WriteCombined(ctx, out, generated)
-	} else {
-		err = generate.WriteLines(ctx, out, generated)
+		return generate.WriteCombined(ctx, c.out, generated)
 	}
-	if flushed := out.Flush(); err == nil {
-		err = flushed
-	}
-	return err
-}
-
-func shapeNames() string {
-	var names []string
-	for _, s := range generate.Shapes() {
-		names = append(names, s.String())
-	}
-	return strings.Join(names, ", ")
+	return generate.WriteLines(ctx, c.out, generated)
 }
 
 func shapesHelp() string {
 	var names []string
-	for _, s := range generate.Shapes() {
-		names = append(names, fmt.Sprintf("%s (%s)", s, s.About()))
+	for _, s := range generate.Shapes {
+		names = append(names, fmt.Sprintf("%s (%s)", s.Name, s.About))
 	}
 	return "One of: " + strings.Join(names, "; ") + "."
 }

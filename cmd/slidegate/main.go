@@ -16,7 +16,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // Exit statuses.
@@ -42,7 +43,7 @@ type console struct {
 type commands struct {
 	Serve    serveCommand     `cmd:"" help:"Run the service: JSON over HTTP, forward-auth, Envoy's rate limit service, and RESP."`
 	Proxy    proxyCommand     `cmd:"" help:"Put limits in front of an application that cannot be changed."`
-	Allow    allowCommand     `cmd:"" help:"Decide a request and charge it, with a running service or a store."`
+	Allow    allowCommand     `cmd:"" help:"Decide a request and charge it, with a running service."`
 	Peek     peekCommand      `cmd:"" help:"Show what allow would decide, and charge nothing."`
 	Charge   chargeCommand    `cmd:"" help:"Charge units that have already been used, even beyond the quota."`
 	Explain  explainCommand   `cmd:"" help:"Show what decides the requests of a key, and the state of each of its limits."`
@@ -56,7 +57,7 @@ type commands struct {
 	Config   configCommand    `cmd:"" help:"Check, print and describe policy files."`
 	Replay   replayCommand    `cmd:"" help:"Show what limits would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Generate synthetic traffic, as a log to replay."`
-	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Write the migrations of the PostgreSQL store, for psql, goose or golang-migrate."`
+	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Print the schema of the PostgreSQL store, as input for psql."`
 	Complete completeCommand  `cmd:"" name:"completion" help:"Print a shell completion script."`
 	About    versionCommand   `cmd:"" name:"version" help:"Print the version, the commit and the version of Go."`
 	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of a command."`
@@ -78,6 +79,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 			return c.finish(fmt.Errorf(`argument %d is not UTF-8; write a key with other bytes in quotes, as in '"J\xf6rg"'`, i+1))
 		}
 	}
+	args, all := withHelp(args)
 	exited := -1
 	parser, err := kong.New(&commands{},
 		kong.Name("slidegate"),
@@ -85,6 +87,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 		kong.Vars(helpVars()),
 		kong.Writers(c.out, c.err),
 		kong.Exit(func(code int) { exited = code }), // --help and --version
+		kong.Help(printHelp(all)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(c),
@@ -93,7 +96,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 	if err != nil {
 		panic(err) // an invalid declaration of flags
 	}
-	parsed, err := parser.Parse(withHelp(args))
+	parsed, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited
 	}
@@ -145,7 +148,7 @@ func usageHint(err *kong.ParseError) string {
 }
 
 func helpVars() kong.Vars {
-	return kong.Vars{"version": longVersion(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": shapeNames()}
+	return kong.Vars{"version": longVersion(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": strings.Join(generate.ShapeNames(), ", ")}
 }
 
 // commandLine quotes arguments for a shell.

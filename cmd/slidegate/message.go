@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/options"
 )
 
 // flagError is an error about a flag, named as on the command line.
@@ -56,7 +56,7 @@ func (c *console) message(err error) string {
 	switch e := err.(type) {
 	case *flagError:
 		return e.flag + ": " + c.message(e.err)
-	case *config.OptionError:
+	case *options.Error:
 		return strings.Join(append(c.location(e), c.message(e.Err)), ": ")
 	case *slidegate.LimitError:
 		if e.Text == "" {
@@ -69,7 +69,7 @@ func (c *console) message(err error) string {
 
 // location returns the names under which the user finds an option: the flags that set it, or the field in the file that
 // --config names.
-func (c *console) location(e *config.OptionError) (names []string) {
+func (c *console) location(e *options.Error) (names []string) {
 	flags := c.flagsOf(e.Package + "." + e.Option)
 	// These packages name options as the file does, except for the choice of a policy, which only a flag makes.
 	isFileOption := e.Package == "gate" || e.Package == "config" && e.Option != "policy"

@@ -15,14 +15,14 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/options"
 )
 
 // withoutFlag are the options that errors may be about and that no flag sets: they are in policy files, or only the program sets them.
 var withoutFlag = []string{
-	"gate.file", "server.File",
+	"gate.file", "service.File",
 	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "xds.MinWait",
-	"generate.Bots", "replay.Trails",
+	"replay.Trails",
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
 
@@ -30,7 +30,7 @@ var withoutFlag = []string{
 var computed = map[string][]string{
 	"config":  {"cost"},
 	"gate":    {"candidate", "failure", "limits", "overrides"},
-	"server":  {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
+	"service": {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
 
@@ -66,7 +66,7 @@ func TestMessageNamesFlagOfOption(t *testing.T) {
 		for _, value := range valuesOf(node) {
 			for _, option := range strings.Fields(value.Tag.Get("option")) {
 				pkg, name, _ := strings.Cut(option, ".")
-				got := c.message(errors.Join(&config.OptionError{Package: pkg, Option: name, Err: errors.New("server: http: is odd")}))
+				got := c.message(errors.Join(&options.Error{Package: pkg, Option: name, Err: errors.New("server: http: is odd")}))
 				place, text, _ := strings.Cut(got, ": ")
 				if !strings.Contains(place, value.Name) && !strings.Contains(place, "--limit") || text != "server: http: is odd" {
 					t.Errorf("%s: %s: got %q, want the flag before the text", node.Name, option, got)
@@ -79,11 +79,11 @@ func TestMessageNamesFlagOfOption(t *testing.T) {
 // Messages omit package names at every depth, and name the policy file if the error is in it.
 func TestMessage(t *testing.T) {
 	why := errors.New("is odd")
-	store := &config.OptionError{Package: "stores", Option: "URL", Err: why}
-	policy := &config.OptionError{Package: "gate", Within: `policy "api"`, Option: "limits", Err: why}
-	key := &config.OptionError{Package: "config", Within: `policy "api"`, Option: "key", Err: why}
-	choice := &config.OptionError{Package: "config", Option: "policy", Err: why}
-	proxies := &config.OptionError{Package: "config", Option: "trusted_proxies", Err: why}
+	store := &options.Error{Package: "open", Option: "URL", Err: why}
+	policy := &options.Error{Package: "gate", Within: `policy "api"`, Option: "limits", Err: why}
+	key := &options.Error{Package: "config", Within: `policy "api"`, Option: "key", Err: why}
+	choice := &options.Error{Package: "config", Option: "policy", Err: why}
+	proxies := &options.Error{Package: "config", Option: "trusted_proxies", Err: why}
 	for _, test := range []struct {
 		args []string
 		err  error
@@ -99,18 +99,18 @@ func TestMessage(t *testing.T) {
 		{[]string{"serve", "--store", "memory:"}, store, "--store: is odd"},
 		{[]string{"serve"}, store, "--store: is odd"},
 		{[]string{"serve", "--config", "f.yaml"}, store, "f.yaml: store: is odd"},
-		{[]string{"replay", "--config", "f.yaml"}, &config.OptionError{Package: "traffic", Within: "a.log", Option: "Key", Err: why}, "f.yaml: a.log: key: is odd"},
-		{[]string{"serve", "--config", "f.yaml"}, &config.OptionError{Package: "server", Option: "TLS.Key", Err: why}, "--tls-key: is odd"},
-		{[]string{"serve", "--config", "f.yaml"}, &config.OptionError{Package: "server", Option: "File", Err: why}, "File: is odd"},
+		{[]string{"replay", "--config", "f.yaml"}, &options.Error{Package: "traffic", Within: "a.log", Option: "Key", Err: why}, "f.yaml: a.log: key: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, &options.Error{Package: "service", Option: "TLS.Key", Err: why}, "--tls-key: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, &options.Error{Package: "service", Option: "File", Err: why}, "File: is odd"},
 		{[]string{"serve", "--limit", "1/1m"}, policy, "--limit: is odd"},
 		{[]string{"serve", "--config", "f.yaml"}, policy, `f.yaml: policy "api": limits: is odd`},
 		{[]string{"proxy", "--to", "http://h", "--limit", "1/1m", "--route", "/=1/1m"}, policy, "--limit, --route: is odd"},
 		{[]string{"proxy", "--to", "http://h", "--route", "/=1/1m"}, policy, "--route: is odd"},
 		{[]string{"serve"}, errors.Join(store, inFlag("--state", why)), "--store: is odd\n--state: is odd"},
-		{[]string{"serve"}, &config.OptionError{Package: "server", Option: "File", Err: why}, "File: is odd"},
-		{[]string{"replay"}, &config.OptionError{Package: "traffic", Within: "a.log", Err: why}, "a.log: is odd"},
-		{[]string{"replay"}, &config.OptionError{Package: "traffic", Within: "a.log", Option: "Fields", Err: why}, "--field: a.log: is odd"},
-		{[]string{"generate"}, &config.OptionError{Package: "generate", Option: "Shape", Err: why}, "<shape>: is odd"},
+		{[]string{"serve"}, &options.Error{Package: "service", Option: "File", Err: why}, "File: is odd"},
+		{[]string{"replay"}, &options.Error{Package: "traffic", Within: "a.log", Err: why}, "a.log: is odd"},
+		{[]string{"replay"}, &options.Error{Package: "traffic", Within: "a.log", Option: "Fields", Err: why}, "--field: a.log: is odd"},
+		{[]string{"generate"}, &options.Error{Package: "generate", Option: "Shape", Err: why}, "<shape>: is odd"},
 	} {
 		parsed, err := kong.Must(&commands{}, kong.Vars(helpVars())).Parse(test.args)
 		if err != nil {
@@ -142,6 +142,7 @@ func wrongForServe(t *testing.T, taken, missing string) wrongFlags {
 		serve + "--envoy-xds h:1 --envoy-xds-ca " + missing:                             "--envoy-xds-ca",
 		serve + "--envoy-xds h:1 --envoy-xds-key x":                                     "--envoy-xds-cert",
 		serve + "--envoy-xds h:1 --envoy-xds-cert x":                                    "--envoy-xds-key",
+		serve + "--instances 0":                                                         "--instances",
 		serve + "--state-every 0s":                                                      "--state-every",
 		serve + "--drain-delay=-1s":                                                     "--drain-delay",
 		serve + "--socket-mode 999":                                                     "--socket-mode",
@@ -194,6 +195,7 @@ func wrongForProxy(taken, missing string) wrongFlags {
 		proxy + "--admin 0.0.0.0:0":                               "--admin",
 		proxy + "--http 127.0.0.1:0 --metrics " + taken:           "--metrics",
 		proxy + "--state " + missing:                              "--state",
+		proxy + "--instances 0":                                   "--instances",
 		proxy + "--state-every 0s":                                "--state-every",
 		proxy + "--tokens-file " + missing:                        "--tokens-file or SLIDEGATE_TOKENS",
 		proxy + "--http off":                                      "--http",
@@ -249,15 +251,9 @@ func wrongForOthers(t *testing.T, missing string) wrongFlags {
 		"generate --requests=-1":                                            "--requests",
 		"generate --keys=-1":                                                "--keys",
 		"generate --span 1ms":                                               "--span",
-		"generate --from 1960-01-01T00:00:00Z":                              "--from",
-		"generate --edge 1us":                                               "--edge",
-		"generate --max-cost=-1":                                            "--max-cost",
 		"allow me --cost=-1":                                                "--cost",
-		"peek me --store ftp://x":                                           "--store",
-		"reset me --limit ten --store redis://h":                            "--limit",
 		"allow me --server nowhere":                                         "--server",
 		"top --server nowhere":                                              "--server",
-		"allow me --store redis://127.0.0.1:1 --config x":                   "--config",
 		"replay --config " + policies + " --policy b " + log:                "--policy",
 	}
 }

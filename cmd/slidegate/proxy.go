@@ -14,21 +14,22 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // proxyCommand puts limits in front of an application.
 type proxyCommand struct {
-	To   string `option:"proxy.To" required:"" placeholder:"URL" help:"URL of the application, such as http://localhost:3000."`
-	HTTP string `option:"server.Proxy" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Address to accept clients on. (default: 127.0.0.1:8080)"`
+	To   string `first:"" option:"proxy.To" required:"" placeholder:"URL" help:"URL of the application, such as http://localhost:3000." group:"Listeners"`
+	HTTP string `first:"" option:"service.Proxy" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Address to accept clients on. (default: 127.0.0.1:8080)" group:"Listeners"`
 
 	policyFlags
-	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"Limit for some requests: a pattern of net/http, =, and the limit. Requests also face --limit, if it is given; otherwise requests that match no route are not limited. Repeat the flag for several." group:"Policies"`
-	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Key of a request, without --config: {address}, '{header:X-Tenant}', '{address} {path}'. If repeated, the first key whose fields a request has is used. (default: {address})" group:"Policies"`
-	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies in front of this one whose X-Forwarded-For is trusted, without --config: addresses, prefixes, loopback, private." group:"Policies"`
+	Route          []string `first:"" option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"Limit for some requests: a pattern of net/http, =, and the limit. Requests also face --limit, if it is given; otherwise requests that match no route are not limited. Repeat the flag for several." group:"Policies"`
+	Key            []string `first:"" option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Key of a request, without --config: {address}, '{header:X-Tenant}', '{address} {path}'. If repeated, the first key whose fields a request has is used. (default: {address})" group:"Policies"`
+	TrustedProxies []string `first:"" option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies in front of this one whose X-Forwarded-For is trusted, without --config: addresses, prefixes, loopback, private." group:"Policies"`
 
 	RewriteHost    bool          `help:"Send the application the host of --to instead of the host that the client requested." group:"Running"`
 	AllowAmbiguous bool          `help:"Forward requests that servers read in different ways, instead of rejecting them with 400: targets that begin with // or contain a #, methods in small letters, repeated lines of a header that a policy uses." group:"Running"`
@@ -50,7 +51,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 }
 
 // options returns the options of the server.
-func (p *proxyCommand) options() (o server.Options, err error) {
+func (p *proxyCommand) options() (o service.Options, err error) {
 	file, err := p.file()
 	if err != nil {
 		return o, err
@@ -68,7 +69,7 @@ func (p *proxyCommand) options() (o server.Options, err error) {
 	if p.SocketIdle <= 0 {
 		return o, errors.New("--websocket-idle: must be positive")
 	}
-	return server.Options{File: file, Paths: p.Config, Proxy: p.HTTP, Application: proxy.Options{
+	return service.Options{File: file, Paths: p.Config, Proxy: p.HTTP, Application: proxy.Options{
 		To: to, RewriteHost: p.RewriteHost, AllowAmbiguous: p.AllowAmbiguous, Headers: dialects[p.Headers], Timeout: p.Timeout, WebsocketIdle: p.SocketIdle,
 	}}, nil
 }
@@ -118,15 +119,19 @@ func (p *proxyCommand) file() (*config.File, error) {
 
 // templateOf combines several templates. For each request, the result uses the first template whose fields the
 // request has.
-func templateOf(texts []string) (config.Template, error) {
-	templates := make([]config.Template, len(texts))
+func templateOf(texts []string) (fields.Template, error) {
+	templates := make([]fields.Template, len(texts))
 	for i, text := range texts {
 		var err error
-		if templates[i], err = config.ParseTemplate(text); err != nil {
-			return config.Template{}, err
+		if templates[i], err = fields.ParseTemplate(text); err != nil {
+			return fields.Template{}, inFlag("--key", err)
 		}
 	}
-	return config.FirstOf(templates...)
+	made, _, err := fields.FirstOf(templates...)
+	if err != nil {
+		return fields.Template{}, inFlag("--key", err)
+	}
+	return made, nil
 }
 
 // addRoute adds a limit to the policy of its route, which it creates if there is none.
@@ -173,7 +178,7 @@ func routeName(file *config.File, pattern string) string {
 }
 
 // printBanner prints where the proxy listens, where it forwards requests to, and the limits.
-func (p *proxyCommand) printBanner(c *console, running *server.Server, file *config.File) {
+func (p *proxyCommand) printBanner(c *console, running *service.Server, file *config.File) {
 	web := "http"
 	if p.TLSCert != "" {
 		web = "https"
@@ -184,14 +189,14 @@ func (p *proxyCommand) printBanner(c *console, running *server.Server, file *con
 		fmt.Fprintf(&b, "  limit     %s\n", line)
 	}
 	b.WriteString(p.operatorLines(running))
-	fmt.Fprintf(&b, "  store     %s\n", p.storeLine(file))
+	fmt.Fprintf(&b, "  store     %s\n", p.storeLine(running, file))
 	fmt.Fprint(c.err, b.String())
 }
 
 // logBanner is like printBanner, but writes to a log that a program reads.
-func (p *proxyCommand) logBanner(log *slog.Logger, running *server.Server, file *config.File) {
+func (p *proxyCommand) logBanner(log *slog.Logger, running *service.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("to", p.To), slog.Any("limits", limitLines(file)),
-		slog.String("store", p.storeLine(file)))
+		slog.String("store", p.storeLine(running, file)))
 	logListeners(log, running)
 }
 

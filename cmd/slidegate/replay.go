@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -25,7 +25,7 @@ const maxTrails = 6
 type replayCommand struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Logs: plain, gzip or zstd; several are merged by time; - is standard input."`
 
-	Log    string            `option:"traffic.Format" default:"auto" placeholder:"FORMAT" help:"Format of the logs: ${formats}. (default: auto)" group:"Input"`
+	Log    string            `option:"traffic.Format" default:"auto" placeholder:"FORMAT" help:"Format of the logs: ${formats}; or a description of their columns, such as '{address} [{time}] \"{request}\" {status}'. (default: auto)" group:"Input"`
 	Key    string            `option:"traffic.Key config.key" file:"key" placeholder:"FIELD" help:"Key of a request: address, user, path, method, host, header:NAME, field:PATH, key, or a template such as '{address} {path}'. (default: address; for JSON lines, key)" group:"Input"`
 	Cost   string            `option:"traffic.Cost config.cost" file:"cost" placeholder:"N" help:"Cost of a request: a number, bytes, or field:PATH. (default: 1; for JSON lines, their cost)" group:"Input"`
 	Field  map[string]string `option:"traffic.Fields" placeholder:"NAME=PATH" help:"Path of a field in other JSON logs: time, address, user, method, path, host, status, bytes, key, cost." group:"Input"`
@@ -143,18 +143,15 @@ func (r *replayCommand) trafficOptions(selected replayTarget) (opts traffic.Opti
 	opts.Policies, opts.About = selected.policies, true
 	opts.Against, opts.AgainstName = selected.against, strings.Join(r.Against, ", ")
 	if r.Key != "" {
-		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
-			return opts, err
+		if opts.Key, err = fields.ParseTemplate(r.Key); err != nil {
+			return opts, inFlag("--key", err)
 		}
 	}
 	if r.Cost != "" {
-		if opts.Cost, err = config.ParseCost(r.Cost); err != nil {
-			return opts, err
+		if opts.Cost, err = fields.ParseCost(r.Cost); err != nil {
+			return opts, inFlag("--cost", err)
 		}
 		opts.IgnoreOwnCost = true
-	}
-	if opts.Format, err = traffic.ParseFormat(r.Log); err != nil {
-		return opts, err
 	}
 	if opts.Filter, err = traffic.ParseFilter(r.Method, r.Path, r.Status); err != nil {
 		return opts, err
@@ -162,7 +159,7 @@ func (r *replayCommand) trafficOptions(selected replayTarget) (opts traffic.Opti
 	if r.Suggest != "" {
 		opts.Match = r.patterns()
 	}
-	opts.Fields = r.Field
+	opts.Format, opts.Fields = r.Log, r.Field
 	opts.Grouping = clientip.Grouping{V4: r.V4, V6: r.V6}
 	return opts, nil
 }
@@ -193,7 +190,7 @@ func (r *replayCommand) open(ctx context.Context, c *console, selected replayTar
 func (r *replayCommand) per(policies *routing.Policies, in *input) string {
 	switch {
 	case r.Key != "":
-		template, err := config.ParseTemplate(r.Key)
+		template, err := fields.ParseTemplate(r.Key)
 		if err != nil {
 			return "" // opening the traffic has rejected it
 		}
@@ -209,7 +206,7 @@ func (r *replayCommand) per(policies *routing.Policies, in *input) string {
 }
 
 // describeKey lists the fields of a key and of its alternatives.
-func describeKey(key config.Template) string {
+func describeKey(key fields.Template) string {
 	var choices []string
 	for _, choice := range key.Alternatives() {
 		var fields []string
@@ -222,5 +219,5 @@ func describeKey(key config.Template) string {
 }
 
 func formatsHelp() string {
-	return "auto, " + strings.Join(traffic.FormatNames(), ", ")
+	return traffic.Auto + ", " + strings.Join(traffic.FormatNames(), ", ")
 }

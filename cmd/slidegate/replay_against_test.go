@@ -59,7 +59,7 @@ policies:
 			t.Errorf("%q is missing in the text or on the page:\n%s", want, text)
 		}
 	}
-	if !strings.Contains(string(html), `data-change="Newly denied"`) {
+	if !strings.Contains(string(html), `id="s-newly_denied"`) {
 		t.Error("the page does not list what is newly denied")
 	}
 	same := mustCall(t, "replay", "--config", after, "--against", after, access)

@@ -7,11 +7,13 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // With the default algorithm, 60/1m admits at most 60 in any minute, whatever the shape of the traffic.
 func TestReplayDefaultNeverExceedsItsQuota(t *testing.T) {
-	for _, shape := range []string{"mixed", "edges", "scraper"} {
+	for _, shape := range []string{"mixed", "zipf"} {
 		var found replay.Findings
 		args := []string{"replay", "--generate", shape, "--requests", "30000", "--limit", "60/1m", "--format", "json"}
 		if err := json.Unmarshal([]byte(mustCall(t, args...)), &found); err != nil {
@@ -25,8 +27,9 @@ func TestReplayDefaultNeverExceedsItsQuota(t *testing.T) {
 
 // Flags set the options that a limit does not set itself.
 func TestFlagsSetOptionsOfLimits(t *testing.T) {
-	log, window, unnamed, slots := slidegate.SlidingLog, slidegate.SlidingWindow, slidegate.DefaultAlgorithm, slidegate.InFlight
-	one, up, clock := 1, slidegate.OverlapUp, slidegate.AnchorClock
+	type algorithm = choice[rule.Algorithm]
+	log, window, unnamed, slots := algorithm{slidegate.SlidingLog}, algorithm{slidegate.SlidingWindow}, algorithm{rule.DefaultAlgorithm}, algorithm{slidegate.InFlight}
+	one, up, clock := 1, choice[rule.Overlap]{rule.OverlapUp}, choice[rule.Anchor]{rule.AnchorClock}
 	for _, tt := range []struct {
 		flags limitFlags
 		limit string
@@ -49,8 +52,8 @@ func TestFlagsSetOptionsOfLimits(t *testing.T) {
 			t.Fatalf("%s: %v, %v", tt.limit, limits, err)
 		}
 		got, want := limits[0], slidegate.MustParseLimit(tt.want)
-		bound, _ := slidegate.Bind("", got)
-		wanted, _ := slidegate.Bind("", want)
+		bound, _ := adapter.Bind("", got)
+		wanted, _ := adapter.Bind("", want)
 		if *bound.Rule() != *wanted.Rule() {
 			t.Errorf("%s with %+v: got %v, want %v", tt.limit, tt.flags, got, want)
 		}

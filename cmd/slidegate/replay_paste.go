@@ -10,6 +10,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // suggestedName is the name of a suggested policy that is not based on a policy of a file.
@@ -46,11 +49,11 @@ func (r *replayCommand) paste(q replayTarget, in *input, found *replay.Findings)
 
 // withAlgorithm returns the limit with its algorithm named even if it is the default.
 func withAlgorithm(limit slidegate.Limit) slidegate.Limit {
-	bound, err := slidegate.Bind("", limit)
+	bound, err := adapter.Bind("", limit)
 	if err != nil {
 		return limit
 	}
-	if limit.Calendar == 0 && limit.Algorithm == slidegate.DefaultAlgorithm {
+	if limit.Calendar == 0 && limit.Algorithm == rule.DefaultAlgorithm {
 		limit.Algorithm = bound.Rule().Algorithm
 	}
 	return limit
@@ -69,17 +72,17 @@ func (r *replayCommand) suggestedPolicy(q replayTarget, in *input, limit slidega
 	first := slices.IndexFunc(policy.Limits, func(l slidegate.Limit) bool { return l.Algorithm != slidegate.InFlight })
 	policy.Limits[first] = limit
 	if r.Key != "" {
-		policy.Key, _ = config.ParseTemplate(r.Key) // opening the traffic has checked it
+		policy.Key, _ = fields.ParseTemplate(r.Key) // opening the traffic has checked it
 	}
 	if policy.Key.IsZero() {
 		defaultKey := "{address}"
 		if in.shape != "" || in.readers[0].Source().Format == "JSON lines" {
 			defaultKey = "{key}"
 		}
-		policy.Key, _ = config.ParseTemplate(defaultKey)
+		policy.Key, _ = fields.ParseTemplate(defaultKey)
 	}
 	if r.Cost != "" {
-		policy.Cost, _ = config.ParseCost(r.Cost)
+		policy.Cost, _ = fields.ParseCost(r.Cost)
 		policy.Match = slices.Clone(policy.Match)
 		for i := range policy.Match {
 			policy.Match[i].Cost = nil // the flag replaces it

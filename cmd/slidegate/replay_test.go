@@ -34,12 +34,16 @@ func TestFormatsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 1 + 1 + len(found.Compare) + len(found.Sweep.Points) + 1; len(rows) != want {
-		t.Errorf("got %d rows of CSV, want %d", len(rows), want)
+	sections := map[string]int{}
+	for _, row := range rows {
+		sections[row[0]]++
+	}
+	if sections["outcome"] != 1 || sections["limits"] != 1 || sections["compare"] != len(found.Compare) || sections["sweep"] != len(found.Sweep.Points) {
+		t.Errorf("got %v rows of CSV by section, want 1 of the outcome, 1 of the limit, and those of the comparison and the sweep", sections)
 	}
 	for i, name := range rows[0] {
-		if name == "denied" && rows[1][i] != strconv.FormatInt(o.Denied, 10) {
-			t.Errorf("got denied %s in the CSV, want %d as in the JSON", rows[1][i], o.Denied)
+		if rows[1][0] != "outcome" || name == "denied" && rows[1][i] != strconv.FormatInt(o.Denied, 10) {
+			t.Errorf("got %q in the CSV, want the outcome with %d denied, as in the JSON", rows[1], o.Denied)
 		}
 	}
 	page := filepath.Join(t.TempDir(), "page.html")

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +11,11 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulingsapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
+	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/rulings"
 )
 
@@ -26,12 +25,6 @@ type operatorFlags struct {
 	Why    string `placeholder:"TEXT" help:"Reason, for the log; free text." group:"Ruling"`
 	Who    string `placeholder:"NAME" help:"Name of the operator, for the log of a service without admin tokens, which marks it as not verified; otherwise the log has the name of the token. (default: you, as user@host)" group:"Ruling"`
 	printingFlags
-}
-
-// printingFlags are adminFlags with an output format.
-type printingFlags struct {
-	adminFlags
-	Format string `enum:"text,json" default:"text" help:"Output format: text, json." group:"Service"`
 }
 
 // endFlags set the end of a ruling.
@@ -179,32 +172,6 @@ func (f *operatorFlags) send(ctx context.Context, c *console, path string, reque
 	return f.printingFlags.send(ctx, c, http.MethodPost, path, request, reply)
 }
 
-// send sends a request to the service and decodes the response into reply, or prints the JSON if that is the output format.
-func (f *printingFlags) send(ctx context.Context, c *console, method, path string, body, reply any) (printed bool, err error) {
-	service, err := newClient(f.Server, f.Token, f.serverTLS)
-	if err != nil {
-		return false, err
-	}
-	defer service.close()
-	status, text, err := service.sendUpTo(ctx, maxRulingsText, method, path, body)
-	switch {
-	case err != nil:
-		return false, err
-	case status != http.StatusOK:
-		return false, service.adminProblem(status, text)
-	case f.Format == "json":
-		_, err := fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
-		return true, err
-	}
-	if err := json.Unmarshal(text, reply); err != nil {
-		return false, fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
-	}
-	return false, nil
-}
-
-// maxRulingsText is the maximum size of a list of all rulings, in bytes.
-const maxRulingsText = 64 << 20
-
 // currentUser returns the user as user@host, for the log.
 func currentUser() string {
 	name := os.Getenv("USER")
@@ -239,7 +206,7 @@ func (f *endFlags) time(now time.Time) (string, error) {
 
 // effect describes what a ruling does, and until when.
 func effect(r *rulings.Ruling, now time.Time) string {
-	return r.Effect() + ", " + until(r, now)
+	return ruled.Effect(r) + ", " + until(r, now)
 }
 
 // until describes when a ruling ends, in local time.
@@ -261,7 +228,7 @@ func decidedBy(r *rulings.Ruling) string {
 // rulingsCommand lists the rulings in force, or the log of changes.
 type rulingsCommand struct {
 	Log bool `help:"Show the log of changes, newest first, and who made them."`
-	N   int  `short:"n" default:"100" help:"Number of changes to show, at most 1000."`
+	N   int  `short:"n" default:"100" help:"Number of changes to show; the log has up to 1000."`
 	printingFlags
 }
 
@@ -278,54 +245,47 @@ func (r *rulingsCommand) Run(ctx context.Context, c *console) error {
 	if done, err := r.send(ctx, c, http.MethodGet, path, nil, &reply); done || err != nil {
 		return err
 	}
-	var b strings.Builder
-	switch {
-	case r.Log:
-		writeLog(&b, reply.Log)
-	default:
-		writeRulings(&b, reply.Rulings)
+	if r.Log {
+		return writeLog(c.out, reply.Log)
 	}
-	_, err := io.WriteString(c.out, b.String())
-	return err
+	return writeRulings(c.out, reply.Rulings)
 }
 
-func writeRulings(to io.Writer, all []rulingsapi.Listed) {
+func writeRulings(to io.Writer, all []rulingsapi.Listed) error {
 	if len(all) == 0 {
-		fmt.Fprintln(to, "no rulings are in force")
-		return
+		_, err := fmt.Fprintln(to, "no rulings are in force")
+		return err
 	}
-	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "policy\tkey\truling\tuntil\twho\twhy")
+	rows := [][]string{{"policy", "key", "ruling", "until", "who", "why"}}
 	for i := range all {
 		r := &all[i]
 		why := r.Why
 		if r.Note != "" {
 			why = strings.TrimSpace(why + " [" + r.Note + "]")
 		}
-		fmt.Fprintf(t, "%s\t%q\t%s\t%s\t%s\t%s\n", r.Policy, r.Key, r.Effect(), untilCell(&r.Ruling), r.Who, why)
+		rows = append(rows, []string{r.Policy, strconv.Quote(r.Key), ruled.Effect(&r.Ruling), untilCell(&r.Ruling), r.Who, why})
 	}
-	_ = t.Flush() // it is written to memory
+	return writeTable(to, 0, rows)
 }
 
-func writeLog(to io.Writer, log []rulings.Ruling) {
+func writeLog(to io.Writer, log []rulings.Ruling) error {
 	if len(log) == 0 {
-		fmt.Fprintln(to, "no changes yet")
-		return
+		_, err := fmt.Fprintln(to, "no changes yet")
+		return err
 	}
-	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "when\twho\tpolicy\tkey\truling\tuntil\twhy")
+	rows := [][]string{{"when", "who", "policy", "key", "ruling", "until", "why"}}
 	for i := range log {
 		r := &log[i]
-		what, end := r.Effect(), untilCell(r)
+		what, end := ruled.Effect(r), untilCell(r)
 		switch r.Kind {
 		case rulings.Clear:
 			what, end = "ended", ""
 		case rulings.Reset:
 			what, end = "usage reset", ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%q\t%s\t%s\t%s\n", r.At.Local().Format(time.DateTime), r.Who, r.Policy, r.Key, what, end, r.Why)
+		rows = append(rows, []string{r.At.Local().Format(time.DateTime), r.Who, r.Policy, strconv.Quote(r.Key), what, end, r.Why})
 	}
-	_ = t.Flush() // it is written to memory
+	return writeTable(to, 0, rows)
 }
 
 func untilCell(r *rulings.Ruling) string {

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -22,11 +22,11 @@ import (
 type serveCommand struct {
 	policyFlags
 
-	HTTP string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Address for JSON and forward-auth. unix:/path is a Unix socket; off, here and below, disables a listener. (default: 127.0.0.1:8080)" group:"Listeners"`
-	GRPC string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Address for Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Listeners"`
-	RESP string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"Address for Redis clients. (default: 127.0.0.1:6380)" group:"Listeners"`
+	HTTP string `first:"" option:"service.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Address for JSON and forward-auth; unix:/path is a Unix socket, and off disables a listener. (default: 127.0.0.1:8080)" group:"Listeners"`
+	GRPC string `first:"" option:"service.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Address for Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Listeners"`
+	RESP string `first:"" option:"service.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"Address for Redis clients. (default: 127.0.0.1:6380)" group:"Listeners"`
 
-	Envoy []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat the flag for several." group:"Envoy"`
+	Envoy []string `option:"service.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat the flag for several." group:"Envoy"`
 	envoyXDSFlags
 	EnvoyHeaders  string `enum:"response,request,both,none" default:"response" help:"Where to add rate limit headers: to the response for the client, to the request for the upstream, both or none." group:"Envoy"`
 	EnvoyMetadata bool   `help:"Send Envoy dynamic metadata: the domain and the descriptors as Envoy sent them, and the metadata of rules." group:"Envoy"`
@@ -36,18 +36,18 @@ type serveCommand struct {
 	LeaseThrottle bool `name:"lease-throttle" help:"Lease units for busy keys of CL.THROTTLE, as policies with lease: true do." group:"Running"`
 
 	runningFlags
-	KeyFile string `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store; with memcached, which may lose it, each process has its own)" group:"Security"`
+	KeyFile string `option:"service.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store; with memcached, which may lose it, each process has its own)" group:"Security"`
 }
 
 // policyFlags set the policies and the store: by a file, or by a few flags.
 type policyFlags struct {
-	Limit    []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, without --config: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several limits together. (default: 100/1m)" group:"Policies"`
-	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"URL of the store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER for a store in this process. (default: memory:)" group:"Policies"`
-	Failure  string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"Failure mode while the store does not answer, without --config: open, closed, local, optimistic. (default: open)" group:"Policies"`
+	Config   []string `first:"" placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
+	Limit    []string `first:"" option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, instead of a file: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several together. (default: 100/1m)" group:"Policies"`
+	Store    string   `first:"" option:"open.URL config.store" file:"store" placeholder:"URL" help:"Store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER. (default: memory:)" group:"Policies"`
+	Failure  string   `first:"" option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What decides while the store does not answer, without --config: local, closed, optimistic, open. (default: local)" group:"Policies"`
 	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without --config. (default: 10)" group:"Policies"`
 	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without --config. (default: 32)" group:"Policies"`
 	V6       *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
-	Config   []string `placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
 }
 
 // defaultPolicy is the name of the policy that is made from flags.
@@ -65,7 +65,12 @@ func (f *policyFlags) read() (*config.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	service := config.Service{Store: f.Store, Failure: f.Failure}
+	service := config.Service{Store: f.Store}
+	if f.Failure != "" {
+		if service.Failure, err = config.ParseFailure(f.Failure); err != nil {
+			return nil, inFlag("--failure", err)
+		}
+	}
 	if f.Optimism != nil {
 		if service.Optimism = *f.Optimism; service.Optimism == 0 { // 0 means the default in config.Service
 			return nil, inFlag("--optimism", errors.New("must be at least 1, not 0"))
@@ -92,15 +97,6 @@ func prefixLength(flag string, given *int, maxBits int) (int, error) {
 	return *given, nil
 }
 
-// located adds the line and column to an error about the policy files, if there are files and they can be read.
-func (f *policyFlags) located(err error) error {
-	sources, unreadable := config.ReadSources(f.Config...)
-	if unreadable != nil {
-		return err
-	}
-	return config.Locate(err, sources...)
-}
-
 // loadConfig reads the files of --config with config.Load, or with config.LoadOffline in commands that do not connect to the store.
 func loadConfig(load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
 	return loadNamed("--config", load, paths...)
@@ -122,7 +118,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 }
 
 // options returns the options of the server.
-func (s *serveCommand) options() (o server.Options, err error) {
+func (s *serveCommand) options() (o service.Options, err error) {
 	file, err := s.policyFlags.read()
 	if err != nil {
 		return o, err
@@ -134,7 +130,7 @@ func (s *serveCommand) options() (o server.Options, err error) {
 	if err := s.envoyXDSFlags.check(); err != nil {
 		return o, err
 	}
-	return server.Options{
+	return service.Options{
 		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyOptions: s.envoyOptions(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
 	}, nil
@@ -149,7 +145,7 @@ func (s *serveCommand) envoyOptions() envoy.Options {
 }
 
 // printBanner prints where the service listens, and how to try it.
-func (s *serveCommand) printBanner(c *console, running *server.Server, file *config.File) {
+func (s *serveCommand) printBanner(c *console, running *service.Server, file *config.File) {
 	tokens := running.NeedsToken()
 	var b strings.Builder
 	policy := file.Policies[0]
@@ -158,7 +154,7 @@ func (s *serveCommand) printBanner(c *console, running *server.Server, file *con
 	if rules := s.envoyLine(running); rules != "" {
 		fmt.Fprintf(&b, "  envoy     %s\n", rules)
 	}
-	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(file))
+	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(running, file))
 	web := "http"
 	if s.TLSCert != "" {
 		web = "https"

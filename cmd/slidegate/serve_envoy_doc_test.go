@@ -22,22 +22,18 @@ var originalSettings = strings.Fields(`
 	REDIS_PIPELINE_LIMIT REDIS_PERSECOND REDIS_PERSECOND_ REDIS_HEALTH_CHECK_ACTIVE_CONNECTION MEMCACHE_ SHADOW_MODE QUOTA_MODE
 	MERGE_DOMAIN_CONFIG TRACING_`)
 
-// docs/envoy.md covers every setting of envoyproxy/ratelimit, and names only flags that exist. Its Envoy configuration adds no headers
-// of its own to those that Slidegate adds by default.
+// The page about moving covers every setting of envoyproxy/ratelimit. It and docs/envoy.md name only flags that exist, and the Envoy
+// configuration adds no headers of its own to those that Slidegate adds by default.
 func TestEnvoyDoc(t *testing.T) {
-	read, err := os.ReadFile(filepath.Join("..", "..", "docs", "envoy.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(read)
+	text, moving := readDoc(t, "envoy.md"), readDoc(t, "migrate/envoyproxy-ratelimit.md")
 	for _, setting := range originalSettings {
-		if !regexp.MustCompile("`" + setting + "(\\*?`|\\*)").MatchString(text) {
+		if !regexp.MustCompile("`" + setting + "(\\*?`|\\*)").MatchString(moving) {
 			t.Errorf("%s is not mentioned", setting)
 		}
 	}
 	flags := map[string]bool{}
 	nameFlags(reflect.TypeOf(serveCommand{}), flags)
-	for _, flag := range regexp.MustCompile("`--[a-z][a-z-]*").FindAllString(text, -1) {
+	for _, flag := range regexp.MustCompile("`--[a-z][a-z-]*").FindAllString(text+moving, -1) {
 		if !flags[flag[1:]] {
 			t.Errorf("unknown flag %s", flag[1:])
 		}
@@ -46,4 +42,13 @@ func TestEnvoyDoc(t *testing.T) {
 	if strings.Contains(envoy, "enable_x_ratelimit_headers") {
 		t.Error("the configuration of Envoy adds a second set of headers")
 	}
+}
+
+func readDoc(t *testing.T, name string) string {
+	t.Helper()
+	read, err := os.ReadFile(filepath.Join("..", "..", "docs", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(read)
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"reflect"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
 )
 
 // envoyXDSFlags configure the management server that sends Envoy rules.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,42 +11,25 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 )
 
 // topCommand shows the keys that a service has refused most often.
 type topCommand struct {
-	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"URL of the service's admin listener. (default: http://127.0.0.1:8082)"`
-	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service."`
-	serverTLS
-	N      int           `short:"n" default:"20" help:"Number of keys to show."`
-	Watch  time.Duration `placeholder:"2s" help:"Refresh the list at this interval."`
-	Format string        `enum:"text,json" default:"text" help:"Output format: text, json."`
-}
-
-// refusedKey is one line of the list.
-type refusedKey struct {
-	Policy  string
-	Key     string
-	Rule    string // the Envoy rule, if any
-	Refused int64
-	TooMany int64 `json:"too_many"`
-	Last    time.Time
-	Limits  []string
+	N     int           `short:"n" default:"20" help:"Number of keys to show."`
+	Watch time.Duration `placeholder:"2s" help:"Refresh the list at this interval."`
+	printingFlags
 }
 
 // Run prints the list, once or, with --watch, until ctx ends.
 func (t *topCommand) Run(ctx context.Context, c *console) error {
-	service, err := newClient(t.Server, t.Token, t.serverTLS)
-	if err != nil {
-		return err
-	}
-	defer service.close()
 	if t.Watch < 0 {
 		return errors.New("--watch: must be positive")
 	}
 	watched := &watch{redraws: c.screen && t.Watch > 0 && t.Format == "text", every: t.Watch}
 	for {
-		err := t.show(ctx, c, service, watched)
+		err := t.show(ctx, c, watched)
 		if t.Watch == 0 || err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -62,23 +44,12 @@ func (t *topCommand) Run(ctx context.Context, c *console) error {
 	}
 }
 
-func (t *topCommand) show(ctx context.Context, c *console, service *client, watched *watch) error {
-	status, text, err := service.send(ctx, http.MethodGet, fmt.Sprintf("/v1/top?n=%d", t.N), nil)
-	if err != nil {
+func (t *topCommand) show(ctx context.Context, c *console, watched *watch) error {
+	var list struct{ Keys []service.RefusedKey }
+	if printed, err := t.send(ctx, c, http.MethodGet, fmt.Sprintf("/v1/top?n=%d", t.N), nil, &list); printed || err != nil {
 		return err
 	}
-	if status != http.StatusOK {
-		return service.adminProblem(status, text)
-	}
-	if t.Format == "json" {
-		_, err := fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
-		return err
-	}
-	var list struct{ Keys []refusedKey }
-	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
-	}
-	_, err = io.WriteString(c.out, watched.screen(list.Keys, time.Now()))
+	_, err := io.WriteString(c.out, watched.screen(list.Keys, time.Now()))
 	return err
 }
 
@@ -98,7 +69,7 @@ const (
 )
 
 // screen formats a list, with the rate of refusals since the last one.
-func (w *watch) screen(keys []refusedKey, now time.Time) string {
+func (w *watch) screen(keys []service.RefusedKey, now time.Time) string {
 	var b strings.Builder
 	if w.redraws {
 		fmt.Fprintf(&b, "Most refused since the service started, every %v, at %s\n\n", w.every, now.Local().Format(time.TimeOnly))
@@ -115,41 +86,36 @@ func (w *watch) screen(keys []refusedKey, now time.Time) string {
 	return toCorner + strings.ReplaceAll(b.String(), "\n", clearLine+"\n") + clearRest
 }
 
-func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
+func (w *watch) table(to io.Writer, keys []service.RefusedKey, now time.Time) {
 	if len(keys) == 0 {
 		fmt.Fprintln(to, "no key has been refused yet")
 		return
 	}
-	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	rate := ""
-	if w.every > 0 {
-		rate = "per second\t"
+	hasRules := slices.ContainsFunc(keys, func(k service.RefusedKey) bool { return k.Rule != "" })
+	row := func(refused, rate, last, limits, policy, rule, key string) []string {
+		cells := []string{refused, rate, last, limits, policy, rule, " " + key}
+		if !hasRules {
+			cells = slices.Delete(cells, 5, 6)
+		}
+		if w.every == 0 {
+			cells = slices.Delete(cells, 1, 2)
+		}
+		return cells
 	}
-	rule := ""
-	hasRules := slices.ContainsFunc(keys, func(k refusedKey) bool { return k.Rule != "" })
-	if hasRules {
-		rule = "rule\t"
-	}
-	fmt.Fprintf(t, "refused\t%slast\tlimits\tpolicy\t%s key\n", rate, rule)
+	rows := [][]string{row("refused", "per second", "last", "limits", "policy", "rule", "key")}
 	for _, k := range keys {
 		refused := fmt.Sprint(k.Refused)
 		if k.TooMany > 0 {
 			refused = fmt.Sprintf("%d to %d", k.Refused-k.TooMany, k.Refused)
 		}
-		if w.every > 0 {
-			rate = w.rate(&k, now) + "\t"
-		}
-		if hasRules {
-			rule = k.Rule + "\t"
-		}
-		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s %q\n", refused, rate, k.Last.Local().Format(time.TimeOnly), strings.Join(k.Limits, ", "), k.Policy, rule, k.Key)
+		rows = append(rows, row(refused, w.rate(&k, now), k.Last.Local().Format(time.TimeOnly), strings.Join(k.Limits, ", "), k.Policy, k.Rule, strconv.Quote(k.Key)))
 	}
-	_ = t.Flush() // it is written to memory
+	_ = writeTable(to, tabwriter.AlignRight, rows) // to memory
 }
 
 // rate returns the refusals of a key per second since the last list. It is unknown for a key that was not in the last list,
 // because the key may have been refused before.
-func (w *watch) rate(k *refusedKey, now time.Time) string {
+func (w *watch) rate(k *service.RefusedKey, now time.Time) string {
 	before, known := w.counts[k.Policy+"\x00"+k.Key]
 	seconds := now.Sub(w.lastShown).Seconds()
 	if !known || seconds <= 0 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 )
 
 func TestTop(t *testing.T) {
@@ -36,7 +38,7 @@ func TestTop(t *testing.T) {
 		}
 	}
 	r = call(t, append([]string{"top", "-n", "1", "--format", "json"}, at...)...)
-	var list struct{ Keys []refusedKey }
+	var list struct{ Keys []service.RefusedKey }
 	if err := json.Unmarshal([]byte(r.out), &list); err != nil || len(list.Keys) != 1 || list.Keys[0].Key != "twice" || list.Keys[0].Refused != 2 {
 		t.Errorf("got status %d, %s, %v, want one key, twice, refused 2 times", r.status, r.out, err)
 	}

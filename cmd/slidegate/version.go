@@ -16,22 +16,6 @@ func (*versionCommand) Run(c *console) error {
 	return err
 }
 
-// helpCommand is --help as a command. It never runs: withHelp turns it into the flag.
-type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"Command to show the flags of."`
-}
-
-// withHelp returns the arguments with --help if they are empty or begin with the command help.
-func withHelp(args []string) []string {
-	switch {
-	case len(args) == 0:
-		return []string{"--help"}
-	case args[0] == "help":
-		return append(args[1:len(args):len(args)], "--help")
-	}
-	return args
-}
-
 // version returns the version of the module, or of the checkout that the program was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()

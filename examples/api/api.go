@@ -7,7 +7,6 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -18,7 +17,7 @@ func New(counts store.Store) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, err := httplimit.New(limiter, httplimit.Options{Failure: policy.Closed})
+	limits, err := httplimit.New(limiter, httplimit.Options{Failure: store.FailClosed})
 	if err != nil {
 		return nil, err
 	}

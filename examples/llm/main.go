@@ -20,7 +20,7 @@ var (
 )
 
 func main() {
-	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "llm")
+	limiter, err := slidegate.New(slidegate.Namespace(memstore.NewDefault(), "llm"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,9 +4,28 @@ package statecode
 
 import (
 	"encoding/binary"
+	"fmt"
+	"slices"
 
 	"github.com/slidegate/slidegate/rule"
 )
+
+// Code returns the number that stands for an algorithm in saved and sent data: its index in rule.Algorithms.
+func Code(a rule.Algorithm) int {
+	code := slices.Index(rule.Algorithms, a)
+	if code < 0 {
+		panic(fmt.Sprintf("statecode: the algorithm %v has no code", a))
+	}
+	return code
+}
+
+// AlgorithmOf returns the algorithm with the given code, and whether there is one.
+func AlgorithmOf(code int64) (a rule.Algorithm, ok bool) {
+	if code < 0 || code >= int64(len(rule.Algorithms)) {
+		return 0, false
+	}
+	return rule.Algorithms[code], true
+}
 
 // Append appends a state of an algorithm to dst.
 func Append(dst []byte, algorithm rule.Algorithm, s *rule.State) []byte {
@@ -55,7 +74,8 @@ func Read(src Source, l *rule.Limit, s *rule.State) {
 		readLog(src, l, s)
 	case rule.TokenBucket:
 		*s = rule.State{Start: rule.Micros(src.Int()), Until: rule.Micros(src.Int()), Missing: src.Int(), Rest: src.Int()}
-		CheckBucket(src, l, s)
+		src.Check(s.Start >= 0 && s.Start <= 2*rule.MaxNow && s.Until >= s.Start && s.Until <= 4*rule.MaxNow)
+		src.Check(s.Missing >= 0 && s.Missing <= rule.MaxQuota && s.Rest >= 0 && rule.Micros(s.Rest) < l.Window)
 	case rule.InFlight:
 		readSlots(src, l, s)
 	default:
@@ -71,7 +91,7 @@ func Read(src Source, l *rule.Limit, s *rule.State) {
 
 // earliestStart returns the earliest start of a window: a period of the calendar may begin before the epoch and include it.
 func earliestStart(l *rule.Limit) rule.Micros {
-	if l.Calendar != rule.NoPeriod {
+	if l.Calendar != 0 {
 		return -l.Window
 	}
 	return 0
@@ -80,27 +100,24 @@ func earliestStart(l *rule.Limit) rule.Micros {
 func readLog(src Source, l *rule.Limit, s *rule.State) {
 	n := src.Int()
 	src.Check(n >= 0 && n <= rule.MaxLogQuota)
-	var times []rule.Micros
-	at := rule.Micros(0)
-	for i := int64(0); i < n && !src.Failed(); i++ {
-		at += rule.Micros(src.Int())
-		// A clock that was set back to just after the epoch leaves times before it.
-		src.Check(at > -l.Window && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < l.Window))
-		times = append(times, at)
-	}
-	if !src.Failed() {
-		s.Log = rule.LogOf(times, l.Window, rule.MaxLogQuota)
-	}
-}
-
-// CheckBucket checks a token bucket that was read, also one of the first version.
-func CheckBucket(src Source, l *rule.Limit, s *rule.State) {
-	if legacy := rule.LegacyBucket(s.Start, s.Rest); s.Missing == legacy.Missing {
-		src.Check(s.Start >= rule.Absent && s.Start <= 2*rule.MaxNow && s.Rest >= 0 && s.Rest <= rule.MaxQuota && s.Until == 0)
+	if src.Failed() {
 		return
 	}
-	src.Check(s.Start >= 0 && s.Start <= 2*rule.MaxNow && s.Until >= s.Start && s.Until <= 4*rule.MaxNow)
-	src.Check(s.Missing >= 0 && s.Missing <= rule.MaxQuota && s.Rest >= 0 && rule.Micros(s.Rest) < l.Window)
+	s.Log.Restart(int(n), l.Window)
+	var first, before rule.Micros
+	for i := int64(0); i < n; i++ {
+		at := before + rule.Micros(src.Int())
+		if i == 0 {
+			first, before = at, at
+		}
+		// A clock that was set back to just after the epoch leaves times before it.
+		src.Check(at > -l.Window && at <= rule.MaxNow && at >= before && at-first < l.Window)
+		if src.Failed() {
+			return
+		}
+		s.Log.Append(at)
+		before = at
+	}
 }
 
 func readSlots(src Source, l *rule.Limit, s *rule.State) {

@@ -114,8 +114,9 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%+v: step %d: the slots %v become %v", limit, i, state.Slots, got.Slots)
 			}
 			for _, later := range []rule.Micros{0, 1, limit.Window / 3, limit.Window} {
-				_, want := limit.Decide(state, now+later, 1)
-				if _, a := limit.Decide(got, now+later, 1); limit.Algorithm != rule.InFlight && a != want {
+				original, copied := state.Clone(), got.Clone()
+				want, _ := limit.TakeOne(&original, now+later, 1)
+				if a, _ := limit.TakeOne(&copied, now+later, 1); limit.Algorithm != rule.InFlight && a != want {
 					t.Fatalf("%+v: step %d: %+v decides %+v, want %+v", limit, i, got, a, want)
 				}
 			}
@@ -148,7 +149,8 @@ func FuzzRead(f *testing.F) {
 		}
 		for _, now := range []rule.Micros{0, begin, rule.MaxNow} {
 			if limit.Algorithm != rule.InFlight {
-				limit.Decide(state, now, 1)
+				copied := state.Clone()
+				limit.TakeOne(&copied, now, 1)
 			}
 			limit.Used(&state, now)
 			limit.Expires(&state)

@@ -48,7 +48,7 @@ type ledger struct {
 // run plays the deeds, which are in order of time, and returns the most units that were outstanding in any window that ends
 // with an admission: admitted or charged in it, and not given back by its end.
 func (g *ledger) run(deeds []Action) int64 {
-	g.state.Clear()
+	g.state = rule.State{}
 	g.entries, g.most = g.entries[:0], 0
 	for _, d := range deeds {
 		switch {

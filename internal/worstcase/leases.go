@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/leases"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -12,13 +13,13 @@ import (
 // units concurrently. It makes no difference which process holds them: a process knows only its own units.
 type Life func(l *rule.Limit, at rule.Micros) (end rule.Micros)
 
-// WithinPart is the life of a lease in layer/lease: the part of the window in which it was charged, or rule.LeaseLife for a
+// WithinPart is the life of a lease in layer/lease: the part of the window in which it was charged, or leases.Life for a
 // token bucket.
 func WithinPart(l *rule.Limit, at rule.Micros) rule.Micros {
 	if l.Algorithm == rule.TokenBucket {
-		return at + rule.LeaseLife
+		return at + leases.Life
 	}
-	_, end := l.Part(at)
+	_, end := leases.Part(l, at)
 	return end
 }
 
@@ -135,7 +136,7 @@ func FindLeased(rows []Row, e Effort) []LeasedRow {
 func leased(l rule.Limit) rule.Limit {
 	l.Lease = true
 	if l.Algorithm == rule.TokenBucket {
-		l.Burst -= l.LeaseReserve()
+		l.Burst -= leases.Reserve(&l)
 	}
 	return normalize(l)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -19,7 +20,7 @@ func Obedient(l rule.Limit) float64 {
 		if now >= begin+early*Window {
 			admitted += answer.Granted
 		}
-		now += answer.After()
+		now += answering.After(&answer)
 	}
 	return float64(admitted) / float64(windows*l.Quota)
 }

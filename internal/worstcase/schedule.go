@@ -94,7 +94,7 @@ func Play(l rule.Limit, s Schedule) []Admission { return newPlayer(l).play(s) }
 
 // play returns what is admitted, in memory that the next call reuses.
 func (p *player) play(s Schedule) []Admission {
-	p.state.Clear()
+	p.state = rule.State{}
 	p.admissions, p.requests = p.admissions[:0], 0
 	p.unsent = p.unsent[:0]
 	for i, step := range s {

@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the tables to the documentation")
 
 // The table is in the documentation between these two lines.
 const (
-	document   = "../../docs/guarantees.md"
+	document   = "../../docs/worst-cases.md"
 	tableBegin = "<!-- The table is written by: go test ./internal/worstcase -update -->\n"
 	tableEnd   = "<!-- The table ends here. -->\n"
 )

@@ -14,25 +14,8 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
-	"github.com/slidegate/slidegate/kvstore/serverclock"
-	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/internal/serverclock"
 )
-
-// clock is the clock of an engine.
-type clock interface {
-	now() rule.Micros
-	skew() time.Duration
-	serverSeconds() int64 // by memcached's clock for expiry
-	close()
-}
-
-// machineClock is the clock of this machine.
-type machineClock struct{}
-
-func (machineClock) now() rule.Micros     { return rule.Micros(time.Now().UnixMicro()) }
-func (machineClock) skew() time.Duration  { return 0 }
-func (machineClock) serverSeconds() int64 { return time.Now().Unix() }
-func (machineClock) close()               {}
 
 // serverClock is the clock of a server. memcached has a second clock, for expiry: it counts from the server's start, and is not
 // adjusted when the first one is set.
@@ -59,15 +42,12 @@ func openServerClock(ctx context.Context, client *memcache.Client, addr string) 
 	c := &serverClock{dial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) }}
 	var err error
 	if c.Clock, err = serverclock.Start(ctx, c.readClock); err != nil {
-		return nil, fmt.Errorf("memcached: reading the server's clock: %w", err)
+		return nil, fmt.Errorf("memcached: reading the server's clock: %w", fault(err))
 	}
 	return c, nil
 }
 
-func (c *serverClock) now() rule.Micros    { return c.Now() }
-func (c *serverClock) skew() time.Duration { return c.Error() }
-func (c *serverClock) close()              { c.Stop() }
-
+// serverSeconds returns the time by memcached's clock for expiry.
 func (c *serverClock) serverSeconds() int64 {
 	seen := c.expiry.Load()
 	return seen.unix + int64(time.Since(seen.at)/time.Second) + 1

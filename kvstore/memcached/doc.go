@@ -1,7 +1,13 @@
 // Package memcached keeps the entries of a kvstore.Store in memcached.
 //
+//	st, err := memcached.Open(ctx, "memcached://localhost:11211")
+//	limiter, err := slidegate.New(st, slidegate.PerMinute(100))
+//	defer st.Close()
+//
+// Over a client that the caller already has:
+//
 //	client := memcache.New("localhost:11211")
-//	engine, err := memcached.Open(ctx, client, memcached.Options{ClockServer: "localhost:11211"})
+//	engine, err := memcached.New(ctx, client, memcached.Options{ClockServer: "localhost:11211"})
 //	...
 //	st, err := kvstore.New(engine, kvstore.Options{})
 //

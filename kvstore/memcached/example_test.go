@@ -16,7 +16,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	const server = "localhost:11211" // started with -M
-	engine, err := memcached.Open(ctx, memcache.New(server), memcached.Options{ClockServer: server})
+	engine, err := memcached.New(ctx, memcache.New(server), memcached.Options{ClockServer: server})
 	if err != nil {
 		log.Fatal(err)
 	}

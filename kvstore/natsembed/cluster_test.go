@@ -42,7 +42,7 @@ func start(t *testing.T, opts Options) *Server {
 	return s
 }
 
-func connect(t *testing.T, s *Server) jetstream.JetStream {
+func jetStream(t *testing.T, s *Server) jetstream.JetStream {
 	t.Helper()
 	conn, err := s.Connect(nats.Timeout(5 * time.Second))
 	if err != nil {
@@ -92,13 +92,13 @@ func TestClusterSurvivesLossOfOneServer(t *testing.T) {
 	options := make([]Options, 3)
 	servers := make([]*Server, 3)
 	for i := range servers {
-		options[i] = Options{Dir: t.TempDir(), Route: routes[i], Peers: routes, Secret: "$2a$04$like a hash"}
+		options[i] = Options{Dir: t.TempDir(), Route: routes[i], Cluster: routes, Secret: "$2a$04$like a hash"}
 		servers[i] = start(t, options[i])
 		if at := servers[i].nats.Addr(); at != nil {
 			t.Errorf("the server listens for clients on %v", at)
 		}
 	}
-	kv := bucket(t, connect(t, servers[0]))
+	kv := bucket(t, jetStream(t, servers[0]))
 	put := func(n int) {
 		eventually(t, "a write", func(ctx context.Context) (uint64, error) { return kv.Put(ctx, "key", fmt.Append(nil, n)) })
 	}
@@ -111,7 +111,7 @@ func TestClusterSurvivesLossOfOneServer(t *testing.T) {
 	}
 	servers[1].Close() // so that the restarted one is needed for a majority
 	put(3)
-	kv = bucket(t, connect(t, again))
+	kv = bucket(t, jetStream(t, again))
 	got := eventually(t, "a read", func(ctx context.Context) (jetstream.KeyValueEntry, error) { return kv.Get(ctx, "key") })
 	if string(got.Value()) != "3" {
 		t.Errorf("the value is %s, want 3", got.Value())
@@ -124,11 +124,11 @@ func TestClusterRejectsOtherSecrets(t *testing.T) {
 	routes := freeAddresses(t, 3)
 	options := make([]Options, 3)
 	for i, secret := range []string{"one", "one", "another"} {
-		options[i] = Options{Dir: t.TempDir(), Route: routes[i], Peers: routes, Secret: secret}
+		options[i] = Options{Dir: t.TempDir(), Route: routes[i], Cluster: routes, Secret: secret}
 	}
 	lines := &lines{}
 	options[2].Logger = slog.New(slog.NewTextHandler(lines, nil))
-	js := connect(t, start(t, options[0]))
+	js := jetStream(t, start(t, options[0]))
 	start(t, options[1])
 	stranger := start(t, options[2])
 	eventually(t, "the stranger's log", func(context.Context) (any, error) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/filelock"
 )
 
 // folder is a server's directory, locked for as long as this process uses it.
@@ -26,10 +28,8 @@ type identity struct {
 const (
 	identityFile = "slidegate.json"
 	lockFile     = "slidegate.lock"
+	spaceFile    = "slidegate.space" // exists only while the space is checked
 )
-
-// errLocked is returned if another server holds the lock.
-var errLocked = errors.New("locked")
 
 // openFolder locks a folder and reads its identity. A new folder is assigned to the server with the given name.
 func openFolder(dir, name string, cluster bool) (*folder, error) {
@@ -41,7 +41,7 @@ func openFolder(dir, name string, cluster bool) (*folder, error) {
 		return nil, fmt.Errorf("natsembed: dir: %w", err)
 	}
 	f := &folder{lock: lock}
-	if err = flock(lock); errors.Is(err, errLocked) {
+	if err = filelock.Lock(lock); errors.Is(err, filelock.ErrLocked) {
 		err = fmt.Errorf("natsembed: dir: %s is in use by another server; give each server its own folder", dir)
 	}
 	if err == nil {
@@ -74,9 +74,9 @@ func identify(dir, name string, cluster bool) (identity, error) {
 	case name != "" && name != known.Name:
 		return known, fmt.Errorf("natsembed: name: %s belongs to the server %q, not %q; use that name, or an empty folder", dir, known.Name, name)
 	case known.Cluster && !cluster:
-		return known, fmt.Errorf("natsembed: peers: %s belongs to a member of a cluster; set route and peers, or use an empty folder", dir)
+		return known, fmt.Errorf("natsembed: cluster: %s belongs to a member of a cluster; set route and cluster, or use an empty folder", dir)
 	case cluster && !known.Cluster:
-		return known, fmt.Errorf("natsembed: peers: %s belongs to a single server, which cannot join a cluster; use an empty folder", dir)
+		return known, fmt.Errorf("natsembed: cluster: %s belongs to a single server, which cannot join a cluster; use an empty folder", dir)
 	}
 	return known, nil
 }

@@ -19,10 +19,10 @@ type Options struct {
 	Name string
 	// Route is the address, host:port, on which the server listens for the other members of its cluster. It is empty without a cluster.
 	Route string
-	// Peers are the routes of all members of the cluster, each a host:port. The route of this server may be left out, unless it
+	// Cluster has the routes of all members of the cluster, each a host:port. The route of this server may be left out, unless it
 	// listens on all interfaces. Their number determines what a majority is, so list every member, including those that will be
 	// started later.
-	Peers []string
+	Cluster []string
 	// Secret authenticates the members of the cluster to one another; all members have the same secret. It is required unless Route
 	// is on loopback.
 	Secret string
@@ -43,43 +43,59 @@ const (
 	defaultMaxMemory = 256 << 20
 )
 
+// check returns an error about the options, named as in a URL. No error contains the secret.
 func (o *Options) check() error {
 	switch {
 	case o.Dir == "":
-		return errors.New("natsembed: dir: must not be empty; name a folder that survives restarts")
+		return fmt.Errorf("dir: is missing; name the folder that keeps the counts, as in %s", urlForm)
 	case strings.ContainsAny(o.Name, " \t\r\n.*>/"):
-		return fmt.Errorf("natsembed: name: %q is invalid; leave out spaces, dots, slashes, * and >", o.Name)
+		return fmt.Errorf("name: %q is invalid; leave out spaces, dots, slashes, * and >", o.Name)
 	case o.MaxStore < 0:
-		return fmt.Errorf("natsembed: max store: must not be negative, got %d; 0 means %d", o.MaxStore, int64(defaultMaxStore))
+		return fmt.Errorf("max store: must not be negative, got %d; 0 means %d", o.MaxStore, int64(defaultMaxStore))
 	case o.MaxMemory < 0:
-		return fmt.Errorf("natsembed: max memory: must not be negative, got %d; 0 means %d", o.MaxMemory, defaultMaxMemory)
-	case o.Route == "" && len(o.Peers) > 0:
-		return errors.New("natsembed: route: must not be empty with peers; set the host:port at which the peers reach this server")
-	case o.Route != "" && len(o.Peers) == 0:
-		return errors.New("natsembed: peers: must not be empty with a route; list the routes of all servers of the cluster")
+		return fmt.Errorf("max memory: must not be negative, got %d; 0 means %d", o.MaxMemory, defaultMaxMemory)
+	case o.Route == "" && len(o.Cluster) > 0:
+		return errors.New("route: is missing; write the HOST:PORT at which the rest of the cluster reaches this process")
+	case o.Route != "" && len(o.Cluster) == 0:
+		return errors.New("cluster: is missing; list the routes of all processes of the cluster")
+	case o.Route == "" && o.Secret != "":
+		return errors.New("secret: requires a cluster; add route and cluster, or remove it")
 	case o.Route == "":
 		return nil
 	}
-	return o.checkRoutes()
+	return o.checkCluster()
 }
 
-func (o *Options) checkRoutes() error {
-	host, _, err := splitAddress(o.Route)
-	if err != nil {
-		return fmt.Errorf("natsembed: route: %w", err)
-	}
-	if o.Secret == "" && !isLoopback(host) {
-		return fmt.Errorf("natsembed: secret: must not be empty, since other machines can reach the route %s; give all servers the same secret", o.Route)
-	}
-	for i, peer := range o.Peers {
-		if _, _, err := splitAddress(peer); err != nil {
-			return fmt.Errorf("natsembed: peers: %w", err)
+func (o *Options) checkCluster() error {
+	for i, address := range append([]string{o.Route}, o.Cluster...) {
+		host, _, err := splitAddress(address)
+		if err != nil || host == "" && i > 0 {
+			return errors.New("route and cluster: each address must be HOST:PORT, such as 10.0.0.1:6222")
 		}
-		if slices.Contains(o.Peers[:i], peer) {
-			return fmt.Errorf("natsembed: peers: %s is listed twice; list every server once", peer)
+		if i > 0 && slices.Contains(o.Cluster[:i-1], address) {
+			return fmt.Errorf("cluster: %s is listed twice; list every process once", address)
 		}
+	}
+	if host, _, _ := splitAddress(o.Route); o.Secret == "" && !isLoopback(host) {
+		return errors.New("secret: is missing, and other machines can reach the route; give all processes of the cluster the same secret, " +
+			"in a URL from a file as &secret=${file:/run/secrets/NAME}")
+	}
+	if o.size() < 2 {
+		return errors.New("cluster: contains only this process; add the others, or remove route and cluster")
 	}
 	return nil
+}
+
+// size returns the number of processes in the cluster, including this one, which the list may omit. It resolves no names.
+func (o *Options) size() int {
+	if o.Route == "" {
+		return 1
+	}
+	host, _, _ := splitAddress(o.Route)
+	if isUnspecified(host) || slices.Contains(o.Cluster, o.Route) { // in the first case the list has it under another address
+		return len(o.Cluster)
+	}
+	return len(o.Cluster) + 1
 }
 
 // members returns the routes of all servers of the cluster, including this one: their number determines what a majority is.
@@ -92,15 +108,15 @@ func (o *Options) members() ([]string, error) {
 		peerHost, peerPort, _ := splitAddress(peer)
 		return peer == o.Route || peerPort == port && sameHost(host, peerHost)
 	}
-	members := slices.Clone(o.Peers)
+	members := slices.Clone(o.Cluster)
 	if !slices.ContainsFunc(members, own) {
 		if isUnspecified(host) {
-			return nil, fmt.Errorf("natsembed: peers: none of them is this server, which listens on %s; add the address at which the others reach it", o.Route)
+			return nil, fmt.Errorf("cluster: none of its addresses is this process, which listens on %s; add the address at which the others reach it", o.Route)
 		}
 		members = append(members, o.Route)
 	}
 	if len(members) < 2 {
-		return nil, errors.New("natsembed: peers: only this server is listed; list the others, or leave out route and peers for a single server")
+		return nil, errors.New("cluster: contains only this process; add the others, or remove route and cluster")
 	}
 	return members, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/url"
 	"sync"
 	"time"
@@ -18,40 +20,47 @@ const clusterName = "slidegate"
 
 // Server is a NATS server in this process. It is safe for concurrent use. The zero value is not usable; call Start.
 type Server struct {
-	nats   *server.Server
-	folder *folder
-	close  sync.Once
+	opts    Options
+	members []string // the routes of the cluster; nil if there is none
+	folder  *folder
+
+	mu   sync.Mutex
+	nats *server.Server // nil while a single server cannot write to its folder
+	log  *log           // of nats
+
+	close   sync.Once
+	closing chan struct{}
+	keeper  sync.WaitGroup
 }
 
 // Start starts a server and returns when it accepts connections. It does not wait for the other servers of its cluster: until a
 // majority has joined, JetStream requests fail.
 func Start(opts Options) (*Server, error) {
 	if err := opts.check(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("natsembed: %w", err)
 	}
-	cluster := opts.Route != ""
-	var members []string
-	if cluster {
-		var err error
-		if members, err = opts.members(); err != nil {
-			return nil, err
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{opts: opts, closing: make(chan struct{})}
+	var err error
+	if opts.Route != "" {
+		if s.members, err = opts.members(); err != nil {
+			return nil, fmt.Errorf("natsembed: %w", err)
 		}
 	}
-	folder, err := openFolder(opts.Dir, opts.Name, cluster)
-	if err != nil {
+	if s.folder, err = openFolder(opts.Dir, opts.Name, s.clustered()); err != nil {
 		return nil, err
 	}
-	settings := opts.settings(folder.Name)
-	if cluster {
-		opts.join(settings, members)
-	}
-	s, err := run(settings, newLog(opts.Logger, cluster))
-	if err != nil {
-		folder.release()
+	if err := s.run(true, false); err != nil {
+		s.folder.release()
 		return nil, err
 	}
-	return &Server{nats: s, folder: folder}, nil
+	s.keeper.Go(s.keepWritable)
+	return s, nil
 }
+
+func (s *Server) clustered() bool { return len(s.members) > 0 }
 
 // settings returns the settings of a single server.
 func (o *Options) settings(name string) *server.Options {
@@ -91,20 +100,43 @@ func (o *Options) join(settings *server.Options, members []string) {
 	}
 }
 
-// run starts a server and waits until it is ready.
-func run(settings *server.Options, log *log) (*server.Server, error) {
-	s, err := server.NewServer(settings)
+// run starts a NATS server and waits until it is ready. Without JetStream it only passes requests on to the rest of its cluster.
+// A quiet server logs at debug level.
+func (s *Server) run(jetStream, quiet bool) error {
+	settings := s.opts.settings(s.folder.Name)
+	settings.JetStream = jetStream
+	if s.clustered() {
+		s.opts.join(settings, s.members)
+	}
+	started, err := server.NewServer(settings)
 	if err != nil {
-		return nil, fmt.Errorf("natsembed: %w", err)
+		return fmt.Errorf("natsembed: %w", err)
 	}
-	s.SetLoggerV2(log, false, false, false)
-	s.Start()
-	if err := log.waitReady(s, settings.Cluster.Port != 0); err != nil {
-		s.Shutdown()
-		s.WaitForShutdown()
-		return nil, err
+	log := newLog(s.opts.Logger, s.clustered())
+	log.quiet.Store(quiet)
+	started.SetLoggerV2(log, false, false, false)
+	started.Start()
+	if err := log.waitReady(started, s.clustered()); err != nil {
+		started.Shutdown()
+		started.WaitForShutdown()
+		return err
 	}
-	return s, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nats, s.log = started, log
+	return nil
+}
+
+// stop stops the NATS server, if it runs, and waits until it has stopped.
+func (s *Server) stop() {
+	s.mu.Lock()
+	running := s.nats
+	s.nats = nil
+	s.mu.Unlock()
+	if running != nil {
+		running.Shutdown()
+		running.WaitForShutdown()
+	}
 }
 
 // startTimeout is how long a server may take to open its route.
@@ -134,7 +166,10 @@ func (l *log) waitReady(s *server.Server, route bool) error {
 // requests that cannot be sent immediately fail. The caller must close it before the server.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	opts = append([]nats.Option{
-		nats.InProcessServer(s.nats), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.InProcessServer(current{s}), nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond), nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { // the client's own handler writes to standard error
+			s.opts.Logger.Debug("nats: connection", slog.Any("error", err))
+		}),
 	}, opts...)
 	conn, err := nats.Connect("", opts...)
 	if err != nil {
@@ -143,14 +178,28 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return conn, nil
 }
 
+// current connects to the NATS server that runs now, so that connections survive its replacement.
+type current struct{ *Server }
+
+// InProcessConn returns a new connection.
+func (c current) InProcessConn() (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.nats == nil {
+		return nil, errNotWritable
+	}
+	return c.nats.InProcessConn()
+}
+
 // Name returns the server's name in its cluster.
 func (s *Server) Name() string { return s.folder.Name }
 
 // Close stops the server: it hands over its leaderships, flushes its files, and waits until that is done. Later calls do nothing.
 func (s *Server) Close() {
 	s.close.Do(func() {
-		s.nats.Shutdown()
-		s.nats.WaitForShutdown()
+		close(s.closing)
+		s.keeper.Wait()
+		s.stop()
 		s.folder.release()
 	})
 }

@@ -17,7 +17,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if at := s.nats.Addr(); at != nil {
 		t.Errorf("the server listens for clients on %v", at)
 	}
-	kv, err := connect(t, s).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
+	kv, err := jetStream(t, s).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if again.Name() != s.Name() || s.Name() == "" {
 		t.Errorf("the server's name was %q, and after a restart it is %q", s.Name(), again.Name())
 	}
-	if kv, err = connect(t, again).KeyValue(t.Context(), "b"); err != nil {
+	if kv, err = jetStream(t, again).KeyValue(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := kv.Get(t.Context(), "key")
@@ -57,24 +57,24 @@ func TestStartRefuses(t *testing.T) {
 	}
 	const a, b = "127.0.0.1:1001", "127.0.0.1:1002"
 	for want, opts := range map[string]Options{
-		"dir: must not be empty":                           {},
-		"dir: mkdir":                                       {Dir: filepath.Join(broken, identityFile, "x")},
-		"is in use by another server":                      {Dir: used},
-		`belongs to the server "a", not "b"`:               {Dir: alone, Name: "b"},
-		"belongs to a single server":                       {Dir: alone, Route: a, Peers: []string{b}},
-		"restore the file":                                 {Dir: broken},
-		`name: "a b"`:                                      {Dir: "x", Name: "a b"},
-		"max store: must not be negative":                  {Dir: "x", MaxStore: -1},
-		"max memory: must not be negative":                 {Dir: "x", MaxMemory: -1},
-		"route: must not be empty":                         {Dir: "x", Peers: []string{b}},
-		"peers: must not be empty":                         {Dir: "x", Route: a},
-		`route: "127.0.0.1" is not host:port`:              {Dir: "x", Route: "127.0.0.1", Peers: []string{b}},
-		`peers: "x:0" is not host:port`:                    {Dir: "x", Route: a, Peers: []string{"x:0"}},
-		"is listed twice":                                  {Dir: "x", Route: a, Peers: []string{b, b}},
-		"secret: must not be empty":                        {Dir: "x", Route: "0.0.0.0:1001", Peers: []string{b}},
-		"only this server is listed":                       {Dir: "x", Route: a, Peers: []string{"localhost:1001"}},
-		"none of them is this server":                      {Dir: "x", Route: ":1001", Peers: []string{b}, Secret: "s"},
-		"address already in use; choose an unused address": {Dir: t.TempDir(), Route: taken.Addr().String(), Peers: []string{b}},
+		"dir: is missing":                                   {},
+		"dir: mkdir":                                        {Dir: filepath.Join(broken, identityFile, "x")},
+		"is in use by another server":                       {Dir: used},
+		`belongs to the server "a", not "b"`:                {Dir: alone, Name: "b"},
+		"belongs to a single server":                        {Dir: alone, Route: a, Cluster: []string{b}},
+		"restore the file":                                  {Dir: broken},
+		`name: "a b"`:                                       {Dir: "x", Name: "a b"},
+		"max store: must not be negative":                   {Dir: "x", MaxStore: -1},
+		"max memory: must not be negative":                  {Dir: "x", MaxMemory: -1},
+		"route: is missing":                                 {Dir: "x", Cluster: []string{b}},
+		"cluster: is missing":                               {Dir: "x", Route: a},
+		"route and cluster: each address must be HOST:PORT": {Dir: "x", Route: "127.0.0.1", Cluster: []string{b}},
+		"each address must be HOST:PORT":                    {Dir: "x", Route: a, Cluster: []string{"x:0"}},
+		"is listed twice":                                   {Dir: "x", Route: a, Cluster: []string{b, b}},
+		"secret: is missing":                                {Dir: "x", Route: "0.0.0.0:1001", Cluster: []string{b}},
+		"contains only this process":                        {Dir: "x", Route: a, Cluster: []string{"localhost:1001"}},
+		"none of its addresses is this process":             {Dir: "x", Route: ":1001", Cluster: []string{b, "127.0.0.1:1003"}, Secret: "s"},
+		"address already in use; choose an unused address":  {Dir: t.TempDir(), Route: taken.Addr().String(), Cluster: []string{b}},
 	} {
 		s, err := Start(opts)
 		if err == nil {
@@ -102,7 +102,7 @@ func TestMembersIncludeThisServer(t *testing.T) {
 		{"0.0.0.0:1", "127.0.0.1:1 192.0.2.1:1", "127.0.0.1:1 192.0.2.1:1"},
 		{":1", "localhost:1 192.0.2.1:1", "localhost:1 192.0.2.1:1"},
 	} {
-		opts := Options{Route: test.route, Peers: strings.Fields(test.peers)}
+		opts := Options{Route: test.route, Cluster: strings.Fields(test.peers)}
 		got, err := opts.members()
 		if err != nil || strings.Join(got, " ") != test.want {
 			t.Errorf("members of %s with the peers %s are %v, %v; want %s", test.route, test.peers, got, err, test.want)
@@ -112,7 +112,7 @@ func TestMembersIncludeThisServer(t *testing.T) {
 
 // Writing to a full store is an error, and the store keeps what it has.
 func TestFullStoreIsAnError(t *testing.T) {
-	js := connect(t, start(t, Options{Dir: t.TempDir(), MaxStore: 64 << 10}))
+	js := jetStream(t, start(t, Options{Dir: t.TempDir(), MaxStore: 64 << 10}))
 	kv, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b"})
 	if err != nil {
 		t.Fatal(err)

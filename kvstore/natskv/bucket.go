@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/slidegate/slidegate/store"
 )
 
 // Options configures an Engine. The zero value means a bucket named "slidegate" on one server's disk.
@@ -56,7 +58,8 @@ func (o *Options) openStream(ctx context.Context, js jetstream.JetStream) (jetst
 		return nil, fmt.Errorf("natskv: bucket %s: %w", o.Bucket, err)
 	}
 	if err := o.checkStream(&stream.CachedInfo().Config); err != nil {
-		return nil, fmt.Errorf("natskv: bucket %s: %w, or choose another bucket", o.Bucket, err)
+		err = fmt.Errorf("natskv: bucket %s: %w, or choose another bucket", o.Bucket, err)
+		return nil, store.Fault(err, store.ErrRefused, store.ErrDown, store.ErrUndone)
 	}
 	return stream, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/slidegate/slidegate/kvstore/serverclock"
+	"github.com/slidegate/slidegate/internal/serverclock"
 )
 
 // ownTTL is the time to live of the messages that this process writes for itself, so that none remain after it has ended.

@@ -1,6 +1,12 @@
 // Package natskv keeps the entries of a kvstore.Store in a bucket of NATS JetStream.
 //
-//	engine, err := natskv.Open(ctx, conn, natskv.Options{Replicas: 3})
+//	st, err := natskv.Open(ctx, "nats://localhost:4222?replicas=3")
+//	limiter, err := slidegate.New(st, slidegate.PerMinute(100))
+//	defer st.Close()
+//
+// Over a connection that the caller already has:
+//
+//	engine, err := natskv.New(ctx, conn, natskv.Options{Replicas: 3})
 //	...
 //	defer engine.Close()
 //	st, err := kvstore.New(engine, kvstore.Options{})
@@ -17,7 +23,7 @@
 // A swap returns when a majority of the replicas has the value, so a charge survives as long as a majority does. When a server
 // hands over its leadership, as it does when it is shut down, requests wait for some milliseconds. When the leader dies or is cut
 // off, the other servers need 4 to 9 seconds to elect a new one, and decisions fail until then; package failure decides for callers
-// in the meantime. Without a connection, decisions fail at once.
+// in the meantime. Without a connection, decisions fail at once, and so do those that are under way when it breaks.
 //
 // Connect with nats.MaxReconnects(-1), so that the client never gives up, and with nats.ReconnectBufSize(-1), so that it does not keep
 // requests to send them later.
@@ -41,7 +47,7 @@
 // # The clock
 //
 // The engine follows the clock of the stream's leader. Every few seconds the engine writes a message and reads the timestamp that
-// the server gave it; in between, it follows this machine's monotonic clock. Engine.Skew reports how far off that may be: half a
+// the server gave it; in between, it follows this machine's monotonic clock. Traits.Skew is twice as far as that may be off: half a
 // round trip, and the drift of the two clocks since the last reading. When another server becomes the leader, its clock applies
 // from the next reading on. Keep the clocks of the servers synchronized, as NATS itself recommends: a window may be too short,
 // once, by the difference between their clocks.

@@ -12,12 +12,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/slidegate/slidegate/internal/serverclock"
 	"github.com/slidegate/slidegate/kvstore"
-	"github.com/slidegate/slidegate/kvstore/serverclock"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Engine is a kvstore.Engine over a JetStream bucket. It is safe for concurrent use. The zero value is not usable; call Open, and
+// Engine is a kvstore.Engine over a JetStream bucket. It is safe for concurrent use. The zero value is not usable; call New, and
 // Close after the last use. Close does not close the connection.
 type Engine struct {
 	conn    *nats.Conn
@@ -26,6 +26,7 @@ type Engine struct {
 	opts    Options
 	subject string // of all entries, with a dot at its end
 	pulse   *pulse // nil without replicas
+	link    *link
 	clock   *serverclock.Clock
 
 	clockName, checkName string // of messages that this process writes for itself
@@ -34,9 +35,9 @@ type Engine struct {
 	ended  sync.WaitGroup
 }
 
-// Open creates the bucket, or uses the existing one, and reads the server's clock. After that the engine survives every outage:
+// New creates the bucket, or uses the existing one, and reads the server's clock. After that the engine survives every outage:
 // its methods fail while the servers cannot be reached, and work again afterwards.
-func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
+func New(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 	if conn == nil {
 		return nil, errors.New("natskv: conn: must not be nil; create one with nats.Connect")
 	}
@@ -51,17 +52,20 @@ func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("natskv: %w", err)
 	}
 	own := cryptorand.Text()
-	e := &Engine{conn: conn, js: js, opts: opts, subject: "$KV." + opts.Bucket + ".", clockName: "clock-" + own, checkName: "check-" + own}
+	e := &Engine{
+		conn: conn, js: js, opts: opts, subject: "$KV." + opts.Bucket + ".", link: newLink(), clockName: "clock-" + own, checkName: "check-" + own,
+	}
 	if e.stream, err = opts.openStream(ctx, js); err != nil {
-		return nil, err
+		return nil, fault(err, true)
 	}
 	if info := e.stream.CachedInfo(); info.Config.Replicas > 1 {
 		e.pulse = newPulse(leaderAge(info))
 	}
 	if e.clock, err = serverclock.Start(ctx, e.readClock); err != nil {
-		return nil, fmt.Errorf("natskv: the server's clock: %w", err)
+		return nil, fmt.Errorf("natskv: the server's clock: %w", fault(err, true))
 	}
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	e.ended.Go(func() { e.link.watch(ctx, conn) })
 	if e.pulse != nil {
 		e.ended.Go(func() { e.keepPulse(ctx) })
 	}
@@ -103,16 +107,13 @@ func (e *Engine) Close() {
 // Now returns the time by the clock of the stream's leader.
 func (e *Engine) Now() rule.Micros { return e.clock.Now() }
 
-// Skew reports by how much Now may differ from the leader's clock.
-func (e *Engine) Skew() time.Duration { return e.clock.Error() }
-
 // headerBytes is reserved for the headers of a message, which count toward the server's limit on its size.
 const headerBytes = 256
 
 // Traits reports what JetStream can do. The server limits the size of a message, to a megabyte unless it is configured otherwise.
 func (e *Engine) Traits() kvstore.Traits {
 	largest := int(e.js.Conn().MaxPayload()) - headerBytes
-	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: largest, ServerClock: true, Skew: 2 * e.Skew()}
+	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: largest, ServerClock: true, Skew: 2 * e.clock.Error()}
 }
 
 // errOffline is returned while there is no connection. The client might otherwise keep a request and send it much later.
@@ -129,7 +130,7 @@ func (e *Engine) Get(ctx context.Context, name string) (value []byte, revision u
 		msg, err = e.readConfirmed(ctx, name)
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("natskv: %w", err)
+		return nil, 0, fmt.Errorf("natskv: %w", fault(err, true))
 	}
 	return msg.Data, msg.Sequence, nil
 }
@@ -153,7 +154,9 @@ func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStrea
 		msg, err = untilAccepted(ctx, e.conn.IsConnected, func() (*jetstream.RawStreamMsg, error) {
 			once, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
-			return e.stream.GetLastMsgForSubject(once, e.subject+name)
+			return during(once, e.link, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+				return e.stream.GetLastMsgForSubject(ctx, e.subject+name)
+			})
 		})
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || patience > lastPatience {
 			return msg, err
@@ -162,8 +165,7 @@ func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStrea
 }
 
 // Swap writes a value if the last message of the name still has the given sequence number. An error that does not wrap
-// kvstore.ErrConflict does not say whether the value was written, except that it was not if the bucket is full or the connection is
-// down.
+// kvstore.ErrConflict does not say whether the value was written, unless it wraps store.ErrUndone.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	msg := e.message(name, value, keep)
 	expect(msg, revision)
@@ -176,14 +178,13 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 	case err == nil:
 		return ack.Sequence, nil
 	case !isConflict(err):
-		err = e.explain(err)
+		stored := codeOf(err) == codeStoreFailed && e.pulse != nil // the other replicas may have stored what the leader could not
+		return 0, fmt.Errorf("natskv: %w", fault(e.explain(err), !stored))
 	case steady && e.steady():
-		err = kvstore.ErrConflict
-	default:
-		revision, err = e.resolveRejected(ctx, msg, name, revision, err)
+		return 0, fmt.Errorf("natskv: %w", kvstore.ErrConflict)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("natskv: %w", err)
+	if revision, err = e.resolveRejected(ctx, msg, name, revision, err); err != nil {
+		return 0, fmt.Errorf("natskv: %w", fault(err, false))
 	}
 	return revision, nil
 }
@@ -217,7 +218,9 @@ func (e *Engine) message(name string, value []byte, keep time.Duration) *nats.Ms
 func (e *Engine) write(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	return untilAccepted(ctx, e.conn.IsConnected, func() (*jetstream.PubAck, error) {
 		sent := e.pulse.start(e.conn.ConnectedServerId())
-		ack, err := e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+		ack, err := during(ctx, e.link, func(ctx context.Context) (*jetstream.PubAck, error) {
+			return e.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+		})
 		if err == nil {
 			e.pulse.acknowledged(sent)
 		}
@@ -272,7 +275,7 @@ func codeOf(err error) jetstream.ErrorCode {
 // explain adds a remedy to an error.
 func (e *Engine) explain(err error) error {
 	switch codeOf(err) {
-	case 10002, 10023, 10028, 10047, 10077: // limits of the account, the server and the stream
+	case codeAccountFull, codeServerFull, codeMemoryFull, codeStorageFull, codeStoreFailed:
 		return fmt.Errorf("bucket %s, its account or its server is full; raise max_bytes, or the storage limit of the account or the server: %w", e.opts.Bucket, err)
 	}
 	return err

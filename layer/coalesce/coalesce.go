@@ -4,25 +4,42 @@
 //
 // A request that arrives while fewer than Options.InFlight calls are under way is sent immediately: on the caller's
 // goroutine, with the caller's context and memory, without a timer or an allocation. Later requests wait in a queue.
-// When a call returns, the waiting requests are sent together, in order of arrival, in a shared call. Options.Gather
-// also combines requests that arrive in a burst.
+// When a call returns, the waiting requests are sent together in a shared call. Options.Gather also combines requests that
+// arrive in a burst. Over a store with Traits.CostlyCancel all calls are shared calls, some with one caller: then a caller
+// that leaves ends none.
+//
+// Where round trips are long, waiting for one to end would double the time of a request. So while all calls under way began
+// 5 to 10 milliseconds ago or earlier, another one may start, up to 16 more than Options.InFlight. Where calls take less, this
+// changes nothing.
+//
+// No two calls under way have an address (the limit's prefix, the group and the key) in common: requests for an address
+// that is in flight wait until that call returns, and then go together. So a busy key, or a row that is locked, occupies one
+// call, while other keys are decided in others.
 //
 // It also promises:
 //
+//   - Requests for one address are decided in order of arrival. A request with several addresses waits until none of them
+//     is in flight, and no later request for one of them is sent before it: it waits only for requests that came earlier, so
+//     it is not overtaken forever. Requests without a common address may overtake one another.
+//   - If a call was not answered in time, the requests that waited for its addresses are sent without requests for other
+//     addresses, until a call with the address is answered in time: a locked row holds up other keys once.
+//   - A call is bounded by the work that it is for the store, see Options.MaxBatch, and at most half of Options.InFlight are
+//     calls with much work per request, unless they have been under way for long. So requests that are quickly decided do not wait behind many that
+//     are not, and neither does what goes past this layer.
 //   - The requests of one Apply stay in one call, in their order. All operations can share a call, and an error of one
 //     request is returned only to its own caller.
-//   - One caller's context does not end a shared call. A shared call has its own context, without values, which ends
-//     after Options.Timeout, or when all of its callers have left.
+//   - Callers do not end a shared call. It has its own context, without values, which ends after Options.Timeout, even if
+//     all of its callers have left: ending a call can cost a connection, and the next call would be later still.
 //   - A caller whose context ends returns immediately. If its requests were still in the queue, they are removed and
-//     are not charged, and the error says so; if they were sent, they may be charged, as with any error of a store.
+//     are not charged, and the error wraps store.ErrUndone; if they were sent, they may be charged, as with any error of a store.
 //   - A store that panics in a shared call does not end the process and leaves no caller waiting: the caller that
 //     waited longest panics with a *Panic, the others get an error. If all callers have left, the panic is lost.
-//   - A call that does not return in time does not block others: once the waiting requests have seen no progress for
-//     Options.Timeout, or at most twice that, the calls under way no longer count towards Options.InFlight.
+//   - A call that does not return does not block others forever: if requests wait for longer than Options.Timeout, a call
+//     that is older than that no longer counts towards Options.InFlight, and its addresses are no longer in flight.
 //
-// It does not promise an order between concurrent callers; a request made after another was answered is decided after
-// it. Nor does it bound the time that a store takes if the store ignores its context: such a call holds a goroutine
-// until it returns. There is nothing to close: goroutines live only as long as shared calls do.
+// It does not bound the time that a store takes if the store ignores its context: such a call holds a goroutine until it
+// returns. There is nothing to close: goroutines live only as long as shared calls do, or, with
+// Traits.CostlyCancel, a few tenths of a second longer.
 //
 // Keys and groups are not copied, since Go strings are immutable. Programs that make keys from reused memory, as some
 // HTTP servers do, must clone them first.
@@ -35,6 +52,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -42,19 +61,20 @@ import (
 // maxInFlight is the largest value of Options.InFlight.
 const maxInFlight = 1024
 
-// ErrFull is wrapped by the error of a request that finds the queue full. The request was not sent, so it is not
-// charged.
+// ErrFull is wrapped by the error of a request that finds the queue full, together with store.ErrBusy and store.ErrUndone:
+// the request was not sent, so it is not charged.
 var ErrFull = errors.New("coalesce: too many requests are waiting for the store")
 
 // Options configures a Store. The zero value is valid, and suits a store across a network.
 type Options struct {
-	// InFlight is how many calls to the store may be under way at a time, including those that are sent alone. More
-	// calls are smaller calls: a request waits less for its turn, and the store has more work. 1 makes the fewest
-	// calls, and a request that just missed one waits for up to two round trips.
+	// InFlight is how many calls to the store may be under way at a time, including those that are sent alone, unless all of
+	// them have been under way for long. More calls are smaller calls: a request waits less for its turn, and the store has more work. 1 makes the fewest
+	// calls, and a request that just missed one waits for up to two round trips; one locked row then holds up all keys.
 	//
-	// 0 means 4, chosen by BenchmarkRoundTrip: with 256 callers and a store that works 10 microseconds on a call, 4
-	// concurrent calls decide twice as many requests per second as 1 does, and 8 only a tenth more; where a call costs
-	// the store 50 microseconds, 8 decide fewer than 4. The maximum is 1,024.
+	// 0 means Traits.Calls of the store, or 4 if that is not positive, chosen by BenchmarkRoundTrip: with 256 callers
+	// and a store that works 10 microseconds on a call, 4 concurrent calls decide twice as many requests per second as 1
+	// does, and 8 only a tenth more; where a call costs the store 50 microseconds, 8 decide fewer than 4. The maximum is
+	// 1,024.
 	InFlight int
 	// Gather makes fewer and larger calls out of bursts, which are usual in a server that reads requests from its
 	// connections together. While shared calls have several callers, no request is sent alone: a call waits until the
@@ -62,20 +82,22 @@ type Options struct {
 	// else, this takes microseconds. Where goroutines compute for long, it takes a turn of each of them, which can be
 	// milliseconds: leave it off there.
 	Gather bool
-	// MaxBatch is how many requests are combined into one call. The requests of a single Apply are never split, even if
-	// there are more. 0 means 256.
+	// MaxBatch is how many requests are combined into one call. Those of limits of which the store keeps more than 200
+	// units count as several, see store.Request.Work. The requests of a single Apply are never split, even if there are
+	// more. 0 means 256.
 	MaxBatch int
 	// MaxQueue is how many requests may wait to be sent. Further requests fail immediately with an error that wraps
-	// ErrFull, so that a store that has stopped does not fill the memory. A single batch larger than this may wait if
-	// the queue is empty. 0 means 65,536.
+	// ErrFull, so that a store that has stopped does not fill the memory. An eighth of the queue is for callers with one request
+	// each, so that a few callers with large batches do not fill it. A single batch larger than this may wait if the queue is
+	// empty. 0 means 65,536.
 	MaxQueue int
 	// Timeout is how long a shared call may take: then its context ends, and callers that still wait for it get an
 	// error that wraps context.DeadlineExceeded. A request that is sent alone has its caller's context instead and may
-	// take longer, but after this time others no longer wait for it. 0 means a second.
+	// take longer, but others wait no longer than this for it. 0 means a second.
 	Timeout time.Duration
 }
 
-func (o Options) validate() (Options, error) {
+func (o Options) validate(traits store.Traits) (Options, error) {
 	if o.InFlight < 0 || o.InFlight > maxInFlight {
 		return o, fmt.Errorf("coalesce: InFlight: must be 1 to %d, or 0 for the default, not %d", maxInFlight, o.InFlight)
 	}
@@ -89,6 +111,9 @@ func (o Options) validate() (Options, error) {
 		return o, fmt.Errorf("coalesce: Timeout: must be positive, or 0 for the default, not %v", o.Timeout)
 	}
 	if o.InFlight == 0 {
+		o.InFlight = min(traits.Calls, maxInFlight)
+	}
+	if o.InFlight <= 0 {
 		o.InFlight = 4
 	}
 	if o.MaxBatch == 0 {
@@ -109,19 +134,24 @@ type Store struct {
 	inner store.Store
 	one   store.SingleTaker // inner, for single charges
 	opts  Options
+	alone bool // requests may be sent alone, with their callers' contexts
 
 	entries sync.Pool // of *entry
 	calls   sync.Pool // of *sharedCall
 
-	// The fields below are guarded by mu. While any request waits, all slots are taken, or one is taken by a call that
-	// is about to collect the waiting requests: no request is forgotten, and none overtakes the queue unless the queue
-	// is full.
-	mu       sync.Mutex
-	taken    int    // slots in use, of opts.InFlight: each is a call under way, or about to be made
-	crowded  bool   // with opts.Gather: the last shared call had several callers, so more are expected
-	age      uint64 // incremented when the calls under way are abandoned: they no longer own their slots
-	queue    queue
-	watchdog watchdog
+	// The fields below are guarded by mu. While any request is ready, opts.InFlight slots are taken, or one is taken by a call
+	// that is about to take the requests that are ready: none is forgotten.
+	mu         sync.Mutex
+	flights    []*flight        // slots in use; beyond its length are those to be used again
+	lines      map[uint64]*line // by address
+	spare      []*line          // to be used again
+	ready      [2]readyList     // waiting entries that can be sent: those that are not large, and those that are
+	lastLarge  bool             // the last shared call was of large ones
+	waiting    int              // requests in the queue, ready or not
+	collecting int              // slots that are about to take what is ready
+	crowded    bool             // with opts.Gather: the last shared call had several callers, so more are expected
+	watchdog   watchdog
+	workers    workers
 }
 
 // New returns a store that combines concurrent requests to inner.
@@ -129,11 +159,16 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
 		return nil, errors.New("coalesce: inner: must not be nil; pass the store that decides")
 	}
-	opts, err := opts.validate()
+	if err := layering.Coalesce.Over(inner); err != nil {
+		return nil, err
+	}
+	traits := inner.Traits()
+	opts, err := opts.validate(traits)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, opts: opts}
+	s := &Store{inner: inner, opts: opts, alone: !traits.CostlyCancel, lines: map[uint64]*line{}}
+	s.watchdog.init(opts.Timeout)
 	s.one = store.Single(inner)
 	// Each store has its own pools: channels made under testing/synctest must not leave their bubble.
 	s.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
@@ -150,21 +185,26 @@ func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 // Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
 
-// Apply decides a batch of requests: in its own call if a slot is free and no other requests are expected, otherwise in
-// a shared call.
+// Layer returns the layer's place among others.
+func (s *Store) Layer() layering.Layer { return layering.Coalesce }
+
+// Apply decides a batch of requests: in its own call if a slot is free, none of its addresses is in flight, no other
+// requests are expected and the store does not have Traits.CostlyCancel, otherwise in a shared call.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if age, alone := s.begin(); alone {
-		return s.applyAlone(ctx, age, batch)
+	var few [2 * fewAddresses]uint64
+	heavy, _ := s.weigh(batch)
+	if alone := s.begin(appendAddresses(few[:0], batch), heavy); alone != nil {
+		return s.applyAlone(ctx, alone, batch)
 	}
 	e := s.entries.Get().(*entry)
 	e.copyBatch(batch)
-	age, alone, err := s.join(ctx, e)
-	if alone {
+	alone, err := s.join(ctx, e)
+	if alone != nil {
 		s.recycle(e)
-		return s.applyAlone(ctx, age, batch)
+		return s.applyAlone(ctx, alone, batch)
 	}
 	if err == nil {
 		err = s.await(ctx, e)
@@ -180,8 +220,8 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-func (s *Store) applyAlone(ctx context.Context, age uint64, batch []store.Request) error {
-	defer s.end(age) // also when inner panics
+func (s *Store) applyAlone(ctx context.Context, f *flight, batch []store.Request) error {
+	defer s.end(ctx, f) // also when inner panics
 	return s.inner.Apply(ctx, batch)
 }
 
@@ -189,15 +229,16 @@ func (s *Store) applyAlone(ctx context.Context, age uint64, batch []store.Reques
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	if age, alone := s.begin(); alone {
-		return s.takeAlone(ctx, age, limit, key, cost)
+	address := [1]uint64{limit.Hash("", key)}
+	if alone := s.begin(address[:], limit.Work() > lightWork); alone != nil {
+		return s.takeAlone(ctx, alone, limit, key, cost)
 	}
 	e := s.entries.Get().(*entry)
 	e.copyOne(limit, key, cost)
-	age, alone, err := s.join(ctx, e)
-	if alone {
+	alone, err := s.join(ctx, e)
+	if alone != nil {
 		s.recycle(e)
-		return s.takeAlone(ctx, age, limit, key, cost)
+		return s.takeAlone(ctx, alone, limit, key, cost)
 	}
 	if err == nil {
 		err = s.await(ctx, e)
@@ -208,10 +249,10 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	return s.singleAnswer(e)
 }
 
-func (s *Store) takeAlone(ctx context.Context, age uint64, limit *store.Limit, key string, cost int64) (
+func (s *Store) takeAlone(ctx context.Context, f *flight, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	defer s.end(age) // also when inner panics
+	defer s.end(ctx, f) // also when inner panics
 	return s.one.TakeSingle(ctx, limit, key, cost)
 }
 
@@ -224,31 +265,31 @@ func (s *Store) singleAnswer(e *entry) (
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
+	return a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At, nil
 }
 
-// begin takes a slot if one is free and no other requests are expected. The slot is returned by calling end with the
-// same age.
-func (s *Store) begin() (age uint64, alone bool) {
+// begin takes a slot for a call with these addresses if it may be sent alone, one is free, no other requests are expected
+// and none of the addresses is held; otherwise it returns nil. The slot is freed by calling end.
+func (s *Store) begin(addresses []uint64, heavy bool) (alone *flight) {
+	if !s.alone {
+		return nil
+	}
 	s.mu.Lock()
-	age, alone = s.age, s.taken < s.opts.InFlight && !s.crowded
-	if alone {
-		s.taken++
+	if len(s.flights) < s.opts.InFlight && !s.crowded && s.mayWeigh(nil, heavy) && !s.isHeld(addresses) {
+		alone = s.flyAlone(addresses, heavy)
 	}
 	s.mu.Unlock()
-	return age, alone
+	return alone
 }
 
-// end frees a slot, or passes it on if requests are waiting.
-func (s *Store) end(age uint64) {
+// end frees the slot of a call that had the context ctx, which another call takes if requests are ready.
+func (s *Store) end(ctx context.Context, f *flight) {
 	s.mu.Lock()
-	if age == s.age {
-		s.watchdog.moved = true
-		if s.queue.first == nil {
-			s.taken--
-		} else {
-			go s.runCalls(age)
-		}
+	if !f.abandoned {
+		s.collects(f)
+		s.land(f, len(s.lines) > 0 && ctx.Err() != nil)
+		s.freeSlot(f)
+		s.startCalls()
 	}
 	s.mu.Unlock()
 }

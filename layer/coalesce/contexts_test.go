@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -37,6 +38,9 @@ func TestLeavesTheQueue(t *testing.T) {
 				cancel()
 				<-all[place].done
 				expectEnded(t, all[place], context.Canceled, "nothing is charged")
+				if !isUndone(all[place].err) {
+					t.Errorf("%v does not say that the request was not carried out", all[place].err)
+				}
 				if waited := time.Since(start); waited != 0 || store.Waiting() != 2 {
 					t.Errorf("leaving took %v, and %d requests still wait", waited, store.Waiting())
 				}
@@ -59,11 +63,11 @@ func TestLeavesTheQueue(t *testing.T) {
 func TestLeavesASharedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
-			time.Sleep(10 * time.Millisecond)
+			testkit.Delay(2 * time.Millisecond)
 			return ctx.Err()
 		})
 		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
 		defer cancel()
 		first := send(t.Context(), st, limit, "first")
 		batch := []store.Request{take(limit, "leaver", 1)}
@@ -74,7 +78,7 @@ func TestLeavesASharedCall(t *testing.T) {
 		start := time.Now()
 		err := <-leaver
 		expectEnded(t, &pendingRequest{err: err}, context.DeadlineExceeded, "before the store answered")
-		if waited := time.Since(start); waited != 15*time.Millisecond || batch[0].Err != err {
+		if waited := time.Since(start); waited != 3*time.Millisecond || batch[0].Err != err {
 			t.Errorf("it left after %v, and the error of its request is %v", waited, batch[0].Err)
 		}
 		// The memory belongs to the caller again, which reuses it.
@@ -92,7 +96,8 @@ func TestLeavesASharedCall(t *testing.T) {
 	})
 }
 
-// A shared call's context has no caller's values and ends after Timeout, or when all of its callers have left.
+// A shared call's context has no caller's values and ends after Timeout, also if all of its callers have left: its addresses
+// are in flight until then.
 func TestContextOfASharedCall(t *testing.T) {
 	type own struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +115,7 @@ func TestContextOfASharedCall(t *testing.T) {
 		send(t.Context(), store, limit, "first")
 		one, other := send(ctx, store, limit, "one"), send(t.Context(), store, limit, "other")
 		sent := time.Now().Add(time.Millisecond)
-		time.Sleep(time.Minute)
+		testkit.Delay(time.Minute)
 		synctest.Wait()
 		if deadline, ok := shared.Deadline(); !ok || !deadline.Equal(sent.Add(time.Hour)) || shared.Value(own{}) != nil {
 			t.Errorf("the context ends at %v, and has the value %v", deadline, shared.Value(own{}))
@@ -119,18 +124,24 @@ func TestContextOfASharedCall(t *testing.T) {
 		if !one.isDone() || other.isDone() || shared.Err() != nil {
 			t.Errorf("one left: done is %v and %v, the error of the call's context is %v", one.isDone(), other.isDone(), shared.Err())
 		}
-		time.Sleep(time.Hour)
+		testkit.Delay(time.Hour)
 		<-other.done
 		expectEnded(t, other, context.DeadlineExceeded, "did not answer within Timeout, 1h0m0s")
 
 		ctx, cancel = context.WithCancel(t.Context())
 		send(t.Context(), store, limit, "first")
 		one, other = send(ctx, store, limit, "one"), send(ctx, store, limit, "other")
-		time.Sleep(time.Minute)
+		testkit.Delay(time.Minute)
 		synctest.Wait()
 		cancel()
-		if !one.isDone() || !other.isDone() || shared.Err() != context.Canceled {
+		if !one.isDone() || !other.isDone() || shared.Err() != nil {
 			t.Errorf("all left: done is %v and %v, the error of the call's context is %v", one.isDone(), other.isDone(), shared.Err())
+		}
+		calls := len(inner.seen())
+		again := send(t.Context(), store, limit, "one")
+		testkit.Delay(58 * time.Minute)
+		if again.isDone() || len(inner.seen()) != calls || shared.Err() != nil {
+			t.Errorf("the address was sent again while it is in flight: %q, or the call has ended: %v", inner.seen()[calls:], shared.Err())
 		}
 		expectIdle(t, store)
 	})
@@ -153,7 +164,7 @@ func TestContextAlreadyEnded(t *testing.T) {
 		if expectEnded(t, &pendingRequest{err: err}, context.Canceled, "nothing is charged"); allowed || at != 0 {
 			t.Error("got an answer as well as an error")
 		}
-		time.Sleep(time.Minute)
+		testkit.Delay(time.Minute)
 		if calls := inner.seen(); len(calls) != 1 {
 			t.Errorf("calls %v", calls)
 		}
@@ -169,7 +180,7 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 		for range 50 { // the call and the context end at the same time
 			send(t.Context(), st, limit, "first")
 			a := send(ctx, st, limit, "key")
-			time.Sleep(2 * time.Millisecond)
+			testkit.Delay(2 * time.Millisecond)
 			cancel()
 			<-a.done
 			charged := inner.used(t, limit, "key") == 1
@@ -187,6 +198,9 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 	})
 }
 
+// isUndone is a function because variables named store hide the package.
+func isUndone(err error) bool { return errors.Is(err, store.ErrUndone) }
+
 func expectEnded(t *testing.T, a *pendingRequest, want error, text string) {
 	t.Helper()
 	if !errors.Is(a.err, want) || !strings.HasPrefix(a.err.Error(), "coalesce: ") || !strings.Contains(a.err.Error(), text) {
@@ -200,7 +214,7 @@ func expectEnded(t *testing.T, a *pendingRequest, want error, text string) {
 // expectIdle checks that no slot is taken and no request waits. It needs a synctest bubble.
 func expectIdle(t *testing.T, store *coalesce.Store) {
 	t.Helper()
-	time.Sleep(24 * time.Hour)
+	testkit.Delay(24 * time.Hour)
 	synctest.Wait()
 	if store.Slots() != 0 || store.Waiting() != 0 {
 		t.Errorf("%d slots are taken and %d requests wait, want none", store.Slots(), store.Waiting())

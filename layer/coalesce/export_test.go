@@ -1,9 +1,13 @@
 package coalesce
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 )
+
+// MaxExtra is maxExtra.
+const MaxExtra = maxExtra
 
 // ErrUnanswered is errUnanswered.
 var ErrUnanswered = errUnanswered
@@ -11,9 +15,9 @@ var ErrUnanswered = errUnanswered
 // Crowd takes all slots and frees them as soon as a request waits, so that the next request has to share a call. It
 // returns a function that frees them in any case.
 func (s *Store) Crowd() (end func()) {
-	var ages []uint64
+	var taken []*flight
 	for s.Slots() < s.opts.InFlight {
-		ages = append(ages, s.takeSlot())
+		taken = append(taken, s.TakeSlot())
 	}
 	var stop atomic.Bool
 	done := make(chan struct{})
@@ -22,8 +26,8 @@ func (s *Store) Crowd() (end func()) {
 		for !stop.Load() && s.Waiting() == 0 {
 			runtime.Gosched()
 		}
-		for _, age := range ages {
-			s.end(age)
+		for _, f := range taken {
+			s.end(context.Background(), f)
 		}
 	}()
 	return func() {
@@ -32,24 +36,30 @@ func (s *Store) Crowd() (end func()) {
 	}
 }
 
-// takeSlot takes a slot unconditionally.
-func (s *Store) takeSlot() (age uint64) {
+// TakeSlot takes a slot unconditionally.
+func (s *Store) TakeSlot() *flight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken++
-	return s.age
+	return s.takeSlot()
+}
+
+// Lines returns how many lines there are.
+func (s *Store) Lines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lines)
 }
 
 // Waiting returns how many requests are in the queue.
 func (s *Store) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queue.requests
+	return s.waiting
 }
 
 // Slots returns how many slots are taken.
 func (s *Store) Slots() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken
+	return len(s.flights)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -121,7 +122,7 @@ func TestNumberOfAnswers(t *testing.T) {
 func TestPanicLeavesNoCallerWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
-			time.Sleep(time.Millisecond)
+			testkit.Delay(time.Millisecond)
 			for i := range batch {
 				if batch[i].Charges[0].Key == "bad" {
 					panic(fmt.Errorf("secret: %w", errOdd))
@@ -135,7 +136,7 @@ func TestPanicLeavesNoCallerWaiting(t *testing.T) {
 		defer cancel()
 		gone, oldest := send(ctx, store, limit, "a"), send(t.Context(), store, limit, "b")
 		bad := send(t.Context(), store, limit, "bad")
-		time.Sleep(time.Millisecond)
+		testkit.Delay(time.Millisecond)
 		synctest.Wait()
 		next := send(t.Context(), store, limit, "next") // made while the bad call is under way
 
@@ -187,14 +188,14 @@ func TestPanicAfterAllLeft(t *testing.T) {
 func TestGoexitLeavesNoCallerWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
-			time.Sleep(time.Millisecond)
-			if batch[0].Charges[0].Key == "bad" {
+			testkit.Delay(time.Millisecond)
+			if strings.HasPrefix(batch[0].Charges[0].Key, "bad") {
 				runtime.Goexit()
 			}
 			return nil
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 2}), bind(t, slidegate.PerHour(100))
-		send(t.Context(), store, limit, "bad")
+		send(t.Context(), store, limit, "bad and alone")
 		bad, with := send(t.Context(), store, limit, "bad"), send(t.Context(), store, limit, "with")
 		next := send(t.Context(), store, limit, "next")
 		for _, a := range []*pendingRequest{bad, with} {
@@ -207,28 +208,37 @@ func TestGoexitLeavesNoCallerWaiting(t *testing.T) {
 	})
 }
 
-// A call that hangs delays other callers for Timeout and no longer; when it returns it has no slot to free.
+// Calls that hang in all slots, and in those for long round trips, delay other callers for Timeout and no longer; when they
+// return they have no slot to free.
 func TestHangingCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hang := make(chan struct{})
+		hang, hangs := make(chan struct{}), true
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
-			if batch[0].Charges[0].Key == "hangs" {
+			if hangs {
 				<-hang // ignores its context
 			}
 			return slow(ctx, batch)
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, Timeout: time.Second}), bind(t, slidegate.PerHour(100))
-		stuck := send(t.Context(), store, limit, "hangs")
-		send(t.Context(), store, limit, "hangs")
-		time.Sleep(time.Minute)
+		var stuck *pendingRequest
+		for i := range 2 + coalesce.MaxExtra {
+			stuck = send(t.Context(), store, limit, fmt.Sprint("hangs", i))
+			testkit.Delay(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		hangs = false
+		if inner.most != 2+coalesce.MaxExtra {
+			t.Fatalf("%d calls hang", inner.most)
+		}
 		start := time.Now()
 		a, b := send(t.Context(), store, limit, "a"), send(t.Context(), store, limit, "b")
 		a.expect(t, 99)
 		b.expect(t, 99)
-		if waited := time.Since(start); waited != time.Second+time.Millisecond {
+		if waited := time.Since(start); waited < time.Second-10*coalesce.MaxExtra*time.Millisecond || waited > time.Second+time.Millisecond {
 			t.Errorf("waited for %v", waited)
 		}
-		synctest.Wait() // slots are freed after the answers
+		send(t.Context(), store, limit, fmt.Sprint("hangs", 1+coalesce.MaxExtra)).expect(t, 99) // waits for the last one
+		synctest.Wait()                                                                         // slots are freed after the answers
 		if store.Slots() != 0 || stuck.isDone() {
 			t.Errorf("%d slots are taken", store.Slots())
 		}
@@ -259,58 +269,60 @@ func TestHangingCall(t *testing.T) {
 // The watchdog keeps checking while a request waits, and starts again after it has stopped.
 func TestWatchdogRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hang := make(chan struct{})
+		hang, hangs := make(chan struct{}), true
 		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
-			if batch[0].Charges[0].Key == "hangs" {
+			if hangs {
+				hangs = false
 				<-hang
 			}
 			return slow(ctx, batch)
 		})
-		store := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1, Timeout: time.Second})
+		store := newStore(t, inner, coalesce.Options{InFlight: 1, Timeout: time.Second})
 		limit := bind(t, slidegate.PerHour(100))
 		for round := range 3 {
+			hangs = true
+			send(t.Context(), store, limit, fmt.Sprint(round))
+			testkit.Delay(time.Minute)
 			start := time.Now()
-			send(t.Context(), store, limit, "first")
-			send(t.Context(), store, limit, "hangs") // it is sent when the first call is back, so the first check sees a move
-			send(t.Context(), store, limit, fmt.Sprint("a", round)).expect(t, 99)
-			if waited := time.Since(start); waited != 2*time.Second+time.Millisecond {
+			send(t.Context(), store, limit, fmt.Sprint(round)).expect(t, 99)
+			if waited := time.Since(start); waited != time.Second+time.Millisecond {
 				t.Errorf("round %d: waited for %v", round, waited)
 			}
-			time.Sleep(time.Minute)
 		}
 		close(hang)
 		expectIdle(t, store)
 	})
 }
 
-// Calls are not abandoned while any of them returns, however long a request waits.
-func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
+// Calls that return in time are not abandoned, however long a request waits for their address.
+func TestNotGivenUpInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, func(context.Context, []store.Request) error {
-			time.Sleep(800 * time.Millisecond)
+			testkit.Delay(995 * time.Millisecond)
 			return nil
 		})
 		store := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1, Timeout: time.Second})
 		limit := bind(t, slidegate.PerHour(100))
 		start := time.Now()
 		var all []*pendingRequest
-		for i := range 20 {
-			all = append(all, send(t.Context(), store, limit, fmt.Sprint(i)))
+		for range 20 {
+			all = append(all, send(t.Context(), store, limit, "hot"))
 		}
-		for _, a := range all {
-			a.expect(t, 99)
+		for i, a := range all {
+			a.expect(t, int64(99-i))
 		}
-		if took := time.Since(start); took != 16*time.Second || inner.most != 1 {
-			t.Errorf("20 calls of 0.8s took %v, with %d concurrent", took, inner.most)
+		if took := time.Since(start); took != 20*995*time.Millisecond || inner.most != 1 {
+			t.Errorf("20 calls of 0.995s took %v, with %d concurrent", took, inner.most)
 		}
-		// A call that began after the watchdog's last check is not abandoned at the next one.
+		// The watchdog stops and starts again during a call: that makes the call no older.
 		send(t.Context(), store, limit, "x")
-		leaving, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		send(leaving, store, limit, "y")
-		time.Sleep(900 * time.Millisecond)
-		send(t.Context(), store, limit, "z")
-		send(t.Context(), store, limit, "z").expect(t, 98)
+		for range 60 {
+			leaving, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			<-send(leaving, store, limit, "x").done
+			cancel()
+			testkit.Delay(9 * time.Millisecond)
+		}
+		send(t.Context(), store, limit, "x").expect(t, 98)
 		if inner.most != 1 {
 			t.Errorf("%d concurrent calls", inner.most)
 		}
@@ -336,6 +348,9 @@ func TestFullQueue(t *testing.T) {
 		full := send(t.Context(), st, limit, "d")
 		if !full.isDone() || !errors.Is(full.err, coalesce.ErrFull) || !strings.HasPrefix(full.err.Error(), "coalesce: ") {
 			t.Errorf("the fourth request in a queue of 3 got %v", full.err)
+		}
+		if !errors.Is(full.err, store.ErrUndone) || !errors.Is(full.err, store.ErrBusy) {
+			t.Errorf("%v does not say that the request was not carried out, or not that the store is busy", full.err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -3,6 +3,7 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -31,7 +33,7 @@ func newTestStore(t testing.TB, batchOnly bool, opts Options) (*Store, *store.Li
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, err := slidegate.Bind("", slidegate.PerHour(1_000_000))
+	limit, err := adapter.Bind("", slidegate.PerHour(1_000_000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +86,14 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 		})
 	}
 	round := func() {
-		age := st.takeSlot()
+		slot := st.TakeSlot()
 		for range callers {
 			start <- struct{}{}
 		}
 		for st.Waiting() < callers {
 			runtime.Gosched()
 		}
-		st.end(age)
+		st.end(context.Background(), slot)
 		for range callers {
 			<-end
 		}
@@ -107,14 +109,15 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 // A slot that becomes free while a request is copied for the queue is taken: no other call would send the request.
 func TestSlotFreedDuringCopy(t *testing.T) {
 	store, limit := newTestStore(t, false, Options{InFlight: 1})
-	age, _ := store.begin()
-	if _, free := store.begin(); free {
-		t.Fatal("got no slot, want one of two")
+	slot := store.begin([]uint64{1}, false)
+	if store.begin([]uint64{2}, false) != nil {
+		t.Fatal("got two slots, want one")
 	}
 	e := store.entries.Get().(*entry)
 	e.copyOne(limit, "k", 1)
-	store.end(age)
-	if _, free, err := store.join(t.Context(), e); !free || err != nil || store.Waiting() != 0 || store.Slots() != 1 {
+	store.end(t.Context(), slot)
+	slot, err := store.join(t.Context(), e)
+	if free := slot != nil; !free || err != nil || store.Waiting() != 0 || store.Slots() != 1 {
 		t.Errorf("got free %v, %v, %d waiting, %d slots taken, want true, no error, 0 and 1", free, err, store.Waiting(), store.Slots())
 	}
 }
@@ -178,15 +181,15 @@ func TestCrowdTakesFreeSlots(t *testing.T) {
 		store, limit := newTestStore(t, false, Options{InFlight: 2, MaxBatch: 1, Timeout: time.Minute})
 		inner.Store, store.inner = store.inner, inner
 		entries := make([]*entry, 2)
-		age := store.takeSlot()
+		slot := store.TakeSlot()
 		store.mu.Lock()
 		for i := range entries {
 			entries[i] = store.entries.Get().(*entry)
-			entries[i].copyOne(limit, "k", 1)
-			store.queue.push(entries[i])
+			entries[i].copyOne(limit, fmt.Sprint("k", i), 1)
+			store.lineUp(entries[i])
 		}
 		store.mu.Unlock()
-		go store.runCalls(age)
+		go store.runCalls(slot)
 		for _, e := range entries {
 			if err := store.await(t.Context(), e); err != nil || e.requests[0].Err != nil {
 				t.Errorf("got %v, request %v, want no errors", err, e.requests[0].Err)
@@ -221,20 +224,18 @@ func (m *meetingStore) Apply(ctx context.Context, batch []store.Request) error {
 // No request overtakes those that did not fit into a call, although a slot is free.
 func TestNoRequestOvertakes(t *testing.T) {
 	st, _ := newTestStore(t, false, Options{InFlight: 4, MaxBatch: 2, Gather: true})
-	age := st.takeSlot()
+	slot := st.TakeSlot()
 	st.mu.Lock()
 	for range 2 {
 		e := st.entries.Get().(*entry)
 		e.copyBatch(make([]store.Request, 2)) // fills a call
-		st.queue.push(e)
+		st.lineUp(e)
 	}
-	st.taken = 4 // otherwise another call would be started for the second
+	st.opts.InFlight = 1 // otherwise another call would be started for the second
 	st.mu.Unlock()
-	c := st.next(age)
-	st.mu.Lock()
-	st.taken = 1
-	st.mu.Unlock()
-	if _, alone := st.begin(); alone || len(c.entries) != 1 || st.Waiting() != 2 {
+	c := st.next(slot)
+	st.opts.InFlight = 4
+	if alone := st.begin([]uint64{1}, false) != nil; alone || len(c.entries) != 1 || st.Waiting() != 2 {
 		t.Errorf("got alone %v, %d sent, %d waiting", alone, len(c.entries), st.Waiting())
 	}
 	c.cancel()
@@ -243,19 +244,52 @@ func TestNoRequestOvertakes(t *testing.T) {
 // A request that finds the queue full is sent alone if a slot is free.
 func TestFullQueueAndFreeSlot(t *testing.T) {
 	store, limit := newTestStore(t, false, Options{InFlight: 2, MaxQueue: 1, Gather: true})
-	store.takeSlot() // for the call that is about to collect the waiting requests
+	store.TakeSlot() // for the call that is about to collect the waiting requests
 	store.mu.Lock()
 	store.crowded = true
 	e := store.entries.Get().(*entry)
 	e.copyOne(limit, "k", 1)
-	store.queue.push(e)
+	store.lineUp(e)
 	store.mu.Unlock()
-	other := store.entries.Get().(*entry)
-	other.copyOne(limit, "k", 1)
-	if _, alone, err := store.join(t.Context(), other); !alone || err != nil || store.Slots() != 2 {
+	same, other := store.entries.Get().(*entry), store.entries.Get().(*entry)
+	same.copyOne(limit, "k", 1)
+	if alone, err := store.join(t.Context(), same); alone != nil || !errors.Is(err, ErrFull) {
+		t.Errorf("an address with a line: alone %v, %v", alone, err)
+	}
+	other.copyOne(limit, "other", 1)
+	if alone, err := store.join(t.Context(), other); alone == nil || err != nil || store.Slots() != 2 {
 		t.Errorf("alone %v, %v, %d slots are taken", alone, err, store.Slots())
 	}
-	if _, alone, err := store.join(t.Context(), other); alone || !errors.Is(err, ErrFull) {
+	other.copyOne(limit, "third", 1)
+	if alone, err := store.join(t.Context(), other); alone != nil || !errors.Is(err, ErrFull) {
 		t.Errorf("no slot is free: alone %v, %v", alone, err)
 	}
+}
+
+// Addresses with the same hash wait for one another, and each gets its own answer.
+func TestCollisionOnlyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, limit := newTestStore(t, false, Options{InFlight: 4})
+		slot := st.begin([]uint64{1}, false)
+		var entries []*entry
+		for i := range 3 {
+			e := st.entries.Get().(*entry)
+			e.copyOne(limit, fmt.Sprint("key-", i), int64(i+1))
+			e.addresses[0] = 1
+			if alone, err := st.join(t.Context(), e); alone != nil || err != nil {
+				t.Fatalf("got %v, %v, want it to wait", alone, err)
+			}
+			entries = append(entries, e)
+		}
+		if synctest.Wait(); st.Waiting() != 3 {
+			t.Errorf("%d requests wait, want 3", st.Waiting())
+		}
+		st.end(t.Context(), slot)
+		for i, e := range entries {
+			err := st.await(t.Context(), e)
+			if used := limit.Rule().Quota - e.answers[0].Remaining; err != nil || e.requests[0].Err != nil || used != int64(i+1) {
+				t.Errorf("request %d: got %v, %d used", i, err, used)
+			}
+		}
+	})
 }

@@ -12,18 +12,52 @@ import (
 // entry holds the requests of one caller in a shared call. It is a copy, because the caller may leave while the store
 // still works on it. It belongs to its caller, or to the call once the caller has left.
 type entry struct {
-	requests []store.Request
-	charges  []store.Charge // of all requests, concatenated
-	answers  []rule.Answer  // of all requests, concatenated
+	requests  []store.Request
+	charges   []store.Charge // of all requests, concatenated
+	answers   []rule.Answer  // of all requests, concatenated
+	addresses []uint64       // hashes of the addresses of all requests, each once
+
+	heavy, large bool // see weigh
 
 	done     chan struct{} // has capacity for the one signal that the entry is answered
 	panicked *Panic        // set if the caller has to panic
 
 	// Guarded by the store's mu.
-	previous, next *entry      // in the queue
+	places         []place     // in the lines of its addresses
+	turns          int         // in how many of them it is first, while the address is not in flight; if in all, it is ready
+	previous, next *entry      // in the list of those that are ready
 	call           *sharedCall // the call it was sent with; nil while it is in the queue
 	answered       bool        // the signal is on its way, so the caller can no longer leave
 	left           bool        // the caller has left, and the call recycles the entry
+}
+
+// lightWork is how much work a request may be that is not heavy. A log of 1,000 units is 5.
+const lightWork = 8
+
+// weigh reports whether a batch has so much work per request that few like it may be under way at a time, and whether it is
+// large: heavy, or more than goes into a call. Large ones have a list of their own, so that others do not wait behind many
+// of them.
+func (s *Store) weigh(batch []store.Request) (heavy, large bool) {
+	work := workOf(batch, nil)
+	heavy = work > lightWork*len(batch)
+	return heavy, heavy || work > s.opts.MaxBatch
+}
+
+// workOf returns the work of a batch that comes after the request last, or of one that comes first if that is nil.
+func workOf(batch []store.Request, last *store.Request) (work int) {
+	for i := range batch {
+		work += batch[i].Work(last)
+		last = &batch[i]
+	}
+	return work
+}
+
+// readyFor returns the list for e once it is ready.
+func (s *Store) readyFor(e *entry) *readyList {
+	if e.large {
+		return &s.ready[1]
+	}
+	return &s.ready[0]
 }
 
 // Capacity up to which entries and calls are kept for reuse; larger ones are left to the garbage collector.
@@ -34,6 +68,7 @@ const (
 
 // copyBatch fills e with a copy of a caller's requests, with the same number of answers.
 func (e *entry) copyBatch(batch []store.Request) {
+	e.addresses = appendAddresses(e.addresses[:0], batch)
 	charges, answers := 0, 0
 	for i := range batch {
 		charges += len(batch[i].Charges)
@@ -58,6 +93,7 @@ func (e *entry) copyBatch(batch []store.Request) {
 
 // copyOne fills e with a request of a single charge.
 func (e *entry) copyOne(limit *store.Limit, key string, cost int64) {
+	e.addresses = append(e.addresses[:0], limit.Hash("", key))
 	e.charges = append(e.charges[:0], store.Charge{Limit: limit, Key: key, Cost: cost})
 	e.answers = append(e.answers[:0], rule.Answer{})
 	e.requests = append(e.requests[:0], store.Request{Op: rule.Take, Charges: e.charges, Answers: e.answers})
@@ -88,25 +124,30 @@ func (s *Store) recycle(e *entry) {
 	s.entries.Put(e)
 }
 
-// queue holds the waiting entries in order of arrival. The zero value is an empty queue.
-type queue struct {
-	first, last *entry
-	requests    int
-}
+// readyList holds the entries that can be sent now. The zero value is an empty list.
+type readyList struct{ first, last *entry }
 
-func (q *queue) push(e *entry) {
-	e.previous = q.last
-	if q.last == nil {
+// add adds e at the end, or at the beginning.
+func (q *readyList) add(e *entry, first bool) {
+	if first {
+		e.next = q.first
+	} else {
+		e.previous = q.last
+	}
+	if e.previous == nil {
 		q.first = e
 	} else {
-		q.last.next = e
+		e.previous.next = e
 	}
-	q.last = e
-	q.requests += len(e.requests)
+	if e.next == nil {
+		q.last = e
+	} else {
+		e.next.previous = e
+	}
 }
 
 // remove removes e from any position.
-func (q *queue) remove(e *entry) {
+func (q *readyList) remove(e *entry) {
 	if e.previous == nil {
 		q.first = e.next
 	} else {
@@ -118,37 +159,42 @@ func (q *queue) remove(e *entry) {
 		e.next.previous = e.previous
 	}
 	e.previous, e.next = nil, nil
-	q.requests -= len(e.requests)
 }
 
-// join puts e into the queue, unless it can now be sent alone: then the caller has taken a slot, as with begin. If a
-// slot is free and the queue was empty, join starts a call for e and the entries that follow. After an error e has been
-// recycled.
-func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err error) {
+// join puts e into the queue, unless it can now be sent alone: then it returns a slot, as begin does. If e can be sent and
+// a slot is free, join starts a call for e and the entries that follow. After an error e has been recycled.
+func (s *Store) join(ctx context.Context, e *entry) (alone *flight, err error) {
 	if err := ctx.Err(); err != nil {
 		s.recycle(e)
-		return 0, false, notSentError(err)
+		return nil, notSentError(err)
 	}
+	e.heavy, e.large = s.weigh(e.requests)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free := s.taken < s.opts.InFlight
-	full := s.queue.first != nil && s.queue.requests+len(e.requests) > s.opts.MaxQueue
-	if free && (!s.crowded || full) {
-		s.taken++
-		return s.age, true, nil
+	full := s.isFull(len(e.requests))
+	free := len(s.flights) < s.opts.InFlight && s.mayWeigh(nil, e.heavy) && !s.isHeld(e.addresses)
+	if free && s.alone && (!s.crowded || full) {
+		return s.flyAlone(e.addresses, e.heavy), nil
 	}
-	if full {
+	if full && !free {
 		n := len(e.requests)
 		s.recycle(e)
-		return 0, false, fmt.Errorf("%w: %d are waiting, and MaxQueue leaves no space for %d more", ErrFull, s.queue.requests, n)
+		err := fmt.Errorf("%w: %d are waiting, and MaxQueue leaves no space for %d more", ErrFull, s.waiting, n)
+		return nil, store.Fault(err, store.ErrBusy, store.ErrUndone)
 	}
-	s.queue.push(e)
-	if free && s.queue.first == e {
-		s.taken++
-		go s.runCalls(s.age)
-	}
+	s.lineUp(e)
+	s.startCalls()
 	s.watchLocked()
-	return 0, false, nil
+	return nil, nil
+}
+
+// isFull reports whether the queue has no space for n requests of one caller.
+func (s *Store) isFull(n int) bool {
+	most := s.opts.MaxQueue
+	if n > 1 {
+		most -= most / 8
+	}
+	return s.waiting > 0 && s.waiting+n > most
 }
 
 // await waits until e is answered or the context ends. After an error e no longer belongs to the caller.
@@ -176,19 +222,18 @@ func (s *Store) leave(ctx context.Context, e *entry) error {
 		<-e.done
 		return nil
 	case e.call == nil:
-		s.queue.remove(e)
+		s.stepOut(e)
+		s.startCalls()
 		s.mu.Unlock()
 		s.recycle(e)
 		return notSentError(ctx.Err())
 	}
 	e.left = true
-	if e.call.callers--; e.call.callers == 0 {
-		e.call.cancel()
-	}
 	s.mu.Unlock()
 	return fmt.Errorf("coalesce: the context ended before the store answered: %w", ctx.Err())
 }
 
 func notSentError(err error) error {
-	return fmt.Errorf("coalesce: the context ended before the request was sent, nothing is charged: %w", err)
+	err = fmt.Errorf("coalesce: the context ended before the request was sent, nothing is charged: %w", err)
+	return store.Fault(err, store.ErrUndone)
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/leakcheck"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/coalesce"
@@ -34,7 +35,7 @@ func newStore(t testing.TB, inner store.Store, opts coalesce.Options) *coalesce.
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return testkit.Must(slidegate.Bind("coalesce", limit))(t)
+	return testkit.Must(adapter.Bind("coalesce", limit))(t)
 }
 
 func take(limit *store.Limit, key string, cost int64) store.Request {

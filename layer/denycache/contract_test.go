@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -83,7 +84,7 @@ func (s *truthfulStore) Apply(ctx context.Context, batch []store.Request) error 
 	before := s.clock.Now()
 	err := s.Store.Apply(ctx, batch)
 	for i := range batch {
-		if r := &batch[i]; r.Err == nil && r.Answers[0].Flags.Cached() {
+		if r := &batch[i]; r.Err == nil && r.Answers[0].Flags&rule.Cached != 0 {
 			s.correct(before, r.Group, r.Charges, r.Answers)
 		}
 	}
@@ -97,7 +98,7 @@ func (s *truthfulStore) TakeSingle(ctx context.Context, limit *store.Limit, key 
 	a := make([]rule.Answer, 1)
 	got := &a[0]
 	got.Allowed, got.Flags, got.Remaining, got.RetryAfter, got.ResetAfter, got.At, err = s.Store.TakeSingle(ctx, limit, key, cost)
-	if err == nil && got.Flags.Cached() {
+	if err == nil && got.Flags&rule.Cached != 0 {
 		s.correct(before, "", []store.Charge{{Limit: limit, Key: key, Cost: cost}}, a)
 	}
 	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, err
@@ -112,7 +113,7 @@ func (s *truthfulStore) correct(before rule.Micros, group string, charges []stor
 	if err != nil {
 		s.t.Error(err)
 	}
-	if _, allowed := rule.DecidingIndex(got); allowed {
+	if _, allowed := answering.Deciding(got); allowed {
 		s.t.Errorf("got an admission from memory: %+v", got)
 	}
 	still := s.clock.Now() == before

@@ -31,6 +31,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -80,10 +81,13 @@ type Store struct {
 	counts  [stripes]count
 }
 
-// New returns a store that remembers the denials of st.
-func New(st store.Store, opts Options) (*Store, error) {
-	if st == nil {
-		return nil, fmt.Errorf("denycache: store: must not be nil; pass the store whose denials are to be remembered")
+// New returns a store that remembers the denials of inner.
+func New(inner store.Store, opts Options) (*Store, error) {
+	if inner == nil {
+		return nil, fmt.Errorf("denycache: inner: must not be nil; pass the store whose denials are to be remembered")
+	}
+	if err := layering.DenyCache.Over(inner); err != nil {
+		return nil, err
 	}
 	if opts.MaxKeys < 0 || opts.MaxKeys > maxMaxKeys {
 		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", maxMaxKeys, opts.MaxKeys)
@@ -98,10 +102,10 @@ func New(st store.Store, opts Options) (*Store, error) {
 		opts.MaxAge = math.MaxInt64
 	}
 	s := &Store{
-		inner: st, now: opts.Now, base: time.Now(), maxAge: opts.MaxAge, seed: maphash.MakeSeed(),
+		inner: inner, now: opts.Now, base: time.Now(), maxAge: opts.MaxAge, seed: maphash.MakeSeed(),
 		buckets: make([]bucket, (opts.MaxKeys+ways-1)/ways),
 	}
-	s.one = store.Single(st)
+	s.one = store.Single(inner)
 	s.work.New = func() any { return new(job) }
 	return s, nil
 }
@@ -114,6 +118,9 @@ func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
 // Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
+
+// Layer returns the layer's place among others.
+func (s *Store) Layer() layering.Layer { return layering.DenyCache }
 
 func (s *Store) clock() time.Duration {
 	if s.now != nil {

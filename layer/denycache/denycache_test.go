@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -26,7 +27,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v: got error %v, want one about MaxKeys", opts, err)
 		}
 	}
-	if _, err := denycache.New(nil, denycache.Options{}); err == nil || !strings.HasPrefix(err.Error(), "denycache: store: ") {
+	if _, err := denycache.New(nil, denycache.Options{}); err == nil || !strings.HasPrefix(err.Error(), "denycache: inner: ") {
 		t.Errorf("no store: %v", err)
 	}
 	store := layered(t, inner, denycache.Options{MaxKeys: 1})
@@ -141,16 +142,16 @@ func TestNotRemembered(t *testing.T) {
 	}{
 		{name: "denied requests count", limit: counts, key: "key", op: rule.Take, cost: 1},
 		{name: "peek where denied requests count", limit: counts, key: "key", op: rule.Peek, cost: 1},
-		{name: "never", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 3},
-		{name: "up to", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.TakeUpTo, cost: 1},
-		{name: "a long key", limit: slidegate.Unbind(fixed(t)), key: long, op: rule.Take, cost: 1},
-		{name: "no time to retry", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
+		{name: "never", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 3},
+		{name: "up to", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.TakeUpTo, cost: 1},
+		{name: "a long key", limit: adapter.Unbind(fixed(t)), key: long, op: rule.Take, cost: 1},
+		{name: "no time to retry", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
 			twist: func(a *rule.Answer) { a.RetryAfter = 0 }},
-		{name: "inherited", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
+		{name: "inherited", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
 			twist: func(a *rule.Answer) { a.Flags |= rule.Inherited }},
-		{name: "clock moved", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Peek, cost: 1,
+		{name: "clock moved", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.Peek, cost: 1,
 			twist: func(a *rule.Answer) { a.Flags |= rule.ClockMoved }},
-		{name: "fallback", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
+		{name: "fallback", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
 			twist: func(a *rule.Answer) { a.Flags |= rule.FallbackClosed }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestNotRemembered(t *testing.T) {
 					return r.do(test.op, limit, test.key, test.cost)
 				}
 				for range 3 {
-					if a := take(); a.Allowed || a.Flags.Cached() {
+					if a := take(); a.Allowed || a.Flags&rule.Cached != 0 {
 						r.t.Fatalf("not denied by the store: %+v", a)
 					}
 				}
@@ -285,7 +286,7 @@ func TestAddresses(t *testing.T) {
 	}
 	for i, x := range addresses {
 		limit.Name = x.name
-		b, err := slidegate.Bind(x.namespace, limit)
+		b, err := adapter.Bind(x.namespace, limit)
 		if err != nil {
 			t.Fatal(err)
 		}

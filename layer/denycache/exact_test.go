@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -175,20 +176,20 @@ func (w *twinStores) play(batch []store.Request) {
 
 func (w *twinStores) compare(r *store.Request, truth []rule.Answer) {
 	w.t.Helper()
-	index, allowed := rule.DecidingIndex(r.Answers)
-	if _, want := rule.DecidingIndex(truth); allowed != want {
+	index, allowed := answering.Deciding(r.Answers)
+	if _, want := answering.Deciding(truth); allowed != want {
 		w.t.Fatalf("%v: got allowed %v\n got  %+v\n want %+v", r.Op, allowed, r.Answers, truth)
 	}
 	w.lastRetry = r.Answers[index].RetryAfter
 	if !allowed && (r.Op == rule.Take || r.Op == rule.Peek) {
 		w.refused = append(w.refused, *r)
 	}
-	if r.Answers[0].Flags.Cached() {
+	if r.Answers[0].Flags&rule.Cached != 0 {
 		*w.hits++
 	}
 	for i, got := range r.Answers {
 		want := truth[i]
-		if !r.Answers[0].Flags.Cached() {
+		if r.Answers[0].Flags&rule.Cached == 0 {
 			if got != want {
 				w.t.Fatalf("op %v, by the store:\n got  %+v\n want %+v", r.Op, got, want)
 			}

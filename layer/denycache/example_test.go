@@ -7,6 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // A client keeps sending after it was denied. With a store in memory there is little to save; over a network, each line that
@@ -29,7 +30,7 @@ func Example() {
 		switch {
 		case d.Allowed:
 			fmt.Println("admitted")
-		case d.Flags.Cached():
+		case d.Flags&rule.Cached != 0:
 			fmt.Println("refused, from memory")
 		default:
 			fmt.Println("refused")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -13,7 +14,7 @@ import (
 // compares entries directly.
 func TestEqualHashesDoNotShareEntries(t *testing.T) {
 	bind := func(name string, quota int64) *store.Limit {
-		limit, err := slidegate.Bind("", slidegate.Limit{Name: name, Quota: quota, Window: time.Minute})
+		limit, err := adapter.Bind("", slidegate.Limit{Name: name, Quota: quota, Window: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

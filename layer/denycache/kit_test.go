@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/leakcheck"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/denycache"
@@ -33,7 +35,7 @@ func memory(t testing.TB, clock *storetest.Clock) *memstore.Store {
 
 func bound(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return testkit.Must(slidegate.Bind("", limit))(t)
+	return testkit.Must(adapter.Bind("", limit))(t)
 }
 
 // local returns the store's clock as a local clock.
@@ -80,7 +82,7 @@ func (s quickSpy) TakeSingle(ctx context.Context, limit *store.Limit, key string
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].After(), a[0].ResetAfter, a[0].At, nil
+	return a[0].Allowed, a[0].Flags, a[0].Remaining, answering.After(&a[0]), a[0].ResetAfter, a[0].At, nil
 }
 
 // apply sends one request. Its answers initially hold nonsense, which the store has to overwrite.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -232,7 +233,7 @@ func TestClockMoved(t *testing.T) {
 					r.t.Fatalf("got %+v, want a retry after 50 s", a)
 				}
 				r.clock.Set(epoch - 61*second) // more than a window before the state: a second before the end of a minute
-				larger := slidegate.Unbind(limit)
+				larger := adapter.Unbind(limit)
 				larger.Quota, larger.CountDenied = 3, test.counts
 				if a := r.take(bound(r.t, larger), "key", test.cost); a.Flags != rule.ClockMoved {
 					r.t.Fatalf("the store did not move the state: got %+v, want the flag ClockMoved", a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -25,7 +26,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 			s.count(hash).hits.Add(1)
 			var a rule.Answer
 			e.fill(&a, 0, cost, now)
-			return false, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
+			return false, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At, nil
 		}
 	}
 	s.count(hash).misses.Add(1)

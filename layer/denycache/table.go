@@ -116,7 +116,7 @@ func (s *Store) end(group string, charges []store.Charge) {
 // forgetMoved forgets denials of addresses whose states the store moved back in time: the clock had jumped, or the limit has
 // changed so much that it looks like a jump, and times before it no longer apply.
 func (s *Store) forgetMoved(flags rule.Flags, group string, charges []store.Charge) {
-	if flags.ClockMoved() {
+	if flags&rule.ClockMoved != 0 {
 		s.turn(group, charges, lowered)
 	}
 }

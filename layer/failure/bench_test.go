@@ -23,29 +23,26 @@ func (quickStore) Traits() store.Traits {
 
 // subjects returns layers in the states to be measured. The healthy ones must stay healthy on a busy machine.
 func subjects(t testing.TB) map[string]store.Store {
-	down := func(policy failure.Policy, opts failure.Options) store.Store {
+	down := func(mode store.Mode, opts failure.Options) store.Store {
 		inner := newRemote(t)
 		inner.fail(errDown)
 		opts.ProbeEvery = time.Hour
-		st := newStore(t, inner, policy, opts)
-		t.Cleanup(func() { _ = st.Close(context.Background()) }) // fails, as every call does
+		st := newStore(t, inner, mode, opts)
 		if _, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}); err != nil {
 			t.Fatal(err)
 		}
 		return st
 	}
-	memory := newMemory(t)
+	memory, patient := newMemory(t), failure.Options{Timeout: time.Hour}
 	return map[string]store.Store{
 		"no layer":             memory,
-		"healthy memory":       newStore(t, memory, failure.Open(), failure.Options{Timeout: time.Hour}),
-		"healthy, round trips": newStore(t, quickStore{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour}),
-		"healthy, detach":      newStore(t, quickStore{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour, MaxDetached: 10}),
-		"down, open":           down(failure.Open(), failure.Options{Timeout: time.Hour}),
-		"down, closed":         down(failure.Closed(), failure.Options{}),
-		"down, local":          down(failure.Local(memory), failure.Options{}),
-		"healthy, optimistic":  newStore(t, quickStore{memory, memory}, failure.Optimistic(1<<40), failure.Options{Timeout: time.Hour}),
-		"down, optimistic":     down(failure.Optimistic(1<<40), failure.Options{}),
-		"down, local / 4":      down(failure.Local(memory), failure.Options{Instances: 4}),
+		"healthy memory":       newStore(t, memory, store.FailOpen, patient),
+		"healthy, round trips": newStore(t, quickStore{memory, memory}, store.FailOpen, patient),
+		"down, open":           down(store.FailOpen, patient),
+		"down, closed":         down(store.FailClosed, failure.Options{}),
+		"down, local":          down(store.FailLocal, failure.Options{}),
+		"down, optimistic":     down(store.FailOptimistic, failure.Options{Optimism: 1 << 40}),
+		"down, local / 4":      down(store.FailLocal, failure.Options{Instances: 4}),
 	}
 }
 
@@ -79,7 +76,7 @@ func BenchmarkApply(b *testing.B) {
 func TestDoesNotAllocate(t *testing.T) {
 	limit := bind(t, slidegate.PerHour(1000))
 	for name, st := range subjects(t) {
-		if name == "healthy, round trips" || name == "healthy, detach" || name == "healthy, optimistic" {
+		if name == "healthy, round trips" {
 			continue // a deadline allocates a context
 		}
 		one, ctx := st.(store.SingleTaker), t.Context()

@@ -10,22 +10,20 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// each runs a test in virtual time for each policy and each way to take one charge, with a limit of 1000 per hour.
-func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer)) {
-	for flag, policy := range policies(t) {
+// each runs a test in virtual time for each mode and each way to take one charge, with a limit of 1000 per hour.
+func each(t *testing.T, test func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer)) {
+	for mode := range modes {
 		for name, way := range ways {
-			t.Run(fmt.Sprintf("%v/%s", policy, name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v/%s", mode, name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					if flag == rule.FallbackLocal { // its clock must be the bubble's
-						policy = failure.Local(newMemory(t))
-					}
 					limit := bind(t, slidegate.PerHour(1000))
-					test(t, flag, policy, func(st store.Store) rule.Answer {
+					test(t, mode, func(st store.Store) rule.Answer {
 						t.Helper()
 						a, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1})
 						if err != nil {
@@ -45,90 +43,81 @@ func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.
 // An outage delays the first request until its deadline, and the following ones not at all; at most one probe interval
 // after the store is back, all requests get its answers again.
 func TestDeadStoreDelaysOneRequest(t *testing.T) {
-	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
+	each(t, func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
-		store := newStore(t, inner, policy, failure.Options{})
-		if a := take(store); a.Flags != 0 || a.Remaining != 999 || inner.callsSinceCheck() != 1 {
+		st := newStore(t, inner, mode, failure.Options{})
+		if a := take(st); a.Flags != 0 || a.Remaining != 999 || inner.callsSinceCheck() != 1 {
 			t.Fatalf("a healthy store: got %+v", a)
 		}
 		inner.hang()
 		if took := timed(func() {
-			if a := take(store); a.Flags != flag {
-				t.Errorf("the first request of the outage: got %+v, want the flag of the fallback", a)
+			if a := take(st); a.Flags != modes[mode] {
+				t.Errorf("the first request of the outage: got %+v, want the flag of the mode", a)
 			}
 		}); took != 100*time.Millisecond || inner.callsSinceCheck() != 1 {
 			t.Errorf("the first request took %v", took)
 		}
-		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: by(mode, 1), Failures: 1, Late: 1, Outages: 1, Down: true})
+		if err := st.Health(); !errors.Is(err, failure.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("healthy in an outage: %v", err)
+		}
 		if took := timed(func() {
 			for range 50 {
-				if a := take(store); a.Flags != flag {
-					t.Fatalf("during the outage: got %+v, want the flag of the fallback", a)
+				if a := take(st); a.Flags != modes[mode] {
+					t.Fatalf("during the outage: got %+v, want the flag of the mode", a)
 				}
 			}
 		}); took != 0 || inner.callsSinceCheck() != 0 {
 			t.Errorf("the next 50 requests took %v", took)
 		}
-
-		time.Sleep(time.Second - time.Microsecond)
-		if take(store); inner.callsSinceCheck() != 0 {
-			t.Error("the store was called before the probe was due")
+		testkit.Pass(5 * time.Second)
+		if took := timed(func() { take(st) }); took != 0 || inner.callsSinceCheck() != 0 {
+			t.Errorf("a request after 5s of outage took %v, and must not be a probe", took)
 		}
-		time.Sleep(time.Microsecond)
-		if took := timed(func() { take(store) }); took != 100*time.Millisecond || inner.callsSinceCheck() != 1 {
-			t.Errorf("a probe of a dead store took %v", took)
-		}
-		expect(t, store, failure.Stats{Fallbacks: 53, Failures: 2, Late: 2, Outages: 1, Probes: 1, Down: true})
-
 		inner.heal()
-		time.Sleep(900*time.Millisecond - time.Microsecond) // the next one is due an interval after the last one began
-		if a := take(store); a.Flags != flag || inner.callsSinceCheck() != 0 {
-			t.Errorf("before the second probe: got %+v, want the flag of the fallback, without a call", a)
-		}
-		time.Sleep(time.Microsecond)
+		testkit.Pass(time.Second)
 		for range 3 {
-			if a := take(store); a.Flags != 0 || inner.callsSinceCheck() != 1 || a.At < 0 {
+			if a := take(st); a.Flags != 0 || inner.callsSinceCheck() != 1 || a.At < 0 {
 				t.Errorf("the store is back: got %+v", a)
 			}
 		}
-		expect(t, store, failure.Stats{Fallbacks: 54, Failures: 2, Late: 2, Outages: 1, Probes: 2})
+		expect(t, st, failure.Stats{Fallbacks: by(mode, 52), Failures: 1, Late: 1, Outages: 1})
+		if err := st.Health(); err != nil {
+			t.Errorf("after the outage: %v", err)
+		}
 	})
 }
 
-// Whenever the store comes back, it is called again within one interval.
+// Whenever the store comes back, it is called again within one interval, without any request.
 func TestRecoversWithinOneInterval(t *testing.T) {
-	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
+	each(t, func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer) {
 		for ms := range 30 {
 			inner := newRemote(t)
 			inner.hang()
-			store := newStore(t, inner, policy, failure.Options{Timeout: 5 * time.Millisecond, ProbeEvery: 10 * time.Millisecond})
-			take(store)
-			time.Sleep(time.Duration(ms) * time.Millisecond)
-			take(store) // sometimes a probe
+			st := newStore(t, inner, mode, failure.Options{Timeout: 5 * time.Millisecond, ProbeEvery: 10 * time.Millisecond})
+			take(st)
+			testkit.Pass(time.Duration(ms) * time.Millisecond)
 			inner.heal()
-			back := time.Now()
-			for take(store).Flags != 0 {
-				time.Sleep(time.Millisecond)
-			}
-			if took := time.Since(back); took > 10*time.Millisecond {
-				t.Errorf("the store came back after %dms and was called %v later", ms, took)
+			testkit.Pass(10 * time.Millisecond)
+			if a := take(st); a.Flags != 0 {
+				t.Errorf("the store came back after %dms, and 10ms later got %+v", ms, a)
 			}
 		}
 	})
 }
 
-// An outage that begins under load delays the requests in flight until their deadline, and a probe is a single request.
-func TestOneProbeUnderLoad(t *testing.T) {
-	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
+// An outage that begins under load delays the requests in flight until their deadline.
+func TestOutageUnderLoad(t *testing.T) {
+	each(t, func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		inner.hang()
-		store := newStore(t, inner, policy, failure.Options{})
+		st := newStore(t, inner, mode, failure.Options{})
 		herd := func(n int) (waited time.Duration) {
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			for range n {
 				wg.Go(func() {
-					took := timed(func() { take(store) })
+					took := timed(func() { take(st) })
 					mu.Lock()
 					defer mu.Unlock()
 					waited += took
@@ -143,210 +132,241 @@ func TestOneProbeUnderLoad(t *testing.T) {
 		if waited := herd(40); waited != 0 || inner.callsSinceCheck() != 0 {
 			t.Errorf("40 requests in the outage waited for %v in total", waited)
 		}
-		time.Sleep(time.Second)
-		if waited := herd(40); waited != 100*time.Millisecond || inner.callsSinceCheck() != 1 {
+		testkit.Pass(time.Second)
+		if waited := herd(40); waited != 0 || inner.callsSinceCheck() != 0 {
 			t.Errorf("40 requests when a probe was due waited for %v in total", waited)
 		}
-		expect(t, store, failure.Stats{Fallbacks: 120, Failures: 41, Late: 41, Outages: 1, Probes: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: by(mode, 120), Failures: 40, Late: 40, Outages: 1, Down: true})
 	})
 }
 
-// The breaker opens after Failures consecutive failures; an answer in between restarts the count.
-func TestFailuresInARow(t *testing.T) {
-	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
-		inner := newRemote(t)
-		store := newStore(t, inner, policy, failure.Options{Failures: 3})
-		for _, ok := range []bool{false, false, true, false, false, false} {
-			inner.fail(errDown)
-			if ok {
-				inner.heal()
+// An error that says that the store is down opens the breaker at once, although others are answered. If only a connection
+// broke, a probe closes it again at once.
+func TestDownAtOnce(t *testing.T) {
+	for _, cause := range []error{errDown, errBroken, fmt.Errorf("remote: READONLY: %w", store.ErrDown)} {
+		each(t, func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer) {
+			inner := newRemote(t)
+			st := newStore(t, inner, mode, failure.Options{})
+			inner.do(func(ctx context.Context, batch []store.Request) error {
+				if isProbe(batch) {
+					return inner.Store.Apply(ctx, batch)
+				}
+				return setErr(batch, cause)
+			})
+			if a := take(st); a.Flags != modes[mode] {
+				t.Errorf("%v: got %+v, want the flag of the mode", cause, a)
 			}
-			a := take(store)
-			if (a.Flags == 0) != ok || inner.callsSinceCheck() != 1 {
-				t.Fatalf("the store works: %v; got %+v", ok, a)
+			synctest.Wait() // for the probe
+			expect(t, st, failure.Stats{Fallbacks: by(mode, 1), Failures: 1, Outages: 1})
+			inner.heal()
+			if a := take(st); a.Flags != 0 {
+				t.Errorf("after %v: got %+v, want the store's answer", cause, a)
 			}
-			if flag == rule.FallbackClosed && !ok && a.RetryAfter != 1_000_000 {
-				t.Errorf("denied for %dus", a.RetryAfter)
-			}
-		}
-		if take(store); inner.callsSinceCheck() != 0 {
-			t.Error("the store was called after three consecutive failures")
-		}
-		expect(t, store, failure.Stats{Fallbacks: 6, Failures: 5, Outages: 1, Down: true})
-	})
+		})
+	}
 }
 
-// A late answer is used, and still counts against the store.
-func TestLateAnswerCountsAsFailure(t *testing.T) {
-	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
-		inner := newRemote(t)
-		store := newStore(t, inner, policy, failure.Options{})
-		inner.slow(150 * time.Millisecond)
-		if a := take(store); a.Flags != 0 || a.Remaining != 999 {
-			t.Errorf("the late answer is %+v", a)
-		}
-		if a := take(store); a.Flags != flag || inner.callsSinceCheck() != 1 {
-			t.Errorf("after a late answer: got %+v, want the flag of the fallback, after one call", a)
-		}
-		expect(t, store, failure.Stats{Fallbacks: 1, Late: 1, Outages: 1, Down: true})
-		time.Sleep(time.Second)
-		take(store) // a probe that is also late
-		expect(t, store, failure.Stats{Fallbacks: 1, Late: 2, Outages: 1, Probes: 1, Down: true})
-		inner.slow(99 * time.Millisecond)
-		time.Sleep(time.Second)
-		if a := take(store); a.Flags != 0 || store.Stats().Down {
-			t.Errorf("a probe that was answered in time: got %+v, want no flags, and the end of the outage", a)
-		}
-	})
-}
-
-// A request from before the outage proves nothing about the store after it.
+// Of several calls that failed because one connection broke, those that are seen after the store is back do not open the
+// breaker again.
 func TestStragglersProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, limit := newRemote(t), bind(t, slidegate.PerHour(1000))
-		st := newStore(t, inner, failure.Open(), failure.Options{Timeout: time.Second, ProbeEvery: time.Second})
-		inner.slow(5 * time.Second) // far too late, and ignores its context
+		st := newStore(t, inner, store.FailOpen, failure.Options{})
+		inner.do(func(ctx context.Context, batch []store.Request) error {
+			if isProbe(batch) {
+				return inner.Store.Apply(ctx, batch)
+			}
+			if batch[0].Charges[0].Key == "straggler" {
+				testkit.Delay(10 * time.Millisecond)
+			}
+			return setErr(batch, errBroken)
+		})
 		var wg sync.WaitGroup
-		take := func() { _, _ = apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "k", Cost: 1}) }
-		wg.Go(take)
-		synctest.Wait()
-		inner.fail(errDown)
-		take()
-		expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
-		inner.heal()
-		time.Sleep(time.Second)
-		take()
-		want := failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Probes: 1}
-		expect(t, st, want)
-		wg.Wait() // the straggler returns late, which would be a failure
-		want.Late = 1
-		expect(t, st, want)
-
-		// A straggler that is answered in time does not end an outage either.
-		inner.slow(500 * time.Millisecond)
-		wg.Go(take)
-		synctest.Wait()
-		inner.fail(errDown)
-		take()
+		for _, key := range []string{"straggler", "first"} {
+			wg.Go(func() { _, _ = apply(t, st, rule.Take, store.Charge{Limit: limit, Key: key, Cost: 1}) })
+			synctest.Wait()
+		}
 		wg.Wait()
-		want.Fallbacks, want.Failures, want.Outages, want.Down = 2, 2, 2, true
-		expect(t, st, want)
+		if got := st.Stats(); got.Outages != 1 || got.Down {
+			t.Errorf("got %+v, want one outage, that has ended", got)
+		}
 	})
 }
 
-// Errors caused by the caller, and by a context that the caller ended, are returned unchanged and do not count against
-// the store.
+// An error that may concern one key only is no outage if the store accepts a probe, and is one if it does not.
+func TestErrorOfOneKey(t *testing.T) {
+	each(t, func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer) {
+		for _, cause := range []error{errOne, context.Canceled, context.DeadlineExceeded, fmt.Errorf("remote: %w", store.ErrBusy)} {
+			inner := newRemote(t)
+			st := newStore(t, inner, mode, failure.Options{})
+			inner.do(func(ctx context.Context, batch []store.Request) error {
+				if isProbe(batch) {
+					return inner.Store.Apply(ctx, batch)
+				}
+				return setErr(batch, cause)
+			})
+			late := mode
+			if mode == store.FailOpen {
+				late = store.FailLocal
+			}
+			for range 20 {
+				if a := take(st); a.Flags != modes[late] {
+					t.Errorf("%v: got %+v, want the flag %v", cause, a, modes[late])
+				}
+			}
+			testkit.Pass(5 * time.Second)
+			expect(t, st, failure.Stats{Fallbacks: by(late, 20), Failures: 20})
+
+			inner.fail(cause) // of probes too
+			if a := take(st); a.Flags != modes[mode] || !st.Stats().Down {
+				t.Errorf("%v of everything: got %+v, want the flag of the mode, and Down", cause, a)
+			}
+		}
+	})
+}
+
+// Errors caused by the caller are returned unchanged and say nothing about the store.
 func TestCallersErrors(t *testing.T) {
 	limit := bind(t, slidegate.PerHour(1000))
-	for flag, policy := range policies(t) {
+	for mode := range modes {
 		for name, way := range ways {
 			for _, cause := range []error{slidegate.ErrLimit, slidegate.ErrCost, slidegate.ErrConflict, store.ErrUnsupported} {
 				inner := newRemote(t)
-				st := newStore(t, inner, policy, failure.Options{})
+				st := newStore(t, inner, mode, failure.Options{})
 				want := fmt.Errorf("remote: %w", cause)
 				inner.fail(want)
 				for range 2 {
 					if _, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != want || inner.callsSinceCheck() != 1 {
-						t.Errorf("%v, %s: %v became %v", policy, name, want, err)
+						t.Errorf("%v, %s: %v became %v", mode, name, want, err)
 					}
 				}
 				expect(t, st, failure.Stats{})
 				inner.noTrips = true
-				direct := newStore(t, inner, policy, failure.Options{})
+				direct := newStore(t, inner, mode, failure.Options{})
 				if _, err := way(t.Context(), direct, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != want {
-					t.Errorf("%v, %s: %v became %v in a store without round trips", policy, name, want, err)
+					t.Errorf("%v, %s: %v became %v in a store without round trips", mode, name, want, err)
 				}
-			}
-			for _, cause := range []error{errDown, context.Canceled, context.DeadlineExceeded} { // these are the store's own
-				inner := newRemote(t)
-				st := newStore(t, inner, policy, failure.Options{})
-				inner.fail(cause)
-				if a, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != nil || a.Flags != flag {
-					t.Errorf("%v, %s: after %v, %+v and %v", policy, name, cause, a, err)
-				}
-				expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
 			}
 		}
 	}
 }
 
-// A caller whose deadline is earlier than the store's gets its own error.
+// A caller whose deadline is earlier than the store's, or who leaves, gets its own error, and says nothing about a store that
+// accepts charges. If the store does not, such callers find out too.
 func TestCallersDeadline(t *testing.T) {
-	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
+	each(t, func(t *testing.T, mode store.Mode, _ func(store.Store) rule.Answer) {
 		limit := bind(t, slidegate.PerHour(1000))
-		for _, detached := range []int{0, 10} {
-			for name, way := range ways {
-				inner := newRemote(t)
-				inner.hang()
-				st := newStore(t, inner, policy, failure.Options{MaxDetached: detached})
-				send := func(ctx context.Context, cancel context.CancelFunc) (took time.Duration, err error) {
-					defer cancel()
-					took = timed(func() { _, err = way(ctx, st, store.Charge{Limit: limit, Key: "k", Cost: 1}) })
-					return took, err
+		for name, way := range ways {
+			inner := newRemote(t)
+			inner.hang()
+			slow := *inner.handle.Load()
+			inner.do(func(ctx context.Context, batch []store.Request) error {
+				if isProbe(batch) {
+					return inner.Store.Apply(ctx, batch)
 				}
+				return slow(ctx, batch)
+			})
+			st := newStore(t, inner, mode, failure.Options{})
+			send := func(ctx context.Context, cancel context.CancelFunc) (took time.Duration, err error) {
+				defer cancel()
+				took = timed(func() { _, err = way(ctx, st, store.Charge{Limit: limit, Key: "k", Cost: 1}) })
+				return took, err
+			}
+			for range 50 {
 				took, err := send(context.WithTimeout(t.Context(), 30*time.Millisecond))
 				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, failure.ErrUnavailable) || took != 30*time.Millisecond {
 					t.Errorf("%s: a deadline of 30ms: got %v after %v", name, err, took)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(20*time.Millisecond, cancel)
-				if took, err = send(ctx, cancel); !errors.Is(err, context.Canceled) || took != 20*time.Millisecond {
-					t.Errorf("%s: cancelled after 20ms: got %v after %v", name, err, took)
+				time.AfterFunc(70*time.Millisecond, cancel)
+				if took, err = send(ctx, cancel); !errors.Is(err, context.Canceled) || took != 70*time.Millisecond {
+					t.Errorf("%s: cancelled after 70ms: got %v after %v", name, err, took)
 				}
-				synctest.Wait() // detached calls return
-				expect(t, st, failure.Stats{})
-				// A store that checks the deadline itself may be slightly earlier than the context.
-				inner.do(func(ctx context.Context, batch []store.Request) error {
-					deadline, _ := ctx.Deadline()
-					time.Sleep(time.Until(deadline))
-					return setErr(batch, errDown)
-				})
-				if _, err = send(context.WithDeadline(t.Context(), time.Now().Add(time.Millisecond))); !errors.Is(err, errDown) && !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s: at the caller's deadline, %v", name, err)
+			}
+			expect(t, st, failure.Stats{})
+			// A store that checks the deadline itself may be slightly earlier than the context.
+			inner.do(func(ctx context.Context, batch []store.Request) error {
+				if isProbe(batch) {
+					return inner.Store.Apply(ctx, batch)
 				}
-				synctest.Wait()
-				expect(t, st, failure.Stats{})
-				inner.hang()
-				if took, err = send(context.WithTimeout(t.Context(), time.Hour)); err != nil || took != 100*time.Millisecond {
-					t.Errorf("%s: a deadline of an hour: got %v after %v", name, err, took)
-				}
-				// In an outage, a caller that has left gets no answer and makes no probe.
-				time.Sleep(time.Second)
-				inner.callsSinceCheck()
-				gone, cancel := context.WithCancel(t.Context())
-				cancel()
-				if _, err = send(gone, cancel); !errors.Is(err, context.Canceled) || inner.callsSinceCheck() != 0 {
-					t.Errorf("%s: the caller had left: %v", name, err)
-				}
-				// A probe whose caller leaves proves nothing; the next one does.
-				inner.hang()
-				if _, err = send(context.WithTimeout(t.Context(), time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) || inner.callsSinceCheck() != 1 {
-					t.Errorf("%s: an abandoned probe: %v", name, err)
-				}
-				inner.heal()
-				time.Sleep(time.Second)
-				if a := take(st); a.Flags != 0 {
-					t.Errorf("%s: after an abandoned probe: got %+v, want no flags", name, a)
-				}
+				deadline, _ := ctx.Deadline()
+				testkit.Delay(time.Until(deadline))
+				return setErr(batch, errDown)
+			})
+			if _, err := send(context.WithDeadline(t.Context(), time.Now().Add(time.Millisecond))); !errors.Is(err, errDown) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: at the caller's deadline, %v", name, err)
+			}
+			testkit.Pass(time.Second)
+			expect(t, st, failure.Stats{})
+			inner.hang()
+			if _, err := send(context.WithTimeout(t.Context(), 10*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: a dead store and a caller of 10ms: %v", name, err)
+			}
+			testkit.Pass(time.Second + 100*time.Millisecond)
+			if !st.Stats().Down {
+				t.Errorf("%s: callers with short deadlines did not find out that the store is out", name)
+			}
+			inner.callsSinceCheck()
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := send(gone, cancel); !errors.Is(err, context.Canceled) || inner.callsSinceCheck() != 0 {
+				t.Errorf("%s: in an outage, the caller had left: %v", name, err)
 			}
 		}
 	})
 }
 
-// A probe answered by a cache below proves nothing.
+// An answer of a cache below says nothing about the store.
 func TestCachedAnswerIsNoProof(t *testing.T) {
-	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
-		inner := newRemote(t)
-		st := newStore(t, inner, policy, failure.Options{})
-		inner.fail(errDown)
-		take(st)
+	synctest.Test(t, func(t *testing.T) {
+		inner, limit := newRemote(t), bind(t, ten)
+		st := newStore(t, inner, store.FailOpen, failure.Options{})
+		inner.hang()
+		hang := *inner.handle.Load()
 		inner.do(func(ctx context.Context, batch []store.Request) error {
-			batch[0].Answers[0], batch[0].Err = rule.Answer{Allowed: true, Flags: rule.Cached}, nil
-			return nil
+			if batch[0].Charges[0].Key == "cached" {
+				batch[0].Answers[0], batch[0].Err = rule.Answer{Flags: rule.Cached, RetryAfter: 5}, nil
+				return nil
+			}
+			return hang(ctx, batch)
 		})
-		time.Sleep(time.Second)
-		if a := take(st); a.Flags != rule.Cached || !st.Stats().Down {
-			t.Errorf("a cached answer to a probe: got %+v, %+v, want the flag Cached, and Down", a, st.Stats())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 20 {
+				_, _ = apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "cached", Cost: 1})
+				testkit.Delay(5 * time.Millisecond)
+			}
+		})
+		if a, err := apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != nil || a.Flags != rule.FallbackOpen {
+			t.Errorf("got %+v, %v, want the outage to be found", a, err)
+		}
+		wg.Wait()
+	})
+}
+
+// OnChange is called once, with the reason, when the store is out, and once when it is back.
+func TestOnChange(t *testing.T) {
+	each(t, func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer) {
+		inner := newRemote(t)
+		var mu sync.Mutex
+		var changes []error
+		st := newStore(t, inner, mode, failure.Options{OnChange: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			changes = append(changes, err)
+		}})
+		inner.hang()
+		take(st)
+		testkit.Pass(3 * time.Second) // probes fail
+		take(st)
+		if len(changes) != 1 || !errors.Is(changes[0], failure.ErrUnavailable) || !st.Stats().Down {
+			t.Fatalf("out: got %v, want one change with the error", changes)
+		}
+		inner.heal()
+		testkit.Pass(time.Second)
+		take(st)
+		if len(changes) != 2 || changes[1] != nil || st.Stats().Down {
+			t.Fatalf("the store is back: got %v, want a second change without an error", changes)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -13,88 +14,82 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// errBusy is the error of a request that was not sent because too many detached calls are in flight. It says nothing
-// about the store, whose health shows in the calls that were made.
-var errBusy = errors.New("failure: too many calls are in flight")
+// Why a request was not sent although the store is not known to be out.
+var (
+	errShed = &unavailable{undone: true, cause: errors.New("failure: the store was late for this key three times in a row")}
+	errFull = &unavailable{undone: true, cause: errors.New("failure: too many callers wait for the store; see Options.MaxWaiting")}
+)
 
-// applyInner passes a batch to the store, unless the breaker is open. Requests that the store did not answer get an
-// *unavailable as their Err.
-func (s *Store) applyInner(ctx context.Context, batch []store.Request) error {
-	if len(batch) == 0 {
-		return nil
+// call is a call to a node in flight.
+type call struct {
+	node    *node
+	answers int64 // of the node when the call began
+	era     int64 // of the node when the call began
+	start   int64 // when it began, in nanoseconds since the layer's base
+	forgets int64 // of the refusals when it began
+	count   *countdown
+}
+
+// begin begins a call to a node, and returns its context. It returns false if too many calls wait.
+func (s *Store) begin(ctx context.Context, n *node, now time.Time) (limited context.Context, c call, ok bool) {
+	if s.waiting.Add(1) > int64(s.opts.MaxWaiting) {
+		s.waiting.Add(-1)
+		s.shed.Add(1)
+		return ctx, c, false
 	}
-	if s.direct {
-		if err := s.inner.Apply(ctx, batch); err != nil {
-			s.classify(ctx, batch, err)
-			return err
+	c = call{node: n, answers: n.answers.Load(), era: n.eras.Load(), start: int64(now.Sub(s.base)), forgets: s.refusals.forgets.Load()}
+	if deadline, ok := ctx.Deadline(); ok && deadline.Sub(now) <= s.opts.Timeout {
+		return ctx, c, true
+	}
+	limited, c.count = s.startCountdown(ctx, now, n, c.answers)
+	return limited, c, true
+}
+
+// end ends a call that was answered, by the store itself unless cached.
+func (s *Store) end(c *call, cached, admitted bool) {
+	s.waiting.Add(-1)
+	slow, late, _ := c.count.end()
+	if late {
+		s.late.Add(1)
+	}
+	if !cached {
+		c.node.answer(slow)
+		if admitted && !c.node.charged.Load() {
+			c.node.charged.Store(true)
 		}
-		return nil
 	}
-	st := s.state.Load()
-	if err := s.admit(ctx, st); err != nil {
-		return fillErr(batch, err)
-	}
-	late, starved, err := s.call(ctx, batch)
-	answered := true
-	var why *unavailable
-	if err != nil {
-		answered, why = s.classify(ctx, batch, err)
-	} else if st.failed != nil {
-		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !isCached(r.Answers) })
-	}
-	s.recordOutcome(st, answered, late, starved, why)
-	return err
 }
 
-// takeInner is applyInner for a single charge.
-func (s *Store) takeInner(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
-) {
-	st := s.state.Load()
-	if err = s.admit(ctx, st); err != nil {
-		return false, 0, 0, 0, 0, 0, err
-	}
-	allowed, flags, remaining, after, resetAfter, at, late, starved, err := s.callOne(ctx, limit, key, cost)
-	var why *unavailable
-	if err != nil {
-		err = s.failure(ctx, err)
-		why, _ = err.(*unavailable)
-	}
-	s.recordOutcome(st, err == nil && !flags.Cached(), late, starved, why)
-	return allowed, flags, remaining, after, resetAfter, at, err
-}
-
-// admit returns why the store must not be called, or nil if it may be.
-func (s *Store) admit(ctx context.Context, st *state) error {
-	if st.failed == nil {
-		return nil
-	}
-	if err := ctx.Err(); err != nil { // no caller waits for the policy's decision, and as a probe it would prove nothing
-		return fmt.Errorf("failure: %w", err)
-	}
-	if !s.mayCall(st) {
-		return st.failed
-	}
-	return nil
-}
-
-// call calls the store with the deadline, and reports whether the deadline passed: because of the store (late), or
-// because this process did not run (starved).
-func (s *Store) call(ctx context.Context, batch []store.Request) (late, starved bool, err error) {
-	limited, count := s.withDeadline(ctx)
-	if s.opts.MaxDetached > 0 {
-		err = s.detach(limited, batch)
-	} else {
-		err = s.inner.Apply(limited, batch)
-	}
-	late, starved = count.end()
-	if err != nil && (late || starved) {
-		for i := range batch {
-			batch[i].Err = s.timeoutError(ctx, batch[i].Err)
+// fail ends a call that failed with err, and draws the conclusions. It reports whether the store was late.
+func (s *Store) fail(ctx context.Context, c *call, err error) (late bool) {
+	s.waiting.Add(-1)
+	_, late, starved := c.count.end()
+	n := c.node
+	switch {
+	case isCallers(err): // the store may not have been asked
+		return false
+	case hasEnded(ctx):
+		if n.answers.Load() == c.answers {
+			s.wake(n, false) // callers with short deadlines must not hide that the store is out
 		}
-		err = s.timeoutError(ctx, err)
+		return false
+	case errors.Is(err, store.ErrDown):
+		if n.eras.Load() == c.era {
+			s.open(n, err)
+		}
+	case starved:
+		s.starved.Add(1)
+	case n.answers.Load() != c.answers: // it answers others
+	case !late: // the error may concern one key only
+		s.wakeAndWait(ctx, c)
+	case n.slow.Load() && n.isProbed(): // the probe decides; it began later, and is answered later than this call had time for
+	default:
+		s.open(n, s.timeoutError(ctx, err))
 	}
-	return late && ctx.Err() == nil, starved, err
+	if late {
+		s.late.Add(1)
+	}
+	return late
 }
 
 // timeoutError returns the error of a call that the countdown ended. A store that derived its own context reports that it
@@ -106,76 +101,23 @@ func (s *Store) timeoutError(ctx context.Context, err error) error {
 	return err
 }
 
-// callOne is call for a single charge.
-func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, late, starved bool, err error,
-) {
-	if s.opts.MaxDetached > 0 {
-		r := []store.Request{{
-			Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]rule.Answer, 1),
-		}}
-		late, starved, err = s.call(ctx, r)
-		a := &r[0].Answers[0]
-		return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, late, starved, err
-	}
-	limited, count := s.withDeadline(ctx)
-	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
-	late, starved = count.end()
-	if err != nil && (late || starved) {
-		err = s.timeoutError(ctx, err)
-	}
-	return allowed, flags, remaining, after, resetAfter, at, late && ctx.Err() == nil, starved, err
-}
-
-// withDeadline returns the context for the store and its countdown. If the caller's own deadline is earlier, they are
-// the caller's context and nil.
-func (s *Store) withDeadline(ctx context.Context) (context.Context, *countdown) {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= s.opts.Timeout {
-		return ctx, nil
-	}
-	return startCountdown(ctx, s.opts.Timeout)
-}
-
-// classify separates the store's failures in a batch from the caller's errors, and reports whether the store answered any
-// request.
-func (s *Store) classify(ctx context.Context, batch []store.Request, first error) (answered bool, why *unavailable) {
-	errs := 0
-	for i := range batch {
-		r := &batch[i]
-		if r.Err == nil {
-			answered = answered || !isCached(r.Answers)
-			continue
-		}
-		errs++
-		r.Err = s.failure(ctx, r.Err)
-		if failed, ok := r.Err.(*unavailable); ok && why == nil {
-			why = failed
-		}
-	}
-	if errs == 0 { // the store reports a failure, but not of which request: no answer can be trusted
-		err := s.failure(ctx, first)
-		why, _ = err.(*unavailable)
-		_ = fillErr(batch, err)
-		return false, why
-	}
-	return answered, why
-}
-
-// isCached reports whether an answer came from a cache, and so says nothing about the store.
-func isCached(answers []rule.Answer) bool {
-	return len(answers) > 0 && answers[0].Flags.Cached()
-}
-
-// failure returns the error of a request: unchanged if the caller caused it, otherwise as a failure of the store.
-func (s *Store) failure(ctx context.Context, err error) error {
-	if hasEnded(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
-		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, store.ErrUnsupported) {
+// unanswered returns the error of a request that the store did not answer.
+func (s *Store) unanswered(ctx context.Context, n *node, err error) error {
+	if isCallers(err) || hasEnded(ctx) {
 		return err
 	}
-	if err != errBusy {
-		s.failures.Add(1)
+	s.failures.Add(1)
+	why := &unavailable{cause: s.timeoutError(ctx, err), undone: errors.Is(err, store.ErrUndone)}
+	if why.out = s.direct || n.out.Load() != nil; why.out && !s.direct {
+		why.node = n
 	}
-	return &unavailable{cause: err, notSent: err == errBusy}
+	return why
+}
+
+// isCallers reports whether an error is a mistake of the caller.
+func isCallers(err error) bool {
+	return errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) || errors.Is(err, slidegate.ErrConflict) ||
+		errors.Is(err, store.ErrUnsupported)
 }
 
 // hasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
@@ -187,76 +129,221 @@ func hasEnded(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= 0
 }
 
-// recordOutcome reports the outcome of a call to the breaker; why is the failure, if there was one. A call that failed while
-// this process did not run says nothing about the store.
-func (s *Store) recordOutcome(st *state, answered, late, starved bool, why *unavailable) {
-	if late {
-		s.late.Add(1)
-		if why == nil {
-			why = &unavailable{cause: fmt.Errorf("failure: the answer took longer than %v", s.opts.Timeout)}
+// takeInner passes a single charge to the store. It returns an *unavailable if the store did not answer.
+func (s *Store) takeInner(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+) {
+	n := s.nodeOf(limit, "", key)
+	if out := n.out.Load(); out != nil {
+		return false, 0, 0, 0, 0, 0, s.notSent(ctx, out)
+	}
+	now := time.Now()
+	var hash uint64
+	watched := s.lateKeys.isActive(int64(now.Sub(s.base)))
+	if watched {
+		if hash = s.lateKeys.hashOf(address{limit.Prefix(), "", key}); s.lateKeys.isShed(hash, int64(now.Sub(s.base))) {
+			s.shed.Add(1)
+			return false, 0, 0, 0, 0, 0, s.notSent(ctx, errShed)
+		}
+	}
+	limited, c, ok := s.begin(ctx, n, now)
+	if !ok {
+		return false, 0, 0, 0, 0, 0, s.notSent(ctx, errFull)
+	}
+	returned := false
+	defer func() {
+		if !returned { // the store panicked; the caller may recover
+			s.waiting.Add(-1)
+			c.count.end()
+		}
+	}()
+	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
+	returned = true
+	if err == nil {
+		s.end(&c, flags&rule.Cached != 0, allowed)
+		if watched {
+			s.lateKeys.clear(hash, c.start)
+		}
+		if after > 0 {
+			s.refusals.record("", limit, key, cost, allowed, remaining, after, moment{s.wall(c.start), c.forgets})
+		}
+		return allowed, flags, remaining, after, resetAfter, at, nil
+	}
+	if s.fail(ctx, &c, err) {
+		s.lateKeys.record(s.lateKeys.hashOf(address{limit.Prefix(), "", key}), s.sinceBase())
+	}
+	return false, 0, 0, 0, 0, 0, s.unanswered(ctx, n, err)
+}
+
+// notSent returns why, or the caller's error if it has left: no one waits for a decision.
+func (s *Store) notSent(ctx context.Context, why *unavailable) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("failure: %w", err)
+	}
+	return why
+}
+
+// send passes the requests of a batch that are for the store to the store, and sets Err of all of them: to an *unavailable if
+// the store did not answer.
+func (s *Store) send(ctx context.Context, batch []store.Request, now time.Time) {
+	var first *node
+	var routes []*node // nil while all requests have the same, so that most batches need no memory
+	for i := range batch {
+		n := s.route(ctx, &batch[i], int64(now.Sub(s.base)))
+		if i == 0 {
+			first = n
+		}
+		if n != first && routes == nil {
+			routes = slices.Repeat([]*node{first}, len(batch))
+		}
+		if routes != nil {
+			routes[i] = n
 		}
 	}
 	switch {
-	case why != nil && why.cause == errBusy:
-	case starved && !answered:
-		s.starved.Add(1)
-	case late || why != nil && !answered:
-		s.recordFailure(st, why)
-	case answered:
-		s.recordAnswer(st)
+	case routes != nil:
+		s.sendSome(ctx, batch, routes, now)
+	case first != nil:
+		s.sendTo(ctx, first, batch, now)
 	}
 }
 
-// detach applies a copy of the batch on another goroutine. If ctx ends first, the copy stays with that goroutine.
-func (s *Store) detach(ctx context.Context, batch []store.Request) error {
-	if s.detached.Add(1) > int64(s.opts.MaxDetached) {
-		s.detached.Add(-1)
-		return fillErr(batch, errBusy)
+// route returns the node that a request is sent to, or nil, with its Err set, if it is not sent.
+func (s *Store) route(ctx context.Context, r *store.Request, now int64) *node {
+	r.Err = nil
+	if isFallbacks(r) {
+		return nil
 	}
-	if err := ctx.Err(); err != nil { // no caller would wait for it
-		s.detached.Add(-1)
-		return fillErr(batch, fmt.Errorf("failure: %w", err))
+	n := s.whole
+	if len(r.Charges) > 0 {
+		n = s.nodeOf(r.Charges[0].Limit, r.Group, r.Charges[0].Key)
 	}
-	copied, done := copyOf(batch), make(chan error, 1)
-	go func() {
-		err := s.applySafely(ctx, copied)
-		s.detached.Add(-1)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		for i := range batch {
-			copy(batch[i].Answers, copied[i].Answers)
-			batch[i].Err = copied[i].Err
+	if out := n.out.Load(); out != nil {
+		r.Err = s.notSent(ctx, out)
+		return nil
+	}
+	if s.lateKeys.isActive(now) && !followsUp(r.Op) && r.Op != rule.Reset &&
+		s.lateKeys.isShed(s.lateKeys.hash(r.Group, r.Charges), now) {
+		s.shed.Add(1)
+		r.Err = s.notSent(ctx, errShed)
+		return nil
+	}
+	return n
+}
+
+// sendSome sends the requests of a batch to different nodes, at the same time.
+func (s *Store) sendSome(ctx context.Context, batch []store.Request, routes []*node, now time.Time) {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	for i, n := range routes {
+		if n == nil || slices.Index(routes, n) != i {
+			continue
 		}
-		return err
-	case <-ctx.Done():
-		return fillErr(batch, fmt.Errorf("failure: %w", ctx.Err()))
-	}
-}
-
-// applySafely turns a panic, which no caller could recover on this goroutine, into an error. The panic value is omitted
-// because it may contain a key; runtime errors do not.
-func (s *Store) applySafely(ctx context.Context, batch []store.Request) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = fmt.Errorf("failure: the store panicked with a %T", value)
-			if known, ok := value.(runtime.Error); ok {
-				err = fmt.Errorf("failure: the store panicked: %w", known)
+		var some []store.Request
+		var indexes []int
+		for k := range routes {
+			if routes[k] == n {
+				some, indexes = append(some, batch[k]), append(indexes, k)
 			}
-			_ = fillErr(batch, err)
 		}
-	}()
-	return s.inner.Apply(ctx, batch)
+		wait.Go(func() {
+			s.sendTo(ctx, n, some, now)
+			for k := range some {
+				batch[indexes[k]].Err = some[k].Err
+			}
+		})
+	}
 }
 
-func copyOf(batch []store.Request) []store.Request {
-	copied := slices.Clone(batch)
-	for i := range copied {
-		copied[i].Charges = slices.Clone(copied[i].Charges)
-		copied[i].Answers = make([]rule.Answer, len(copied[i].Answers))
+// sendTo sends requests to one node.
+func (s *Store) sendTo(ctx context.Context, n *node, batch []store.Request, now time.Time) {
+	if s.direct {
+		if err := s.inner.Apply(ctx, batch); err != nil {
+			spread(batch, err)
+			s.explain(ctx, n, batch, false)
+		}
+		return
 	}
-	return copied
+	limited, c, ok := s.begin(ctx, n, now)
+	if !ok {
+		_ = fillErr(batch, s.notSent(ctx, errFull))
+		return
+	}
+	err := applySafely(limited, s.inner, batch)
+	answered, admitted := s.answersIn(batch, c.start)
+	if err == nil {
+		s.end(&c, !answered, admitted)
+		return
+	}
+	if spread(batch, err) {
+		answered = false
+	}
+	if answered {
+		n.answers.Add(1)
+	}
+	s.explain(ctx, n, batch, s.fail(ctx, &c, worst(batch)))
+}
+
+// answersIn reports whether the store, and not a cache, answered any of the requests, and whether it admitted any.
+func (s *Store) answersIn(batch []store.Request, start int64) (answered, admitted bool) {
+	active := s.lateKeys.isActive(start)
+	for i := range batch {
+		r := &batch[i]
+		if r.Err != nil || len(r.Answers) == 0 || r.Answers[0].Flags&rule.Cached != 0 {
+			continue
+		}
+		answered = true
+		admitted = admitted || r.Op <= rule.Charge && r.Answers[0].Granted > 0
+		if active {
+			s.lateKeys.clear(s.lateKeys.hash(r.Group, r.Charges), start)
+		}
+	}
+	return answered, admitted
+}
+
+// spread sets Err of all requests if the store reports a failure, but not of which request: then no answer can be trusted.
+func spread(batch []store.Request, err error) bool {
+	if slices.ContainsFunc(batch, func(r store.Request) bool { return r.Err != nil }) {
+		return false
+	}
+	_ = fillErr(batch, err)
+	return true
+}
+
+// worst returns the error of a batch that says most about the store.
+func worst(batch []store.Request) (err error) {
+	for i := range batch {
+		switch e := batch[i].Err; {
+		case e == nil:
+		case errors.Is(e, store.ErrDown):
+			return e
+		case err == nil || isCallers(err):
+			err = e
+		}
+	}
+	return err
+}
+
+// explain replaces the errors of requests by what they mean.
+func (s *Store) explain(ctx context.Context, n *node, batch []store.Request, late bool) {
+	for i := range batch {
+		r := &batch[i]
+		if r.Err == nil {
+			continue
+		}
+		if late && !isCallers(r.Err) {
+			s.lateKeys.record(s.lateKeys.hash(r.Group, r.Charges), s.sinceBase())
+		}
+		r.Err = s.unanswered(ctx, n, r.Err)
+	}
+}
+
+// panicError returns the error for a panic value, which is omitted because it may contain a key; runtime errors do not.
+func panicError(value any) error {
+	if known, ok := value.(runtime.Error); ok {
+		return fmt.Errorf("failure: the store panicked: %w", known)
+	}
+	return fmt.Errorf("failure: the store panicked with a %T", value)
 }
 
 func fillErr(batch []store.Request, err error) error {

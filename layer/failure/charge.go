@@ -7,85 +7,122 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/detach"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// Units that were admitted without the store are charged there as soon as it answers again, by a goroutine that runs
-// while any are owed. It first peeks, to see whether the store answers, because a charge is never sent twice: a charge
-// without an answer may have been carried out.
+// Units that were admitted without the store are charged there as soon as it answers again: a timer tries while any are
+// owed, and the end of an outage at once. A charge without an answer is never sent again, because it may have been carried
+// out. So nothing is charged to a node that is out, the store has to answer a peek of the same key first, and a key that was
+// late is charged later, and apart from others. A charge that was certainly not carried out is owed again.
 
 // maxAddresses is the maximum of addresses charged in one call.
 const maxAddresses = 256
 
-// startCharging starts the goroutine that charges what is owed, if necessary.
-func (s *Store) startCharging() {
+// chargeSoon plans to charge what is owed, if anything is.
+func (s *Store) chargeSoon(wait time.Duration) {
 	o := s.optimism
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.ledger.owed == 0 || o.running || o.closed {
+	switch {
+	case o.ledger.owed == 0 || o.closed || o.running != nil:
+	case o.timer == nil:
+		o.timer = time.AfterFunc(wait, s.charge)
+	case wait == 0:
+		o.timer.Reset(0)
+	}
+}
+
+// charge charges what is owed, and plans the next attempt if that was not everything.
+func (s *Store) charge() {
+	o := s.optimism
+	o.mu.Lock()
+	o.timer = nil
+	if o.closed || o.running != nil {
+		o.mu.Unlock()
 		return
 	}
-	o.running = true
-	o.wait.Go(s.chargeLater)
+	o.running = make(chan struct{})
+	o.mu.Unlock()
+	for s.chargeSome(s.life, false) == nil {
+	}
+	o.mu.Lock()
+	close(o.running)
+	o.running = nil
+	o.mu.Unlock()
+	s.chargeSoon(s.opts.ProbeEvery)
 }
 
-// chargeLater charges until nothing is owed.
-func (s *Store) chargeLater() {
-	for s.pause() {
-		if s.isBack() {
-			for s.chargeSome(context.Background()) == nil {
-			}
-		}
-		if s.optimism.stopIfIdle() {
-			return
+// errNothingOwed means that nothing is owed that can be charged now.
+var errNothingOwed = errors.New("failure: nothing is owed")
+
+// chargeSome charges what is owed for some addresses, also of nodes that are out if it is the last chance. It returns an error
+// if there are none or the store did not answer all of it.
+func (s *Store) chargeSome(ctx context.Context, last bool) error {
+	o := s.optimism
+	batch := s.collectOwed(last)
+	if len(batch) == 0 {
+		return errNothingOwed
+	}
+	limited, count := s.startCountdown(ctx, time.Now(), nil, 0)
+	failed := applySafely(limited, s.bottom, batch)
+	count.end()
+	if failed != nil {
+		spread(batch, failed)
+	}
+	call := o.send(batch)
+	if !last {
+		ctx = context.WithoutCancel(ctx) // Close waits for it
+	}
+	ctx, cancel := context.WithTimeout(ctx, detach.MaxTime)
+	defer cancel()
+	if batch = slices.DeleteFunc(batch, func(r store.Request) bool { return r.Err != nil }); len(batch) == 0 {
+		return failed
+	}
+	err := applySafely(ctx, s.bottom, batch) // a layer may have less patience, and mix it with the calls of others
+	if err != nil {
+		spread(batch, err)
+	}
+	o.acknowledge(batch, call, s.now())
+	for i := range batch {
+		if r := &batch[i]; errors.Is(r.Err, store.ErrDown) {
+			s.open(s.nodeOf(r.Charges[0].Limit, r.Group, r.Charges[0].Key), r.Err)
 		}
 	}
+	return errors.Join(failed, err)
 }
 
-// stopIfIdle reports whether nothing is owed. If so, it records that the goroutine ends.
-func (o *optimism) stopIfIdle() bool {
+// collectOwed returns peeks at addresses that units are owed for: of nodes that are not out, and not of keys that were late,
+// unless nothing else is owed; then it returns one of those that were not late lately.
+func (s *Store) collectOwed(last bool) (batch []store.Request) {
+	o, now := s.optimism, s.sinceBase()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.running = o.ledger.owed > 0
-	return !o.running
-}
-
-// pause waits until the next attempt. It reports false if the layer was closed.
-func (s *Store) pause() bool {
-	wait := s.opts.Timeout
-	if s.state.Load().failed != nil {
-		wait = s.untilProbe().Duration()
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.optimism.wake:
-	case <-s.optimism.done:
-		return false
-	}
-	return true
-}
-
-// isBack peeks at a key that units are owed for, and reports whether the store answered.
-func (s *Store) isBack() bool {
-	look := s.optimism.peekOwed(s.now())
-	return look != nil && s.applyInner(context.Background(), look) == nil
-}
-
-// peekOwed returns a peek at a key that units are owed for, or nil if there is none.
-func (o *optimism) peekOwed(now rule.Micros) []store.Request {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	var late []store.Request
 	for at := range o.ledger.accounts {
-		if a := o.ledger.find(at, now); a != nil && a.owedUnits() > 0 {
-			return []store.Request{{
-				Op: rule.Peek, Group: at.group, Charges: []store.Charge{{Limit: a.limit, Key: at.key}}, Answers: make([]rule.Answer, 1),
-			}}
+		a := o.ledger.find(at, s.wall(now))
+		if a == nil || a.owedUnits() == 0 || !last && s.nodeOf(a.limit, at.group, at.key).out.Load() != nil {
+			continue
+		}
+		r := store.Request{
+			Op: rule.Peek, Group: at.group, Charges: []store.Charge{{Limit: a.limit, Key: at.key}}, Answers: make([]rule.Answer, 1),
+		}
+		switch isLate, lately := s.lateKeys.lateness(s.lateKeys.hashOf(at), now); {
+		case !isLate:
+			batch = append(batch, r)
+		case last || !lately:
+			late = append(late[:0], r)
+		}
+		if len(batch) == maxAddresses {
+			break
 		}
 	}
-	return nil
+	if len(batch) == 0 {
+		return late
+	}
+	return batch
 }
 
 // owedUnits returns how many units were not yet sent to the store.
@@ -98,59 +135,29 @@ func (a *account) owedUnits() (units int64) {
 	return units
 }
 
-// errNothingOwed means that nothing is owed.
-var errNothingOwed = errors.New("failure: nothing is owed")
-
-// chargeSome charges what is owed for some addresses. It returns an error if there are none or the store did not
-// answer.
-func (s *Store) chargeSome(ctx context.Context) error {
-	o := s.optimism
-	batch, call := o.collectOwed(s.now())
-	if len(batch) == 0 {
-		return errNothingOwed
-	}
-	ctx, cancel := context.WithTimeout(ctx, store.FinishTime)
-	err := s.applySafely(ctx, batch)
-	cancel()
-	if err != nil && !slices.ContainsFunc(batch, func(r store.Request) bool { return r.Err != nil }) {
-		_ = fillErr(batch, err) // the store does not report which request failed: no answer can be trusted
-	}
-	o.acknowledge(batch, call, s.now())
-	return err
-}
-
-// collectOwed returns requests for what is owed, which from now on counts as sent.
-func (o *optimism) collectOwed(now rule.Micros) (batch []store.Request, call uint64) {
+// send turns the peeks that were answered into charges of what is owed, which from now on counts as sent.
+func (o *optimism) send(batch []store.Request) (call uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls++
-	for at := range o.ledger.accounts {
-		if len(batch) == maxAddresses {
-			break
-		}
-		a := o.ledger.find(at, now)
-		if a == nil {
+	for i := range batch {
+		r := &batch[i]
+		a := o.ledger.accounts[addressOf(r.Group, &r.Charges[0])]
+		if r.Err != nil || a == nil { // a reset may have removed it; a charge of nothing does no harm
 			continue
 		}
-		units := a.owedUnits()
-		if units == 0 {
-			continue
-		}
-		for i := range a.grains {
-			if g := &a.grains[i]; g.standing == owed {
+		r.Op, r.Charges[0].Cost = rule.Charge, min(a.owedUnits(), rule.MaxQuota)
+		for k := range a.grains {
+			if g := &a.grains[k]; g.standing == owed {
 				o.ledger.setStanding(g, sent)
 				g.call = o.calls
 			}
 		}
-		batch = append(batch, store.Request{
-			Op: rule.Charge, Group: at.group, Answers: make([]rule.Answer, 1),
-			Charges: []store.Charge{{Limit: a.limit, Key: at.key, Cost: min(units, rule.MaxQuota)}},
-		})
 	}
-	return batch, o.calls
+	return o.calls
 }
 
-// acknowledge records what the store acknowledged. The rest remains sent.
+// acknowledge records what the store acknowledged. What it certainly did not carry out is owed again; the rest remains sent.
 func (o *optimism) acknowledge(batch []store.Request, call uint64, now rule.Micros) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,48 +165,53 @@ func (o *optimism) acknowledge(batch []store.Request, call uint64, now rule.Micr
 		r := &batch[i]
 		answer := &r.Answers[0]
 		a := o.ledger.accounts[addressOf(r.Group, &r.Charges[0])]
-		if r.Err != nil || answer.Flags.Fallback() || a == nil { // a reset may have removed it
+		undone := errors.Is(r.Err, store.ErrUndone)
+		if a == nil || r.Err != nil && !undone { // a reset may have removed it
 			continue
 		}
 		for k := range a.grains {
-			if g := &a.grains[k]; g.call == call && g.standing == sent {
+			g := &a.grains[k]
+			switch {
+			case g.call != call || g.standing != sent:
+			case undone:
+				o.ledger.setStanding(g, owed)
+			default:
 				o.charged += g.units
 				o.ledger.setStanding(g, charged)
 			}
 		}
+		if undone {
+			continue
+		}
 		o.ledger.drop(a, func(g *grain) bool { return g.standing == charged && g.id == 0 })
 		if answer.Remaining == 0 {
-			a.rest = max(a.rest, now+answer.After())
+			a.rest = max(a.rest, now+answering.After(answer))
 		}
 	}
 }
 
-// Close charges what the policy Optimistic has admitted without the store, and waits for it until ctx ends. From then
-// on the layer admits nothing without the store; everything else works as before. Close returns an error if the store
-// has not acknowledged everything. With other policies there is nothing to close.
+// Close stops probing, charges what FailOptimistic has admitted without the store, and waits for it until ctx ends. It returns
+// an error if the store has not acknowledged everything. From then on FailOptimistic admits nothing, and a store that is out
+// stays out for this layer.
 func (s *Store) Close(ctx context.Context) error {
 	o := s.optimism
-	if o == nil {
-		return nil
-	}
 	o.mu.Lock()
-	if !o.closed {
-		o.closed = true
-		close(o.done)
+	o.closed = true
+	running := o.running
+	if o.timer != nil {
+		o.timer.Stop()
 	}
 	o.mu.Unlock()
-	ended := make(chan struct{})
-	go func() {
-		o.wait.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		return fmt.Errorf("failure: not everything was charged: %w", ctx.Err())
+	s.stopProbing()
+	if running != nil {
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return fmt.Errorf("failure: not everything was charged: %w", ctx.Err())
+		}
 	}
 	for {
-		if err := s.chargeSome(ctx); err == errNothingOwed {
+		if err := s.chargeSome(ctx, true); err == errNothingOwed {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("failure: not everything was charged: %w", err)

@@ -25,14 +25,19 @@ type countdown struct {
 	steps   int // steps that have ended
 	late    int // how many of these were late
 	over    bool
+
+	store   *Store
+	node    *node // that is called; nil for a probe
+	answers int64 // of the node when the call began
 }
 
-// countdowns are pooled without their timers: a timer belongs to the synctest bubble that created it.
-var countdowns = sync.Pool{New: func() any {
-	c := new(countdown)
+// newCountdown is for the pool of countdowns. They are pooled without their timers: a timer belongs to the synctest bubble that
+// created it.
+func (s *Store) newCountdown() any {
+	c := &countdown{store: s}
 	c.tick = func() { c.endStep(time.Now()) }
 	return c
-}}
+}
 
 // callContext is the context of a call to the store. It is done when the countdown ends it, or when the caller's context is
 // done.
@@ -53,18 +58,19 @@ func (l *callContext) Err() error {
 	return err
 }
 
-// startCountdown returns a context that ends after timeout, and its countdown.
-func startCountdown(ctx context.Context, timeout time.Duration) (*callContext, *countdown) {
-	now := time.Now()
+// startCountdown returns a context for a call to a node, which ends after Timeout, and its countdown.
+func (s *Store) startCountdown(ctx context.Context, now time.Time, n *node, answers int64) (*callContext, *countdown) {
+	timeout := s.opts.Timeout
 	inner, cancel := context.WithCancelCause(ctx)
 	l := &callContext{Context: inner, hard: now.Add(2 * timeout)}
 	if own, ok := ctx.Deadline(); ok && own.Before(l.hard) {
 		l.hard = own
 	}
-	c := countdowns.Get().(*countdown)
+	c := s.countdowns.Get().(*countdown)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cancel, c.timeout, c.steps, c.late, c.over = cancel, timeout, 0, 0, false
+	c.node, c.answers = n, answers
 	c.begin(now)
 	c.timer = time.AfterFunc(c.step, c.tick)
 	return l, c
@@ -93,27 +99,31 @@ func (c *countdown) endStep(now time.Time) {
 		c.cancel(context.DeadlineExceeded)
 		return
 	}
+	if c.steps-c.late == fullSteps/2 && c.node != nil && c.node.answers.Load() == c.answers {
+		c.store.wake(c.node, true)
+	}
 	c.begin(now)
 	c.timer.Reset(c.step)
 }
 
-// end ends the countdown with the call. It reports whether the store had its full time and did not answer (late), or
-// whether the call does not count against the store because this process did not run (starved). A nil countdown is
-// neither.
-func (c *countdown) end() (late, starved bool) {
+// end ends the countdown with the call. It reports whether more than half of the time had passed (slow), whether the store had
+// its full time and did not answer (late), or whether the call says nothing about the store because this process did not run
+// (starved). A nil countdown is none of these.
+func (c *countdown) end() (slow, late, starved bool) {
 	if c == nil {
-		return false, false
+		return false, false, false
 	}
 	stopped := c.timer.Stop()
 	c.mu.Lock()
+	slow = c.steps-c.late >= fullSteps/2
 	late = c.over && c.steps-c.late == fullSteps
 	starved = c.late > 0 && !late
 	cancel := c.cancel
-	c.cancel, c.timer = nil, nil
+	c.cancel, c.timer, c.node = nil, nil, nil
 	c.mu.Unlock()
 	cancel(context.Canceled)
 	if stopped { // otherwise a tick may still come
-		countdowns.Put(c)
+		c.store.countdowns.Put(c)
 	}
-	return late, starved
+	return slow, late, starved
 }

@@ -8,11 +8,18 @@ import (
 	"time"
 )
 
+// countdownOf starts a countdown that belongs to no node.
+func countdownOf(ctx context.Context, timeout time.Duration) (*callContext, *countdown) {
+	s := &Store{opts: Options{Timeout: timeout}}
+	s.countdowns.New = s.newCountdown
+	return s.startCountdown(ctx, time.Now(), nil, 0)
+}
+
 // play makes the steps of a 100ms countdown late, each by that many milliseconds, and returns how the call ended.
 func play(t *testing.T, lateness ...int) (over, late, starved bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, c := startCountdown(t.Context(), 100*time.Millisecond)
+		ctx, c := countdownOf(t.Context(), 100*time.Millisecond)
 		c.timer.Stop() // the test ticks instead
 		for i, ms := range lateness {
 			if ctx.Err() != nil {
@@ -25,7 +32,7 @@ func play(t *testing.T, lateness ...int) (over, late, starved bool) {
 		if over = err != nil; over && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the context ended with %v, want context.DeadlineExceeded", err)
 		}
-		late, starved = c.end()
+		_, late, starved = c.end()
 	})
 	return over, late, starved
 }
@@ -61,12 +68,12 @@ func TestCountdownIsExact(t *testing.T) {
 	for _, timeout := range []time.Duration{1, 3, 7, 101 * time.Millisecond, time.Second + 1} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			ctx, c := startCountdown(t.Context(), timeout)
+			ctx, c := countdownOf(t.Context(), timeout)
 			<-ctx.Done()
 			if took := time.Since(start); took != timeout {
 				t.Errorf("a timeout of %v took %v", timeout, took)
 			}
-			if late, _ := c.end(); !late {
+			if _, late, _ := c.end(); !late {
 				t.Errorf("a timeout of %v passed, and the call is not late", timeout)
 			}
 		})
@@ -76,26 +83,10 @@ func TestCountdownIsExact(t *testing.T) {
 // The end of the caller's context is not the end of the countdown.
 func TestCountdownOfACallerThatHasGone(t *testing.T) {
 	parent, leave := context.WithCancel(t.Context())
-	ctx, c := startCountdown(parent, time.Hour)
+	ctx, c := countdownOf(parent, time.Hour)
 	leave()
 	<-ctx.Done()
-	if late, starved := c.end(); ctx.Err() != context.Canceled || late || starved {
+	if _, late, starved := c.end(); ctx.Err() != context.Canceled || late || starved {
 		t.Errorf("got %v, late %t, starved %t; want context.Canceled and neither", ctx.Err(), late, starved)
-	}
-}
-
-// Calls that fail while the process does not run do not count against the store.
-func TestStarvedCallsDoNotOpenTheBreaker(t *testing.T) {
-	s := &Store{opts: Options{Failures: 1, ProbeEvery: time.Second}, base: time.Now()}
-	healthy := new(state)
-	s.state.Store(healthy)
-	why := &unavailable{cause: context.DeadlineExceeded}
-	s.recordOutcome(healthy, false, false, true, why)
-	if stats := s.Stats(); stats.Down || stats.Starved != 1 || stats.Late != 0 {
-		t.Errorf("after a call that starved: %+v, want 1 starved, not down", stats)
-	}
-	s.recordOutcome(healthy, false, true, false, why)
-	if stats := s.Stats(); !stats.Down || stats.Late != 1 {
-		t.Errorf("after a late call: %+v, want it down", stats)
 	}
 }

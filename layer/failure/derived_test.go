@@ -58,12 +58,14 @@ func testDerived(t *testing.T, wrap func(store.Store) store.Store) {
 		t.Fatal(err)
 	}
 	var why error
-	st, err := failure.New(wrap(memory), failure.Open(), failure.Options{
-		OnFallback: func(_ context.Context, _ rule.Op, err error) { why = err },
+	st, err := failure.New(wrap(memory), failure.Options{
+		Mode: store.FailOpen, Local: memstore.NewDefault(),
+		OnFallback: func(_ context.Context, _ store.Mode, _ rule.Op, err error) { why = err },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = st.Close(t.Context()) }()
 	limiter, err := slidegate.New(st, slidegate.PerMinute(5))
 	if err != nil {
 		t.Fatal(err)

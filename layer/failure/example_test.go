@@ -2,12 +2,12 @@ package failure_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -19,7 +19,7 @@ func (unplugged) Traits() store.Traits {
 }
 
 func (unplugged) Apply(_ context.Context, batch []store.Request) error {
-	err := errors.New("unplugged: no route to host")
+	err := fmt.Errorf("unplugged: no route to host: %w: %w", store.ErrDown, store.ErrUndone)
 	for i := range batch {
 		batch[i].Err = err
 	}
@@ -28,12 +28,11 @@ func (unplugged) Apply(_ context.Context, batch []store.Request) error {
 
 // Four processes share a store. When it cannot be reached, each continues with a quarter of the quota.
 func Example() {
-	memory := memstore.NewDefault()
-	store, err := failure.New(unplugged{memory}, failure.Local(memory), failure.Options{Instances: 4})
+	st, err := failure.New(unplugged{memstore.NewDefault()}, failure.Options{Local: memstore.NewDefault(), Instances: 4})
 	if err != nil {
 		panic(err)
 	}
-	limiter, err := slidegate.New(store, slidegate.PerHour(10))
+	limiter, err := slidegate.New(st, slidegate.PerHour(10))
 	if err != nil {
 		panic(err)
 	}
@@ -42,25 +41,27 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags.FallbackLocal())
+		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags&rule.FallbackLocal != 0)
 	}
-	stats := store.Stats()
-	fmt.Println("fallbacks:", stats.Fallbacks, "failed calls:", stats.Failures)
+	fmt.Println("by mode:", st.Stats().Fallbacks[store.FailLocal], "failed calls:", st.Stats().Failures)
+	_ = st.Close(context.Background())
 	// Output:
 	// allowed: true by the fallback: true
 	// allowed: true by the fallback: true
 	// allowed: true by the fallback: true
 	// allowed: false by the fallback: true
-	// fallbacks: 4 failed calls: 1
+	// by mode: 4 failed calls: 1
 }
 
 // While the store cannot be reached, each process admits two units of each key, and owes them to the store.
-func ExampleOptimistic() {
-	store, err := failure.New(unplugged{memstore.NewDefault()}, failure.Optimistic(2), failure.Options{})
+func Example_optimistic() {
+	st, err := failure.New(unplugged{memstore.NewDefault()}, failure.Options{
+		Mode: store.FailOptimistic, Local: memstore.NewDefault(), Optimism: 2,
+	})
 	if err != nil {
 		panic(err)
 	}
-	limiter, err := slidegate.New(store, slidegate.PerHour(10))
+	limiter, err := slidegate.New(st, slidegate.PerHour(10))
 	if err != nil {
 		panic(err)
 	}
@@ -69,14 +70,14 @@ func ExampleOptimistic() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println("allowed:", d.Allowed, "remaining:", d.Remaining, "without the store:", d.Flags.FallbackOptimistic())
+		fmt.Println("allowed:", d.Allowed, "remaining:", d.Remaining, "without the store:", d.Flags&rule.FallbackOptimistic != 0)
 	}
-	fmt.Println("owed:", store.Stats().Owed)
-	fmt.Println(store.Close(context.Background())) // when the program ends
+	fmt.Println("owed:", st.Stats().Owed)
+	fmt.Println(st.Close(context.Background())) // when the program ends
 	// Output:
 	// allowed: true remaining: 1 without the store: true
 	// allowed: true remaining: 0 without the store: true
 	// allowed: false remaining: 0 without the store: true
 	// owed: 2
-	// failure: not everything was charged: unplugged: no route to host
+	// failure: not everything was charged: unplugged: no route to host: the store is down: not carried out
 }

@@ -2,77 +2,104 @@ package failure
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"fmt"
+	"hash/maphash"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// Store is a store.Store and SingleTaker that wraps another store, with a policy for when that store fails. It is safe
-// for concurrent use. With Optimistic it should be closed; with other policies it holds no resources. The zero value is
-// not usable; call New.
+// Store is a store.Store and SingleTaker that wraps another store, and decides by the failure modes of limits when that store
+// fails. It is safe for concurrent use, and should be closed. The zero value is not usable; call New.
 type Store struct {
-	inner  store.Store
-	one    store.SingleTaker // inner, for single charges
-	traits store.Traits
-	policy Policy
-	local  *local // the fallback of Local, otherwise nil
-	opts   Options
-	direct bool // inner answers from memory: no deadline, no breaker
+	inner    store.Store
+	one      store.SingleTaker // inner, for single charges
+	traits   store.Traits
+	opts     Options
+	direct   bool // inner answers from memory: no deadline, no breaker
+	local    *local
+	optimism *optimism
+	mark     int // of times at which Local counted; one more of those at which optimism did
 
-	optimism *optimism // of Optimistic, otherwise nil
+	bottom    store.Store            // inner without layers, for probes
+	healthKey string                 // of probes
+	nodes     store.Nodes            // inner, if it has several nodes
+	whole     *node                  // the only node if it has not
+	others    []atomic.Pointer[node] // by number, if it has
+	lateKeys  *lateKeys
+	refusals  *refusals // nil if direct
+	waiting   atomic.Int64
+
+	countdowns sync.Pool
 
 	base     time.Time
 	wallBase rule.Micros
-	state    atomic.Pointer[state]
+	life     context.Context // ends with Close
+	endLife  context.CancelFunc
+	watcher  *time.Timer
+	changes  sync.Mutex // orders changes of breakers
+	health   atomic.Pointer[unavailable]
 
-	fallbacks, undecided, failures, late, starved, outages, probes, detached atomic.Int64
+	fallbacks                                                         [store.Modes]atomic.Int64
+	denied, undecided, failures, late, shed, starved, outages, probes atomic.Int64
 }
 
-// New returns a store that calls inner, and uses policy when inner does not answer.
-func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
-	switch {
-	case inner == nil:
+// New returns a store that calls inner, and decides by opts when inner does not answer.
+func New(inner store.Store, opts Options) (*Store, error) {
+	if inner == nil {
 		return nil, errors.New("failure: store: must not be nil; pass the store that may fail")
-	case policy.flag == 0:
-		return nil, errors.New("failure: policy: must be Open(), Closed(), Local(store) or Optimistic(k)")
-	case policy.flag == rule.FallbackLocal && policy.fallback == nil:
-		return nil, errors.New("failure: policy: Local needs a store to fall back to; use memstore.New")
-	case policy.flag == rule.FallbackOptimistic && (policy.k < 1 || policy.k > rule.MaxQuota):
-		return nil, fmt.Errorf("failure: policy: Optimistic: must be 1 to %d units, not %d", int64(rule.MaxQuota), policy.k)
 	}
-	if err := opts.fill(policy); err != nil {
+	if err := layering.Failure.Over(inner); err != nil {
 		return nil, err
+	}
+	if err := opts.fill(); err != nil {
+		return nil, err
+	}
+	if belowLayers(inner) == opts.Local {
+		return nil, errors.New("failure: Local: is the store that may fail; pass another one, from memstore.New")
 	}
 	base := time.Now()
 	s := &Store{
-		inner: inner, one: store.Single(inner), traits: inner.Traits(), policy: policy, opts: opts,
-		base: base, wallBase: rule.Micros(base.UnixMicro()),
+		inner: inner, one: store.Single(inner), traits: inner.Traits(), opts: opts,
+		local: newLocal(opts.Local, opts.Instances), optimism: newOptimism(opts.Optimism, opts.MaxPending),
+		base: base, wallBase: rule.Micros(base.UnixMicro()), whole: new(node), bottom: belowLayers(inner), healthKey: rand.Text(),
+		lateKeys: &lateKeys{seed: maphash.MakeSeed()}, mark: newMark(),
 	}
-	s.direct = s.traits.RoundTrips == 0 && opts.MaxDetached == 0
-	if policy.fallback != nil {
-		s.local = newLocal(policy.fallback, opts.Instances)
-		s.traits.MaxCharges = min(s.traits.MaxCharges, policy.fallback.Traits().MaxCharges)
+	s.countdowns.New = s.newCountdown
+	s.life, s.endLife = context.WithCancel(context.Background())
+	s.direct = s.traits.RoundTrips == 0
+	s.traits.MaxCharges = min(s.traits.MaxCharges, opts.Local.Traits().MaxCharges)
+	if s.direct {
+		return s, nil
 	}
-	if policy.flag == rule.FallbackOptimistic {
-		s.optimism = newOptimism(policy.k, opts.MaxPending)
+	if nodes, ok := store.As[store.Nodes](inner); ok {
+		s.nodes, s.others = nodes, make([]atomic.Pointer[node], maxNodes)
 	}
-	s.state.Store(new(state))
+	s.refusals = &refusals{seed: maphash.MakeSeed()}
+	if opts.Watch {
+		s.watcher = time.AfterFunc(maxDuration, s.watch)
+		s.watcher.Reset(0)
+	}
 	return s, nil
 }
 
-// Traits returns the traits of the inner store, with the fallback's MaxCharges if that is lower.
+// Layer returns layering.Failure.
+func (s *Store) Layer() layering.Layer { return layering.Failure }
+
+// Traits returns the traits of the inner store, with Local's MaxCharges if that is lower.
 func (s *Store) Traits() store.Traits { return s.traits }
 
 // Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
 
-// Check returns an error if the inner store or the fallback does not support this limit.
+// Check returns an error if the inner store or Local does not support this limit.
 func (s *Store) Check(limit *store.Limit) error {
-	if err := s.inner.Check(limit); err != nil || s.local == nil {
+	if err := s.inner.Check(limit); err != nil {
 		return err
 	}
 	share, err := s.local.share(limit)
@@ -82,16 +109,14 @@ func (s *Store) Check(limit *store.Limit) error {
 	return s.local.store.Check(share)
 }
 
-// Prepare reserves capacity for limits in the inner store and in the fallback, where their capacity is bounded.
+// Prepare reserves capacity for limits in the inner store and in Local, where their capacity is bounded.
 func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	var releases []func()
 	if inner, ok := store.As[store.Preparer](s.inner); ok {
 		releases = append(releases, inner.Prepare(limits))
 	}
-	if s.local != nil {
-		if fallback, ok := store.As[store.Preparer](s.local.store); ok {
-			releases = append(releases, fallback.Prepare(limits)) // a share has the shape of the whole limit
-		}
+	if fallback, ok := store.As[store.Preparer](s.local.store); ok {
+		releases = append(releases, fallback.Prepare(limits)) // a share has the shape of the whole limit
 	}
 	return func() {
 		for _, release := range releases {
@@ -103,14 +128,22 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 // Stats returns the current counts.
 func (s *Store) Stats() Stats {
 	stats := Stats{
-		Fallbacks: s.fallbacks.Load(), Undecided: s.undecided.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
-		Starved: s.starved.Load(), Outages: s.outages.Load(), Probes: s.probes.Load(), Detached: s.detached.Load(),
-		Down: s.state.Load().failed != nil,
+		Refusals: s.denied.Load(), Undecided: s.undecided.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
+		Shed: s.shed.Load(), Starved: s.starved.Load(), Outages: s.outages.Load(), Probes: s.probes.Load(), Down: s.Health() != nil,
 	}
-	if s.optimism != nil {
-		s.optimism.stats(&stats)
+	for mode := range stats.Fallbacks {
+		stats.Fallbacks[mode] = s.fallbacks[mode].Load()
 	}
+	s.optimism.stats(&stats)
 	return stats
+}
+
+// Health returns nil if the store is called, or why it is out. The error wraps ErrUnavailable.
+func (s *Store) Health() error {
+	if why := s.health.Load(); why != nil {
+		return why
+	}
+	return nil
 }
 
 // TakeSingle decides a request with a single charge.
@@ -120,7 +153,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if s.direct {
 		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 		if err != nil {
-			err = s.failure(ctx, err)
+			err = s.unanswered(ctx, s.whole, err)
 		}
 	} else {
 		allowed, flags, remaining, after, resetAfter, at, err = s.takeInner(ctx, limit, key, cost)
@@ -128,28 +161,33 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if why, ok := err.(*unavailable); ok {
 		return s.takeFallback(ctx, limit, key, cost, why)
 	}
-	if s.optimism != nil && after > 0 && err == nil {
-		s.optimism.exhausted.record(address{limit.Prefix(), "", key}, remaining, after, s.now())
-	}
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-// Apply decides a batch of requests: first by the store, then by the policy for the requests that the store did not
+// Apply decides a batch of requests: first by the store, then by the failure mode for the requests that the store did not
 // answer, in order.
-func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
-	if !s.needsMore(batch) {
-		if s.applyInner(ctx, batch) == nil {
-			s.record(batch)
+func (s *Store) Apply(ctx context.Context, batch []store.Request) (first error) {
+	var sent moment
+	switch {
+	case len(batch) == 0:
+		return nil
+	case !s.direct:
+		now := time.Now()
+		sent = moment{s.wall(int64(now.Sub(s.base))), s.refusals.forgets.Load()}
+		s.send(ctx, batch, now)
+	case !isPlain(batch):
+		s.send(ctx, batch, s.base)
+	default:
+		if err := s.inner.Apply(ctx, batch); err == nil {
 			return nil
+		} else {
+			spread(batch, err)
+			s.explain(ctx, s.whole, batch, false)
 		}
-	} else {
-		s.applySome(ctx, batch)
 	}
-	s.record(batch)
-	var first error
 	for i := range batch {
 		r := &batch[i]
-		r.Err = s.finish(ctx, r)
+		r.Err = s.finish(ctx, r, sent)
 		if r.Err != nil && first == nil {
 			first = r.Err
 		}
@@ -157,25 +195,46 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// record records answers of the store that bound what may be admitted without it.
-func (s *Store) record(batch []store.Request) {
-	if s.optimism != nil {
-		s.optimism.exhausted.recordAll(batch, s.now())
+// isPlain reports whether all requests are for the store alone.
+func isPlain(batch []store.Request) bool {
+	for i := range batch {
+		if batch[i].Op > rule.Charge {
+			return false
+		}
 	}
+	return true
 }
 
-// needsMore reports whether a batch needs more than a call to the store.
-func (s *Store) needsMore(batch []store.Request) bool {
-	for i := range batch {
-		switch batch[i].Op {
-		case rule.Reset:
-			if s.local != nil || s.optimism != nil {
-				return true
-			}
-		case rule.GiveBack, rule.Settle, rule.Renew:
-			if fromStore, _ := takenFrom(batch[i].Charges); !fromStore {
-				return true
-			}
+// finish completes a request that was sent to the store, if it is for the store, and returns its error.
+func (s *Store) finish(ctx context.Context, r *store.Request, sent moment) error {
+	if r.Err != nil {
+		if why, ok := r.Err.(*unavailable); ok {
+			return s.fallback(ctx, r, why)
+		}
+		return r.Err
+	}
+	if isFallbacks(r) {
+		return s.finishFallback(ctx, r)
+	}
+	if s.refusals != nil {
+		s.refusals.recordAll(r, sent)
+	}
+	if r.Op == rule.Reset {
+		s.optimism.reset(r)
+		return s.local.reset(ctx, r)
+	}
+	return nil
+}
+
+// isFallbacks reports whether a request concerns units or slots that were taken without the store, so that it is not for the
+// store. Their At is marked. Charges for the oldest units are the store's.
+func isFallbacks(r *store.Request) bool {
+	if !followsUp(r.Op) {
+		return false
+	}
+	for i := range r.Charges {
+		if r.Charges[i].At < 0 {
+			return true
 		}
 	}
 	return false
@@ -184,61 +243,3 @@ func (s *Store) needsMore(batch []store.Request) bool {
 // followsUp reports whether an operation concerns units or slots taken earlier, so that it belongs where they were
 // taken.
 func followsUp(op rule.Op) bool { return op == rule.GiveBack || op == rule.Settle || op == rule.Renew }
-
-// takenFrom reports whether the units and slots of charges may be the store's, and whether they may be the fallback's.
-// Charges for the oldest units may be either; a request with times of both is neither.
-func takenFrom(charges []store.Charge) (fromStore, fromFallback bool) {
-	fromStore, fromFallback = true, true
-	for i := range charges {
-		fromStore = fromStore && charges[i].At >= 0
-		fromFallback = fromFallback && charges[i].At <= 0
-	}
-	return fromStore, fromFallback
-}
-
-// applySome passes the requests of a batch that are for the store to the store.
-func (s *Store) applySome(ctx context.Context, batch []store.Request) {
-	var some []store.Request
-	var indexes []int
-	for i := range batch {
-		r := &batch[i]
-		r.Err = nil
-		if followsUp(r.Op) {
-			if fromStore, _ := takenFrom(r.Charges); !fromStore {
-				continue
-			}
-		}
-		some, indexes = append(some, *r), append(indexes, i)
-	}
-	_ = s.applyInner(ctx, some) // each request has its own error
-	for i := range some {
-		batch[indexes[i]].Err = some[i].Err
-	}
-}
-
-// finish completes a request after the call to the store, and returns its error.
-func (s *Store) finish(ctx context.Context, r *store.Request) error {
-	why, failed := r.Err.(*unavailable)
-	switch {
-	case r.Err != nil && !failed:
-		return r.Err
-	case failed:
-		return s.fallback(ctx, r, why)
-	case r.Op == rule.Reset && s.local != nil:
-		return s.local.reset(ctx, r)
-	case r.Op == rule.Reset && s.optimism != nil:
-		s.optimism.reset(r)
-		return nil
-	case followsUp(r.Op):
-		fromStore, fromFallback := takenFrom(r.Charges)
-		switch {
-		case fromStore:
-			return nil
-		case !fromFallback:
-			return fmt.Errorf("failure: %w: units of the store and of a fallback in one request; %s them separately",
-				store.ErrUnsupported, r.Op)
-		}
-		return s.finishFallback(ctx, r)
-	}
-	return nil
-}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -29,50 +29,24 @@ func clocked(t testing.TB, clock *storetest.Clock) store.Store {
 // Over a store that answers, the layer has no visible effect.
 func TestSuite(t *testing.T) {
 	patient := failure.Options{Timeout: time.Hour}
-	detached := failure.Options{Timeout: time.Hour, MaxDetached: 1000}
 	for name, open := range map[string]storetest.Open{
 		"in memory": func(t testing.TB, clock *storetest.Clock) store.Store {
-			return newStore(t, clocked(t, clock), failure.Open(), failure.Options{})
+			return newStore(t, clocked(t, clock), store.FailOpen, failure.Options{})
 		},
 		"local": func(t testing.TB, clock *storetest.Clock) store.Store {
-			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Local(clocked(t, clock)), patient)
-		},
-		"detached": func(t testing.TB, clock *storetest.Clock) store.Store {
-			return waitingStore{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
+			return newStore(t, &remote{Store: clocked(t, clock)}, store.FailLocal, failure.Options{Timeout: time.Hour, Local: clocked(t, clock)})
 		},
 		"optimistic": func(t testing.TB, clock *storetest.Clock) store.Store {
-			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Optimistic(5), patient)
+			return newStore(t, &remote{Store: clocked(t, clock)}, store.FailOptimistic, patient)
 		},
 		"never up": func(t testing.TB, clock *storetest.Clock) store.Store {
 			inner := &remote{Store: clocked(t, clock)}
 			inner.fail(errDown)
 			memory := clocked(t, clock)
-			return &outageStore{Store: newStore(t, inner, failure.Local(memory), patient), memory: memory, t: t}
+			return &outageStore{Store: newStore(t, inner, store.FailLocal, failure.Options{Timeout: time.Hour, Local: memory}), memory: memory, t: t}
 		},
 	} {
 		t.Run(name, func(t *testing.T) { storetest.Run(t, open) })
-	}
-}
-
-// waitingStore waits for detached calls that were abandoned: the suite counts what they charge after the caller has left,
-// although the caller cannot know it.
-type waitingStore struct{ *failure.Store }
-
-func (p waitingStore) Apply(ctx context.Context, batch []store.Request) error {
-	defer p.wait()
-	return p.Store.Apply(ctx, batch)
-}
-
-func (p waitingStore) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
-) {
-	defer p.wait()
-	return p.Store.TakeSingle(ctx, limit, key, cost)
-}
-
-func (p waitingStore) wait() {
-	for p.Stats().Detached > 0 {
-		runtime.Gosched()
 	}
 }
 
@@ -118,7 +92,9 @@ func (n *outageStore) apply(ctx context.Context, batch []store.Request) error {
 			if c.At == 0 && (r.Op == rule.Renew || r.Op == rule.Settle && c.Limit.Rule().Algorithm == rule.InFlight) {
 				c.At = 1 // slots have no time, but the layer has to know where they were taken
 			}
-			c.At = -c.At
+			if c.At > 0 {
+				c.At = answering.Mark(c.At, n.Mark())
+			}
 			theirs[i].Charges = append(theirs[i].Charges, c)
 		}
 	}
@@ -158,11 +134,11 @@ func (n *outageStore) TakeSingle(ctx context.Context, limit *store.Limit, key st
 }
 
 func (n *outageStore) plain(flags *rule.Flags, at *rule.Micros) {
-	if !flags.FallbackLocal() || *at >= 0 {
+	if *flags&rule.FallbackLocal == 0 || *at >= 0 {
 		n.t.Errorf("an answer of the fallback is not marked: flags %d, at %d", *flags, *at)
 	}
 	*flags &^= rule.FallbackLocal
-	*at = -*at
+	*at, _ = answering.Unmark(*at)
 }
 
 // smallLimits is a store that supports only small limits.
@@ -180,16 +156,16 @@ func (smallLimits) Check(limit *store.Limit) error {
 // A limiter must not be promised more than the store and the fallback support.
 func TestTraitsAndCheck(t *testing.T) {
 	inner := newRemote(t)
-	plain := newStore(t, inner, failure.Open(), failure.Options{})
+	plain := newStore(t, inner, store.FailOpen, failure.Options{})
 	if plain.Traits() != inner.Traits() {
 		t.Errorf("got traits %+v", plain.Traits())
 	}
-	local := newStore(t, inner, failure.Local(smallLimits{inner}), failure.Options{})
+	local := newStore(t, inner, store.FailLocal, failure.Options{Local: smallLimits{inner}})
 	if want := (store.Traits{Name: "remote", MaxCharges: 2, RoundTrips: 1, ServerClock: true}); local.Traits() != want {
 		t.Errorf("got traits %+v", local.Traits())
 	}
-	halved := newStore(t, inner, failure.Local(smallLimits{inner}), failure.Options{Instances: 2})
-	below := newStore(t, smallLimits{inner}, failure.Local(inner), failure.Options{})
+	halved := newStore(t, inner, store.FailLocal, failure.Options{Local: smallLimits{inner}, Instances: 2})
+	below := newStore(t, smallLimits{inner}, store.FailLocal, failure.Options{})
 	for _, c := range []struct {
 		store  *failure.Store
 		quota  int64
@@ -206,40 +182,34 @@ func TestTraitsAndCheck(t *testing.T) {
 
 // Errors about invalid options name the field.
 func TestNewRefuses(t *testing.T) {
-	inner := newRemote(t)
+	inner, memory := newRemote(t), newMemory(t)
 	for _, c := range []struct {
-		store  store.Store
-		policy failure.Policy
-		opts   failure.Options
-		text   string
+		store store.Store
+		opts  failure.Options
+		text  string
 	}{
-		{nil, failure.Open(), failure.Options{}, "store: must not be nil"},
-		{inner, failure.Policy{}, failure.Options{}, "policy: must be Open(), Closed(), Local(store) or Optimistic(k)"},
-		{inner, failure.Local(nil), failure.Options{}, "policy: Local needs a store"},
-		{inner, failure.Open(), failure.Options{Timeout: -1}, "Timeout: must be up to 24h0m0s"},
-		{inner, failure.Open(), failure.Options{Timeout: 25 * time.Hour}, "Timeout: "},
-		{inner, failure.Open(), failure.Options{Failures: -1}, "Failures: "},
-		{inner, failure.Open(), failure.Options{ProbeEvery: -1}, "ProbeEvery: "},
-		{inner, failure.Open(), failure.Options{ProbeEvery: 99 * time.Millisecond}, "ProbeEvery: must be from Timeout, 100ms, up to"},
-		{inner, failure.Open(), failure.Options{ProbeEvery: 25 * time.Hour}, "ProbeEvery: "},
-		{inner, failure.Local(inner), failure.Options{Instances: -1}, "Instances: "},
-		{inner, failure.Closed(), failure.Options{Instances: 2}, "Instances: 2 applies to Local only, not to the policy closed"},
-		{inner, failure.Open(), failure.Options{MaxDetached: -1}, "MaxDetached: "},
-		{inner, failure.Optimistic(0), failure.Options{}, "policy: Optimistic: must be 1 to 9007199254740991 units, not 0"},
-		{inner, failure.Optimistic(1 << 53), failure.Options{}, "policy: Optimistic: "},
-		{inner, failure.Optimistic(1), failure.Options{MaxPending: -1}, "MaxPending: must be 1 or more"},
-		{inner, failure.Open(), failure.Options{MaxPending: 1}, "MaxPending: 1 applies to Optimistic only, not to the policy open"},
+		{nil, failure.Options{Local: memory}, "failure: store: must not be nil"},
+		{newStore(t, inner, 0, failure.Options{}), failure.Options{Local: memory}, "failure: inner: has this layer already"},
+		{inner, failure.Options{Local: memory, Mode: store.Modes}, "failure: Mode: must be a mode of package store"},
+		{inner, failure.Options{}, "failure: Local: must not be nil; pass a store in this process, from memstore.New"},
+		{inner, failure.Options{Local: newRemote(t)}, "failure: Local: must be a store in this process"},
+		{memory, failure.Options{Local: memory}, "failure: Local: is the store that may fail"},
+		{inner, failure.Options{Local: memory, Timeout: -1}, "failure: Timeout: must be up to 24h0m0s"},
+		{inner, failure.Options{Local: memory, Timeout: 25 * time.Hour}, "failure: Timeout: "},
+		{inner, failure.Options{Local: memory, ProbeEvery: -1}, "failure: ProbeEvery: "},
+		{inner, failure.Options{Local: memory, ProbeEvery: 99 * time.Millisecond}, "failure: ProbeEvery: must be from Timeout, 100ms, up to"},
+		{inner, failure.Options{Local: memory, ProbeEvery: 25 * time.Hour}, "failure: ProbeEvery: "},
+		{inner, failure.Options{Local: memory, Instances: -1}, "failure: Instances: "},
+		{inner, failure.Options{Local: memory, Optimism: 1 << 53}, "failure: Optimism: must be 1 to 9007199254740991 units"},
+		{inner, failure.Options{Local: memory, MaxPending: -1}, "failure: MaxPending: must be 1 or more"},
+		{inner, failure.Options{Local: memory, MaxWaiting: -1}, "failure: MaxWaiting: must be 1 or more"},
 	} {
-		_, err := failure.New(c.store, c.policy, c.opts)
-		if err == nil || !strings.HasPrefix(err.Error(), "failure: "+c.text) {
+		_, err := failure.New(c.store, c.opts)
+		if err == nil || !strings.HasPrefix(err.Error(), c.text) {
 			t.Errorf("%+v: got error %v, want %q", c.opts, err, c.text)
 		}
 	}
-	if _, err := failure.New(inner, failure.Open(), failure.Options{Timeout: 2 * time.Second}); err != nil {
+	if _, err := failure.New(inner, failure.Options{Local: memory, Timeout: 2 * time.Second}); err != nil {
 		t.Errorf("a timeout longer than the default interval: %v", err)
-	}
-	names := fmt.Sprint(failure.Open(), failure.Closed(), failure.Local(inner), failure.Optimistic(1), failure.Policy{})
-	if names != "open closed local optimistic none" {
-		t.Errorf("got policy names %s", names)
 	}
 }

@@ -5,72 +5,118 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// fallback decides by policy a request that the store did not answer, and returns the request's error.
+// flags are the flags of answers by a mode.
+var flags = [store.Modes]rule.Flags{
+	store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal,
+	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
+}
+
+// remembered are the flags of a denial that is repeated without the store, in any mode: the quota is used up, and that was
+// decided from memory in this process.
+const remembered = rule.Cached | rule.FallbackLocal
+
+// modeOf returns the mode of a limit.
+func (s *Store) modeOf(limit *store.Limit) store.Mode {
+	if mode := limit.Mode(); mode != 0 {
+		return mode
+	}
+	return s.opts.Mode
+}
+
+// strictest returns the strictest mode of the limits of charges.
+func (s *Store) strictest(charges []store.Charge) (mode store.Mode) {
+	for i := range charges {
+		mode = max(mode, s.modeOf(charges[i].Limit))
+	}
+	return mode
+}
+
+// without returns the mode that decides a request without the store. FailOpen admits only while the store is out: a request
+// that is only late is decided by Local, so that no client is admitted because it is busy.
+func without(mode store.Mode, op rule.Op, why *unavailable) store.Mode {
+	if mode == store.FailOpen && (!why.out || op == rule.Charge || op == rule.GiveBack) {
+		return store.FailLocal
+	}
+	return mode
+}
+
+// fallback decides a request that the store did not answer, and returns the request's error.
 func (s *Store) fallback(ctx context.Context, r *store.Request, why *unavailable) error {
 	if len(r.Charges) == 0 || len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("failure: %w: a request has at least one charge and an answer for each, not %d and %d",
 			store.ErrUnsupported, len(r.Charges), len(r.Answers))
 	}
-	switch {
-	case r.Op == rule.Reset && s.local != nil:
-		s.undecided.Add(1)
-		if err := s.local.reset(ctx, r); err != nil {
-			return bothErrors(why, err)
+	own := r.Charges
+	defer func() { r.Charges = own }()
+	if s.refusals != nil && s.refusals.stillDenied(r, s.now()) {
+		if len(own) > 1 {
+			s.local.fill(ctx, r)
 		}
-		return why
-	case !s.canDecide(r):
-		s.undecided.Add(1)
-		return why
-	case s.local != nil:
-		if err := s.local.apply(ctx, r); err != nil {
-			s.undecided.Add(1)
-			return bothErrors(why, err)
-		}
-		s.correctRetry(r)
-	case s.optimism != nil:
-		if !s.applyOptimistic(r, why) {
-			s.undecided.Add(1)
-			return why
-		}
-	case s.policy.flag == rule.FallbackOpen:
-		s.admitAll(r)
-	default:
-		s.refuseAll(r)
+		s.denied.Add(1)
+		s.countFallback(ctx, store.FailLocal, r.Op, why)
+		return nil
 	}
-	s.countFallback(ctx, r.Op, why)
+	mode := without(s.strictest(r.Charges), r.Op, why)
+	if err := s.decideWithout(ctx, r, mode, why); err != nil {
+		s.undecided.Add(1)
+		return err
+	}
+	s.countFallback(ctx, mode, r.Op, why)
 	return nil
 }
 
-// canDecide reports whether the policy may decide: always for takes and peeks, for other operations only where they
-// belong.
-func (s *Store) canDecide(r *store.Request) bool {
-	switch r.Op {
-	case rule.Take, rule.TakeUpTo, rule.Peek:
-		return true
-	case rule.Charge:
-		return s.local != nil || s.optimism != nil
-	case rule.GiveBack: // the oldest units, whichever request took them; units with a time are the store's
-		for i := range r.Charges {
-			if r.Charges[i].At != rule.Oldest {
-				return false
-			}
+// decideWithout decides a request by a mode: takes and peeks always, other operations only where they belong.
+func (s *Store) decideWithout(ctx context.Context, r *store.Request, mode store.Mode, why *unavailable) error {
+	switch {
+	case r.Op == rule.Reset:
+		if err := s.local.reset(ctx, r); err != nil {
+			return bothErrors(ctx, why, err)
 		}
-		return s.local != nil || s.optimism != nil
+		return why
+	case r.Op > rule.GiveBack, r.Op == rule.GiveBack && !isOldest(r.Charges): // of what the store took
+		return why
+	case mode == store.FailOptimistic:
+		if !s.applyOptimistic(r, why) {
+			return why
+		}
+	case mode == store.FailLocal:
+		if err := s.local.apply(ctx, r); err != nil {
+			return bothErrors(ctx, why, err)
+		}
+		markAll(r, s.mark)
+		s.correctRetry(r, why)
+	case r.Op == rule.Charge || r.Op == rule.GiveBack:
+		return why
+	case mode == store.FailOpen:
+		s.admitAll(r)
+	default:
+		s.refuseAll(r, why)
 	}
-	return false // a settlement or a renewal belongs where the units and slots are
+	return nil
 }
 
-// applyOptimistic decides a request by the policy Optimistic. It reports false if it cannot.
+// isOldest reports whether charges are for the oldest units, whichever request took them.
+func isOldest(charges []store.Charge) bool {
+	for i := range charges {
+		if charges[i].At != rule.Oldest {
+			return false
+		}
+	}
+	return true
+}
+
+// applyOptimistic decides a request by FailOptimistic. It reports false if it cannot.
 func (s *Store) applyOptimistic(r *store.Request, why *unavailable) (done bool) {
 	now := s.now()
 	switch r.Op {
 	case rule.Charge:
 		as := sent // it may have been charged; sent again, it might be charged twice
-		if why.notSent {
+		if why.undone {
 			as = owed
 		}
 		done = s.optimism.force(r, now, as)
@@ -78,10 +124,11 @@ func (s *Store) applyOptimistic(r *store.Request, why *unavailable) (done bool) 
 		s.optimism.giveBackOldest(r, now)
 		done = true
 	default:
-		s.optimism.decide(r, now, s.untilProbe())
+		s.optimism.decide(r, now, s.untilProbe(why))
 		done = true
 	}
-	s.startCharging()
+	markAll(r, s.mark+1)
+	s.chargeSoon(s.opts.Timeout)
 	return done
 }
 
@@ -106,53 +153,64 @@ type singleTake struct {
 
 var singleTakes = sync.Pool{New: func() any { return new(singleTake) }}
 
-// bothErrors returns the error of a request that neither the store nor the fallback answered.
-func bothErrors(why *unavailable, err error) error {
+// bothErrors returns the error of a request that neither the store nor Local answered. It says nothing about them if the caller
+// has left.
+func bothErrors(ctx context.Context, why *unavailable, err error) error {
+	if left := ctx.Err(); left != nil {
+		return fmt.Errorf("failure: %w", left)
+	}
 	return fmt.Errorf("%w; and the fallback: %w", why, err)
 }
 
-func (s *Store) countFallback(ctx context.Context, op rule.Op, why *unavailable) {
-	s.fallbacks.Add(1)
+func (s *Store) countFallback(ctx context.Context, mode store.Mode, op rule.Op, why *unavailable) {
+	s.fallbacks[mode].Add(1)
 	if s.opts.OnFallback != nil {
-		s.opts.OnFallback(ctx, op, why)
+		s.opts.OnFallback(ctx, mode, op, why)
 	}
 }
 
 // takeFallback is fallback for a single charge.
 func (s *Store) takeFallback(ctx context.Context, limit *store.Limit, key string, cost int64, why *unavailable) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+	allowed bool, flag rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
+	mode := without(s.modeOf(limit), rule.Take, why)
 	possible := cost <= limit.Rule().Capacity()
-	if s.optimism != nil {
-		a := s.takeOptimistic(limit, key, cost, why)
-		s.countFallback(ctx, rule.Take, why)
-		return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
-	}
-	if s.local == nil {
-		allowed, at = possible && s.policy.flag == rule.FallbackOpen, -s.now()
-		if !allowed {
-			after = s.retryAfter(possible)
+	now := s.now()
+	if s.refusals != nil && possible {
+		if left, rest, _ := s.refusals.lookup("", limit, key, cost, now); rest > 0 {
+			s.denied.Add(1)
+			s.countFallback(ctx, store.FailLocal, rule.Take, why)
+			return false, remembered, left, rest, rest, answering.Mark(now, 0), nil
 		}
-		s.countFallback(ctx, rule.Take, why)
-		return allowed, s.policy.flag, 0, after, 0, at, nil
 	}
-	allowed, flags, remaining, after, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
-	if err != nil {
-		s.undecided.Add(1)
-		return false, 0, 0, 0, 0, 0, bothErrors(why, err)
+	switch mode {
+	case store.FailOptimistic:
+		a := s.takeOptimistic(limit, key, cost, why)
+		allowed, flag, remaining, after, resetAfter, at = a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At
+	case store.FailLocal:
+		allowed, flag, remaining, after, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
+		if err != nil {
+			s.undecided.Add(1)
+			return false, 0, 0, 0, 0, 0, bothErrors(ctx, why, err)
+		}
+		if after == rule.Never {
+			after = s.retryAfter(possible, why)
+		}
+		flag, at = flag|rule.FallbackLocal, answering.Mark(at, s.mark)
+	default:
+		allowed, flag, at = possible && mode == store.FailOpen, flags[mode], answering.Mark(now, 0)
+		if !allowed {
+			after = s.retryAfter(possible, why)
+		}
 	}
-	if after == rule.Never {
-		after = s.retryAfter(possible)
-	}
-	s.countFallback(ctx, rule.Take, why)
-	return allowed, flags | rule.FallbackLocal, remaining, after, resetAfter, fallbackTime(at), nil
+	s.countFallback(ctx, mode, rule.Take, why)
+	return allowed, flag, remaining, after, resetAfter, at, nil
 }
 
-// retryAfter returns when to retry a cost that the policy denied: at the next probe, or never if the limit cannot admit
-// it.
-func (s *Store) retryAfter(possible bool) rule.Micros {
+// retryAfter returns when to retry a cost that was denied: at the next probe, or never if the limit cannot admit it.
+func (s *Store) retryAfter(possible bool, why *unavailable) rule.Micros {
 	if possible {
-		return s.untilProbe()
+		return s.untilProbe(why)
 	}
 	return rule.Never
 }
@@ -165,10 +223,10 @@ func (s *Store) admitAll(r *store.Request) {
 		grant = min(grant, c.Cost, c.Limit.Rule().Capacity())
 		all = all && isPossible(r.Op, c)
 	}
-	at := -s.now()
+	at := answering.Mark(s.now(), 0)
 	for i := range r.Charges {
 		c, a := &r.Charges[i], &r.Answers[i]
-		*a = rule.Answer{Allowed: isPossible(r.Op, c), Flags: s.policy.flag, At: at}
+		*a = rule.Answer{Allowed: isPossible(r.Op, c), Flags: rule.FallbackOpen, At: at}
 		switch {
 		case !a.Allowed:
 			a.RetryAfter = rule.Never
@@ -180,11 +238,11 @@ func (s *Store) admitAll(r *store.Request) {
 	}
 }
 
-func (s *Store) refuseAll(r *store.Request) {
-	at := -s.now()
+func (s *Store) refuseAll(r *store.Request, why *unavailable) {
+	at := answering.Mark(s.now(), 0)
 	for i := range r.Charges {
 		r.Answers[i] = rule.Answer{
-			Flags: s.policy.flag, RetryAfter: s.retryAfter(isPossible(r.Op, &r.Charges[i])), At: at,
+			Flags: rule.FallbackClosed, RetryAfter: s.retryAfter(isPossible(r.Op, &r.Charges[i]), why), At: at,
 		}
 	}
 }
@@ -195,37 +253,10 @@ func isPossible(op rule.Op, c *store.Charge) bool {
 }
 
 // correctRetry corrects the retry time of a cost that exceeds a share but not the whole limit.
-func (s *Store) correctRetry(r *store.Request) {
+func (s *Store) correctRetry(r *store.Request, why *unavailable) {
 	for i := range r.Charges {
 		if a := &r.Answers[i]; a.RetryAfter == rule.Never {
-			a.RetryAfter = s.retryAfter(isPossible(r.Op, &r.Charges[i]))
+			a.RetryAfter = s.retryAfter(isPossible(r.Op, &r.Charges[i]), why)
 		}
 	}
-}
-
-// finishFallback refunds, settles or renews what the store did not give, at the fallback, which did. With Open there
-// is nothing to refund and no slot that could be lost.
-func (s *Store) finishFallback(ctx context.Context, r *store.Request) error {
-	if s.local != nil {
-		return s.local.apply(ctx, r)
-	}
-	if len(r.Answers) < len(r.Charges) {
-		return fmt.Errorf("failure: %w: a request has an answer for each charge, not %d for %d",
-			store.ErrUnsupported, len(r.Answers), len(r.Charges))
-	}
-	if s.optimism != nil {
-		s.optimism.finish(r, s.now())
-		s.startCharging()
-		return nil
-	}
-	at := -s.now()
-	for i := range r.Charges {
-		r.Answers[i] = rule.Answer{Allowed: true, Flags: s.policy.flag, At: at}
-	}
-	return nil
-}
-
-// fallbackTime marks a time as not the store's.
-func fallbackTime(at rule.Micros) rule.Micros {
-	return min(-at, at, -1)
 }

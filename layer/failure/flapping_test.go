@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -18,13 +19,9 @@ import (
 // counted and flagged, and neither the store nor the fallback admits more than the quota.
 func TestFlappingStoreAdmitsWithinTheQuota(t *testing.T) {
 	const workers, outages, quota = 8, 5, 700
-	for flag := range policies(t) {
-		for _, detached := range []int{0, 4} {
-			inner, memory := newRemote(t), newMemory(t)
-			policy := policies(t)[flag]
-			if policy.String() == "local" {
-				policy = failure.Local(memory)
-			}
+	for mode, flag := range modes {
+		{
+			inner := newRemote(t)
 			var turn, calls, flagged, atStore, atFallback atomic.Int64
 			inner.do(func(ctx context.Context, batch []store.Request) error {
 				if n := turn.Add(1) % 10; n > 6 {
@@ -32,9 +29,8 @@ func TestFlappingStoreAdmitsWithinTheQuota(t *testing.T) {
 				}
 				return inner.Store.Apply(ctx, batch)
 			})
-			st := newStore(t, inner, policy, failure.Options{
-				Timeout: time.Millisecond, ProbeEvery: time.Millisecond, MaxDetached: detached, Failures: 2,
-				OnFallback: func(_ context.Context, _ rule.Op, err error) {
+			st := newStore(t, inner, mode, failure.Options{
+				Timeout: time.Millisecond, ProbeEvery: time.Millisecond, OnFallback: func(_ context.Context, _ store.Mode, _ rule.Op, err error) {
 					if !errors.Is(err, failure.ErrUnavailable) {
 						t.Errorf("OnFallback got %v", err)
 					}
@@ -62,12 +58,49 @@ func TestFlappingStoreAdmitsWithinTheQuota(t *testing.T) {
 			}
 			wg.Wait()
 			stats := st.Stats()
-			if stats.Fallbacks != flagged.Load() || calls.Load() != flagged.Load() || stats.Undecided != 0 {
-				t.Errorf("%v: %d flagged, %d calls of OnFallback, %+v", policy, flagged.Load(), calls.Load(), stats)
+			if stats.Fallbacks != by(mode, flagged.Load()) || calls.Load() != flagged.Load() || stats.Undecided != 0 {
+				t.Errorf("%v: %d flagged, %d calls of OnFallback, %+v", mode, flagged.Load(), calls.Load(), stats)
 			}
-			if atStore.Load() > quota || policy.String() == "local" && atFallback.Load() > quota {
-				t.Errorf("%v: quota %d: %d admitted by the store and %d by the fallback", policy, quota, atStore.Load(), atFallback.Load())
+			if atStore.Load() > quota || mode == store.FailLocal && atFallback.Load() > quota {
+				t.Errorf("%v: quota %d: %d admitted by the store and %d by the fallback", mode, quota, atStore.Load(), atFallback.Load())
 			}
 		}
 	}
+}
+
+// A store that answers probes, and other keys of some requests, in most of the time that they have, is not out because a call is
+// late before its probe is answered.
+func TestSlowStoreIsNotOut(t *testing.T) {
+	each(t, func(t *testing.T, mode store.Mode, take func(store.Store) rule.Answer) {
+		inner := newRemote(t)
+		inner.do(func(ctx context.Context, batch []store.Request) error {
+			delay := 80 * time.Millisecond
+			if batch[0].Charges[0].Key == "k" { // such as one that takes two round trips
+				delay = 160 * time.Millisecond
+			}
+			select {
+			case <-time.After(delay):
+				return inner.Store.Apply(ctx, batch)
+			case <-ctx.Done():
+				return setErr(batch, ctx.Err())
+			}
+		})
+		st := newStore(t, inner, mode, failure.Options{Watch: true})
+		testkit.Pass(2 * time.Second)
+		for range 50 {
+			take(st)
+			testkit.Pass(70 * time.Millisecond)
+		}
+		if got := st.Stats(); got.Outages != 0 || got.Late < 5 {
+			t.Errorf("got %+v, want late calls and no outage", got)
+		}
+		inner.hang()
+		if took := timed(func() { take(st) }); took > 100*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		testkit.Pass(time.Second)
+		if st.Health() == nil {
+			t.Error("the store is dead, and called")
+		}
+	})
 }

@@ -2,15 +2,17 @@ package failure
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// local is the fallback of the policy Local, with this process's share of each limit.
+// local is Options.Local, with this process's share of each limit.
 type local struct {
 	store     store.Store
 	one       store.SingleTaker // the same store
@@ -44,13 +46,13 @@ func (l *local) share(limit *store.Limit) (*store.Limit, error) {
 	if known := cell.Load(); known != nil && known.whole == limit {
 		return known.part, nil
 	}
-	divided := slidegate.Unbind(limit)
+	divided := adapter.Unbind(limit)
 	divided.Quota = l.divide(divided.Quota)
 	divided.Burst = l.divide(divided.Burst)
-	part, err := slidegate.Bind(limit.Namespace(), divided)
+	part, err := adapter.Bind(limit.Namespace(), divided)
 	if err != nil && divided.Burst > 1 { // rounded up, the bucket takes longer to fill than is valid; rounded down it does not
 		divided.Burst--
-		part, err = slidegate.Bind(limit.Namespace(), divided)
+		part, err = adapter.Bind(limit.Namespace(), divided)
 	}
 	if err != nil {
 		return nil, err
@@ -79,11 +81,31 @@ func (l *local) apply(ctx context.Context, r *store.Request) error {
 		return err
 	}
 	for i := range r.Charges {
-		a := &r.Answers[i]
-		a.Flags |= rule.FallbackLocal
-		a.At = fallbackTime(a.At)
+		r.Answers[i].Flags |= rule.FallbackLocal
 	}
 	return nil
+}
+
+// fill sets the empty answers of a request to what the fallback would answer, if it does.
+func (l *local) fill(ctx context.Context, r *store.Request) {
+	q := l.work.Get().(*localRequest)
+	defer l.end(q)
+	q.answers = append(q.answers[:0], make([]rule.Answer, len(r.Charges))...)
+	look := *r
+	look.Op, look.Charges = rule.Peek, slices.Clone(r.Charges)
+	for i := range look.Charges {
+		look.Charges[i].Cost = leastCost(r.Op, &r.Charges[i])
+	}
+	if err := l.call(ctx, q, &look, q.answers); err != nil {
+		return
+	}
+	for i := range r.Charges {
+		if a := &r.Answers[i]; *a == (rule.Answer{}) {
+			*a = q.answers[i]
+			a.Flags |= rule.FallbackLocal
+			a.At = answering.Mark(a.At, 0)
+		}
+	}
 }
 
 // reset resets the keys of a request, and leaves its answers unchanged.
@@ -100,7 +122,7 @@ func (l *local) call(ctx context.Context, q *localRequest, r *store.Request, ans
 		if c.Limit, err = l.share(c.Limit); err != nil {
 			return err
 		}
-		c.At = max(c.At, -c.At) // negative if it was taken here
+		c.At, _ = answering.Unmark(c.At) // marked if it was taken here
 		q.charges = append(q.charges, c)
 	}
 	q.batch[0] = store.Request{Op: r.Op, Group: r.Group, ID: r.ID, Charges: q.charges, Answers: answers}

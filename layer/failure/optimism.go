@@ -1,14 +1,15 @@
 package failure
 
 import (
-	"hash/maphash"
 	"sync"
+	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// optimism implements the policy Optimistic: it records what was admitted and not yet acknowledged by the store, and
+// optimism implements the mode FailOptimistic: it records what was admitted and not yet acknowledged by the store, and
 // decides what else may be admitted.
 //
 // No window holds more than the quota plus k per process, for this reason. Of all answers of the store after which any
@@ -19,28 +20,19 @@ import (
 // admission, there would have been an answer after c. So all of it still counted then: at most k. Units that were forgotten
 // because of their age are in no such window.
 type optimism struct {
-	k         int64
-	exhausted exhausted
-	wake      chan struct{} // signals that the store answers again
-	done      chan struct{} // closed by Close
-	wait      sync.WaitGroup
+	k int64
 
 	mu      sync.Mutex
 	ledger  ledger
 	calls   uint64
-	charged int64 // units that the store has acknowledged
-	running bool  // a goroutine is charging what is owed
+	charged int64         // units that the store has acknowledged
+	timer   *time.Timer   // of the next attempt to charge; nil if nothing was owed yet
+	running chan struct{} // closed when the attempt in progress has ended; nil if there is none
 	closed  bool
 }
 
-// defaultPending is the default maximum of accounts and grains: some 10 MB.
-const defaultPending = 1 << 16
-
 func newOptimism(k int64, maxPending int) *optimism {
-	return &optimism{
-		k: k, exhausted: exhausted{seed: maphash.MakeSeed()}, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		ledger: ledger{accounts: map[address]*account{}, maxEntries: maxPending},
-	}
+	return &optimism{k: k, ledger: ledger{accounts: map[address]*account{}, maxEntries: maxPending}}
 }
 
 // admissible returns how many more units of a charge's address may be admitted, and for how long that is reduced because the
@@ -49,12 +41,10 @@ func (o *optimism) admissible(group string, c *store.Charge, now rule.Micros) (u
 	at := addressOf(group, c)
 	a := o.ledger.find(at, now)
 	units = min(o.k, c.Limit.Rule().Capacity()) - a.unacknowledged()
-	known, rest := o.exhausted.lookup(at, now)
-	units = max(0, min(units, known))
 	if a != nil && now < a.rest {
-		units, rest = 0, max(rest, a.rest-now)
+		return 0, a.rest - now
 	}
-	return units, rest
+	return max(0, units), 0
 }
 
 // decide answers a take or a peek, and records what it admits. probe is the time until the store is called again.
@@ -65,7 +55,7 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 	grant, all := int64(rule.MaxQuota), true
 	for i := range r.Charges {
 		c, a := &r.Charges[i], &r.Answers[i]
-		*a = rule.Answer{Flags: rule.FallbackOptimistic, At: -now}
+		*a = rule.Answer{Flags: rule.FallbackOptimistic, At: now}
 		a.Remaining, a.RetryAfter = o.admissible(r.Group, c, now)
 		if full {
 			a.Remaining = 0
@@ -97,7 +87,7 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 		if a.Granted = c.Cost; r.Op == rule.TakeUpTo {
 			a.Granted = grant
 		}
-		a.At = -o.admit(r, c, a.Granted, now, owed)
+		a.At = o.admit(r, c, a.Granted, now, owed)
 		if a.Remaining = max(0, a.Remaining-a.Granted); a.Remaining == 0 {
 			a.NextAfter = probe
 		}
@@ -146,7 +136,7 @@ func (o *optimism) force(r *store.Request, now rule.Micros, as standing) bool {
 // answer sets the answer of a charge that was carried out with units. The caller holds the lock.
 func (o *optimism) answer(r *store.Request, i int, units int64, at, now rule.Micros) {
 	remaining, _ := o.admissible(r.Group, &r.Charges[i], now)
-	r.Answers[i] = rule.Answer{Allowed: true, Flags: rule.FallbackOptimistic, Granted: units, Remaining: remaining, At: -at}
+	r.Answers[i] = rule.Answer{Allowed: true, Flags: rule.FallbackOptimistic, Granted: units, Remaining: remaining, At: at}
 }
 
 // giveBackOldest refunds units that were not sent to the store, oldest first.
@@ -177,7 +167,8 @@ func (o *optimism) finish(r *store.Request, now rule.Micros) {
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		a := o.ledger.find(addressOf(r.Group, c), now)
-		g := a.findGrain(-c.At, r.ID)
+		taken, _ := answering.Unmark(c.At)
+		g := a.findGrain(taken, r.ID)
 		switch {
 		case r.Op == rule.Settle:
 			o.settle(r, i, a, g, now)
@@ -216,7 +207,8 @@ func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rul
 	back := c.Cost - c.Used
 	if g == nil { // too old, reset, or evicted: only record that it was settled
 		a = o.ledger.open(addressOf(r.Group, c), c.Limit)
-		o.ledger.add(a, grain{at: -c.At, last: now, id: r.ID, standing: charged})
+		taken, _ := answering.Unmark(c.At)
+		o.ledger.add(a, grain{at: taken, last: now, id: r.ID, standing: charged})
 		g = &a.grains[len(a.grains)-1]
 	}
 	switch {
@@ -246,7 +238,7 @@ func (o *optimism) reset(r *store.Request) {
 	}
 }
 
-// stats adds the counts of this policy to to.
+// stats adds the counts of this mode to to.
 func (o *optimism) stats(to *Stats) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

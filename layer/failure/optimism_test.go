@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// optimisticRig is a layer with the policy Optimistic over a store whose health the test controls.
+// optimisticRig is a layer in the mode FailOptimistic over a store whose health the test controls.
 type optimisticRig struct {
 	*failure.Store
 	t     *testing.T
@@ -26,7 +26,7 @@ type optimisticRig struct {
 func runOptimistic(t *testing.T, k int64, script func(t *testing.T, h *optimisticRig)) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
-		h := &optimisticRig{newStore(t, inner, failure.Optimistic(k), failure.Options{}), t, inner}
+		h := &optimisticRig{newStore(t, inner, store.FailOptimistic, failure.Options{Optimism: k}), t, inner}
 		script(t, h)
 		inner.heal()
 		if err := h.Close(t.Context()); err != nil {
@@ -246,15 +246,15 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 			}
 			var charges int
 			h.inner.do(func(ctx context.Context, batch []store.Request) error {
-				if batch[0].Op != rule.Charge {
+				if batch[0].Op != rule.Charge || isProbe(batch) {
 					return h.inner.Store.Apply(ctx, batch)
 				}
 				charges++
 				if executed {
 					_ = h.inner.Store.Apply(ctx, batch)
-					return errDown // and does not report which request failed
+					return errBroken // and does not report which request failed
 				}
-				return setErr(batch, errDown)
+				return setErr(batch, errBroken)
 			})
 			testkit.Pass(3 * time.Second)
 			if got := h.Stats(); charges != 1 || got.Unknown != 3 || got.Owed != 0 || got.Charged != 0 {
@@ -321,7 +321,7 @@ func TestOptimisticMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
 		inner.fail(errDown)
-		st := newStore(t, inner, failure.Optimistic(5), failure.Options{MaxPending: 20})
+		st := newStore(t, inner, store.FailOptimistic, failure.Options{Optimism: 5, MaxPending: 20})
 		admitted := 0
 		for i := range 30 {
 			a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: fmt.Sprint(i), Cost: 1})

@@ -35,7 +35,7 @@ func TestOptimisticVerbs(t *testing.T) {
 	})
 	t.Run("charge", func(t *testing.T) {
 		runOptimistic(t, 3, func(t *testing.T, h *optimisticRig) {
-			h.inner.fail(errDown)
+			h.inner.fail(errBroken)
 			if a := h.do(rule.Charge, c(t, 1)); a.Granted != 1 { // it was sent
 				t.Errorf("a charge that failed: got %+v, want Granted 1", a)
 			}
@@ -90,8 +90,8 @@ func TestOptimisticVerbs(t *testing.T) {
 			}
 			h.checkTakes(0, c(t, 1))
 			h.inner.do(func(ctx context.Context, batch []store.Request) error {
-				if batch[0].Op == rule.Charge {
-					return setErr(batch, errDown)
+				if batch[0].Op == rule.Charge && !isProbe(batch) {
+					return setErr(batch, errOne)
 				}
 				return h.inner.Store.Apply(ctx, batch)
 			})

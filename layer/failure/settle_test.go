@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -23,20 +25,20 @@ func used(t testing.TB, st store.Store, key string) int64 {
 	return 10 - a.Remaining
 }
 
-// With Open and Closed, operations other than takes and peeks are errors during an outage: the caller must know that
-// they were not done.
+// With FailClosed, operations other than takes and peeks are errors during an outage: the caller must know that they were not
+// done.
 func TestSettlementsAreNotAnswered(t *testing.T) {
-	for _, policy := range []failure.Policy{failure.Open(), failure.Closed()} {
+	for _, mode := range []store.Mode{store.FailClosed} {
 		inner := newRemote(t)
 		inner.fail(errDown)
-		st := newStore(t, inner, policy, failure.Options{})
+		st := newStore(t, inner, mode, failure.Options{})
 		for _, op := range []rule.Op{rule.Charge, rule.GiveBack, rule.Reset, rule.GiveBack} {
 			charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 			if op == rule.GiveBack {
 				charge.At = 1_700_000_000_000_000
 			}
 			if _, err := apply(t, st, op, charge); !errors.Is(err, failure.ErrUnavailable) || !errors.Is(err, errDown) {
-				t.Errorf("%v, op %d: %v", policy, op, err)
+				t.Errorf("%v, op %d: %v", mode, op, err)
 			}
 		}
 		expect(t, st, failure.Stats{Undecided: 4, Failures: 1, Outages: 1, Down: true})
@@ -45,17 +47,13 @@ func TestSettlementsAreNotAnswered(t *testing.T) {
 
 // A reservation is returned to the store it was taken from, whatever the state of the store by then, and to no other.
 func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
-	for flag := range policies(t) {
+	for mode, flag := range modes {
 		if flag == rule.FallbackClosed {
 			continue // it takes nothing
 		}
 		synctest.Test(t, func(t *testing.T) {
 			inner, memory := newRemote(t), newMemory(t)
-			policy := failure.Open()
-			if flag == rule.FallbackLocal {
-				policy = failure.Local(memory)
-			}
-			store := newStore(t, inner, policy, failure.Options{})
+			store := newStore(t, inner, mode, failure.Options{Local: memory})
 			limiter, err := slidegate.New(store, ten)
 			if err != nil {
 				t.Fatal(err)
@@ -90,8 +88,7 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 			}
 			check("settled in the outage", 4, 3)
 			inner.heal()
-			time.Sleep(time.Second)
-			used(t, store, "k") // a probe
+			testkit.Pass(time.Second)
 			if store.Stats().Down {
 				t.Fatal("still down")
 			}
@@ -118,9 +115,11 @@ func TestNegativeTimesRefundNothing(t *testing.T) {
 		if err != nil || !a.Allowed {
 			t.Fatalf("%v: got %+v, %v, want it allowed", limit, a, err)
 		}
-		back, err := apply(t, memory, rule.GiveBack, store.Charge{Limit: bound, Key: "k", Cost: 5, At: -a.At})
-		if err != nil || back.Granted != 0 {
-			t.Errorf("%v: got %+v, %v, want nothing granted", limit, back, err)
+		for _, mark := range []int{0, 1, answering.MaxMark} {
+			back, err := apply(t, memory, rule.GiveBack, store.Charge{Limit: bound, Key: "k", Cost: 5, At: answering.Mark(a.At, mark)})
+			if err != nil || back.Granted != 0 {
+				t.Errorf("%v, mark %d: got %+v, %v, want nothing granted", limit, mark, back, err)
+			}
 		}
 	}
 }
@@ -129,7 +128,7 @@ func TestNegativeTimesRefundNothing(t *testing.T) {
 func TestLocalSettlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
-		st := newStore(t, inner, failure.Local(memory), failure.Options{})
+		st := newStore(t, inner, store.FailLocal, failure.Options{Local: memory})
 		k := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 3}
 		do := func(op rule.Op, flag rule.Flags, granted, atStore, atFallback int64) {
 			t.Helper()
@@ -149,14 +148,14 @@ func TestLocalSettlements(t *testing.T) {
 		do(rule.Charge, rule.FallbackLocal, 3, 3, 6)
 		k.Cost = 2
 		do(rule.GiveBack, rule.FallbackLocal, 2, 3, 4)
-		expect(t, st, failure.Stats{Fallbacks: 3, Failures: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: by(store.FailLocal, 3), Failures: 1, Outages: 1, Down: true})
 		if _, err := apply(t, st, rule.Reset, k); !errors.Is(err, errDown) || used(t, memory, "k") != 0 || used(t, inner.Store, "k") != 3 {
 			t.Errorf("a reset in the outage: %v", err)
 		}
 		do(rule.Take, rule.FallbackLocal, 2, 3, 2)
-		expect(t, st, failure.Stats{Fallbacks: 4, Undecided: 1, Failures: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: by(store.FailLocal, 4), Undecided: 1, Failures: 1, Outages: 1, Down: true})
 		inner.heal()
-		time.Sleep(time.Second)
+		testkit.Pass(time.Second)
 		do(rule.Reset, 0, 0, 0, 0)
 	})
 }
@@ -165,7 +164,7 @@ func TestLocalSettlements(t *testing.T) {
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
-		st := newStore(t, inner, failure.Local(memory), failure.Options{})
+		st := newStore(t, inner, store.FailLocal, failure.Options{Local: memory})
 		limit := bind(t, ten)
 		charge := func(key string, at rule.Micros) store.Charge {
 			return store.Charge{Limit: limit, Key: key, Cost: 2, At: at}
@@ -178,7 +177,7 @@ func TestBatch(t *testing.T) {
 			for i := range batch {
 				switch r := &batch[i]; r.Charges[0].Key {
 				case "fails":
-					r.Err = errDown
+					r.Err = errOne
 				case "wrong":
 					r.Err = slidegate.ErrCost
 				default:
@@ -192,11 +191,11 @@ func TestBatch(t *testing.T) {
 		})
 		batch := []store.Request{
 			request(rule.Take, charge("plain", 0)),
-			request(rule.GiveBack, charge("there", -taken.At)),
+			request(rule.GiveBack, charge("there", answering.Mark(taken.At, st.Mark()))),
 			request(rule.Take, charge("fails", 0)),
 			request(rule.Take, charge("there", 0)),
 			request(rule.Take, charge("wrong", 0)),
-			request(rule.GiveBack, charge("there", -taken.At), charge("plain", taken.At)),
+			request(rule.GiveBack, charge("there", answering.Mark(taken.At, st.Mark())), charge("plain", taken.At)),
 			request(rule.GiveBack, charge("fails", taken.At)),
 			request(rule.Reset, charge("plain", 0)),
 			request(rule.Take, charge("plain", 0)),
@@ -211,7 +210,7 @@ func TestBatch(t *testing.T) {
 			granted int64
 		}{
 			{nil, 0, 2}, {nil, fallback, 2}, {nil, fallback, 2}, {nil, 0, 2}, {slidegate.ErrCost, 0, 0}, {store.ErrUnsupported, 0, 0},
-			{errDown, 0, 0}, {nil, 0, 0}, {nil, 0, 2},
+			{errOne, 0, 0}, {nil, 0, 0}, {nil, 0, 2},
 		}
 		if err := st.Apply(t.Context(), batch); err != slidegate.ErrCost {
 			t.Errorf("got first error %v", err)
@@ -227,7 +226,7 @@ func TestBatch(t *testing.T) {
 		if s, f, p := used(t, inner.Store, "there"), used(t, memory, "there"), used(t, inner.Store, "plain"); s != 2 || f != 0 || p != 2 {
 			t.Errorf("got %d, %d and %d used", s, f, p)
 		}
-		expect(t, st, failure.Stats{Fallbacks: 1, Undecided: 1, Failures: 2}) // some were answered: the breaker stays closed
+		expect(t, st, failure.Stats{Fallbacks: by(store.FailLocal, 1), Undecided: 1, Failures: 2}) // some were answered: the breaker stays closed
 	})
 }
 
@@ -235,7 +234,7 @@ func TestBatch(t *testing.T) {
 func TestBatchWithoutErrs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
-		st := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{})
+		st := newStore(t, inner, store.FailLocal, failure.Options{Local: newMemory(t)})
 		const fallback = rule.FallbackLocal
 		charge := func(key string, at rule.Micros) store.Charge {
 			return store.Charge{Limit: bind(t, ten), Key: key, Cost: 2, At: at}
@@ -259,11 +258,11 @@ func TestBatchWithoutErrs(t *testing.T) {
 	})
 }
 
-// A batch that ran into the deadline counts against the store even if part of it was answered.
+// A batch that ran into the deadline says nothing against a store that answered part of it.
 func TestBatchOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
-		st := newStore(t, inner, failure.Open(), failure.Options{})
+		st := newStore(t, inner, store.FailOpen, failure.Options{})
 		inner.do(func(ctx context.Context, batch []store.Request) error {
 			_ = inner.Store.Apply(ctx, batch[:1])
 			<-ctx.Done()
@@ -271,19 +270,19 @@ func TestBatchOutOfTime(t *testing.T) {
 		})
 		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		batch := []store.Request{request(rule.Take, charge), request(rule.Take, charge)}
-		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != 0 || batch[1].Answers[0].Flags != rule.FallbackOpen {
-			t.Errorf("got %+v, %v, want the first of the store and the second open", batch, err)
+		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != 0 || batch[1].Answers[0].Flags != rule.FallbackLocal {
+			t.Errorf("got %+v, %v, want the first of the store and the second of Local", batch, err)
 		}
-		expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: by(store.FailLocal, 1), Failures: 1, Late: 1})
 	})
 }
 
 // Invalid requests are errors, not panics.
 func TestImpossibleRequests(t *testing.T) {
-	for _, policy := range policies(t) {
+	for mode := range modes {
 		inner := newRemote(t)
 		inner.fail(errDown)
-		st := newStore(t, inner, policy, failure.Options{})
+		st := newStore(t, inner, mode, failure.Options{})
 		charges := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}}
 		back := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1, At: -5}}
 		for i, r := range []store.Request{
@@ -291,7 +290,7 @@ func TestImpossibleRequests(t *testing.T) {
 			{Op: rule.Reset, Answers: make([]rule.Answer, 1)}, {Op: rule.Peek},
 		} {
 			if err := st.Apply(t.Context(), []store.Request{r}); !errors.Is(err, store.ErrUnsupported) {
-				t.Errorf("%v, request %d: %v", policy, i, err)
+				t.Errorf("%v, request %d: %v", mode, i, err)
 			}
 		}
 		if err := st.Apply(t.Context(), nil); err != nil {
@@ -299,7 +298,7 @@ func TestImpossibleRequests(t *testing.T) {
 		}
 		unknown := store.Request{Op: 99, Charges: charges, Answers: make([]rule.Answer, 1)}
 		if err := st.Apply(t.Context(), []store.Request{unknown}); !errors.Is(err, errDown) {
-			t.Errorf("%v, an unknown operation: %v", policy, err)
+			t.Errorf("%v, an unknown operation: %v", mode, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/leakcheck"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
@@ -19,12 +20,19 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-var errDown = errors.New("remote: connection refused")
+// errDown is the error of a store that refuses connections, errBroken of one whose connection broke, and errOne may concern one
+// key only.
+var (
+	errOne    = errors.New("remote: cannot read the state of this key")
+	errBroken = fmt.Errorf("remote: broken pipe: %w", store.ErrDown)
+	errDown   = fmt.Errorf("remote: connection refused: %w: %w", store.ErrDown, store.ErrUndone)
+)
 
 // remote is a store with a round trip whose health the test controls. It has no TakeSingle.
 type remote struct {
 	store.Store
-	calls   atomic.Int64
+	calls   atomic.Int64 // without probes
+	probes  atomic.Int64
 	handle  atomic.Pointer[func(ctx context.Context, batch []store.Request) error]
 	noTrips bool
 }
@@ -46,11 +54,20 @@ func (r *remote) Traits() store.Traits {
 }
 
 func (r *remote) Apply(ctx context.Context, batch []store.Request) error {
-	r.calls.Add(1)
+	if isProbe(batch) {
+		r.probes.Add(1)
+	} else {
+		r.calls.Add(1)
+	}
 	if handle := r.handle.Load(); handle != nil {
 		return (*handle)(ctx, batch)
 	}
 	return r.Store.Apply(ctx, batch)
+}
+
+// isProbe reports whether a batch is a probe.
+func isProbe(batch []store.Request) bool {
+	return batch[0].Charges[0].Limit.Namespace() == "slidegate/health"
 }
 
 func (r *remote) do(handle func(ctx context.Context, batch []store.Request) error) {
@@ -75,7 +92,7 @@ func (r *remote) hang() {
 // slow makes the store answer late, even if no caller waits any more.
 func (r *remote) slow(by time.Duration) {
 	r.do(func(ctx context.Context, batch []store.Request) error {
-		time.Sleep(by)
+		testkit.Delay(by)
 		return r.Store.Apply(context.WithoutCancel(ctx), batch)
 	})
 }
@@ -90,14 +107,24 @@ func setErr(batch []store.Request, err error) error {
 // callsSinceCheck returns the number of calls to the store since the last check.
 func (r *remote) callsSinceCheck() int64 { return r.calls.Swap(0) }
 
-func newStore(t testing.TB, inner store.Store, policy failure.Policy, opts failure.Options) *failure.Store {
+// newStore returns a layer whose default mode is mode. It is closed at the end of the test.
+func newStore(t testing.TB, inner store.Store, mode store.Mode, opts failure.Options) *failure.Store {
 	t.Helper()
-	return testkit.Must(failure.New(inner, policy, opts))(t)
+	if opts.Mode = mode; opts.Local == nil {
+		opts.Local = newMemory(t)
+	}
+	st := testkit.Must(failure.New(inner, opts))(t)
+	t.Cleanup(func() {
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = st.Close(gone) // what is owed may not be charged
+	})
+	return st
 }
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return testkit.Must(slidegate.Bind("", limit))(t)
+	return testkit.Must(adapter.Bind("", limit))(t)
 }
 
 func request(op rule.Op, charges ...store.Charge) store.Request {
@@ -135,11 +162,15 @@ var ways = map[string]func(context.Context, store.Store, store.Charge) (rule.Ans
 	},
 }
 
-// policies returns Open, Closed and Local, each with its flag.
-func policies(t testing.TB) map[rule.Flags]failure.Policy {
-	return map[rule.Flags]failure.Policy{
-		rule.FallbackOpen: failure.Open(), rule.FallbackClosed: failure.Closed(), rule.FallbackLocal: failure.Local(newMemory(t)),
-	}
+// modes are FailOpen, FailClosed and FailLocal, each with its flag.
+var modes = map[store.Mode]rule.Flags{
+	store.FailOpen: rule.FallbackOpen, store.FailClosed: rule.FallbackClosed, store.FailLocal: rule.FallbackLocal,
+}
+
+// by returns Stats.Fallbacks with n decisions of a mode.
+func by(mode store.Mode, n int64) (fallbacks [store.Modes]int64) {
+	fallbacks[mode] = n
+	return fallbacks
 }
 
 // timed returns how much virtual time something took.
@@ -149,10 +180,12 @@ func timed(do func()) time.Duration {
 	return time.Since(start)
 }
 
-// expect compares statistics.
+// expect compares statistics, except the number of probes.
 func expect(t testing.TB, store *failure.Store, want failure.Stats) {
 	t.Helper()
-	if got := store.Stats(); got != want {
+	got := store.Stats()
+	got.Probes = 0 // they are sent at any time; see probe_test.go
+	if got != want {
 		t.Errorf("statistics:\n got  %+v\n want %+v", got, want)
 	}
 }

@@ -147,9 +147,9 @@ func (s *Store) holdForReset(group string, c *store.Charge) *holding {
 	if e := s.lookUp(group, c); e != nil || !c.Limit.Rule().Lease || s.closed.Load() {
 		return e
 	}
-	e, first := s.table.add(s.hash(c.Limit, group, c.Key), c.Limit, group, c.Key, s.opts.MaxKeys)
+	e, first := s.table.add(c.Limit.Hash(group, c.Key), c.Limit, group, c.Key, s.opts.MaxKeys)
 	if first {
-		go s.keep()
+		s.startKeeper()
 	}
 	return e
 }
@@ -169,7 +169,7 @@ func (e *holding) underWay() chan struct{} {
 
 // lookUp returns the holding of a charge, or nil.
 func (s *Store) lookUp(group string, c *store.Charge) *holding {
-	return s.table.find(s.hash(c.Limit, group, c.Key), c.Limit, group, c.Key)
+	return s.table.find(c.Limit.Hash(group, c.Key), c.Limit, group, c.Key)
 }
 
 // record records the store's answer to a request that was sent at the given time, and adds what is at hand here to a

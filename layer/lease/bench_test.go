@@ -12,11 +12,7 @@ import (
 
 // BenchmarkHot measures a decision made from a lease: of one limit, and of two with different keys.
 func BenchmarkHot(b *testing.B) {
-	inner, err := memstore.New(memstore.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := lease.New(inner, lease.Options{})
+	s, err := lease.New(newDistant(b, memstore.Options{}), lease.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

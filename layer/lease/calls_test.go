@@ -31,7 +31,7 @@ func TestCallsByPart(t *testing.T) {
 		wantCalls := testkit.Must(strconv.ParseInt(row[3], 10, 64))(t)
 		wantReturned := testkit.Must(strconv.ParseInt(row[4], 10, 64))(t)
 		synctest.Test(t, func(t *testing.T) {
-			remote := testkit.Must(memstore.New(memstore.Options{}))(t)
+			remote := newDistant(t, memstore.Options{})
 			limit := slidegate.MustParseLimit(fmt.Sprintf("20000/1s sliding-window segments=%d overlap=whole lease", time.Second/part))
 			var stores []*lease.Store
 			var refused atomic.Int64

@@ -15,17 +15,18 @@ import (
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Leases go above the other layers; here a store in memory stands in for one across a network. The limit allows leases,
 // and the key is busy, so nearly all requests are answered from leases.
 func Example() {
-	remote := memstore.NewDefault()
+	remote := distant{memstore.NewDefault()}
 	shared, err := coalesce.New(remote, coalesce.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	safe, err := failure.New(shared, failure.Closed(), failure.Options{})
+	safe, err := failure.New(shared, failure.Options{Local: memstore.NewDefault()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func Example() {
 		if decision.Allowed {
 			admitted++
 		}
-		if decision.Flags.Leased() {
+		if decision.Flags&rule.Leased != 0 {
 			leased++
 		}
 	}
@@ -74,7 +75,7 @@ func Example() {
 // Ten instances of a program share a quota of 10,000 per minute and request twice as much. Each has its own lease.Store
 // over the store that they share.
 func Example_tenInstances() {
-	remote := memstore.NewDefault()
+	remote := distant{memstore.NewDefault()}
 	limit, err := slidegate.ParseLimit("10000/1m segments=60 overlap=whole lease")
 	if err != nil {
 		log.Fatal(err)

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +12,38 @@ import (
 
 // keeper visits all holdings while there are any: it returns leases that have ended or lie idle, and forgets keys that
 // are no longer requested.
-type keeper struct{ closed atomic.Bool }
+type keeper struct {
+	closed atomic.Bool
+
+	starting sync.Mutex     // guards the fields below; none is started once closed is set
+	running  sync.WaitGroup // one while there are holdings; a second one for a moment while the first ends
+	stop     chan struct{}  // closed when they have to end; nil if none was ever started
+	stopped  bool           // it is closed
+}
+
+// startKeeper starts a keeper, when the first holding was made.
+func (s *Store) startKeeper() {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if s.closed.Load() {
+		return
+	}
+	if s.stop == nil {
+		s.stop = make(chan struct{})
+	}
+	s.running.Go(s.keep)
+}
+
+// stopKeeper ends the keeper and waits for it. Holdings that it leaves are no longer leased.
+func (s *Store) stopKeeper() {
+	s.starting.Lock()
+	if s.stop != nil && !s.stopped {
+		s.stopped = true
+		close(s.stop)
+	}
+	s.starting.Unlock()
+	s.running.Wait()
+}
 
 const (
 	round      = 25 * time.Millisecond
@@ -27,8 +59,12 @@ func (s *Store) keep() {
 	ticker := time.NewTicker(round)
 	defer ticker.Stop()
 	var all []*holding
-	for left := true; left; {
-		<-ticker.C
+	for left, stopped := true, false; left && !stopped; {
+		select {
+		case <-ticker.C:
+		case <-s.stop:
+			stopped = true
+		}
 		s.clock.checkSuspension()
 		all = s.table.all(all[:0])
 		left = len(all) > 0
@@ -94,8 +130,11 @@ func (s *Store) endAll() {
 
 // closeAll implements Close.
 func (s *Store) closeAll(ctx context.Context) error {
+	s.starting.Lock() // a keeper that is being started is waited for
 	s.closed.Store(true)
+	s.starting.Unlock()
 	s.endAll()
+	defer s.stopKeeper()
 	s.transfers.mu.Lock()
 	if s.transfers.calls == 0 {
 		s.transfers.mu.Unlock()

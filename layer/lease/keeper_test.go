@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Unspent units are returned long before the lease ends, because others may need them.
@@ -48,7 +49,7 @@ func TestLeaseInUseIsKept(t *testing.T) {
 		atHand, _ := r.warm()
 		testkit.Pass(50 * time.Millisecond)
 		for range min(5, atHand-1) {
-			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); !d.Allowed || !d.Flags.Leased() {
+			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); !d.Allowed || d.Flags&rule.Leased == 0 {
 				t.Fatalf("%+v; want it leased", d)
 			}
 			testkit.Pass(50 * time.Millisecond)

@@ -3,7 +3,7 @@
 // decision takes about as long as one in memory. It is a Store that wraps a Store, and goes above the other layers that
 // decide: failure, denycache and coalesce.
 //
-// What it promises: for windows that begin at multiples of their length (slidegate.AnchorClock), with any number of
+// What it promises: for windows that begin at multiples of their length (rule.AnchorClock), with any number of
 // parts and any overlap, for fixed windows and for calendar windows, a request is admitted only if the rule itself,
 // knowing everything that all processes have spent, would admit it at that time. A lease is spent only in the part of
 // the window in which it was charged: within a part, what counts against the quota never grows on its own. For token
@@ -28,10 +28,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -90,7 +90,6 @@ type Store struct {
 	one       store.SingleTaker // inner, for single charges
 	opts      Options
 	clock     clock
-	seed      maphash.Seed
 	table     table
 	heat      heat
 	transfers transfers
@@ -100,16 +99,23 @@ type Store struct {
 	counts  counts
 }
 
-// New returns a store that leases units of inner.
+// New returns a store that leases units of inner, which must be a store with round trips: limits with Lease work over a
+// store in the same process as they are.
 func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
 		return nil, errors.New("lease: inner: must not be nil; pass the store that decides")
+	}
+	if err := layering.Lease.Over(inner); err != nil {
+		return nil, err
+	}
+	if inner.Traits().RoundTrips == 0 {
+		return nil, errors.New("lease: inner: is in the same process, so leases save nothing; use it without this layer")
 	}
 	opts, err := opts.validate()
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, one: store.Single(inner), opts: opts, seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
+	s := &Store{inner: inner, one: store.Single(inner), opts: opts, table: newTable(opts.MaxKeys), heat: newHeat()}
 	s.clock.setUp(opts.Now)
 	s.work.New = func() any { return new(job) }
 	s.waiters.New = func() any { return &waiter{got: make(chan *lease, 1)} }
@@ -125,9 +131,13 @@ func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 // Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
 
-// Leases marks the layer that limits with Lease need; see store.Leaser.
+// Layer returns the layer's place among others.
+func (s *Store) Layer() layering.Layer { return layering.Lease }
+
+// Leases marks the layer that limits with Lease need; see layering.Leaser.
 func (s *Store) Leases() {}
 
 // Close returns all unspent units to the store, and waits until that is done or ctx ends. From then on requests go
-// straight to the inner store, which stays open.
+// straight to the inner store, which stays open. No goroutine of the layer is left, except for calls to the store that
+// have not returned when ctx ends.
 func (s *Store) Close(ctx context.Context) error { return s.closeAll(ctx) }

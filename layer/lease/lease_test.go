@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,23 +18,22 @@ import (
 
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
-		inner, err := memstore.New(memstore.Options{Now: clock.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := lease.New(inner, lease.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return testkit.Must(lease.New(newDistant(t, memstore.Options{Now: clock.Now}), lease.Options{}))(t)
 	})
+}
+
+// A store in the same process has no calls that leases could save.
+func TestRefusesAStoreInProcess(t *testing.T) {
+	if _, err := lease.New(memstore.NewDefault(), lease.Options{}); err == nil || !strings.HasPrefix(err.Error(), "lease: inner: ") {
+		t.Errorf("got %v, want an error about inner", err)
+	}
 }
 
 // A busy key gets what the rule admits, nearly all of it from leases, and no unit is lost.
 func TestBusyKeyIsLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota, seconds = 1000, 2
-		s := testkit.Must(lease.New(memstore.NewDefault(), lease.Options{}))(t)
+		s := testkit.Must(lease.New(newDistant(t, memstore.Options{}), lease.Options{}))(t)
 		limit := slidegate.Limit{Quota: quota, Window: time.Second, Segments: 10, Overlap: slidegate.OverlapWhole, Lease: true}
 		l := testkit.Must(slidegate.New(s, limit))(t)
 		var admitted atomic.Int64
@@ -59,6 +59,5 @@ func TestBusyKeyIsLeased(t *testing.T) {
 		if got.Taken != got.Spent+got.Returned || got.Wasted != 0 {
 			t.Errorf("%+v: want all leased units spent or returned", got)
 		}
-		testkit.Pass(2 * time.Second) // until its goroutines have ended
 	})
 }

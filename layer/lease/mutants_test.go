@@ -42,8 +42,8 @@ var mutants = []mutant{
 	},
 	{
 		"a log is leased", "../../rule/lease.go",
-		"case l.Algorithm == SlidingLog:",
-		"case false:",
+		`case why != "":`,
+		`case why != "" && l.Algorithm != SlidingLog:`,
 	},
 	{
 		"a bucket without a reserve", "../../limit.go",

@@ -17,7 +17,7 @@ import (
 
 // leavingStore is a store that can become unreachable, behind a failure mode that then decides.
 type leavingStore struct {
-	*memstore.Store
+	distant
 	away atomic.Bool
 }
 
@@ -36,7 +36,7 @@ func (l *leavingStore) Apply(ctx context.Context, batch []store.Request) error {
 func TestLeaseIsWastedWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		remote := &leavingStore{Store: testkit.Must(memstore.New(memstore.Options{}))(t)}
+		remote := &leavingStore{distant: newDistant(t, memstore.Options{})}
 		s := testkit.Must(lease.New(remote, lease.Options{}))(t)
 		limiter := testkit.Must(slidegate.New(s, slidegate.MustParseLimit("1000/1m segments=60 overlap=whole lease")))(t)
 		for range 20 {

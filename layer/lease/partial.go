@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -12,6 +13,17 @@ import (
 type partial struct {
 	request int // its index among those that go to the store
 	spends  int // where its spends begin in kept
+}
+
+// sameMode reports whether all charges have the same failure mode. If they do not, the strictest of them decides when the
+// store is away, so a request must not reach the failure layer without some of them.
+func sameMode(charges []store.Charge) bool {
+	for k := range charges {
+		if charges[k].Limit.Mode() != charges[0].Limit.Mode() {
+			return false
+		}
+	}
+	return true
 }
 
 // spendSome spends the cost of charges that have a holding, and reports whether there was any. It is for requests of
@@ -61,7 +73,7 @@ func (j *job) send(r *store.Request, index int, some bool) {
 // what was spent is put back.
 func (s *Store) join(j *job, p partial, r *store.Request) {
 	rest, spends := &j.requests[p.request], j.kept[p.spends:p.spends+len(r.Charges)]
-	_, allowed := rule.DecidingIndex(rest.Answers)
+	_, allowed := answering.Deciding(rest.Answers)
 	allowed = allowed && rest.Err == nil
 	next := 0
 	for k := range spends {

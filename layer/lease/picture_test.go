@@ -76,7 +76,7 @@ func tenInstances() []*instance {
 
 // network is the connection of an instance to the store that all share.
 type network struct {
-	*memstore.Store
+	distant
 	of *instance
 }
 
@@ -124,7 +124,7 @@ func (i *instance) note(what eventKind, units int64) {
 }
 
 // run sends requests for as long as the instance lives.
-func (i *instance) run(t *testing.T, remote *memstore.Store, limit slidegate.Limit, r *rand.Rand) {
+func (i *instance) run(t *testing.T, remote distant, limit slidegate.Limit, r *rand.Rand) {
 	s := testkit.Must(lease.New(network{remote, i}, lease.Options{MaxKeys: 8, Spent: func(s lease.Spend) { i.note(spent, s.Units) }}))(t)
 	limiter := testkit.Must(slidegate.New(s, limit))(t)
 	ends := i.ends
@@ -158,7 +158,7 @@ func (i *instance) send(limiter *slidegate.Limiter) {
 func TestPicture(t *testing.T) {
 	all := tenInstances()
 	synctest.Test(t, func(t *testing.T) {
-		remote := testkit.Must(memstore.New(memstore.Options{}))(t)
+		remote := newDistant(t, memstore.Options{})
 		limit := slidegate.MustParseLimit(fmt.Sprintf("%d/1m segments=60 overlap=whole lease", pictureQuota))
 		start := time.Now()
 		for k, i := range all {

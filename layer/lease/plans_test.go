@@ -8,6 +8,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // plan returns a limiter of another quota that shares the rig's counts.
@@ -79,7 +80,7 @@ func TestAnotherQuotaElsewhere(t *testing.T) {
 		if d := testkit.Must(small.Allow(ctx, "key"))(t); d.Allowed {
 			t.Errorf("%+v under %s, when %d are used and %d leased", d, text, admitted, atHand)
 		}
-		if d := testkit.Must(r.leased.AllowN(ctx, "key", atHand))(t); !d.Allowed || !d.Flags.Leased() {
+		if d := testkit.Must(r.leased.AllowN(ctx, "key", atHand))(t); !d.Allowed || d.Flags&rule.Leased == 0 {
 			t.Errorf("%+v; want what is at hand", d)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/leases"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -77,7 +79,7 @@ func (c *caller) pauseUntilEnd() {
 		return
 	}
 	now := c.w.storeNow()
-	_, end := r.Part(now)
+	_, end := leases.Part(r, now)
 	early := time.Duration(c.w.rand.Int64N(pick(c.w.rand, int64(time.Microsecond), int64(time.Millisecond), int64(30*time.Millisecond))))
 	if left := (end - now).Duration() - early; left > 0 && left < 3*time.Second {
 		testkit.Delay(left)
@@ -167,7 +169,7 @@ func (c *caller) sendAny() {
 	defer cancel()
 	c.p.lease.Apply(ctx, batch)
 	for i := range batch {
-		_, admitted := rule.DecidingIndex(batch[i].Answers)
+		_, admitted := answering.Deciding(batch[i].Answers)
 		if batch[i].Err == nil && admitted && len(batch[i].Charges) > 1 {
 			c.w.countEvent("requests were admitted by several limits")
 		}

@@ -5,7 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -124,17 +125,22 @@ func (j *judge) tally(limit *store.Limit) *tallyOfPlay {
 // spend applies the rule.
 func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 	r, now := j.written[limit], j.now()
-	v := r.View(&a.state, now)
-	if units > v.Room+a.onTop(now) {
+	room := r.Capacity() - r.Used(&a.state, now)
+	if units > room+a.onTop(now) {
 		if excess := a.excess[limit]; units <= excess {
 			a.excess[limit] -= units
 			j.tally(limit).refused++
 		} else {
 			j.addViolation("%d units of %v (%s): "+ruleDenies+" at %d: it has %d left, and %d that were leased; %d more may be extra",
-				units, slidegate.Unbind(limit), how, now, v.Room, excess, a.onTop(now))
+				units, adapter.Unbind(limit), how, now, room, excess, a.onTop(now))
 		}
 	}
-	r.Charge(&a.state, &v, units)
+	charge(&r, &a.state, now, units)
+}
+
+// charge charges units to a state, whether they fit or not.
+func charge(r *rule.Limit, s *rule.State, now rule.Micros, units int64) {
+	rule.Decide(rule.Charge, []rule.Item{{Limit: r, State: s, Cost: units}}, now, make([]rule.Answer, 1))
 }
 
 // countEvent counts another event.
@@ -178,8 +184,7 @@ func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is leased
 		j.addExtra(a, limit, a.leasedUnder(limit))
 	}
-	v := r.View(&a.state, j.now())
-	r.Charge(&a.state, &v, units)
+	charge(&r, &a.state, j.now(), units)
 }
 
 // mayExceed accepts what is leased under a value of the limit.
@@ -209,7 +214,7 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 		// If a mutant leased them, they were spent at another time than they were charged at: any will do.
 		j.takeBack(a, limit, more, rule.Oldest)
 	case more > 0 && j.clean:
-		j.addViolation("%v: the store accepted %d returned units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
+		j.addViolation("%v: the store accepted %d returned units, of which only %d had been spent", adapter.Unbind(limit), taken, mine)
 	case more > 0:
 		j.addExtra(a, limit, more)
 	}
@@ -236,7 +241,7 @@ func (j *judge) reset(p *process, a *account, limit *store.Limit, f fate) {
 	}
 	j.addExtra(a, limit, others)
 	a.resets[p], a.resets[nil] = time.Now(), time.Now()
-	a.state.Clear()
+	a.state = rule.State{}
 }
 
 func (j *judge) addExtra(a *account, limit *store.Limit, units int64) {
@@ -315,7 +320,7 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 
 // decided receives the store's decision on a caller's request.
 func (j *judge) decided(p *process, r *store.Request, f fate) {
-	_, admitted := rule.DecidingIndex(r.Answers)
+	_, admitted := answering.Deciding(r.Answers)
 	if f.unanswered() {
 		j.events["answers were lost or late"]++
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -27,12 +28,12 @@ func (w *world) randomLimit(name string, values int) playLimit {
 		if l.values != nil {
 			value.Quota, value.Burst, value.Overlap = w.otherValue(base)
 		}
-		written, err := slidegate.Bind("", value)
+		written, err := adapter.Bind("", value)
 		if err != nil {
 			w.t.Fatalf("seed %d: %v: %v", w.seed, value, err)
 		}
 		value.Lease = true
-		bound, err := slidegate.Bind("", value)
+		bound, err := adapter.Bind("", value)
 		if err != nil { // it cannot be leased, so it is not
 			bound = written
 			l.kind = "not leased"
@@ -56,7 +57,7 @@ func (w *world) randomValue() (l slidegate.Limit, kind string) {
 	switch n := w.rand.IntN(16); {
 	case n < 9:
 		l.Segments = pick(w.rand, 1, 1, 2, 3, 4, 6, 10, 16, 32, 60, 64)
-		l.Overlap = pick(w.rand, slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
+		l.Overlap = pick(w.rand, rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 		part := max(l.Window/time.Duration(l.Segments), time.Millisecond).Truncate(time.Microsecond)
 		l.Window = part * time.Duration(l.Segments)
 		kind = "sliding " + l.Overlap.String() + ", " + partsName(l.Segments)
@@ -95,7 +96,7 @@ func (w *world) otherValue(l slidegate.Limit) (quota, burst int64, overlap rule.
 		// most.
 		return l.Quota, l.Burst + w.rand.Int64N(l.Quota+1), l.Overlap
 	case slidegate.SlidingWindow:
-		l.Overlap = pick(w.rand, l.Overlap, l.Overlap, slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
+		l.Overlap = pick(w.rand, l.Overlap, l.Overlap, rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 	}
 	return max(1, int64(float64(l.Quota)*by)), 0, l.Overlap
 }

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/leases"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -163,7 +164,7 @@ func (w *world) setClock() {
 	start := rule.Micros(time.Now().UnixMicro()) + rule.Micros(w.rand.Int64N(1e15))
 	r := w.limits[0].values[0].Rule()
 	if r.Algorithm == rule.SlidingWindow || r.Algorithm == rule.FixedWindow {
-		_, end := r.Part(start)
+		_, end := leases.Part(r, start)
 		start = max(start, end-rule.Micros(w.rand.Int64N(2_000_000)))
 	}
 	w.ahead = time.Duration(start-rule.Micros(time.Now().UnixMicro()))*time.Microsecond + time.Duration(w.rand.IntN(1000))

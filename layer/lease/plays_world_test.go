@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
@@ -106,7 +107,7 @@ var errLost = errors.New("lost")
 type wire struct{ p *process }
 
 func (l wire) Check(*store.Limit) error { return nil }
-func (l wire) Traits() store.Traits     { return l.p.w.store.Traits() }
+func (l wire) Traits() store.Traits     { return withRoundTrips(l.p.w.store.Traits()) }
 
 func (l wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
@@ -116,7 +117,7 @@ func (l wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, co
 		Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
 	}})
 	a := answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At, err
 }
 
 // fate is what happens to a batch on its way.

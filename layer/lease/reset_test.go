@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -124,7 +125,7 @@ func TestResetOfAKeyThatBecomesBusy(t *testing.T) {
 		go func() { done <- r.leased.Reset(ctx, "key") }()
 		synctest.Wait()
 		for range 50 {
-			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); d.Flags.Leased() {
+			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); d.Flags&rule.Leased != 0 {
 				t.Errorf("%+v; want no lease during the reset", d)
 				break
 			}
@@ -156,7 +157,7 @@ func TestResetWhileASpendIsUndone(t *testing.T) {
 			slidegate.Claim{Limit: empty, Key: "key", Cost: 5},
 		)
 		for range 10 { // it becomes busy, and is used up
-			testkit.Must(r.leased.AllowLimit(ctx, "key", empty))(t)
+			testkit.Must(r.leased.For(slidegate.Claim{Limit: empty, Key: "key"}).Allow(ctx))(t)
 		}
 		undone := false
 		r.onUndo = func() {
@@ -177,7 +178,7 @@ func TestResetWhileASpendIsUndone(t *testing.T) {
 func TestResetInABatch(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
-		limit := r.leased.Bound()[0]
+		limit := adapter.Bound(r.leased)[0]
 		charge := []store.Charge{{Limit: limit, Key: "key", Cost: 1000}}
 		batch := []store.Request{
 			{Op: rule.Take, Charges: charge, Answers: make([]rule.Answer, 1)},

@@ -11,12 +11,29 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 var ctx = context.Background()
+
+// distant is a store in memory that stands in for one across a network.
+type distant struct{ *memstore.Store }
+
+// Traits returns those of a store with round trips.
+func (d distant) Traits() store.Traits { return withRoundTrips(d.Store.Traits()) }
+
+func withRoundTrips(traits store.Traits) store.Traits {
+	traits.RoundTrips = 1
+	return traits
+}
+
+func newDistant(t testing.TB, opts memstore.Options) distant {
+	t.Helper()
+	return distant{testkit.Must(memstore.New(opts))(t)}
+}
 
 // rig is a limiter with leases over a store that the test can also see, in a synctest bubble.
 type rig struct {
@@ -39,6 +56,12 @@ type gate struct {
 	ahead atomic.Int64 // how far the store's clock was set ahead, in microseconds
 	moved atomic.Bool  // whether answers say that the store moved a state back with its clock
 }
+
+// Traits returns those of a store with round trips.
+func (g *gate) Traits() store.Traits { return withRoundTrips(g.Reference.Traits()) }
+
+// Leases lets a limiter without leases use leased limits, like one of another process.
+func (g *gate) Leases() {}
 
 // tick sets the store's clock to its current time.
 func (g *gate) tick() { g.clock.Set(rule.Micros(time.Now().UnixMicro() + g.ahead.Load())) }
@@ -110,7 +133,6 @@ func withLease(t *testing.T, limit string, test func(r *rig)) {
 		if err := r.lease.Close(ctx); err != nil {
 			t.Error(err)
 		}
-		testkit.Pass(time.Second) // the keeper ends
 	})
 }
 
@@ -140,7 +162,7 @@ func (r *rig) warm() (atHand, admitted int64) {
 
 // remaining returns how many units of the key the store has left.
 func (r *rig) remaining() int64 {
-	return testkit.Must(r.direct.Peek(ctx, "key"))(r.t).Remaining
+	return testkit.Must(r.direct.Peek(ctx, "key", 1))(r.t).Remaining
 }
 
 // want checks how many units of the key the store has left.

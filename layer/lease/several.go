@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -27,7 +28,7 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 	case held == 0:
 		return false, false
 	case held < len(r.Charges):
-		return false, r.Op == rule.Take && s.spendSome(ctx, j, r)
+		return false, r.Op == rule.Take && sameMode(r.Charges) && s.spendSome(ctx, j, r)
 	}
 	if r.Op == rule.TakeUpTo { // which grants the same to all
 		least := r.Charges[0].Cost
@@ -73,7 +74,7 @@ func (s *Store) findAll(j *job, r *store.Request) (held int) {
 		}
 		var e *holding
 		if c.Limit.Rule().Lease {
-			h := s.hash(c.Limit, r.Group, c.Key)
+			h := c.Limit.Hash(r.Group, c.Key)
 			if e = s.table.find(h, c.Limit, r.Group, c.Key); e == nil {
 				e = s.hold(h, c.Limit, r.Group, c.Key, c.Cost)
 			}
@@ -117,7 +118,7 @@ func (s *Store) takeAtHand(j *job, r *store.Request) {
 	if r.Op != rule.TakeUpTo || r.Err != nil {
 		return
 	}
-	if _, allowed := rule.DecidingIndex(r.Answers); allowed {
+	if _, allowed := answering.Deciding(r.Answers); allowed {
 		return
 	}
 	clear(j.spends)

@@ -17,7 +17,7 @@ import (
 func TestStatsDoNotFallWithADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		remote := testkit.Must(memstore.New(memstore.Options{}))(t)
+		remote := newDistant(t, memstore.Options{})
 		var s *lease.Store
 		var between lease.Stats
 		undone := 0

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"hash/maphash"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -25,15 +24,6 @@ type bucket [ways]atomic.Pointer[holding]
 func newTable(keys int) table {
 	n := 1 << bits.Len(uint((keys+ways-1)/ways-1))
 	return table{buckets: make([]bucket, n)}
-}
-
-// hash returns the hash of an address.
-func (s *Store) hash(limit *store.Limit, group, key string) uint64 {
-	h := maphash.String(s.seed, key) ^ bits.RotateLeft64(maphash.String(s.seed, limit.Prefix()), 21)
-	if group != "" {
-		h ^= bits.RotateLeft64(maphash.String(s.seed, group), 42)
-	}
-	return h
 }
 
 // find returns the holding of an address, or nil.

@@ -18,7 +18,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if err = ctx.Err(); err != nil {
 		return false, 0, 0, 0, 0, 0, fmt.Errorf("lease: not sent: %w", err)
 	}
-	h := s.hash(limit, "", key)
+	h := limit.Hash("", key)
 	e := s.table.find(h, limit, "", key)
 	if e == nil {
 		if e = s.hold(h, limit, "", key, cost); e == nil {
@@ -95,7 +95,7 @@ func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64
 		e.remains = limit.Rule().Capacity()
 	}
 	if first {
-		go s.keep()
+		s.startKeeper()
 	}
 	return e
 }

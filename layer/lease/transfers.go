@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -222,7 +223,7 @@ func (s *Store) noteReturn(t *transfer, err error, a *rule.Answer) {
 	case t.at < 0: // a fallback had granted it: it was never a lease
 	case err != nil: // unknown; sending it again might return it twice
 		s.counts.wasted.Add(t.units)
-	case a.Flags.Fallback(): // unknown as well
+	case a.Flags&answering.Fallbacks != 0: // unknown as well
 		s.counts.wasted.Add(t.units)
 	default:
 		t.e.denied.Store(nil) // units may be free again
@@ -235,14 +236,14 @@ func (s *Store) noteReturn(t *transfer, err error, a *rule.Answer) {
 // lock.
 func (s *Store) addLease(t *transfer, err error, a *rule.Answer, sent, received int64) bool {
 	e := t.e
-	if err != nil || a.Flags.Fallback() {
+	if err != nil || a.Flags&answering.Fallbacks != 0 {
 		e.barredUntil = received + outagePause
 		if err == nil && a.Granted > 0 { // the fallback may have counted it
 			s.enqueue(transfer{e: e, turn: e.turn, limit: t.limit, back: true, units: a.Granted, at: a.At})
 		}
 		return false
 	}
-	stepped := e.seen.stepped(a.At, sent, received) || a.Flags.ClockMoved()
+	stepped := e.seen.stepped(a.At, sent, received) || a.Flags&rule.ClockMoved != 0
 	e.seen = sighting{a.At, sent, received}
 	e.remains = a.Remaining
 	if stepped {

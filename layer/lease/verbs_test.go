@@ -18,7 +18,7 @@ func TestAllowSpendsTheLease(t *testing.T) {
 		atHand, _ := r.warm()
 		before, calls := r.remaining(), r.gate.calls.Load()
 		d := testkit.Must(r.leased.AllowN(ctx, "key", atHand-3))(t)
-		if !d.Allowed || !d.Flags.Leased() || d.Granted != atHand-3 || d.Remaining != 3 {
+		if !d.Allowed || d.Flags&rule.Leased == 0 || d.Granted != atHand-3 || d.Remaining != 3 {
 			t.Errorf("with %d at hand: got %+v; want it leased, and 3 left", atHand, d)
 		}
 		if charged := rule.Micros(r.began.UnixMicro()); d.At != charged {
@@ -38,7 +38,7 @@ func TestReserveFromTheLease(t *testing.T) {
 		r.warm()
 		charged := r.remaining()
 		reserved, d, err := r.leased.Reserve(ctx, "key", 4)
-		if err != nil || !d.Allowed || !d.Flags.Leased() {
+		if err != nil || !d.Allowed || d.Flags&rule.Leased == 0 {
 			t.Fatalf("%+v, error %v; want it leased", d, err)
 		}
 		r.want(charged, "after a reservation from the lease")
@@ -70,7 +70,7 @@ func TestCancelReturnsToThePartOfTheCharge(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
 		reserved, d, err := r.leased.Reserve(ctx, "key", 4)
-		if err != nil || !d.Flags.Leased() {
+		if err != nil || d.Flags&rule.Leased == 0 {
 			t.Fatalf("%+v, error %v; want it leased", d, err)
 		}
 		r.passUntil(1500 * time.Millisecond) // the second part, and what was left has been returned
@@ -87,15 +87,15 @@ func TestPeekAddsWhatIsAtHand(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
 		want := r.remaining() + r.lease.Stats().Outstanding
-		if d := testkit.Must(r.leased.Peek(ctx, "key"))(t); d.Remaining != want || !d.Flags.Leased() {
+		if d := testkit.Must(r.leased.Peek(ctx, "key", 1))(t); d.Remaining != want || d.Flags&rule.Leased == 0 {
 			t.Errorf("%+v; want %d remaining, leased", d, want)
 		}
 		atHand := r.lease.Stats().Outstanding
 		testkit.Must(r.direct.AllowN(ctx, "key", r.remaining()))(t)
-		if d := testkit.Must(r.leased.PeekN(ctx, "key", atHand))(t); !d.Allowed || d.Remaining != atHand {
+		if d := testkit.Must(r.leased.Peek(ctx, "key", atHand))(t); !d.Allowed || d.Remaining != atHand {
 			t.Errorf("%+v; want %d allowed, which are at hand", d, atHand)
 		}
-		if d := testkit.Must(r.leased.PeekN(ctx, "key", atHand+1))(t); d.Allowed {
+		if d := testkit.Must(r.leased.Peek(ctx, "key", atHand+1))(t); d.Allowed {
 			t.Errorf("%+v; want it refused, with %d at hand", d, atHand)
 		}
 	})
@@ -109,7 +109,7 @@ func TestWait(t *testing.T) {
 		if admitted != 100 {
 			t.Fatalf("got %d admitted, want 100", admitted)
 		}
-		if err := r.leased.WaitN(ctx, "key", 7); err != nil {
+		if err := r.leased.Wait(ctx, "key", 7); err != nil {
 			t.Fatal(err)
 		}
 		if waited := time.Since(r.began); waited < time.Second || waited > 1100*time.Millisecond {
@@ -127,7 +127,7 @@ func TestRefund(t *testing.T) {
 		}
 		calls := r.gate.calls.Load()
 		d := testkit.Must(r.leased.Allow(ctx, "key"))(t)
-		if d.Allowed || !d.Flags.Leased() || r.gate.calls.Load() != calls {
+		if d.Allowed || d.Flags&rule.Leased == 0 || r.gate.calls.Load() != calls {
 			t.Errorf("%+v with %d calls; want it denied here", d, r.gate.calls.Load()-calls)
 		}
 		testkit.Must(r.leased.Refund(ctx, "key", 3))(t)
@@ -143,7 +143,7 @@ func TestAllowUpTo(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		atHand, admitted := r.warm()
 		d := testkit.Must(r.leased.AllowUpTo(ctx, "key", atHand))(t)
-		if d.Granted != atHand || !d.Flags.Leased() {
+		if d.Granted != atHand || d.Flags&rule.Leased == 0 {
 			t.Errorf("%+v; want the %d at hand", d, atHand)
 		}
 		admitted += d.Granted
@@ -172,7 +172,7 @@ func TestAllowUpToOfSeveral(t *testing.T) {
 			testkit.Pass(0)
 		}
 		d := testkit.Must(claims(3, 1).AllowUpTo(ctx))(t)
-		if !d.Flags.Leased() || d.Granted != 1 || d.Answers[0].Granted != 1 || d.Answers[1].Granted != 1 {
+		if d.Flags&rule.Leased == 0 || d.Granted != 1 || d.Answers[0].Granted != 1 || d.Answers[1].Granted != 1 {
 			t.Errorf("%+v; want 1 of each, leased", d)
 		}
 	})

@@ -12,12 +12,13 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 // remote is a store that is a millisecond away, and counts the calls.
 type remote struct {
-	*memstore.Store
+	distant
 	calls atomic.Int64
 }
 
@@ -28,7 +29,7 @@ func (r *remote) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (r *remote) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, after, resetAfter, at slidegate.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	r.calls.Add(1)
 	testkit.Delay(time.Millisecond)
@@ -40,11 +41,8 @@ func (r *remote) TakeSingle(ctx context.Context, limit *store.Limit, key string,
 func TestLastEighthTakesFewCalls(t *testing.T) {
 	const quota, callers = 10_000, 64
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := memstore.New(memstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		inner := &remote{Store: memory}
+		memory := newDistant(t, memstore.Options{})
+		inner := &remote{distant: memory}
 		s, err := lease.New(inner, lease.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -92,11 +90,8 @@ func TestLastEighthTakesFewCalls(t *testing.T) {
 // A request that has left when its lease arrives takes nothing of it.
 func TestWaiterLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := memstore.New(memstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := lease.New(&remote{Store: memory}, lease.Options{})
+		memory := newDistant(t, memstore.Options{})
+		s, err := lease.New(&remote{distant: memory}, lease.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +112,7 @@ func TestWaiterLeaves(t *testing.T) {
 			t.Errorf("%+v after the request's context ended", d)
 		}
 		testkit.Pass(200 * time.Millisecond)
-		if d, err := l.Peek(ctx, "key"); err != nil || d.Remaining != 80 {
+		if d, err := l.Peek(ctx, "key", 1); err != nil || d.Remaining != 80 {
 			t.Errorf("%d remain, want 80, %v", d.Remaining, err)
 		}
 		if err := s.Close(ctx); err != nil {
@@ -130,10 +125,7 @@ func TestWaiterLeaves(t *testing.T) {
 // Leases of a slow store do not get smaller because callers wait for them.
 func TestPaceOverSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := memstore.New(memstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		memory := newDistant(t, memstore.Options{})
 		s, err := lease.New(slowerStore{memory}, lease.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -169,7 +161,7 @@ func TestPaceOverSlowStore(t *testing.T) {
 }
 
 // slowerStore is a store that takes longer to answer than a lease lasts.
-type slowerStore struct{ *memstore.Store }
+type slowerStore struct{ distant }
 
 func (s slowerStore) Apply(ctx context.Context, batch []store.Request) error {
 	<-time.After(80 * time.Millisecond)

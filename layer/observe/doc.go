@@ -1,5 +1,4 @@
-// Package observe is a layer over any Store that counts its answers, for OpenTelemetry, and calls an optional function
-// for every request. It changes no answer. It needs only the metric API of OpenTelemetry; the program chooses the SDK
+// Package observe is a layer over any Store that counts its answers, for OpenTelemetry. It changes no answer. It needs only the metric API of OpenTelemetry; the program chooses the SDK
 // and exporter that read the counts.
 //
 //	store, err := observe.New(inner, observe.Options{})
@@ -32,7 +31,7 @@
 // A decision is a request for units: rule.Take and rule.TakeUpTo, whether by Allow, Wait, Reserve or Acquire. It counts
 // once, whatever the number of its limits, under the limit in Decision.LimitName; an error, which no limit decided,
 // counts under the first of them. So the sum over all limits is the number of decisions. Units and flags count for each
-// limit separately. Peeks count only in slidegate.errors and slidegate.decision.duration. What a failure policy admits
+// limit separately. Peeks count only in slidegate.errors and slidegate.decision.duration. What failure mode open admits
 // without charging anything, with the source fallback_open, is a decision but not a unit; under fallback_local units
 // are charged in the process, and under fallback_optimistic they are charged in the store later. A batch that a store
 // decides in one call has one duration.
@@ -56,6 +55,6 @@
 // in the SDK for Go, which OpenTelemetry does not require of others: give them different names. Durations of stores in
 // the same process are sampled; see Options.DurationEvery.
 //
-// The position of the layer determines what it sees: outside caches and failure policies, what callers get; inside
+// The position of the layer determines what it sees: outside caches and the failure layer, what callers get; inside
 // them, what the store itself does. It may be used in both positions, with two names.
 package observe

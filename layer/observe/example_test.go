@@ -11,12 +11,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// OnDecision is called for every request. The metrics go to the global MeterProvider, which a program sets once with an
-// exporter.
+// The metrics go to the global MeterProvider, which a program sets once with an exporter.
 func Example() {
-	store, err := observe.New(memstore.NewDefault(), observe.Options{OnDecision: func(e observe.Event) {
-		fmt.Println(e.Limits[0], e.Answers[0].Allowed, e.Answers[0].Remaining)
-	}})
+	store, err := observe.New(memstore.NewDefault(), observe.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -26,9 +23,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	for range 3 {
-		if _, err := limiter.Allow(context.Background(), "user:42"); err != nil {
+		d, err := limiter.Allow(context.Background(), "user:42")
+		if err != nil {
 			log.Fatal(err)
 		}
+		fmt.Println(d.LimitName, d.Allowed, d.Remaining)
 	}
 	// Output:
 	// per-user true 1

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel"
@@ -30,23 +31,11 @@ type Options struct {
 	// metrics by limit, such as a candidate limit that denies nothing. It is called a few times for each limit. nil
 	// means the namespace of the limit.
 	Policy func(limit *store.Limit) (name string, ok bool)
-	// Sources are the flags of answers that do not come from the store itself, such as rule.Cached, whose decisions
-	// Announce reports even while they are 0. rule.Leased is implied.
-	Sources []rule.Flags
-	// FallbackClosed is the value of the attribute source for answers with rule.FallbackClosed, for callers that do not
-	// treat them as denials. Empty means fallback_closed.
-	FallbackClosed string
 	// DurationEvery samples durations: one of that many calls to the store is timed, at random. Reading the clock twice
 	// and recording takes some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that
 	// makes none and for leased limits, whose decisions take less than that. With a view that drops
 	// slidegate.decision.duration none is timed.
 	DurationEvery int
-	// OnDecision is called after every request of every operation, on the goroutine of the caller, which waits for it.
-	// It must be safe for concurrent use. nil disables it.
-	OnDecision func(Event)
-	// Keys makes events contain the request with its keys, which may be names and addresses of people. Without it, an
-	// event can be logged as it is.
-	Keys bool
 }
 
 const (
@@ -65,8 +54,6 @@ func (o *Options) validate(traits store.Traits) error {
 	case o.DurationEvery < 0 || o.DurationEvery > maxDurationEvery:
 		return fmt.Errorf("observe: DurationEvery: must be 1 for all calls to %d, or 0 for the default, not %d; to have none, "+
 			"drop slidegate.decision.duration in a view", maxDurationEvery, o.DurationEvery)
-	case o.Keys && o.OnDecision == nil:
-		return fmt.Errorf("observe: Keys: has no effect without OnDecision; set both, or neither")
 	}
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
@@ -79,9 +66,6 @@ func (o *Options) validate(traits store.Traits) error {
 	}
 	if o.Policy == nil {
 		o.Policy = func(limit *store.Limit) (string, bool) { return limit.Namespace(), true }
-	}
-	if o.FallbackClosed == "" {
-		o.FallbackClosed = sourceNames[fromFallbackClosed/2]
 	}
 	return nil
 }
@@ -101,7 +85,7 @@ func (o *Options) every(traits store.Traits) (plain, leased int) {
 // value is not usable; call New.
 type Store struct {
 	inner store.Store
-	one   store.SingleTaker // inner, if it is a SingleTaker
+	one   store.SingleTaker // inner
 	opts  Options
 	tally *tally
 	lanes sync.Pool // of *lane
@@ -118,15 +102,19 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
 		return nil, fmt.Errorf("observe: inner: must not be nil; pass the store to observe")
 	}
+	if err := layering.Observe.Over(inner); err != nil {
+		return nil, err
+	}
 	if err := opts.validate(inner.Traits()); err != nil {
 		return nil, err
 	}
 	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits, opts.Policy)}
+	s.tally.cached, s.tally.fails = layering.DenyCache.In(inner), layering.Failure.In(inner)
 	s.every[0], s.every[1] = opts.every(inner.Traits())
-	s.one, _ = inner.(store.SingleTaker)
+	s.one = store.Single(inner)
 	var last atomic.Uint32
 	s.lanes.New = func() any {
-		l := &lane{index: int(last.Add(1)) % s.tally.lanes}
+		l := &lane{index: last.Add(1)}
 		for kind, every := range s.every {
 			l.left[kind] = callsUntilTimed(every)
 		}
@@ -151,21 +139,20 @@ func (s *Store) Close() error {
 }
 
 // Announce reports the metrics of limits from now on, even while they are 0, so that the first event of a limit is an
-// increase and not a new series: its decisions by the store and by Options.Sources, and its units. Limits that are not
-// announced appear with their first event.
-func (s *Store) Announce(limits []*store.Limit) {
-	s.tally.announce(limits, append([]rule.Flags{0}, s.opts.Sources...))
-}
+// increase and not a new series: its units, and its decisions by the store and by the layers below, with the fallbacks of
+// its failure mode. Limits that are not announced appear with their first event.
+func (s *Store) Announce(limits []*store.Limit) { s.tally.announce(limits) }
 
-// Fallbacks returns how many decisions a failure policy has made so far: the sum of slidegate.decisions of this store
-// over all sources that begin with fallback_.
-func (s *Store) Fallbacks() (sum int64) {
+// Fallbacks returns how many decisions the failure layer has made so far, by failure mode: the sums of slidegate.decisions
+// of this store over the sources fallback_open, fallback_local, fallback_optimistic and fallback_closed.
+func (s *Store) Fallbacks() (sums [store.Modes]int64) {
 	for _, of := range s.tally.allSeries() {
-		for source := fromFallbackOpen; source < sources; source += 2 {
-			sum += of.sum(allowedBy+source) + of.sum(refusedBy+source)
+		for mode := store.FailOpen; mode < store.Modes; mode++ {
+			source := sourceOf(fallbackOf[mode])
+			sums[mode] += of.sum(allowedBy+source) + of.sum(refusedBy+source)
 		}
 	}
-	return sum
+	return sums
 }
 
 // Check returns the result of the inner store's Check.
@@ -177,29 +164,25 @@ func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 // Unwrap returns the inner store.
 func (s *Store) Unwrap() store.Store { return s.inner }
 
+// Layer returns the layer's place among others: observation may also be under them.
+func (s *Store) Layer() layering.Layer { return layering.Observe }
+
 // Apply passes the batch to the inner store, and counts its answers.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	l := s.lanes.Get().(*lane)
 	timed := len(batch) > 0 && len(batch[0].Charges) > 0 && s.due(ctx, l, batch[0].Charges[0].Limit)
 	var start time.Time
-	if timed || s.opts.OnDecision != nil {
+	if timed {
 		start = time.Now()
 	}
 	err := s.inner.Apply(ctx, batch)
-	var took time.Duration
-	if timed || s.opts.OnDecision != nil {
-		took = time.Since(start)
-	}
 	if timed {
-		s.record(ctx, took, err)
+		s.record(ctx, time.Since(start), err)
 	}
 	for i := range batch {
 		s.tally.countRequest(&batch[i], l.index)
 	}
 	s.lanes.Put(l)
-	if s.opts.OnDecision != nil {
-		s.callOnDecision(batch, took)
-	}
 	return err
 }
 
@@ -207,9 +190,6 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	if s.one == nil || s.opts.OnDecision != nil {
-		return s.takeByApply(ctx, limit, key, cost)
-	}
 	l := s.lanes.Get().(*lane)
 	if s.due(ctx, l, limit) {
 		start := time.Now()
@@ -226,7 +206,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 // lane is what one processor uses while it decides: concurrent decisions count in different memory, because memory that
 // several processors write has to travel between them. A sync.Pool returns to a processor the lane that it had before.
 type lane struct {
-	index int
+	index uint32
 	left  [2]int64 // how many calls until one is timed; see Store.every
 }
 
@@ -247,30 +227,4 @@ func (s *Store) due(ctx context.Context, l *lane, limit *store.Limit) bool {
 // does not matter that the garbage collector drops lanes and new ones start over, nor that traffic is periodic.
 func callsUntilTimed(every int) int64 {
 	return 1 + int64(rand.ExpFloat64()/-math.Log1p(-1/float64(every)))
-}
-
-// oneRequest is the reusable memory of a request without a batch.
-type oneRequest struct {
-	batch   [1]store.Request
-	charges [1]store.Charge
-	answers [1]rule.Answer
-}
-
-var oneRequests = sync.Pool{New: func() any { return new(oneRequest) }}
-
-// takeByApply is TakeSingle where inner is not a SingleTaker, or where OnDecision needs the request.
-func (s *Store) takeByApply(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
-) {
-	r := oneRequests.Get().(*oneRequest)
-	r.charges[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
-	r.batch[0] = store.Request{Op: rule.Take, Charges: r.charges[:], Answers: r.answers[:]}
-	err = s.Apply(ctx, r.batch[:])
-	var a rule.Answer
-	if err == nil {
-		a = r.answers[0]
-	}
-	*r = oneRequest{} // remove the key
-	oneRequests.Put(r)
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }

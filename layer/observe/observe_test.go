@@ -4,12 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -18,13 +18,6 @@ import (
 
 // These tests do without an SDK; tests of what an SDK collects are in another module, so that users of this package
 // need not download it.
-
-const noon = rule.Micros(1_767_268_800_000_000) // 2026-01-01 12:00:00 UTC, where a minute starts
-
-var (
-	user   = slidegate.Limit{Name: "user", Quota: 3, Window: time.Minute}
-	tenant = slidegate.Limit{Name: "tenant", Quota: 5, Window: time.Minute}
-)
 
 func newMemory(t testing.TB, now func() rule.Micros) *memstore.Store {
 	t.Helper()
@@ -45,19 +38,10 @@ func open(t testing.TB, inner store.Store, opts observe.Options) *observe.Store 
 	return store
 }
 
-func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
-	t.Helper()
-	limiter, err := slidegate.New(store, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
-}
-
 // newPerCall returns a limiter for limits that are given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.NewPerCall(store, "")
+	limiter, err := slidegate.New(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +50,7 @@ func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	bound, err := slidegate.Bind("test", limit)
+	bound, err := adapter.Bind("test", limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +113,6 @@ func TestOptions(t *testing.T) {
 		{observe.Options{MaxLimits: 1<<20 + 1}, "observe: MaxLimits: must be 1 to"},
 		{observe.Options{DurationEvery: -1}, "observe: DurationEvery: must be 1"},
 		{observe.Options{DurationEvery: 1<<30 + 1}, "observe: DurationEvery: must be 1"},
-		{observe.Options{Keys: true}, "observe: Keys: has no effect without OnDecision"},
 	} {
 		if _, err := observe.New(newMemory(t, nil), c.opts); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%+v: got error %v, want %q", c.opts, err, c.want)

@@ -46,36 +46,50 @@ var buckets = []float64{
 	1, 2.5, 5,
 }
 
+// counters has the metrics of limits, and the counts that each reports: from the first to the last.
+var counters = []struct {
+	name, unit, help string
+	first, last      int
+}{
+	{"slidegate.decisions", "{decision}", "Requests for units that were decided, by the deciding limit.", allowedBy, failed},
+	{"slidegate.units.granted", "{unit}", "Units charged to a limit.", granted, granted},
+	{"slidegate.units.given_back", "{unit}", "Units returned to a limit.", givenBack, givenBack},
+	{"slidegate.inherited", "{answer}",
+		"Answers for keys that inherited the counts of other keys, because the store was full of live ones.", inherited, inherited},
+	{"slidegate.clock_moved", "{answer}", "Answers from counts that were ahead of the clock and moved back.", clockMoved, clockMoved},
+	{"slidegate.slots.renewed", "{slot}", "Slots of in-flight limits that were renewed.", renewed, renewed},
+	{"slidegate.slots.lost", "{slot}",
+		"Slots that could not be renewed, because they had been released or their time to live had passed.", lost, lost},
+	{"slidegate.settlements.repeated", "{settlement}", "Settlements that had been made before and changed nothing.", repeated, repeated},
+	{"slidegate.settlements.unsettled", "{settlement}",
+		"Settlements that changed nothing, because the store cannot remember more of them.", unsettled, unsettled},
+}
+
 // instruments creates the instruments and registers the report.
-func (s *Store) instruments() error {
+func (s *Store) instruments() (err error) {
 	meter := s.opts.MeterProvider.Meter(scope)
-	var problems []error
-	counter := func(name, unit, description string) metric.Int64ObservableCounter {
-		c, err := meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
-		problems = append(problems, err)
+	r := &report{tally: s.tally, store: attribute.String("store", s.opts.Name)}
+	var all []metric.Observable
+	counter := func(name, unit, help string) (c metric.Int64ObservableCounter) {
+		if err == nil {
+			c, err = meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(help))
+			all = append(all, c)
+		}
 		return c
 	}
-	r := &report{
-		tally: s.tally, store: attribute.String("store", s.opts.Name), closed: s.opts.FallbackClosed,
-		decisions: counter("slidegate.decisions", "{decision}", "Requests for units that were decided, by the deciding limit."),
-		granted:   counter("slidegate.units.granted", "{unit}", "Units charged to a limit."),
-		givenBack: counter("slidegate.units.given_back", "{unit}", "Units returned to a limit."),
-		inherited: counter("slidegate.inherited", "{answer}",
-			"Answers for keys that inherited the counts of other keys, because the store was full of live ones."),
-		clockMoved: counter("slidegate.clock_moved", "{answer}", "Answers from counts that were ahead of the clock and moved back."),
-		renewed:    counter("slidegate.slots.renewed", "{slot}", "Slots of in-flight limits that were renewed."),
-		lost: counter("slidegate.slots.lost", "{slot}",
-			"Slots that could not be renewed, because they had been released or their time to live had passed."),
-		repeated: counter("slidegate.settlements.repeated", "{settlement}", "Settlements that had been made before and changed nothing."),
-		unsettled: counter("slidegate.settlements.unsettled", "{settlement}",
-			"Settlements that changed nothing, because the store cannot remember more of them."),
-		errors: counter("slidegate.errors", "{request}", "Requests that the store did not answer."),
+	for _, row := range counters {
+		c := counter(row.name, row.unit, row.help)
+		for count := row.first; count <= row.last; count++ {
+			r.counters[count] = c
+		}
 	}
-	var err error
-	s.durations, err = meter.Float64Histogram("slidegate.decision.duration", metric.WithUnit("s"),
-		metric.WithDescription("Duration of calls to the store, for a decision or a batch of them."),
-		metric.WithExplicitBucketBoundaries(buckets...))
-	if err := errors.Join(append(problems, err)...); err != nil {
+	r.errors = counter("slidegate.errors", "{request}", "Requests that the store did not answer.")
+	if err == nil {
+		s.durations, err = meter.Float64Histogram("slidegate.decision.duration", metric.WithUnit("s"),
+			metric.WithDescription("Duration of calls to the store, for a decision or a batch of them."),
+			metric.WithExplicitBucketBoundaries(buckets...))
+	}
+	if err != nil {
 		return err
 	}
 	s.durationsFor[kinds] = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(r.store))}
@@ -83,8 +97,7 @@ func (s *Store) instruments() error {
 		option := metric.WithAttributeSet(attribute.NewSet(r.store, attribute.String("error.type", name)))
 		s.durationsFor[kind], r.errorsOf[kind] = []metric.RecordOption{option}, option
 	}
-	s.registration, err = meter.RegisterCallback(r.observe,
-		r.decisions, r.granted, r.givenBack, r.inherited, r.clockMoved, r.renewed, r.lost, r.repeated, r.unsettled, r.errors)
+	s.registration, err = meter.RegisterCallback(r.observe, all...)
 	return err
 }
 
@@ -99,13 +112,11 @@ func (s *Store) record(ctx context.Context, took time.Duration, err error) {
 
 // report passes on the counts when they are collected.
 type report struct {
-	tally  *tally
-	store  attribute.KeyValue
-	closed string // the source of answers that a failure policy denied
+	tally *tally
+	store attribute.KeyValue
 
-	decisions, granted, givenBack, inherited, clockMoved, errors metric.Int64ObservableCounter
-	renewed, lost, repeated, unsettled                           metric.Int64ObservableCounter
-
+	counters [allCounts]metric.Int64ObservableCounter // by what they count
+	errors   metric.Int64ObservableCounter
 	errorsOf [kinds]metric.MeasurementOption
 
 	mu sync.Mutex // there may be several readers
@@ -123,7 +134,7 @@ func (r *report) observe(_ context.Context, to metric.Observer) error {
 			if s.attributes[count] == nil {
 				s.attributes[count] = metric.WithAttributeSet(r.attributesOf(s, count))
 			}
-			to.ObserveInt64(r.counterOf(count), sum, s.attributes[count])
+			to.ObserveInt64(r.counters[count], sum, s.attributes[count])
 		}
 	}
 	for kind := range kinds {
@@ -132,28 +143,6 @@ func (r *report) observe(_ context.Context, to metric.Observer) error {
 		}
 	}
 	return nil
-}
-
-func (r *report) counterOf(count int) metric.Int64ObservableCounter {
-	switch count {
-	case granted:
-		return r.granted
-	case givenBack:
-		return r.givenBack
-	case inherited:
-		return r.inherited
-	case clockMoved:
-		return r.clockMoved
-	case renewed:
-		return r.renewed
-	case lost:
-		return r.lost
-	case repeated:
-		return r.repeated
-	case unsettled:
-		return r.unsettled
-	}
-	return r.decisions
 }
 
 func (r *report) attributesOf(s *series, count int) attribute.Set {
@@ -173,9 +162,5 @@ func (r *report) attributesOf(s *series, count int) attribute.Set {
 	default:
 		return attribute.NewSet(all...)
 	}
-	from := sourceNames[source/2]
-	if source == fromFallbackClosed {
-		from = r.closed
-	}
-	return attribute.NewSet(append(all, attribute.String("verdict", verdict), attribute.String("source", from))...)
+	return attribute.NewSet(append(all, attribute.String("verdict", verdict), attribute.String("source", sourceNames[source/2]))...)
 }

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/lanes"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -31,17 +32,17 @@ func sourceOf(flags rule.Flags) int {
 	switch { // a fallback may answer from its own cache: that the store did not answer matters more
 	case flags == 0:
 		return fromStore
-	case flags.FallbackOpen():
+	case flags&rule.FallbackOpen != 0:
 		return fromFallbackOpen
-	case flags.FallbackClosed():
+	case flags&rule.FallbackClosed != 0:
 		return fromFallbackClosed
-	case flags.FallbackLocal():
+	case flags&rule.FallbackLocal != 0:
 		return fromFallbackLocal
-	case flags.FallbackOptimistic():
+	case flags&rule.FallbackOptimistic != 0:
 		return fromFallbackOptimistic
-	case flags.Leased(): // also for a denial that it repeats
+	case flags&rule.Leased != 0: // also for a denial that it repeats
 		return fromLease
-	case flags.Cached():
+	case flags&rule.Cached != 0:
 		return fromCache
 	}
 	return fromStore
@@ -68,43 +69,36 @@ const (
 	allCounts
 )
 
-// cells are the counts of one lane, in whole cache lines.
-type cells [24]atomic.Int64
-
-const _ = uint(len(cells{}) - counts) // there is a cell for each count
-
 // name identifies a series.
 type name struct{ policy, limit string }
 
 // series holds the counts of the limits with one name.
 type series struct {
 	name
-	lanes []cells
-	rare  [allCounts - counts]atomic.Int64
+	counts lanes.Counters
+	rare   [allCounts - counts]atomic.Int64
 
 	announced atomic.Uint32 // has a bit for each count that is reported even if it is 0
 
 	attributes [allCounts]metric.MeasurementOption // created when they are first reported; guarded by the report's mutex
 }
 
-func (s *series) sum(count int) (sum int64) {
+func (s *series) sum(count int) int64 {
 	if count >= counts {
 		return s.rare[count-counts].Load()
 	}
-	for i := range s.lanes {
-		sum += s.lanes[i][count].Load()
-	}
-	return sum
+	return s.counts.Sum(count)
 }
 
 // tally counts. It is safe for concurrent use.
 type tally struct {
-	lanes     int
 	maxNames  int
 	policy    func(*store.Limit) (string, bool)
 	known     [1024]atomic.Pointer[known] // by the limit's ID; a miss is looked up by name
 	errors    [kinds]atomic.Int64
 	announced atomic.Bool // there are announced series
+	cached    bool        // there is a deny cache below
+	fails     bool        // there is a failure layer below
 
 	mu      sync.Mutex
 	byName  map[name]*series
@@ -121,16 +115,8 @@ type known struct {
 // otherLabel is the label of limits beyond maxNames.
 const otherLabel = "other"
 
-// maxLanes bounds the memory of a series, to 12 KB.
-const maxLanes = 64
-
-// newTally makes more lanes than there are processors, because two processors may get the same lane.
 func newTally(maxNames int, policy func(*store.Limit) (string, bool)) *tally {
-	lanes := 1
-	for lanes < 4*runtime.GOMAXPROCS(0) && lanes < maxLanes {
-		lanes *= 2
-	}
-	t := &tally{lanes: lanes, maxNames: maxNames, policy: policy, byName: map[name]*series{}}
+	t := &tally{maxNames: maxNames, policy: policy, byName: map[name]*series{}}
 	t.ignored = t.newSeries(name{})
 	return t
 }
@@ -178,23 +164,38 @@ func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
 // validText returns text as valid UTF-8: invalid text would make exporters fail for all metrics.
 func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// announce reports counts of limits even if they are 0: units, and decisions by the given sources.
-func (t *tally) announce(limits []*store.Limit, from []rule.Flags) {
+// fallbackOf has the flag of each failure mode. The default mode is local.
+var fallbackOf = [store.Modes]rule.Flags{
+	rule.FallbackLocal, store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal,
+	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
+}
+
+// announce reports counts of limits even if they are 0.
+func (t *tally) announce(limits []*store.Limit) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.announced.Store(true)
-	counts := uint32(1<<granted | 1<<givenBack | 1<<failed)
-	for _, flags := range from {
-		counts |= decisionBits(flags)
-	}
 	for _, limit := range limits {
 		s := t.findLocked(limit, true)
-		s.announced.Or(counts)
-		if limit.Rule().Lease {
-			s.announced.Or(decisionBits(rule.Leased))
-		}
+		s.announced.Or(t.expected(limit))
 		t.known[limit.ID()%uint64(len(t.known))].Store(&known{id: limit.ID(), series: s})
 	}
+}
+
+// expected returns the bits of the counts that are usual for a limit: units, and decisions by the store and the layers.
+func (t *tally) expected(limit *store.Limit) uint32 {
+	counts := 1<<granted | 1<<givenBack | 1<<failed | decisionBits(0)
+	if t.cached {
+		counts |= decisionBits(rule.Cached)
+	}
+	if limit.Rule().Lease {
+		counts |= decisionBits(rule.Leased)
+	}
+	if t.fails {
+		// In every mode this process decides requests that the store has denied before, and in some those that are only late.
+		counts |= decisionBits(fallbackOf[limit.Mode()]) | decisionBits(rule.FallbackLocal)
+	}
+	return counts
 }
 
 // decisionBits returns the bits of the decisions of a source.
@@ -209,7 +210,7 @@ func (t *tally) addLocked(id name) *series {
 }
 
 func (t *tally) newSeries(id name) *series {
-	return &series{name: id, lanes: make([]cells, t.lanes)}
+	return &series{name: id, counts: lanes.New(counts)}
 }
 
 // allSeries returns all series.
@@ -220,8 +221,8 @@ func (t *tally) allSeries() []*series {
 }
 
 // countSingle counts a decision made by TakeSingle.
-func (t *tally) countSingle(limit *store.Limit, lane int, allowed bool, flags rule.Flags, cost int64, err error) {
-	c := &t.seriesOf(limit).lanes[lane]
+func (t *tally) countSingle(limit *store.Limit, lane uint32, allowed bool, flags rule.Flags, cost int64, err error) {
+	c := t.seriesOf(limit).counts.Lane(lane)
 	switch {
 	case err != nil:
 		t.errors[kindOf(err)].Add(1)
@@ -236,32 +237,32 @@ func (t *tally) countSingle(limit *store.Limit, lane int, allowed bool, flags ru
 		c[refusedBy+sourceOf(flags)].Add(1)
 	}
 	if flags != 0 {
-		c.flags(flags)
+		countFlags(c, flags)
 	}
 }
 
 // countRequest counts a decided request of a batch.
-func (t *tally) countRequest(r *store.Request, lane int) {
+func (t *tally) countRequest(r *store.Request, lane uint32) {
 	decides := (r.Op == rule.Take || r.Op == rule.TakeUpTo) && len(r.Charges) > 0
 	if r.Err != nil {
 		t.errors[kindOf(r.Err)].Add(1)
 		if decides {
-			t.seriesOf(r.Charges[0].Limit).lanes[lane][failed].Add(1)
+			t.seriesOf(r.Charges[0].Limit).counts.Lane(lane)[failed].Add(1)
 		}
 		return
 	}
 	if decides {
-		index, allowed := rule.DecidingIndex(r.Answers)
-		verdict := refusedBy
+		index, allowed := answering.Deciding(r.Answers)
+		outcome := refusedBy
 		if allowed {
-			verdict = allowedBy
+			outcome = allowedBy
 		}
-		t.seriesOf(r.Charges[index].Limit).lanes[lane][verdict+sourceOf(r.Answers[index].Flags)].Add(1)
+		t.seriesOf(r.Charges[index].Limit).counts.Lane(lane)[outcome+sourceOf(r.Answers[index].Flags)].Add(1)
 	}
 	if r.Op == rule.Peek {
 		return
 	}
-	again := r.Op == rule.Settle && slices.ContainsFunc(r.Answers, func(a rule.Answer) bool { return a.Flags.Repeated() })
+	again := r.Op == rule.Settle && slices.ContainsFunc(r.Answers, func(a rule.Answer) bool { return a.Flags&rule.Repeated != 0 })
 	for i := range r.Charges {
 		of, answer := t.seriesOf(r.Charges[i].Limit), &r.Answers[i]
 		switch r.Op {
@@ -275,26 +276,26 @@ func (t *tally) countRequest(r *store.Request, lane int) {
 			of.units(lane, granted, answer.Granted, answer.Flags)
 		}
 		if answer.Flags != 0 {
-			of.lanes[lane].flags(answer.Flags)
+			countFlags(of.counts.Lane(lane), answer.Flags)
 		}
 	}
 }
 
 // units counts units that were charged or given back.
-func (s *series) units(lane, count int, units int64, flags rule.Flags) {
+func (s *series) units(lane uint32, count int, units int64, flags rule.Flags) {
 	if units != 0 && charges(flags) {
-		s.lanes[lane][count].Add(units)
+		s.counts.Lane(lane)[count].Add(units)
 	}
 }
 
 // settlement counts what a settlement gave back or charged. A repeated settlement changes nothing, and returns the
 // earlier answer again: also for slots, whose answers do not have the flag.
-func (s *series) settlement(lane int, answer *rule.Answer, again bool) {
+func (s *series) settlement(lane uint32, answer *rule.Answer, again bool) {
 	switch {
-	case answer.Flags.Repeated():
+	case answer.Flags&rule.Repeated != 0:
 		s.rare[repeated-counts].Add(1)
 	case again:
-	case answer.Flags.Unsettled():
+	case answer.Flags&rule.Unsettled != 0:
 		s.rare[unsettled-counts].Add(1)
 	case answer.Granted > 0:
 		s.units(lane, givenBack, answer.Granted, answer.Flags)
@@ -314,17 +315,17 @@ func (s *series) renewal(limit *store.Limit, answer *rule.Answer) {
 	}
 }
 
-// charges reports whether an answer with these flags moved units of a limit: where a failure policy admits or denies
+// charges reports whether an answer with these flags moved units of a limit: where a failure mode admits or denies
 // everything, nothing is charged or given back, whatever the answer.
 func charges(flags rule.Flags) bool {
-	return flags == 0 || !flags.FallbackOpen() && !flags.FallbackClosed()
+	return flags == 0 || flags&rule.FallbackOpen == 0 && flags&rule.FallbackClosed == 0
 }
 
-func (c *cells) flags(flags rule.Flags) {
-	if flags.Inherited() {
+func countFlags(c []atomic.Int64, flags rule.Flags) {
+	if flags&rule.Inherited != 0 {
 		c[inherited].Add(1)
 	}
-	if flags.ClockMoved() {
+	if flags&rule.ClockMoved != 0 {
 		c[clockMoved].Add(1)
 	}
 }

@@ -13,7 +13,13 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // drawFile draws a valid file.
@@ -22,7 +28,7 @@ func drawFile(t *rapid.T) *config.File {
 		Store: rapid.SampledFrom([]string{"", "memory:", "redis://u:hunter2@h:1/0?a=b", "postgres://u@h/db?password=hunter2&x=%20",
 			"redis+sentinel://:p@[::1]:1,b:2/m"}).Draw(t, "store"),
 		StoreTimeout:   time.Duration(rapid.SampledFrom([]int64{0, 1, 50, 1500, 60_000}).Draw(t, "timeout")) * time.Millisecond,
-		Failure:        rapid.SampledFrom([]string{"", config.FailOpen, config.FailClosed, config.FailLocal, config.FailOptimistic}).Draw(t, "failure"),
+		Failure:        rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal, store.FailOptimistic}).Draw(t, "failure"),
 		Optimism:       rapid.SampledFrom([]int64{0, 1, 10, 1<<53 - 1}).Draw(t, "optimism"),
 		TrustedProxies: drawAddresses(t, 1),
 	}}
@@ -38,14 +44,14 @@ func drawFile(t *rapid.T) *config.File {
 }
 
 func drawPolicy(t *rapid.T, name string) config.Policy {
-	key, err := config.ParseTemplate(rapid.SampledFrom([]string{"address", "{user} {path}", "{{{header:X-Key}}}", "é\"\\{key}#"}).Draw(t, "key"))
+	key, err := fields.ParseTemplate(rapid.SampledFrom([]string{"address", "{user} {path}", "{{{header:X-Key}}}", "é\"\\{key}#"}).Draw(t, "key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "several keys") {
-		first, err := config.ParseTemplate("header:X-Other")
+		first, err := fields.ParseTemplate("header:X-Other")
 		if err == nil {
-			key, err = config.FirstOf(first, key)
+			key, _, err = fields.FirstOf(first, key)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -55,13 +61,13 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 	p := config.Policy{
 		Name: name, Key: key, Cost: cost, Limits: drawLimits(t, "limits", 100),
 		Match:   drawRoutes(t),
-		Allow:   config.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
-		Deny:    config.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
+		Allow:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
+		Deny:    policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Shadow:  rapid.Bool().Draw(t, "shadow"),
-		Failure: rapid.SampledFrom([]string{"", config.FailOpen, config.FailClosed, config.FailLocal, config.FailOptimistic}).Draw(t, "failure"),
+		Failure: rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal, store.FailOptimistic}).Draw(t, "failure"),
 	}
 	for _, key := range drawKeys(t) {
-		o := config.Override{Key: key, Pattern: strings.Contains(key, "*"), Unlimited: rapid.Bool().Draw(t, "unlimited")}
+		o := policy.Override{Key: key, Pattern: strings.Contains(key, "*"), Unlimited: rapid.Bool().Draw(t, "unlimited")}
 		if !o.Unlimited {
 			o.Limits = drawLimits(t, "override", 1)
 		}
@@ -77,9 +83,9 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 }
 
 // covered reports whether an earlier override makes o unreachable, which Parse rejects.
-func covered(earlier []config.Override, o config.Override) bool {
-	return slices.ContainsFunc(earlier, func(e config.Override) bool {
-		return e.Key == o.Key || e.Matches(o.Key)
+func covered(earlier []policy.Override, o policy.Override) bool {
+	return slices.ContainsFunc(earlier, func(e policy.Override) bool {
+		return e.Key == o.Key || e.Pattern && keyform.Fits(e.Key, o.Key)
 	})
 }
 
@@ -91,19 +97,19 @@ func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit
 	for i, window := range windows {
 		limit := slidegate.Limit{
 			Name: names[i], Quota: rapid.Int64Range(least, least+90).Draw(t, "quota"),
-			Window: window, Algorithm: slidegate.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
+			Window: window, Algorithm: rule.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
 			CountDenied: rapid.Bool().Draw(t, "count denied"),
 		}
 		switch limit.Algorithm {
 		case slidegate.SlidingWindow:
 			limit.Segments = rapid.IntRange(0, 2).Draw(t, "segments")
-			limit.Overlap = slidegate.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
+			limit.Overlap = rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 		case slidegate.TokenBucket:
 			limit.Burst = rapid.Int64Range(0, 5).Draw(t, "burst")
 		}
-		if limit.Algorithm != slidegate.DefaultAlgorithm { // a limit that the policy turns into a sliding log cannot be leased
+		if limit.Algorithm != rule.DefaultAlgorithm { // a limit that the policy turns into a sliding log cannot be leased
 			leased := limit
-			if leased.Lease = rapid.Bool().Draw(t, "lease"); leased.Check() == nil {
+			if leased.Lease = rapid.Bool().Draw(t, "lease"); adapter.Check(leased) == nil {
 				limit = leased
 			}
 		}
@@ -140,7 +146,7 @@ func understood(f *config.File) *config.File {
 	said.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
-	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
+	said.Service.Failure = cmp.Or(f.Service.Failure, store.FailLocal)
 	groups := &said.Service.AddressGroups
 	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
 	if len(f.Policies) == 1 {
@@ -178,8 +184,8 @@ func TestFormatIsReadAsTheSame(t *testing.T) {
 	})
 }
 
-func drawCost(t *rapid.T) config.Cost {
-	cost, err := config.ParseCost(rapid.SampledFrom([]string{"1", "0", "bytes", `field:a\.b."c`, "header:X-Cost"}).Draw(t, "cost"))
+func drawCost(t *rapid.T) fields.Cost {
+	cost, err := fields.ParseCost(rapid.SampledFrom([]string{"1", "0", "bytes", `field:a\.b."c`, "header:X-Cost"}).Draw(t, "cost"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,14 +205,14 @@ func drawRoutes(t *rapid.T) (routes []config.Route) {
 	return routes
 }
 
-func drawPlans(t *rapid.T) (plans []config.Plan, by config.Field) {
+func drawPlans(t *rapid.T) (plans []policy.Plan, by fields.Field) {
 	byKey := rapid.Bool().Draw(t, "plan by key")
 	names := rapid.SampledFrom([]string{"pro", "team-*", "a\"b: c", "é", "12", "true"})
-	if by = (config.Field{Kind: config.FieldKey}); byKey { // the names are keys as they are stored, which any key may be written as
+	if by = (fields.Field{Kind: fields.Key}); byKey { // the names are keys as they are stored, which any key may be written as
 		names = rapid.SampledFrom([]string{"=pro", "=a\"b: c", "=é", "=12", "=true"})
 	}
 	for _, name := range rapid.SliceOfNDistinct(names, 0, 3, rapid.ID).Draw(t, "plans") {
-		plan := config.Plan{Name: name, Unlimited: rapid.Bool().Draw(t, "unlimited plan")}
+		plan := policy.Plan{Name: name, Unlimited: rapid.Bool().Draw(t, "unlimited plan")}
 		if !plan.Unlimited {
 			plan.Limits = drawLimits(t, "plan", 1)
 		}
@@ -214,9 +220,9 @@ func drawPlans(t *rapid.T) (plans []config.Plan, by config.Field) {
 	}
 	switch {
 	case len(plans) == 0:
-		by = config.Field{}
+		by = fields.Field{}
 	case !byKey:
-		by = rapid.SampledFrom([]config.Field{{Kind: config.FieldHeader, Name: "X-Plan"}, {Kind: config.FieldUser}}).Draw(t, "plan")
+		by = rapid.SampledFrom([]fields.Field{{Kind: fields.Header, Name: "X-Plan"}, {Kind: fields.User}}).Draw(t, "plan")
 	}
 	return plans, by
 }

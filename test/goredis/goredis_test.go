@@ -89,7 +89,7 @@ func TestFailover(t *testing.T) {
 	watched.AwaitFailover()
 	var d slidegate.Decision
 	kit.Eventually(t, "the store to work again", func() bool {
-		d, err = limiter.PeekN(t.Context(), "key", 3)
+		d, err = limiter.Peek(t.Context(), "key", 3)
 		return err == nil
 	})
 	if d.Allowed || d.Remaining != 2 {
@@ -119,7 +119,7 @@ func TestScriptIsSent(t *testing.T) {
 			}
 		}
 	}
-	if d, err := limiter.Peek(t.Context(), "key"); err != nil || d.Remaining != 1 {
+	if d, err := limiter.Peek(t.Context(), "key", 1); err != nil || d.Remaining != 1 {
 		t.Errorf("got %d remaining, want 1; %v", d.Remaining, err)
 	}
 }

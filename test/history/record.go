@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -29,7 +30,7 @@ func isSlots(limit int) bool { return Limits[limit].Algorithm == rule.InFlight }
 // bound returns the bound limits.
 func bound() (all []*store.Limit, err error) {
 	for _, limit := range Limits {
-		b, err := slidegate.Bind("history", limit)
+		b, err := adapter.Bind("history", limit)
 		if err != nil {
 			return nil, err
 		}

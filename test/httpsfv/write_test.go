@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -83,7 +84,7 @@ func TestFieldsAreWrittenLikeTheLibrary(t *testing.T) {
 			item.Params.Add("r", min(a.Remaining, 999_999_999_999_999))
 			wait, known := a.ResetAfter, true
 			if !a.Allowed || a.Remaining == 0 {
-				wait, known = a.After(), !a.Allowed || a.NextAfter > 0
+				wait, known = answering.After(&a), !a.Allowed || a.NextAfter > 0
 			}
 			if known && wait < 1<<53+1 {
 				item.Params.Add("t", int64((wait+1e6-1)/1e6))

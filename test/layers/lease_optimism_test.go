@@ -41,14 +41,14 @@ func (f *remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// With leases above Optimistic, an outage admits what was leased plus k units, and the k units are not leased. When the
+// With leases above the mode optimistic, an outage admits what was leased plus k units, and the k units are not leased. When the
 // store is reachable again, it is charged exactly what was admitted.
 func TestLeasesOverOptimism(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const k, quota = 5, 10_000
 		begin := time.Now()
 		below := &remoteStore{Store: memstore.NewDefault()}
-		hopes := kit.Must(failure.New(below, failure.Optimistic(k), failure.Options{}))(t)
+		hopes := kit.Must(failure.New(below, failure.Options{Mode: store.FailOptimistic, Optimism: k, Local: memstore.NewDefault()}))(t)
 		leases := kit.Must(lease.New(hopes, lease.Options{Now: func() time.Duration { return time.Since(begin) }}))(t)
 		limit := slidegate.Limit{Quota: quota, Window: time.Hour, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
 		limiter := kit.Must(slidegate.New(leases, limit))(t)
@@ -80,7 +80,7 @@ func TestLeasesOverOptimism(t *testing.T) {
 		for _, units := range admitted {
 			all += units
 		}
-		used := quota - kit.Must(kit.Must(slidegate.New(below.Store, limit))(t).Peek(t.Context(), "key"))(t).Remaining
+		used := quota - kit.Must(kit.Must(slidegate.New(below.Store, limit))(t).Peek(t.Context(), "key", 1))(t).Remaining
 		if wasted := leases.Stats().Wasted; used != all+wasted {
 			t.Errorf("got %d used in the store; %d were admitted (%v) and %d wasted", used, all, admitted, wasted)
 		}

@@ -18,7 +18,7 @@ func TestLayersUnwrap(t *testing.T) {
 	top := put(t, memory, func(s store.Store) (*coalesce.Store, error) { return coalesce.New(s, coalesce.Options{}) })
 	top = put(t, top, func(s store.Store) (*denycache.Store, error) { return denycache.New(s, denycache.Options{}) })
 	top = put(t, top, func(s store.Store) (*failure.Store, error) {
-		return failure.New(s, failure.Closed(), failure.Options{})
+		return failure.New(s, failure.Options{Local: memstore.NewDefault()})
 	})
 	top = put(t, top, func(s store.Store) (*observe.Store, error) { return observe.New(s, observe.Options{}) })
 	if found, ok := store.As[*memstore.Store](top); !ok || found != memory {

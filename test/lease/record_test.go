@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/leases"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -153,6 +154,6 @@ const maxClockError = 500 * time.Microsecond
 
 // lifeOf returns the longest time for which a lease that was charged at a time can be spent, counted from before it was requested.
 func lifeOf(r *rule.Limit, at rule.Micros) int64 {
-	_, end := r.Part(at)
+	_, end := leases.Part(r, at)
 	return int64(min(end-at, 1_000_000)-1) * 999
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/kvstore/natskv"
@@ -109,14 +110,14 @@ func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store,
 	case "postgres":
 		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{Now: now})
 	case "nats":
-		engine, err := natskv.Open(context.Background(), natstest.Connect(t, where), natskv.Options{Memory: true})
+		engine, err := natskv.New(context.Background(), natstest.Connect(t, where), natskv.Options{Memory: true})
 		if err != nil {
 			return nil, err
 		}
 		t.Cleanup(engine.Close)
 		return kvstore.New(engine, kvstore.Options{Now: now})
 	case "memcached":
-		engine, err := memcached.Open(context.Background(), memcachedtest.Client(t, where), memcached.Options{ClockServer: where})
+		engine, err := memcached.New(context.Background(), memcachedtest.Client(t, where), memcached.Options{ClockServer: where})
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +138,7 @@ func openRedis(t testing.TB, where string, now func() rule.Micros) (store.Store,
 	return redisstore.New(client, redisstore.Options{Now: now})
 }
 
-func bind(limit slidegate.Limit) (*store.Limit, error) { return slidegate.Bind("leases", limit) }
+func bind(limit slidegate.Limit) (*store.Limit, error) { return adapter.Bind("leases", limit) }
 
 // leased returns a store with leases over another.
 func leased(t testing.TB, inner store.Store) *lease.Store {
@@ -175,7 +176,7 @@ func warmUp(t testing.TB, s *lease.Store, limit *store.Limit) (taken int64) {
 		if !allowed {
 			t.Fatalf("denied after %d units, and none was leased", taken)
 		}
-		if taken++; flags.Leased() {
+		if taken++; flags&rule.Leased != 0 {
 			return taken
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/leases"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -57,7 +58,7 @@ func (f *fleet) unspent(i int) int64 {
 
 // current returns what was charged in parts that count at a time of the server's clock.
 func current(all []record, limit *rule.Limit, now rule.Micros) (some []record) {
-	start, end := limit.Part(now)
+	start, end := leases.Part(limit, now)
 	oldest := start - limit.Window
 	for _, r := range all {
 		if r.At >= oldest && r.At < end {

@@ -19,7 +19,7 @@ import (
 // open returns an engine that decides by the clock of the server at an address.
 func open(t testing.TB, client *memcache.Client, clockServer string) *memcached.Engine {
 	t.Helper()
-	engine := kit.Must(memcached.Open(t.Context(), client, memcached.Options{ClockServer: clockServer}))(t)
+	engine := kit.Must(memcached.New(t.Context(), client, memcached.Options{ClockServer: clockServer}))(t)
 	t.Cleanup(engine.Close)
 	return engine
 }
@@ -27,7 +27,7 @@ func open(t testing.TB, client *memcache.Client, clockServer string) *memcached.
 // openOnMachineClock returns an engine that decides by the clock of this machine.
 func openOnMachineClock(t testing.TB, client *memcache.Client) *memcached.Engine {
 	t.Helper()
-	return kit.Must(memcached.Open(t.Context(), client, memcached.Options{MachineClock: true}))(t)
+	return kit.Must(memcached.New(t.Context(), client, memcached.Options{MachineClock: true}))(t)
 }
 
 // openOnServer returns an engine over one server.

@@ -3,6 +3,7 @@ package memcached_test
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,17 +13,19 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/kvtest"
 	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/memcachedtest"
 )
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return kit.Must(slidegate.Bind("test", limit))(t)
+	return kit.Must(adapter.Bind("test", limit))(t)
 }
 
 func TestEngine(t *testing.T) {
@@ -109,6 +112,9 @@ func TestFullServerIsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the server is full; start it with more memory (-m)") {
 		t.Fatalf("after %d keys the error is %v, want one that says that the server is full", known, err)
 	}
+	if got := storetest.Marks(err); got != "down undone" {
+		t.Errorf("the error wraps %q, want down undone", got)
+	}
 	for i := range known {
 		if a, err := take(t.Context(), st, limit, keyOf(i), 1); err != nil || a.Allowed {
 			t.Fatalf("key %d of %d: got %+v and the error %v, want a refusal", i, known, a, err)
@@ -138,7 +144,7 @@ func TestOptionErrors(t *testing.T) {
 		{"not watched", unwatched.Client(t), memcached.Options{ClockServer: unwatched.Addr()}, "start it without -W, or set MachineClock"},
 		{"no server", ended.Client(t), memcached.Options{ClockServer: ended.Addr()}, "memcached: reading the server's clock: dial"},
 	} {
-		engine, err := memcached.Open(t.Context(), test.client, test.opts)
+		engine, err := memcached.New(t.Context(), test.client, test.opts)
 		if err == nil {
 			engine.Close()
 			t.Errorf("%s: got no error, want one", test.name)
@@ -179,6 +185,30 @@ func TestRestartFailsNoLaterDecision(t *testing.T) {
 		}
 		wait.Wait()
 		s.Restart()
+	}
+	s.Kill()
+	kit.Eventually(t, "the server to refuse connections", func() bool {
+		_, err := take(t.Context(), st, limit, keyOf(0), 1)
+		got := storetest.Marks(err)
+		if err == nil || got != "busy" && got != "busy undone" && got != "down undone" {
+			t.Fatalf("without a server: got %q of %v", got, err)
+		}
+		return got == "down undone"
+	})
+}
+
+// A server that has no connection left is busy.
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	s := memcachedtest.Start(t, "-c", "64", "-o", "maxconns_fast")
+	engine := openOnMachineClock(t, s.Client(t))
+	for range 100 { // more than there are
+		conn := kit.Must(net.Dial("tcp", s.Addr()))(t)
+		defer conn.Close()
+	}
+	_, err := take(t.Context(), newStore(t, engine, kvstore.Options{}), bind(t, slidegate.Limit{Quota: 1, Window: time.Hour}), "key", 1)
+	if got := storetest.Marks(err); got != "busy undone" {
+		t.Errorf("got %q of %v, want busy undone", got, err)
 	}
 }
 

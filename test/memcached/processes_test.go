@@ -16,6 +16,7 @@ import (
 	"github.com/bradfitz/gomemcache/memcache"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/rule"
@@ -94,7 +95,7 @@ func race(st *kvstore.Store, text []byte) (admitted int64, err error) {
 	if err := json.Unmarshal(text, &order); err != nil {
 		return 0, err
 	}
-	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
+	limit, err := adapter.Bind("race", raceLimits[order.Limit])
 	if err != nil {
 		return 0, err
 	}

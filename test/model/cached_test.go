@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/model"
@@ -64,12 +65,12 @@ func TestDenyCache(t *testing.T) {
 				clock := storetest.NewClock(0)
 				inner := memory(t, clock)
 				cache := kit.Must(denycache.New(inner, denycache.Options{
-					MaxAge: maxAge, MaxKeys: 1024, Now: func() time.Duration { return time.Duration(clock.Now()-slidegate.Micros(g.start)) * time.Microsecond },
+					MaxAge: maxAge, MaxKeys: 1024, Now: func() time.Duration { return time.Duration(clock.Now()-rule.Micros(g.start)) * time.Microsecond },
 				}))(t)
 				p, err := newPlayer(g, cache, clock, namespace)
 				if err == nil && maxAge > 0 {
 					p.maxAge = maxAge.Microseconds()
-					p.elsewhere, err = slidegate.NewWithOptions(inner, slidegate.Options{Namespace: namespace, Limits: p.base.Limits()})
+					p.elsewhere, err = slidegate.New(slidegate.Namespace(inner, namespace), p.base.Limits()...)
 				}
 				return p, err
 			}, "cached")

@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // period returns the calendar period that contains a time: when clocks in the zone first show its first date or a later one, and the
 // same for the next period. It finds both by looking at the clock every quarter of an hour.
-func period(kind slidegate.Period, zone string, now Micros) (start, end Micros) {
+func period(kind rule.Period, zone string, now Micros) (start, end Micros) {
 	location := locationOf(zone)
 	shown := date{}
 	for t := now - 26*3600*1e6; t < now; t += 900 * 1e6 { // clocks that were set back over midnight do not go back to yesterday
@@ -36,13 +36,13 @@ func later(a, b date) date {
 }
 
 // firstOf returns the first day of the period that contains d.
-func (d date) firstOf(kind slidegate.Period) date {
+func (d date) firstOf(kind rule.Period) date {
 	switch kind {
-	case slidegate.CalendarWeek:
+	case rule.Week:
 		return date{d.AddDate(0, 0, -(int(d.Weekday())+6)%7)}
-	case slidegate.CalendarMonth:
+	case rule.Month:
 		return date{d.AddDate(0, 0, 1-d.Day())}
-	case slidegate.CalendarYear:
+	case rule.Year:
 		return date{d.AddDate(0, 0, 1-d.YearDay())}
 	default:
 		return d
@@ -50,13 +50,13 @@ func (d date) firstOf(kind slidegate.Period) date {
 }
 
 // next returns the first day of the next period.
-func (d date) next(kind slidegate.Period) date {
+func (d date) next(kind rule.Period) date {
 	switch kind {
-	case slidegate.CalendarWeek:
+	case rule.Week:
 		return date{d.AddDate(0, 0, 7)}
-	case slidegate.CalendarMonth:
+	case rule.Month:
 		return date{d.AddDate(0, 1, 0)}
-	case slidegate.CalendarYear:
+	case rule.Year:
 		return date{d.AddDate(1, 0, 0)}
 	default:
 		return date{d.AddDate(0, 0, 1)}

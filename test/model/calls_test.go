@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/test/model"
 )
 
@@ -122,7 +123,7 @@ func (p *player) call(c *call) error {
 		return fmt.Errorf("%s: %w", describe(c), err)
 	}
 	p.note("%s: %v", describe(c), got)
-	if got.Flags.Cached() {
+	if got.Flags&rule.Cached != 0 {
 		return p.checkCached(c, got)
 	}
 	parts := c.parts
@@ -148,11 +149,11 @@ func (c *call) perClaim(wants []model.Want) []model.Want {
 // remember counts what happened, and keeps a denial, for prove.
 func (p *player) remember(c *call, got slidegate.Decision) {
 	event := map[bool]string{true: "admitted", false: "denied"}[got.Allowed]
-	if got.Never() {
+	if got.RetryAfter == slidegate.Never {
 		event = "never"
 	}
 	p.events[event]++
-	if got.Flags.ClockMoved() {
+	if got.Flags&rule.ClockMoved != 0 {
 		p.events["clock moved"]++
 	}
 	if !got.Allowed {
@@ -177,7 +178,7 @@ func (p *player) send(c *call) (d slidegate.Decision, err error) {
 	case model.UpTo:
 		return limiter.AllowUpTo(p.ctx, c.key, c.n)
 	case model.Peek:
-		return limiter.PeekN(p.ctx, c.key, c.n)
+		return limiter.Peek(p.ctx, c.key, c.n)
 	case model.Charge:
 		return limiter.Charge(p.ctx, c.key, c.n)
 	case model.Refund:
@@ -189,7 +190,7 @@ func (p *player) send(c *call) (d slidegate.Decision, err error) {
 
 func sendClaims(p *player, c *call) (d slidegate.Decision, err error) {
 	if only := c.claims[0]; len(c.claims) == 1 && only.Cost == 1 && c.group == "" && c.op == model.Take {
-		return p.base.AllowLimit(p.ctx, only.Key, only.Limit)
+		return p.base.For(slidegate.Claim{Limit: only.Limit, Key: only.Key}).Allow(p.ctx)
 	}
 	claims := p.base.For(c.claims...).InGroup(c.group)
 	switch c.op {

@@ -9,14 +9,14 @@ import (
 )
 
 // Check compares the answer of one limit with what is wanted.
-func (want *Want) Check(got slidegate.Answer) error {
+func (want *Want) Check(got rule.Answer) error {
 	if want.refund { // nothing is taken, so its time is of no use to anyone
 		got.At = rule.Micros(want.At)
 	}
 	if got.Allowed != want.Allowed || got.Granted != want.Granted || got.Remaining != want.Remaining ||
-		Micros(got.At) != want.At || got.Flags.ClockMoved() != want.Moved {
+		Micros(got.At) != want.At || (got.Flags&rule.ClockMoved != 0) != want.Moved {
 		return fmt.Errorf("got allowed %v, granted %d, remaining %d, at %d, moved %v; want %v, %d, %d, %d, %v", got.Allowed, got.Granted,
-			got.Remaining, got.At, got.Flags.ClockMoved(), want.Allowed, want.Granted, want.Remaining, want.At, want.Moved)
+			got.Remaining, got.At, got.Flags&rule.ClockMoved != 0, want.Allowed, want.Granted, want.Remaining, want.At, want.Moved)
 	}
 	if err := want.checkRetry(got.RetryAfter); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (want *Want) exact(name string, after Micros, holds func(room int64) bool) 
 func CheckDecision(got slidegate.Decision, wants []Want) error {
 	answers := got.Answers
 	if answers == nil {
-		answers = []slidegate.Answer{{
+		answers = []rule.Answer{{
 			Allowed: got.Allowed, Flags: got.Flags, Granted: got.Granted, Remaining: got.Remaining, At: got.At,
 			RetryAfter: micros(got.RetryAfter), ResetAfter: micros(got.ResetAfter), NextAfter: micros(got.NextAfter),
 		}}
@@ -93,7 +93,7 @@ func CheckDecision(got slidegate.Decision, wants []Want) error {
 
 // checkDeciding checks that the fields of a decision are those of the limit that decides: in a denial the one with the latest
 // RetryAfter, in an admission the one with the least Remaining, and among several with none left the one with the latest NextAfter.
-func checkDeciding(got slidegate.Decision, answers []slidegate.Answer) error {
+func checkDeciding(got slidegate.Decision, answers []rule.Answer) error {
 	a := answers[got.Index]
 	for i, other := range answers {
 		switch {

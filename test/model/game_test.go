@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/test/model"
 )
 
@@ -110,15 +112,15 @@ func drawPlans(random *rand.Rand, name string, opts tilt, slots bool) []slidegat
 		shape.Algorithm = slidegate.SlidingLog
 	case 1:
 		shape.Algorithm, shape.Segments = slidegate.SlidingWindow, []int{0, 2, 3, 6, 60}[random.IntN(5)]
-		shape.Anchor = []slidegate.Anchor{slidegate.AnchorClock, slidegate.AnchorFirst}[random.IntN(2)]
+		shape.Anchor = []rule.Anchor{rule.AnchorClock, slidegate.AnchorFirst}[random.IntN(2)]
 	case 2:
 		shape.Algorithm = slidegate.FixedWindow
-		shape.Anchor = []slidegate.Anchor{slidegate.AnchorClock, slidegate.AnchorFirst}[random.IntN(2)]
+		shape.Anchor = []rule.Anchor{rule.AnchorClock, slidegate.AnchorFirst}[random.IntN(2)]
 	case 3:
 		shape.Algorithm = slidegate.TokenBucket
 	case 4: // the default
 	case 5:
-		shape.Calendar = []slidegate.Period{slidegate.CalendarDay, slidegate.CalendarWeek, slidegate.CalendarMonth, slidegate.CalendarYear}[random.IntN(4)]
+		shape.Calendar = []rule.Period{rule.Day, rule.Week, rule.Month, rule.Year}[random.IntN(4)]
 		shape.Zone = zones[random.IntN(len(zones))]
 	case 6:
 		shape.Algorithm = slidegate.InFlight
@@ -129,7 +131,7 @@ func drawPlans(random *rand.Rand, name string, opts tilt, slots bool) []slidegat
 	var plans []slidegate.Limit
 	quota := drawQuota(random, opts)
 	for len(plans) < 4 {
-		if plan := drawPlan(random, shape, quota, opts); plan.Check() == nil {
+		if plan := drawPlan(random, shape, quota, opts); adapter.Check(plan) == nil {
 			plans = append(plans, plan)
 		}
 		quota = max(1, quota/([]int64{1, 1, 10, 100}[random.IntN(4)]))
@@ -169,7 +171,7 @@ func drawPlan(random *rand.Rand, shape slidegate.Limit, quota int64, opts tilt) 
 		plan.Quota = min(plan.Quota, quota)
 		plan.Burst = []int64{0, 0, 1, quota * 10, quota / 2, 5, 1000}[random.IntN(7)]
 	case shape.Algorithm == slidegate.SlidingWindow:
-		plan.Overlap = []slidegate.Overlap{slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole}[random.IntN(3)]
+		plan.Overlap = []rule.Overlap{rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole}[random.IntN(3)]
 	case shape.Algorithm == slidegate.InFlight:
 		plan.Quota = min(plan.Quota, 12)
 		return plan
@@ -177,7 +179,7 @@ func drawPlan(random *rand.Rand, shape slidegate.Limit, quota int64, opts tilt) 
 	if random.IntN(4) == 0 {
 		plan.CountDenied = true
 	}
-	if (shape.Algorithm == slidegate.SlidingLog || shape.Algorithm == slidegate.DefaultAlgorithm) && plan.Quota > 2000 {
+	if (shape.Algorithm == slidegate.SlidingLog || shape.Algorithm == rule.DefaultAlgorithm) && plan.Quota > 2000 {
 		plan.Quota %= 2000
 	}
 	return plan

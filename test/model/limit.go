@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Micros is a time since the Unix epoch, or a duration, in microseconds.
@@ -26,7 +27,7 @@ type Limit struct {
 // Resolve fills in the defaults of a limit. Base is the limit that it counts like, or nil.
 func Resolve(limit slidegate.Limit, base *slidegate.Limit) *Limit {
 	l := &Limit{Limit: limit, window: limit.Window.Microseconds(), parts: max(1, int64(limit.Segments))}
-	if l.Algorithm == slidegate.DefaultAlgorithm {
+	if l.Algorithm == rule.DefaultAlgorithm {
 		l.Algorithm = defaultAlgorithm(limit)
 		plain := limit.Segments == 0 && limit.Overlap == 0 && limit.Anchor == 0 && limit.Calendar == 0
 		if plain && base != nil && base.Window == limit.Window && base.Name == limit.Name && base.Algorithm != slidegate.InFlight {
@@ -42,7 +43,7 @@ func Resolve(limit slidegate.Limit, base *slidegate.Limit) *Limit {
 	return l
 }
 
-func defaultAlgorithm(l slidegate.Limit) slidegate.Algorithm {
+func defaultAlgorithm(l slidegate.Limit) rule.Algorithm {
 	switch {
 	case l.Calendar != 0:
 		return slidegate.FixedWindow

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/model"
@@ -86,11 +86,11 @@ func (m *mirror) compare(r *store.Request) error {
 	holder := fmt.Sprint(r.ID)
 	var parts []model.Part
 	for _, c := range r.Charges {
-		limit := model.Resolve(slidegate.Unbind(c.Limit), nil)
+		limit := model.Resolve(adapter.Unbind(c.Limit), nil)
 		parts = append(parts, model.Part{Limit: limit, Key: c.Key, Cost: c.Cost, At: model.Micros(c.At), Used: c.Used})
 	}
 	if r.Op == rule.Settle {
-		want, err := m.world.Settle(r.Group, holder, parts, r.Answers[0].Flags.Repeated())
+		want, err := m.world.Settle(r.Group, holder, parts, r.Answers[0].Flags&rule.Repeated != 0)
 		var got []int64
 		for _, a := range r.Answers {
 			got = append(got, a.Granted)

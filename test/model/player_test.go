@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 	"github.com/slidegate/slidegate/test/model"
@@ -56,13 +57,13 @@ func newPlayer(g *game, on store.Store, clock *storetest.Clock, namespace string
 		game: g, ctx: context.Background(), clock: clock, world: model.NewWorld(g.start), plans: make([]int, len(g.limits)),
 		events: map[string]int{},
 	}
-	clock.Set(slidegate.Micros(g.start))
+	clock.Set(rule.Micros(g.start))
 	var first []slidegate.Limit
 	for _, plans := range g.limits {
 		first = append(first, plans[0])
 	}
 	var err error
-	p.base, err = slidegate.NewWithOptions(on, slidegate.Options{Namespace: namespace, Limits: first})
+	p.base, err = slidegate.New(slidegate.Namespace(on, namespace), first...)
 	return p, err
 }
 
@@ -150,7 +151,7 @@ func (p *player) advance(by model.Micros) {
 		return
 	}
 	p.world.Advance(by)
-	p.clock.Set(slidegate.Micros(p.world.Now))
+	p.clock.Set(rule.Micros(p.world.Now))
 	p.note("%+d µs", by)
 }
 
@@ -166,7 +167,7 @@ func (p *player) stepBack(by model.Micros) error {
 		p.world.Forget(place)
 	}
 	p.world.Advance(-by)
-	p.clock.Set(slidegate.Micros(p.world.Now))
+	p.clock.Set(rule.Micros(p.world.Now))
 	p.note("%+d µs", -by)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/test/model"
 )
 
@@ -38,7 +39,7 @@ func (p *player) reserve(s *step) error {
 		return fmt.Errorf("reserve %s: %w", describe(c), err)
 	}
 	p.note("reserve %s: %v", describe(c), got)
-	if got.Flags.Cached() {
+	if got.Flags&rule.Cached != 0 {
 		return p.checkCached(c, got)
 	}
 	wants := p.world.Decide(model.Take, c.group, r.ID, c.parts)

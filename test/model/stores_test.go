@@ -50,7 +50,7 @@ func TestPostgreSQL(t *testing.T) {
 func TestNATS(t *testing.T) {
 	t.Parallel()
 	conn := natstest.Connect(t, natstest.Start(t))
-	engine := kit.Must(natskv.Open(t.Context(), conn, natskv.Options{Memory: true}))(t)
+	engine := kit.Must(natskv.New(t.Context(), conn, natskv.Options{Memory: true}))(t)
 	t.Cleanup(engine.Close)
 	plays(t, 5_000, on(overEngine(engine)))
 }
@@ -58,7 +58,7 @@ func TestNATS(t *testing.T) {
 func TestMemcached(t *testing.T) {
 	t.Parallel()
 	client := memcachedtest.Start(t).Client(t)
-	engine := kit.Must(memcached.Open(t.Context(), client, memcached.Options{MachineClock: true}))(t)
+	engine := kit.Must(memcached.New(t.Context(), client, memcached.Options{MachineClock: true}))(t)
 	plays(t, 10_000, on(overEngine(engine)))
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/big"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 const (
@@ -34,7 +35,7 @@ func (s *windowState) time(l *Limit, now Micros) (Micros, bool) {
 
 func (s *windowState) moveBack(l *Limit, now Micros) {
 	start := now
-	if l.Anchor == slidegate.AnchorClock {
+	if l.Anchor == rule.AnchorClock {
 		start = floor(now, l.part)
 	}
 	moved := map[Micros]int64{}
@@ -48,7 +49,7 @@ func (s *windowState) moveBack(l *Limit, now Micros) {
 // whole window and another part were idle.
 func (s *windowState) startAt(l *Limit, at Micros) Micros {
 	switch {
-	case l.Anchor == slidegate.AnchorClock:
+	case l.Anchor == rule.AnchorClock:
 		return floor(at, l.part)
 	case !s.begun || (at-s.start)/l.part > l.parts:
 		return at
@@ -76,7 +77,7 @@ func oldest(l *Limit, count int64, covered Micros) int64 {
 		return count
 	}
 	weighted := product(count, covered)
-	if l.Overlap == slidegate.OverlapUp {
+	if l.Overlap == rule.OverlapUp {
 		return ceilDiv(weighted, l.part)
 	}
 	return weighted.Quo(weighted, big.NewInt(l.part)).Int64()
@@ -179,8 +180,8 @@ func (s *fixedState) ahead(l *Limit, now Micros) bool {
 	if l.Calendar == 0 {
 		return s.start-now > l.window
 	}
-	days := map[slidegate.Period]Micros{
-		slidegate.CalendarDay: 1, slidegate.CalendarWeek: 7, slidegate.CalendarMonth: 31, slidegate.CalendarYear: 366,
+	days := map[rule.Period]Micros{
+		rule.Day: 1, rule.Week: 7, rule.Month: 31, rule.Year: 366,
 	}[l.Calendar]
 	return s.start-now > (days*24+8)*3600e6
 }
@@ -193,7 +194,7 @@ func (s *fixedState) fresh(l *Limit, at Micros) Micros {
 	case l.Calendar != 0:
 		start, _ := period(l.Calendar, l.Zone, at)
 		return start
-	case l.Anchor == slidegate.AnchorClock:
+	case l.Anchor == rule.AnchorClock:
 		return floor(at, l.window)
 	default:
 		return at

@@ -30,7 +30,7 @@ func TestWorker(t *testing.T) {
 			return nil, err
 		}
 		t.Cleanup(conn.Close)
-		engine, err := natskv.Open(context.Background(), conn, natskv.Options{})
+		engine, err := natskv.New(context.Background(), conn, natskv.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func TestKilledProcessLosesNoSwap(t *testing.T) {
 	defer server.Close()
 	conn := kit.Must(server.Connect())(t)
 	defer conn.Close()
-	engine := kit.Must(natskv.Open(t.Context(), conn, natskv.Options{}))(t)
+	engine := kit.Must(natskv.New(t.Context(), conn, natskv.Options{}))(t)
 	defer engine.Close()
 	for i, want := range revisions {
 		if value, revision, err := engine.Get(t.Context(), fmt.Sprint("name-", i)); string(value) != "value" || revision != want || err != nil {

@@ -19,7 +19,7 @@ func open(t testing.TB, url string, opts natskv.Options) *natskv.Engine {
 	conn := natstest.Connect(t, url)
 	var engine *natskv.Engine
 	err := kit.Retry(nil, func() (err error) { // on a busy machine the clock cannot always be read in time
-		engine, err = natskv.Open(t.Context(), conn, opts)
+		engine, err = natskv.New(t.Context(), conn, opts)
 		return err
 	})
 	if err != nil {

@@ -15,12 +15,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
-// Counters are not used; docs/decisions/0031-no-counters-in-jetstream.md says why. These tests check its claims.
+// Counters are not used; docs/decisions/0030-key-value-engines-by-compare-and-swap.md says why. These tests check its claims.
 
 // counters is a stream of counters.
 type counters struct{ conn *nats.Conn }
@@ -106,7 +107,7 @@ func BenchmarkCounters(b *testing.B) {
 	c := newCounters(b, node.URL())
 	engine := open(b, node.URL(), natskv.Options{})
 	st := newStore(b, engine, nil)
-	limit := kit.Must(slidegate.Bind("bench", slidegate.Limit{Name: "l", Quota: 1 << 40, Window: time.Hour}))(b)
+	limit := kit.Must(adapter.Bind("bench", slidegate.Limit{Name: "l", Quota: 1 << 40, Window: time.Hour}))(b)
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("counter/%d", callers), func(b *testing.B) {
 			runCallers(b, callers, func() error { _, err := c.take("key", 1, 1<<40, nil); return err })

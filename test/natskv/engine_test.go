@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/test/kit"
@@ -109,7 +110,7 @@ func TestFullBucketIsAnError(t *testing.T) {
 	t.Parallel()
 	engine := open(t, natstest.Start(t), natskv.Options{MaxBytes: 16 << 10})
 	st := newStore(t, engine, nil)
-	limit := kit.Must(slidegate.Bind("full", slidegate.Limit{Name: "l", Quota: 2, Window: time.Hour, Anchor: slidegate.AnchorFirst}))(t)
+	limit := kit.Must(adapter.Bind("full", slidegate.Limit{Name: "l", Quota: 2, Window: time.Hour, Anchor: slidegate.AnchorFirst}))(t)
 	var err error
 	keys := 0
 	for ; err == nil && keys < 10_000; keys++ {
@@ -156,7 +157,7 @@ func TestOpenRejectsUnsuitableBuckets(t *testing.T) {
 		config.Name, config.Subjects = "KV_"+test.opts.Bucket, []string{"$KV." + test.opts.Bucket + ".>"}
 		test.change(&config)
 		kit.Must(js.CreateStream(t.Context(), config))(t)
-		checkOpen(t, test.want, func() (*natskv.Engine, error) { return natskv.Open(t.Context(), conn, test.opts) })
+		checkOpen(t, test.want, func() (*natskv.Engine, error) { return natskv.New(t.Context(), conn, test.opts) })
 	}
 	for want, opts := range map[string]natskv.Options{
 		`bucket: "a b" is invalid; use letters`: {Bucket: "a b"},
@@ -164,9 +165,9 @@ func TestOpenRejectsUnsuitableBuckets(t *testing.T) {
 		"max bytes: must not be":                {MaxBytes: -1},
 		"replicas > 1 not supported":            {Bucket: "three", Replicas: 3},
 	} {
-		checkOpen(t, want, func() (*natskv.Engine, error) { return natskv.Open(t.Context(), conn, opts) })
+		checkOpen(t, want, func() (*natskv.Engine, error) { return natskv.New(t.Context(), conn, opts) })
 	}
-	checkOpen(t, "conn: must not be nil", func() (*natskv.Engine, error) { return natskv.Open(t.Context(), nil, natskv.Options{}) })
+	checkOpen(t, "conn: must not be nil", func() (*natskv.Engine, error) { return natskv.New(t.Context(), nil, natskv.Options{}) })
 }
 
 // checkOpen fails the test unless opening a bucket fails with the wanted error.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/rule"
@@ -126,7 +127,7 @@ func race(st store.Store, text []byte) (admitted int64, err error) {
 	if err := json.Unmarshal(text, &order); err != nil {
 		return 0, err
 	}
-	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
+	limit, err := adapter.Bind("race", raceLimits[order.Limit])
 	if err != nil {
 		return 0, err
 	}

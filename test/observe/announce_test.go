@@ -1,10 +1,13 @@
 package observe_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -16,13 +19,12 @@ import (
 func TestAnnounce(t *testing.T) {
 	m := newMeter(t)
 	st := open(t, newMemory(t, nil), observe.Options{
-		MeterProvider: m.provider, MaxLimits: 1, FallbackClosed: "fallback_error",
-		Sources: []rule.Flags{rule.FallbackClosed},
-		Policy:  func(l *store.Limit) (string, bool) { return l.Namespace(), l.Namespace() != "tried" },
+		MeterProvider: m.provider, MaxLimits: 1,
+		Policy: func(l *store.Limit) (string, bool) { return l.Namespace(), l.Namespace() != "tried" },
 	})
 	limit := slidegate.Limit{Name: "a", Quota: 1, Window: time.Hour}
-	one, two := kit.Must(slidegate.Bind("one", limit))(t), kit.Must(slidegate.Bind("two", limit))(t)
-	ignored := kit.Must(slidegate.Bind("tried", limit))(t)
+	one, two := kit.Must(adapter.Bind("one", limit))(t), kit.Must(adapter.Bind("two", limit))(t)
+	ignored := kit.Must(adapter.Bind("tried", limit))(t)
 	st.Announce([]*store.Limit{one, ignored})
 	st.Announce([]*store.Limit{two})
 	for _, limit := range []*store.Limit{one, one, ignored} {
@@ -31,13 +33,9 @@ func TestAnnounce(t *testing.T) {
 		}
 	}
 	m.want(
-		"decisions limit=a,policy=one,source=fallback_error,store=memory,verdict=allowed 0",
-		"decisions limit=a,policy=one,source=fallback_error,store=memory,verdict=refused 0",
 		"decisions limit=a,policy=one,source=store,store=memory,verdict=allowed 1",
 		"decisions limit=a,policy=one,source=store,store=memory,verdict=error 0",
 		"decisions limit=a,policy=one,source=store,store=memory,verdict=refused 1",
-		"decisions limit=a,policy=two,source=fallback_error,store=memory,verdict=allowed 0",
-		"decisions limit=a,policy=two,source=fallback_error,store=memory,verdict=refused 0",
 		"decisions limit=a,policy=two,source=store,store=memory,verdict=allowed 0",
 		"decisions limit=a,policy=two,source=store,store=memory,verdict=error 0",
 		"decisions limit=a,policy=two,source=store,store=memory,verdict=refused 0",
@@ -52,22 +50,70 @@ func TestAnnounce(t *testing.T) {
 	)
 }
 
-// Fallbacks returns the number of decisions that a failure policy made, and counts no others.
+// place is a store that only has a place among the layers.
+type place struct {
+	store.Store
+	at layering.Layer
+}
+
+func (p place) Layer() layering.Layer { return p.at }
+func (p place) Unwrap() store.Store   { return p.Store }
+func (p place) Traits() store.Traits  { return store.Traits{Name: "p", MaxCharges: 1, RoundTrips: 1} }
+
+// An announced limit has series for the sources that are usual for it: those of the layers below, and of its failure mode.
+func TestAnnouncedSources(t *testing.T) {
+	const all = "cached fallback_closed fallback_local fallback_open fallback_optimistic leased"
+	for _, c := range []struct {
+		limit string
+		mode  store.Mode
+		below []layering.Layer
+		want  string
+	}{
+		{"5/1m", 0, nil, ""},
+		{"5/1m", 0, []layering.Layer{layering.DenyCache}, "cached"},
+		{"5/1m", 0, []layering.Layer{layering.DenyCache, layering.Failure}, "cached fallback_local"},
+		{"5/1m", store.FailOpen, []layering.Layer{layering.Failure}, "fallback_local fallback_open"},
+		{"5/1m", store.FailOptimistic, []layering.Layer{layering.Failure, layering.Lease}, "fallback_local fallback_optimistic"},
+		{"1000/1m lease", store.FailClosed, []layering.Layer{layering.Failure, layering.Lease}, "fallback_closed fallback_local leased"},
+	} {
+		var below store.Store = newMemory(t, nil)
+		for _, at := range c.below {
+			below = place{below, at}
+		}
+		m := newMeter(t)
+		st := open(t, below, observe.Options{MeterProvider: m.provider})
+		st.Announce([]*store.Limit{kit.Must(adapter.Bind("", slidegate.MustParseLimit(c.limit)))(t).In(c.mode)})
+		text := strings.Join(m.counters(), "\n")
+		var got []string
+		for source := range strings.FieldsSeq(all) {
+			if strings.Contains(text, "source="+source+",") {
+				got = append(got, source)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s in mode %q over %v: got %q, want %q", c.limit, c.mode, c.below, got, c.want)
+		}
+	}
+}
+
+// Fallbacks returns the number of decisions that each failure mode made, and counts no others.
 func TestFallbacks(t *testing.T) {
 	var answer rule.Answer
 	inner := scripted{decide: func(r *store.Request) error { r.Answers[0] = answer; return nil }}
 	st := open(t, inner, observe.Options{MeterProvider: newMeter(t).provider})
 	limiter := newLimiter(t, st, slidegate.PerMinute(5))
-	for _, flags := range []rule.Flags{
-		0, rule.Cached, rule.FallbackOpen, rule.FallbackClosed, rule.FallbackLocal | rule.Cached, rule.FallbackOptimistic, rule.Leased,
+	for times, flags := range []rule.Flags{
+		rule.Leased, rule.FallbackOpen, rule.FallbackClosed, rule.FallbackLocal | rule.Cached, rule.FallbackOptimistic, rule.Cached, 0,
 	} {
-		for _, allowed := range []bool{true, false} {
+		for i := range 2 * times {
+			allowed := i%2 == 0
 			answer = rule.Answer{Allowed: allowed, Flags: flags}
 			_, _ = limiter.Allow(t.Context(), "k")
-			_, _ = limiter.Peek(t.Context(), "k") // a peek is not a decision
+			_, _ = limiter.Peek(t.Context(), "k", 1) // a peek is not a decision
 		}
 	}
-	if got := st.Fallbacks(); got != 4*2 {
-		t.Errorf("got %d, want two decisions of each of four failure policies", got)
+	want := [store.Modes]int64{store.FailOpen: 2, store.FailClosed: 4, store.FailLocal: 6, store.FailOptimistic: 8}
+	if got := st.Fallbacks(); got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

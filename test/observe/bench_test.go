@@ -20,8 +20,8 @@ func sdkProvider() metric.MeterProvider {
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 }
 
-// BenchmarkAllow measures what the layer adds to a decision in memory: with sampled durations, with the duration of every call,
-// without an SDK, and with OnDecision.
+// BenchmarkAllow measures what the layer adds to a decision in memory: with sampled durations, with the duration of every call, and
+// without an SDK.
 func BenchmarkAllow(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -31,7 +31,6 @@ func BenchmarkAllow(b *testing.B) {
 		{"sample", &observe.Options{MeterProvider: sdkProvider()}},
 		{"every", &observe.Options{MeterProvider: sdkProvider(), DurationEvery: 1}},
 		{"noSDK", &observe.Options{MeterProvider: noop.NewMeterProvider()}},
-		{"hook", &observe.Options{MeterProvider: sdkProvider(), OnDecision: func(observe.Event) {}}},
 	} {
 		var store store.Store = newMemory(b, nil)
 		if c.opts != nil {

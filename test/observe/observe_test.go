@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -50,12 +51,12 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 // newPerCall returns a limiter for limits that are given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
-	return kit.Must(slidegate.NewPerCall(store, ""))(t)
+	return kit.Must(slidegate.New(store))(t)
 }
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return kit.Must(slidegate.Bind("test", limit))(t)
+	return kit.Must(adapter.Bind("test", limit))(t)
 }
 
 // batchOnly hides that a store is a SingleTaker.
@@ -99,7 +100,7 @@ func (s scriptedOne) TakeSingle(ctx context.Context, limit *store.Limit, key str
 	charges := []store.Charge{{Limit: limit, Key: key, Cost: cost}}
 	err = s.Apply(ctx, []store.Request{{Op: rule.Take, Charges: charges, Answers: answers[:]}})
 	a := answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At, err
 }
 
 // meter is a provider and its reader.
@@ -173,7 +174,6 @@ func TestContract(t *testing.T) {
 		wrap func(store.Store) store.Store
 	}{
 		"plain":     {opts: observe.Options{DurationEvery: 2}}, // some calls are timed and some are not
-		"hook":      {opts: observe.Options{OnDecision: func(observe.Event) {}, Keys: true}},
 		"batchOnly": {wrap: func(s store.Store) store.Store { return batchOnly{s} }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,13 +189,11 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// Counting, timing and OnDecision allocate nothing.
+// Counting and timing allocate nothing.
 func TestAllocations(t *testing.T) {
-	var seen atomic.Int64
 	for name, opts := range map[string]observe.Options{
 		"sample": {},
 		"every":  {DurationEvery: 1},
-		"hook":   {OnDecision: func(e observe.Event) { seen.Add(int64(len(e.Limits))) }, Keys: true},
 	} {
 		opts.MeterProvider = newMeter(t).provider
 		for _, inner := range []store.Store{newMemory(t, nil), batchOnly{newMemory(t, nil)}} {

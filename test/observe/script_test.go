@@ -38,7 +38,6 @@ func TestCounts(t *testing.T) {
 		"one":   {inner: newMemory(t, still)},
 		"timed": {inner: newMemory(t, still), opts: observe.Options{DurationEvery: 1}},
 		"batch": {inner: batchOnly{newMemory(t, still)}},
-		"hook":  {inner: newMemory(t, still), opts: observe.Options{OnDecision: func(observe.Event) {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMeter(t)
@@ -71,7 +70,7 @@ func play(t *testing.T, limiter *slidegate.Limiter) {
 	must(limiter.AllowN(ctx, "k1", 0))    // allowed, nothing granted
 	must(limiter.AllowUpTo(ctx, "k2", 5)) // allowed, 3 granted
 	for range 4 {
-		must(limiter.Peek(ctx, "k1")) // denied, but it requests nothing
+		must(limiter.Peek(ctx, "k1", 1)) // denied, but it requests nothing
 	}
 	must(limiter.Refund(ctx, "k1", 2)) // 2 returned
 	must(limiter.Refund(ctx, "k1", 5)) // only 1 is left to return
@@ -126,7 +125,7 @@ func TestErrors(t *testing.T) {
 			if _, err := limiter.Refund(t.Context(), secret, 1); err != c.err {
 				t.Errorf("Refund: got error %v", err)
 			}
-			if _, err := limiter.Peek(t.Context(), secret); err != c.err {
+			if _, err := limiter.Peek(t.Context(), secret, 1); err != c.err {
 				t.Errorf("Peek: got error %v", err)
 			}
 			two := limiter.For(slidegate.Claim{Limit: tenant, Key: secret, Cost: 1}, slidegate.Claim{Limit: user, Key: secret, Cost: 1})
@@ -184,7 +183,7 @@ func TestFlags(t *testing.T) {
 			limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user)
 			for range 2 {
 				_, _ = limiter.AllowN(t.Context(), "k", 7)
-				_, _ = limiter.Peek(t.Context(), "k") // counts nothing
+				_, _ = limiter.Peek(t.Context(), "k", 1) // counts nothing
 			}
 			verdict := "refused"
 			if c.allowed {
@@ -198,7 +197,7 @@ func TestFlags(t *testing.T) {
 			if len(c.more) > 0 && strings.HasPrefix(c.more[0], "inherited") {
 				want = append(want, c.more[0])
 			}
-			if c.allowed && !c.flags.FallbackOpen() { // which charges nothing
+			if c.allowed && c.flags&rule.FallbackOpen == 0 { // which charges nothing
 				want = append(want, "units.granted limit=user,store=scripted 14")
 			}
 			m.want(want...)

@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// layerGroup is a set of layers with the policy Optimistic over one Redis, each with its own client, as in separate
+// layerGroup is a set of layers in the mode optimistic over one Redis, each with its own client, as in separate
 // processes, and the number of units that they have admitted for one key.
 type layerGroup struct {
 	t      *testing.T
@@ -39,7 +41,7 @@ const (
 )
 
 func newLayerGroup(t *testing.T, addr string) *layerGroup {
-	limit, err := slidegate.Bind("", slidegate.Limit{
+	limit, err := adapter.Bind("", slidegate.Limit{
 		Name: "herd", Algorithm: slidegate.SlidingWindow, Quota: herdQuota, Window: time.Hour, Segments: 60, Overlap: slidegate.OverlapWhole,
 	})
 	if err != nil {
@@ -47,7 +49,9 @@ func newLayerGroup(t *testing.T, addr string) *layerGroup {
 	}
 	h := &layerGroup{t: t, limit: limit}
 	for range herdSize {
-		st, err := failure.New(overRueidis(t, addr), failure.Optimistic(herdK), failure.Options{Timeout: patience, ProbeEvery: patience})
+		st, err := failure.New(overRueidis(t, addr), failure.Options{
+			Mode: store.FailOptimistic, Optimism: herdK, Local: memstore.NewDefault(), Timeout: patience, ProbeEvery: patience,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +71,7 @@ func (h *layerGroup) take(callers, times int) {
 					switch {
 					case err != nil:
 						h.t.Errorf("a take: %v", err)
-					case allowed && flags.FallbackOptimistic():
+					case allowed && flags&rule.FallbackOptimistic != 0:
 						h.byFallback.Add(1)
 					case allowed:
 						h.byStore.Add(1)
@@ -84,7 +88,7 @@ func (h *layerGroup) settle() {
 	h.t.Helper()
 	for _, st := range h.layers {
 		kit.Eventually(h.t, "what is owed to be charged", func() bool {
-			_, _, _, _, _, _, _ = st.TakeSingle(context.Background(), h.limit, "another key", 0) // a probe
+			_, _, _, _, _, _, _ = st.TakeSingle(context.Background(), h.limit, "another key", 0)
 			got := st.Stats()
 			return got.Owed == 0 && !got.Down
 		})
@@ -143,6 +147,49 @@ func TestOptimismWithStoppedRedis(t *testing.T) {
 		if err := st.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A Redis that answers but cannot be written is out, and is charged for exactly what was admitted when it can be again: nothing
+// was carried out in between.
+func TestOptimismWithUnwritableRedis(t *testing.T) {
+	for name, commands := range map[string][2][]string{
+		"read-only": {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+		"full":      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := redistest.Server(t, "appendonly no")
+			client := node.Client(t)
+			do := func(command []string) {
+				if err := client.Do(t.Context(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h := newLayerGroup(t, node.Addr())
+			h.take(2, 3)
+			do(commands[0])
+			h.take(4, 5)
+			if got := h.byFallback.Load(); got != herdSize*herdK {
+				t.Errorf("got %d admitted without Redis, want %d", got, herdSize*herdK)
+			}
+			for _, st := range h.layers {
+				kit.Eventually(t, "a probe", func() bool { return st.Stats().Probes > 1 })
+				if got := st.Stats(); !got.Down || got.Outages != 1 || got.Owed != herdK {
+					t.Errorf("got %+v, want one outage that lasts, and %d owed", got, herdK)
+				}
+			}
+			do(commands[1])
+			h.settle()
+			if used, admitted := h.used(), h.byStore.Load()+h.byFallback.Load(); used != admitted {
+				t.Errorf("got %d used in Redis, %d were admitted", used, admitted)
+			}
+			for _, st := range h.layers {
+				if err := st.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
 

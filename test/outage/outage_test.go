@@ -55,7 +55,7 @@ func overRueidis(t testing.TB, addr string) store.Store {
 
 // overMemcached returns a store over a memcached client.
 func overMemcached(t testing.TB, server *memcachedtest.Server) store.Store {
-	engine, err := memcached.Open(t.Context(), server.Client(t), memcached.Options{ClockServer: server.Addr()})
+	engine, err := memcached.New(t.Context(), server.Client(t), memcached.Options{ClockServer: server.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestSilentServerDelaysOneRequest(t *testing.T) {
 					start := time.Now()
 					flags := decide(ctx)
 					took := time.Since(start)
-					if flags != rule.FallbackOpen || took > 4*time.Second { // clients alone would give up after 5 or 10
+					if flags != rule.FallbackLocal || took > 4*time.Second { // clients alone would give up after 5 or 10
 						t.Errorf("%s: request %d: got flags %v after %v, want the fallback after about %v", surface, i+1, flags, took, timeout)
 					}
 					if i > 0 {

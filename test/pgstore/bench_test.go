@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
@@ -32,7 +33,7 @@ func BenchmarkTake(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	limit, err := slidegate.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1 << 40, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
+	limit, err := adapter.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1 << 40, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func BenchmarkTake(b *testing.B) {
 			}
 		}
 	}
-	full, err := slidegate.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
+	full, err := adapter.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,31 +5,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// countingConn counts its calls. If now is not 0, the server's clock shows it, unknown to the store.
-type countingConn struct {
-	pool  *pgxpool.Pool
+// countingDB counts its calls. If now is not 0, the server's clock shows it, unknown to the store.
+type countingDB struct {
+	*pgxpool.Pool
 	calls int
 	now   rule.Micros
 }
 
-func (c *countingConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
+func (c *countingDB) Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error) {
 	c.calls++
 	if numbers, ok := args[len(args)-1].([]int64); ok && c.now != 0 {
 		numbers[0] = int64(c.now)
 	}
-	var got []int64
-	err := c.pool.QueryRow(ctx, statement, args...).Scan(&got)
-	return append(reply, got...), err
-}
-
-func (c *countingConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
-	return c.pool.QueryRow(ctx, statement, args...).Scan(into...)
+	return c.Pool.Query(ctx, statement, args...)
 }
 
 // The server's clock decides in which calendar period a request lies. If the clock of this machine is off by more than a
@@ -43,8 +38,8 @@ func TestServerClockDecidesCalendarPeriod(t *testing.T) {
 		start, end := limit.Rule().Bounds(here)
 		before, _ := limit.Rule().Bounds(start - 1)
 		_, after := limit.Rule().Bounds(end)
-		conn := &countingConn{pool: pool}
-		st, err := pgstore.NewWithConn(conn, pgstore.Options{})
+		conn := &countingDB{Pool: pool}
+		st, err := pgstore.New(conn, pgstore.Options{})
 		noError(t, err)
 		for i, c := range []struct {
 			now   rule.Micros

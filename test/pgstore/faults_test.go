@@ -11,8 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/failure"
-	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -61,7 +60,7 @@ func TestFaults(t *testing.T) {
 			for _, charges := range [][]store.Charge{oneCharge(t), twoCharges(t)} {
 				checkFault(t, st, charges, c.code, c.wantText)
 			}
-			checkPolicies(t, st)
+			checkModes(t, st)
 		})
 	}
 }
@@ -91,23 +90,19 @@ func checkFault(t *testing.T, store store.Store, charges []store.Charge, code, w
 	}
 }
 
-// checkPolicies puts each failure policy in front of a store that does not answer.
-func checkPolicies(t *testing.T, store store.Store) {
+// checkModes puts each failure mode in front of a store that does not answer.
+func checkModes(t *testing.T, st store.Store) {
 	t.Helper()
-	local, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
-		policy  failure.Policy
+		mode    store.Mode
 		flag    rule.Flags
 		allowed []bool // of four requests, with a quota of three
 	}{
-		{failure.Open(), rule.FallbackOpen, []bool{true, true, true, true}},
-		{failure.Closed(), rule.FallbackClosed, []bool{false, false, false, false}},
-		{failure.Local(local), rule.FallbackLocal, []bool{true, true, true, false}},
+		{store.FailOpen, rule.FallbackOpen, []bool{true, true, true, true}},
+		{store.FailClosed, rule.FallbackClosed, []bool{false, false, false, false}},
+		{store.FailLocal, rule.FallbackLocal, []bool{true, true, true, false}},
 	} {
-		guarded, err := failure.New(store, c.policy, failure.Options{Timeout: patience, ProbeEvery: time.Hour})
+		guarded, err := stack.New(st, stack.Options{Failure: c.mode, Timeout: patience, ProbeEvery: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +113,7 @@ func checkPolicies(t *testing.T, store store.Store) {
 		for i, allowed := range c.allowed {
 			d, err := limiter.Allow(context.Background(), secretKey)
 			if err != nil || d.Allowed != allowed || d.Flags&c.flag == 0 {
-				t.Errorf("policy %v, request %d: got %+v, %v, want allowed %t with the flag %v", c.policy, i, d, err, allowed, c.flag)
+				t.Errorf("mode %v, request %d: got %+v, %v, want allowed %t with the flag %v", c.mode, i, d, err, allowed, c.flag)
 			}
 		}
 	}
@@ -279,7 +274,7 @@ func TestFullDisk(t *testing.T) {
 	last := oneCharge(t)
 	last[0].Key = fmt.Sprintf("%s-%d", secretKey, admitted-1)
 	checkFault(t, store, last, "53100", "disk is full")
-	checkPolicies(t, withKey{store, last[0].Key})
+	checkModes(t, withKey{store, last[0].Key})
 	used.Cost = 1
 	if granted, err := take(store, used); granted != 0 || err != nil {
 		t.Errorf("a denial on a full disk: got %d granted, %v, want 0", granted, err)

@@ -23,21 +23,21 @@ var historyLength = flag.Duration("history", 3*time.Second, "length of the histo
 // which unanswered requests are carried out or not: not one unit too many is ever admitted.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	recordHistory(t, pgstore.Logged)
+	recordHistory(t, false)
 }
 
 // The same for a table that is not logged: only a crash empties it, as PostgreSQL
 // documents.
 func TestHistoryUnlogged(t *testing.T) {
 	t.Parallel()
-	recordHistory(t, pgstore.Unlogged)
+	recordHistory(t, true)
 }
 
 // recordHistory records a history and checks it. A server that is killed has handed its writes to the operating system,
 // if not to the disk, so fsync changes nothing here except the speed.
-func recordHistory(t *testing.T, durability pgstore.Durability) {
+func recordHistory(t *testing.T, unlogged bool) {
 	t.Helper()
-	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Durability: durability})
+	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Unlogged: unlogged})
 	wire := faultproxy.New(t, server.Addr())
 	url := server.URLAt(wire.Addr(), "pool_max_conns=3", "statement_timeout=150", "connect_timeout=2")
 	processes := workers.Start(t, 4, "history "+url)
@@ -58,7 +58,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, d.faults)
 		}
 	}
-	if durability == pgstore.Unlogged {
+	if unlogged {
 		all = append(all, d.crashes...)
 	}
 	history.Verify(t, seed, all)

@@ -2,18 +2,30 @@ package pgstore_test
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/porttest"
 )
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Ten processes that start concurrently migrate once, whatever their isolation level.
 func TestConcurrentMigrateRunsOnce(t *testing.T) {
@@ -32,13 +44,8 @@ func TestConcurrentMigrateRunsOnce(t *testing.T) {
 		}
 		all.Wait()
 		pool := server.Pool(t)
-		steps, err := pgstore.Migrations(opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		applied := queryNumber(t, pool, "SELECT count(*) FROM limits.slidegate_migrations")
-		if applied != int64(len(steps)) || steps[len(steps)-1].Version != len(steps) {
-			t.Errorf("%s: got %d of %d steps applied", level, applied, len(steps))
+		if applied := queryText(t, pool, "SELECT string_agg(version::text, ' ') FROM limits.slidegate_migrations"); applied != "1" {
+			t.Errorf("%s: got the versions %s, want 1", level, applied)
 		}
 		apply(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", porttest.Kinds()[0]), Cost: 1})
 	}
@@ -50,9 +57,7 @@ func TestMigrateAgainNeedsNoPrivileges(t *testing.T) {
 	server := pgtest.Shared(t)
 	owner := server.Pool(t)
 	opts := pgstore.Options{Schema: "limits"}
-	if err := pgstore.Migrate(t.Context(), owner, opts); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pgstore.Migrate(t.Context(), owner, opts))
 	url := server.Role(t, "reader", "USAGE ON SCHEMA limits", "SELECT ON limits.slidegate_migrations")
 	reader := pgtest.Pool(t, url)
 	if err := pgstore.Migrate(t.Context(), reader, opts); err != nil {
@@ -63,35 +68,89 @@ func TestMigrateAgainNeedsNoPrivileges(t *testing.T) {
 	}
 }
 
-// The steps can be applied by hand, each as a script, and several limiters can share a database.
-func TestMigrationsByHand(t *testing.T) {
+// A schema of a later version is an error that names it and says what to do, by both kinds of pools, and is not changed.
+func TestMigrateLaterVersion(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Shared(t).Pool(t)
-	for _, opts := range []pgstore.Options{{}, {Prefix: "b_", Durability: pgstore.Unlogged}} {
-		steps, err := pgstore.Migrations(opts)
-		if err != nil {
-			t.Fatal(err)
+	server := pgtest.Shared(t)
+	pool := server.Pool(t)
+	noError(t, pgstore.Migrate(t.Context(), pool, pgstore.Options{}))
+	server.Exec("INSERT INTO slidegate_migrations (version) VALUES (7)")
+	server.Exec("DROP FUNCTION slidegate_random_address")
+	db := kit.Must(sql.Open("pgx", server.URL()))(t)
+	defer db.Close()
+	for _, err := range []error{
+		pgstore.Migrate(t.Context(), pool, pgstore.Options{}), pgstore.MigrateSQL(t.Context(), db, pgstore.Options{}),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "pgstore: migrate: ") || !strings.Contains(err.Error(), "upgrade this program") ||
+			!strings.Contains(err.Error(), "version 7") {
+			t.Errorf("got error %v, want one that says to upgrade because of version 7", err)
 		}
-		for i, step := range steps {
-			if step.Version != i+1 || step.Name == "" {
-				t.Errorf("step %d: got %d, %q, want version %d with a name", i, step.Version, step.Name, i+1)
-			}
-			for _, left := range []string{"\r", "{prefix}", "{schema}", "{unlogged}"} {
-				if strings.Contains(step.Up, left) {
-					t.Errorf("step %d contains %q, want it replaced", i, left)
-				}
-			}
-			if _, err := pool.Exec(t.Context(), step.Up, pgx.QueryExecModeSimpleProtocol); err != nil {
-				t.Fatalf("step %d: %v", step.Version, err)
-			}
-		}
-		exercise(t, func(with pgstore.Options) *pgstore.Store {
-			with.Prefix = opts.Prefix
-			return newStore(t, pool, with)
-		})
 	}
-	if both := persistence(t, pool, "slidegate_state") + persistence(t, pool, "b_state"); both != "pu" {
-		t.Errorf("got tables %q", both)
+	if n := queryNumber(t, pool, "SELECT count(*) FROM pg_proc WHERE proname = 'slidegate_random_address'"); n != 0 {
+		t.Error("a schema of a later version was changed")
+	}
+}
+
+// A migration that fails leaves nothing behind. Here other objects have the names of the table and of a type.
+func TestFailedMigrateLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, statement := range []string{"CREATE TABLE slidegate_state (id int)", "CREATE TYPE slidegate_item AS (a int)"} {
+		server := pgtest.Shared(t)
+		pool := server.Pool(t)
+		server.Exec(statement)
+		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err == nil || !strings.Contains(err.Error(), "already exists") {
+			t.Errorf("%s: got error %v", statement, err)
+		}
+		if n := queryNumber(t, pool, "SELECT count(*) FROM pg_class WHERE relname LIKE 'slidegate%'"); n != 1 {
+			t.Errorf("%s: got %d objects, want only that one", statement, n)
+		}
+	}
+}
+
+func psql(t *testing.T, url, script string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "psql", "--no-psqlrc", "--quiet", "--dbname", url)
+	cmd.Stdin = strings.NewReader(script)
+	if printed, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(printed), "ERROR") {
+		t.Fatalf("psql: %v\n%s", err, printed)
+	}
+}
+
+// From an empty database, in a schema that does not exist, psql creates everything, does nothing the second time, drops everything and
+// creates it again; the store decides, and Migrate has nothing left to do. Limiters with other prefixes share the database.
+func TestSchemaByHand(t *testing.T) {
+	t.Parallel()
+	for i, opts := range []pgstore.Options{
+		{},
+		{Schema: "rl", Prefix: "sg_"},
+		{Schema: "Rate-Limits;--/*%s", Prefix: "_", Unlogged: true}, // names that could break the statements
+		{Schema: "select", Prefix: "user_2_"},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			server := pgtest.Shared(t)
+			pool := server.Pool(t)
+			create, drop, err := pgstore.Schema(opts)
+			noError(t, err)
+			other := opts
+			other.Prefix = "other_"
+			noError(t, pgstore.Migrate(t.Context(), pool, other))
+			for range 2 {
+				psql(t, server.URL(), create)
+				psql(t, server.URL(), create)
+				checkDecides(t, pool, opts)
+				checkNothingToMigrate(t, server, opts)
+				psql(t, server.URL(), drop)
+				checkNothingLeft(t, pool, opts)
+			}
+			checkDecides(t, pool, other)
+			if got, want := persistence(t, pool, "other_state"), map[bool]string{false: "p", true: "u"}[opts.Unlogged]; got != want {
+				t.Errorf("got a table of kind %s, want %s", got, want)
+			}
+			if got := persistence(t, pool, "other_documents"); got != "p" {
+				t.Errorf("got documents of kind %s, want them logged", got)
+			}
+		})
 	}
 }
 
@@ -101,18 +160,52 @@ func persistence(t *testing.T, pool *pgxpool.Pool, table string) string {
 	return queryText(t, pool, "SELECT relpersistence::text FROM pg_class WHERE relname = $1", table)
 }
 
-// An interrupted migration leaves nothing behind.
-func TestInterruptedMigrateLeavesNothing(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Shared(t).Pool(t)
-	if _, err := pool.Exec(t.Context(), "CREATE TYPE slidegate_item AS (a int)"); err != nil { // makes a later step fail
-		t.Fatal(err)
+// checkDecides checks that a store decides, by each of its functions, and expires.
+func checkDecides(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
+	t.Helper()
+	st := newStore(t, pool, opts)
+	for _, limit := range porttest.Kinds() {
+		charge := store.Charge{Limit: bind(t, "", limit), Cost: 1}
+		if got := apply(t, st, rule.Take, charge); !got.Allowed {
+			t.Errorf("%v: the first unit was denied", limit)
+		}
+		apply(t, st, rule.Reset, charge)
 	}
-	err := pgstore.Migrate(t.Context(), pool, pgstore.Options{})
-	if err == nil || !strings.HasPrefix(err.Error(), "pgstore: migrate: step 3, rule: ") {
-		t.Errorf("got error %v", err)
+	if _, err := st.Expire(t.Context()); err != nil {
+		t.Error(err)
 	}
-	if n := queryNumber(t, pool, "SELECT count(*) FROM pg_class WHERE relname LIKE 'slidegate%' AND relkind = 'r'"); n != 0 {
-		t.Errorf("got %d tables left", n)
+}
+
+// checkNothingToMigrate checks that a role that may only read what was applied can call Migrate.
+func checkNothingToMigrate(t *testing.T, server *pgtest.Server, opts pgstore.Options) {
+	t.Helper()
+	schema, prefix := schemaAndPrefix(opts)
+	reader := pgtest.Pool(t, server.Role(t, "reader", "USAGE ON SCHEMA "+schema, "SELECT ON "+schema+"."+prefix+"migrations"))
+	if err := pgstore.Migrate(t.Context(), reader, opts); err != nil {
+		t.Errorf("Migrate after psql: %v", err)
 	}
+}
+
+// checkNothingLeft checks that nothing of ours is left in a schema.
+func checkNothingLeft(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
+	t.Helper()
+	schema, prefix := schemaAndPrefix(opts)
+	for _, kind := range []struct{ catalog, name string }{{"class", "rel"}, {"proc", "pro"}, {"type", "typ"}} {
+		if n := queryNumber(t, pool, fmt.Sprintf("SELECT count(*) FROM pg_%s WHERE starts_with(%sname, $1) AND NOT starts_with(%[2]sname, '_other') "+
+			"AND %[2]snamespace = to_regnamespace($2)", kind.catalog, kind.name), prefix, schema); n != 0 {
+			t.Errorf("got %d of pg_%s left", n, kind.catalog)
+		}
+	}
+}
+
+// schemaAndPrefix returns the schema, quoted for a statement, and the prefix.
+func schemaAndPrefix(opts pgstore.Options) (schema, prefix string) {
+	schema, prefix = `"`+opts.Schema+`"`, opts.Prefix
+	if opts.Schema == "" {
+		schema = "public"
+	}
+	if prefix == "" {
+		prefix = "slidegate_"
+	}
+	return schema, prefix
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
@@ -128,7 +129,7 @@ func race(st store.Store, text []byte) (map[string]int64, error) {
 	if err := json.Unmarshal(text, &order); err != nil {
 		return nil, err
 	}
-	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
+	limit, err := adapter.Bind("race", raceLimits[order.Limit])
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func remaining(t *testing.T, st store.Store, charge store.Charge) int64 {
 
 func boundFor(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	bound, err := slidegate.Bind("race", limit)
+	bound, err := adapter.Bind("race", limit)
 	if err != nil {
 		t.Fatal(err)
 	}

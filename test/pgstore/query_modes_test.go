@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/slidegate/slidegate"
@@ -161,7 +160,7 @@ func TestBouncer(t *testing.T) {
 func TestSynchronousCommit(t *testing.T) {
 	t.Parallel()
 	for _, opts := range []pgstore.Options{
-		{SynchronousCommit: "on"}, {SynchronousCommit: "off"}, {Durability: pgstore.Unlogged}, {Schema: "other-Schema", Prefix: "x_"},
+		{SynchronousCommit: "on"}, {SynchronousCommit: "off"}, {Unlogged: true}, {Schema: "other-Schema", Prefix: "x_"},
 	} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
 			pool := database(t, opts)
@@ -197,7 +196,7 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := pgstore.NewWithConn(txConn{tx}, opts)
+		s, err := pgstore.New(tx, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,19 +222,6 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, 
 			t.Errorf("path %d, %+v, on a connection with %s: got %s in a call, and %s afterwards", n, opts, other, inside, after)
 		}
 	}
-}
-
-// txConn is a pgstore.Conn inside a transaction.
-type txConn struct{ tx pgx.Tx }
-
-func (c txConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
-	var numbers pgtype.FlatArray[int64]
-	err := c.tx.QueryRow(ctx, statement, args...).Scan(&numbers)
-	return append(reply, numbers...), err
-}
-
-func (c txConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
-	return c.tx.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
 // queryText returns the result of a statement as text.

@@ -123,7 +123,7 @@ func TestSettleUnderFaults(t *testing.T) {
 	for i := range jobs { // as a caller does that got no answer
 		r := jobs[i].request(rule.Settle, limits)
 		noError(t, st.Apply(t.Context(), []store.Request{r}))
-		if r.Answers[0].Flags.Repeated() {
+		if r.Answers[0].Flags&rule.Repeated != 0 {
 			before++
 		}
 		if back := r.Answers[0].Granted; back != settleCost-jobs[i].Used {

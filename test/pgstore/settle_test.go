@@ -74,7 +74,7 @@ func TestSettleWithOldSnapshot(t *testing.T) {
 	same.Used = same.Cost
 	noError(t, newStore(t, pool, opts).Apply(t.Context(), []store.Request{settlement(1, same)}))
 	now += 2e6
-	late, err := pgstore.NewWithConn(txConn{tx}, opts)
+	late, err := pgstore.New(tx, opts)
 	noError(t, err)
 	r := settlement(1, charge)
 	if err := late.Apply(t.Context(), []store.Request{r}); err == nil {
@@ -102,7 +102,7 @@ func settleAtOnce(t *testing.T, st store.Store, id rule.ID, charges []store.Char
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if err == nil && !request.Answers[0].Flags.Repeated() {
+		if err == nil && request.Answers[0].Flags&rule.Repeated == 0 {
 			firsts++
 		}
 		backs = append(backs, request.Answers[0].Granted)
@@ -210,7 +210,7 @@ func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
 		for charge.Used = 0; now < charge.At+l.Window; now += l.Window / 10 {
 			r := settlement(1, charge)
 			noError(t, st.Apply(t.Context(), []store.Request{r}))
-			if a := r.Answers[0]; !a.Flags.Repeated() || a.Granted != 1 {
+			if a := r.Answers[0]; a.Flags&rule.Repeated == 0 || a.Granted != 1 {
 				t.Errorf("%v, %v after the charge: got %+v, want Repeated, Granted 1", l.Algorithm, (now - charge.At).Duration(), a)
 			}
 			if _, err := st.Expire(t.Context()); err != nil {
@@ -238,8 +238,8 @@ func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
 func TestSettleRoundTrips(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
-	conn := &countingConn{pool: pool}
-	st, err := pgstore.NewWithConn(conn, pgstore.Options{})
+	conn := &countingDB{Pool: pool}
+	st, err := pgstore.New(conn, pgstore.Options{})
 	noError(t, err)
 	charge := store.Charge{Limit: bindRule(t, "", "log", rule.Limit{Quota: 5, Window: 60e6}), Key: "key", Cost: 3, Used: 1}
 	charge.At = apply(t, st, rule.Take, charge).At
@@ -247,7 +247,7 @@ func TestSettleRoundTrips(t *testing.T) {
 		calls, version := conn.calls, queryText(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state")
 		r := settlement(1, charge)
 		noError(t, st.Apply(t.Context(), []store.Request{r}))
-		if conn.calls != calls+1 || r.Answers[0].Granted != 2 || r.Answers[0].Flags.Repeated() != (i > 0) {
+		if conn.calls != calls+1 || r.Answers[0].Granted != 2 || (r.Answers[0].Flags&rule.Repeated != 0) != (i > 0) {
 			t.Errorf("settled %d times: took %d calls and got %+v", i+1, conn.calls-calls, r.Answers[0])
 		}
 		if after := queryText(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state"); (after != version) != (i == 0) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -187,7 +188,7 @@ func TestIsolationLevels(t *testing.T) {
 								!strings.Contains(err.Error(), "read committed") {
 								t.Errorf("at %s: got error %v, want only serialization failures above read committed, and a hint at it", level, err)
 							}
-						} else if _, allowed := rule.DecidingIndex(request.Answers); allowed {
+						} else if _, allowed := answering.Deciding(request.Answers); allowed {
 							granted++
 						}
 						mu.Unlock()

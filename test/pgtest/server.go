@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -163,6 +164,18 @@ func (s *Server) Kill() {
 	s.t.Helper()
 	s.ownOnly()
 	s.node.process.kill()
+}
+
+// Signal sends a signal to the server and all its processes, such as the one that stops them without ending them.
+func (s *Server) Signal(signal syscall.Signal) {
+	s.t.Helper()
+	s.ownOnly()
+	pid := s.node.process.cmd.Process.Pid
+	for _, each := range append([]int{pid}, children(pid)...) { // the server first, so that it starts no more of them
+		if err := syscall.Kill(each, signal); err != nil && each == pid { // the others may have ended just now
+			s.t.Fatalf("pgtest: %v", err)
+		}
+	}
 }
 
 // Stop shuts the server down cleanly. It has ended when Stop returns.

@@ -91,7 +91,7 @@ func bucketMost(st store.Store, window rule.Micros) int64 {
 
 // drawWindow returns a length that is divisible by a number, often a round one.
 func drawWindow(t *rapid.T, n rule.Micros) rule.Micros {
-	least, most := (rule.MinWindow+n-1)/n, rule.MaxWindow/n
+	least, most := (rule.Micros(1_000)+n-1)/n, rule.MaxWindow/n
 	if rapid.Bool().Draw(t, "round window") {
 		return n * min(max(rapid.SampledFrom([]rule.Micros{1e3, 1e6, 60e6, 3600e6, 86400e6}).Draw(t, "window"), least), most)
 	}

@@ -43,7 +43,7 @@ func ChangedPlans(t *testing.T, open Open) {
 }
 
 // with returns a limiter of a plan.
-func (p *plans) with(algorithm slidegate.Algorithm, quota, burst int64, countDenied bool) *slidegate.Limiter {
+func (p *plans) with(algorithm rule.Algorithm, quota, burst int64, countDenied bool) *slidegate.Limiter {
 	p.t.Helper()
 	return kit.Must(p.base.With(slidegate.Limit{
 		Name: "plan", Algorithm: algorithm, Quota: quota, Burst: burst, Window: time.Hour, CountDenied: countDenied,
@@ -77,7 +77,7 @@ func (p *plans) takesUpTo(what string, l *slidegate.Limiter, want int64) {
 // waits checks how long n units have to wait.
 func (p *plans) waits(what string, l *slidegate.Limiter, n int64, want time.Duration) {
 	p.t.Helper()
-	if d := kit.Must(l.PeekN(p.t.Context(), p.key, n))(p.t); d.Allowed || d.RetryAfter != want {
+	if d := kit.Must(l.Peek(p.t.Context(), p.key, n))(p.t); d.Allowed || d.RetryAfter != want {
 		p.t.Errorf("%s: got %+v, want to wait %v", what, d, want)
 	}
 }
@@ -206,7 +206,7 @@ func (p *plans) lowerSlots() {
 		p.t.Errorf("renewing: got %+v, want it held", d)
 	}
 	kit.Must(few.Release(ctx, held[5]))(p.t)
-	if d := kit.Must(many.Peek(ctx, p.key))(p.t); d.Remaining != 3 {
+	if d := kit.Must(many.Peek(ctx, p.key, 1))(p.t); d.Remaining != 3 {
 		p.t.Errorf("after one of 8 was released: got %+v, want 3 of 10 remaining", d)
 	}
 }

@@ -192,7 +192,8 @@ func (g *Script) settleAgain() {
 
 // Room returns how many units a limit of a subject has left now.
 func (g *Script) Room(s *Subject, limit *store.Limit) int64 {
-	return limit.Rule().View(g.twin.state(limit, g.group, s.key), g.twin.Now).Room
+	r := limit.Rule()
+	return r.Capacity() - r.Used(g.twin.state(limit, g.group, s.key), g.twin.Now)
 }
 
 // Take requests units of one limit of a subject.
@@ -263,7 +264,7 @@ func (g *Script) drawMoment(s *Subject) rule.Micros {
 	case 10:
 		now += s.last.NextAfter + beside
 	case 11:
-		if l.Calendar != rule.NoPeriod {
+		if l.Calendar != 0 {
 			start, end := l.Bounds(now)
 			now = rapid.SampledFrom([]rule.Micros{start, end}).Draw(g.T, "bound") + beside
 		}
@@ -293,8 +294,7 @@ func (g *Script) drawMoment(s *Subject) rule.Micros {
 func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 	switch {
 	case l.Algorithm == rule.SlidingLog && s.Log.Len() > 0:
-		times := s.Log.Times()
-		return times[len(times)-1]
+		return s.Log.Time(s.Log.Len() - 1)
 	case l.Algorithm == rule.InFlight && len(s.Slots) > 0:
 		return s.Slots[len(s.Slots)-1].Renewed
 	case l.Algorithm == rule.TokenBucket && s.Start > 0, l.Parts() > 0 && len(s.Counts) > 0 && s.Start != rule.Absent:

@@ -57,7 +57,7 @@ func (r *recording) limit(t *testing.T) slidegate.Limit {
 	case "slidingCounter":
 		l.Overlap, l.CountDenied = slidegate.OverlapDown, true
 	case "slidingWindow":
-		l.Overlap, l.Anchor = slidegate.OverlapUp, slidegate.AnchorFirst
+		l.Overlap, l.Anchor = rule.OverlapUp, slidegate.AnchorFirst
 	case "slidingLog":
 		l.Algorithm = slidegate.SlidingLog
 	case "slidingLogCountDenied":

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"
@@ -117,5 +118,5 @@ func describe(r *store.Request) string {
 // Bind binds a valid limit.
 func Bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return kit.Must(slidegate.Bind(namespace, limit))(t)
+	return kit.Must(adapter.Bind(namespace, limit))(t)
 }

@@ -30,7 +30,7 @@ func TestAbandonedReservationsAreCancelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := limiter.Peek(t.Context(), "org"); err != nil { // the script is loaded now
+	if _, err := limiter.Peek(t.Context(), "org", 1); err != nil { // the script is loaded now
 		t.Fatal(err)
 	}
 	proxy.Slow(5*time.Millisecond, 5*time.Millisecond)
@@ -65,7 +65,7 @@ func TestAbandonedReservationsAreCancelled(t *testing.T) {
 	}
 	want := 10_000_000 - settled.Load()*actual
 	for patience := time.Now().Add(time.Minute); ; {
-		d, err := limiter.Peek(t.Context(), "org")
+		d, err := limiter.Peek(t.Context(), "org", 1)
 		if err == nil && d.Answers[0].Remaining == want && d.Answers[1].Remaining == 1000 {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -57,7 +58,7 @@ func TestExpiry(t *testing.T) {
 
 // keptUntil returns when the key of a state that ends at a time expires, without the grace.
 func keptUntil(l *rule.Limit, end rule.Micros) rule.Micros {
-	if l.IsPair() {
+	if quick.IsPair(l) {
 		return end
 	}
 	eighth := l.Window / 8

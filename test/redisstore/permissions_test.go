@@ -16,15 +16,7 @@ import (
 // The permissions that docs/redis.md lists are all that a user needs.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile("`(~slidegate:[^`]*)`").FindSubmatch(page)
-	if found == nil {
-		t.Fatal("docs/redis.md lists no permissions")
-	}
-	server := redistest.Server(t, "user app on >word "+string(found[1])+" +info")
+	server := redistest.Server(t, "user app on >word "+documentedRights(t)+" +info")
 	for by, s := range clientsOf(t, server, "app") {
 		for _, limit := range porttest.Kinds() {
 			charge := store.Charge{Limit: bind(t, "rights", limit), Key: by, Cost: 1}
@@ -41,12 +33,26 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// documentedRights returns the permissions that docs/redis.md lists.
+func documentedRights(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("`(~slidegate:[^`]*)`").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("docs/redis.md lists no permissions")
+	}
+	return string(found[1])
+}
+
 // checkRights sends requests that need further permissions: long logs, settlements of generations that are
 // dropped later, slots, calendars.
 func checkRights(t *testing.T, by string, s *redisstore.Store) {
 	t.Helper()
 	kinds := allKinds()
-	kinds["short"] = rule.Limit{Algorithm: rule.SlidingLog, Quota: 1_000, Window: rule.MinWindow}
+	kinds["short"] = rule.Limit{Algorithm: rule.SlidingLog, Quota: 1_000, Window: rule.Micros(1_000)}
 	for name, l := range kinds {
 		limit := bindRule(t, "rights-"+by, name, l)
 		for i, op := range []rule.Op{rule.Take, rule.Renew, rule.Settle, rule.Settle, rule.Charge, rule.Take} {
@@ -59,7 +65,7 @@ func checkRights(t *testing.T, by string, s *redisstore.Store) {
 			}
 		}
 	}
-	dropped := bindRule(t, "rights-"+by, "dropped", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1, Window: rule.MinWindow})
+	dropped := bindRule(t, "rights-"+by, "dropped", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1, Window: rule.Micros(1_000)})
 	for i := range 3 * dropped.Rule().Settlements() { // full generations are dropped when they are older than a millisecond
 		if err := s.Apply(context.Background(), []store.Request{settleOf(dropped, "key", rule.ID(i+1), 1, 0, 1)}); err != nil {
 			t.Fatalf("%s, settlement %d: %v", by, i, err)

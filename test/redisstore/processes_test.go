@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -93,7 +94,7 @@ func race(st *redisstore.Store, text []byte) (admitted int64, err error) {
 	if err := json.Unmarshal(text, &order); err != nil {
 		return 0, err
 	}
-	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
+	limit, err := adapter.Bind("race", raceLimits[order.Limit])
 	if err != nil {
 		return 0, err
 	}

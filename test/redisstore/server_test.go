@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -111,5 +112,5 @@ func tryApply(ctx context.Context, s *redisstore.Store, op rule.Op, charge store
 // escaped.
 func nameOf(limit *store.Limit, key string) string {
 	key = strings.ReplaceAll(key, ":", "%3A")
-	return fmt.Sprintf("slidegate:%s:%s:%s:{%s}", limit.Namespace(), limit.Name(), limit.Rule().Shape(), key)
+	return fmt.Sprintf("slidegate:%s:%s:%s:{%s}", limit.Namespace(), limit.Name(), shape.Name(limit.Rule()), key)
 }

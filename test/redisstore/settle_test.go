@@ -40,14 +40,14 @@ func TestSettledOnce(t *testing.T) {
 		limit := bindRule(t, "once", name, l)
 		a := applyRequest(t, s, request(rule.Take, limit, "key", 7, 1))
 		first := applyRequest(t, s, settleOf(limit, "key", 7, 1, 0, a.At))
-		if first.Granted != 1 || first.Flags.Repeated() {
+		if first.Granted != 1 || first.Flags&rule.Repeated != 0 {
 			t.Errorf("%s: first settlement got %+v", name, first)
 		}
 		left := applyRequest(t, s, request(rule.Peek, limit, "key", 0, 0)).Remaining
 		for _, used := range []int64{0, 0, 1, 5} { // a repeated settlement may report any use
 			again := applyRequest(t, s, settleOf(limit, "key", 7, 1, used, a.At))
 			slot := l.Algorithm == rule.InFlight
-			if again.Flags.Repeated() == slot || !slot && again.Granted != 1 || again.Remaining != left {
+			if (again.Flags&rule.Repeated != 0) == slot || !slot && again.Granted != 1 || again.Remaining != left {
 				t.Errorf("%s: settled again, %d used: got %+v, want the first answer, and Remaining %d", name, used, again, left)
 			}
 		}
@@ -107,7 +107,7 @@ func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	for name, l := range allKinds() {
-		if l.Algorithm == rule.InFlight || l.Calendar != rule.NoPeriod {
+		if l.Algorithm == rule.InFlight || l.Calendar != 0 {
 			continue
 		}
 		now := rule.Micros(1_767_000_000e6)
@@ -118,7 +118,7 @@ func TestSettledBeforeTheClockWasSetBack(t *testing.T) {
 		applyRequest(t, s, settleOf(limit, "key", 1, 5, 4, at))
 		for now < at+limit.Rule().Window {
 			a := applyRequest(t, s, settleOf(limit, "key", 1, 5, 0, at))
-			if !a.Flags.Repeated() || a.Granted != 1 {
+			if a.Flags&rule.Repeated == 0 || a.Granted != 1 {
 				t.Errorf("%s, %v after the charge: got %+v, want Repeated, Granted 1", name, (now - at).Duration(), a)
 			}
 			now += limit.Rule().Window / 10
@@ -189,7 +189,7 @@ func TestSettleInACluster(t *testing.T) {
 	for i := range batch {
 		for j, a := range batch[i].Answers {
 			slot := batch[i].Charges[j].Limit.Rule().Algorithm == rule.InFlight
-			if !slot && (a.Granted != -3 || a.Flags.Repeated() != (i%2 == 1)) {
+			if !slot && (a.Granted != -3 || (a.Flags&rule.Repeated != 0) != (i%2 == 1)) {
 				t.Errorf("request %d, charge %d: got %+v, want Granted -3, Repeated %t", i, j, a, i%2 == 1)
 			}
 		}

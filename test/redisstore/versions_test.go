@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/internal/quick"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -88,7 +88,7 @@ func TestValuesHaveVersions(t *testing.T) {
 	for name, l := range allKinds() {
 		limit := bindRule(t, "versions", name, l)
 		want := 1
-		if limit.Rule().IsPair() {
+		if quick.IsPair(limit.Rule()) {
 			want = 0
 		}
 		for i, op := range []rule.Op{rule.Take, rule.Take, rule.Charge, rule.Take, rule.Take} {
@@ -100,8 +100,8 @@ func TestValuesHaveVersions(t *testing.T) {
 	}
 }
 
-// newer returns a value in a future version.
-func newer(limit *store.Limit, value string) string {
+// withVersion returns a value with another version.
+func withVersion(limit *store.Limit, value string, version byte) string {
 	at := len(value) - 1
 	switch {
 	case limit.Rule().Algorithm == rule.SlidingLog:
@@ -110,35 +110,30 @@ func newer(limit *store.Limit, value string) string {
 		value += "?"
 		at++
 	}
-	return value[:at] + "\x04" + value[at+1:]
+	return value[:at] + string(rune(version)) + value[at+1:]
 }
 
-// makeNewer changes the value of a key to a future version.
-func makeNewer(t *testing.T, client rueidis.Client, limit *store.Limit, key string) (dump string) {
-	t.Helper()
-	name := nameOf(limit, key)
-	do(t, client, "SET", name, newer(limit, text(t, client, "GET", name)))
-	return text(t, client, "DUMP", name)
-}
-
-// A value written by a newer program causes an error that says what to do, for every operation, and is not changed.
+// A value of another version causes an error that names it and says what to do, for every operation, and is not changed.
 // Requests that share a call with it are answered.
-func TestNewerValuesAreRejected(t *testing.T) {
+func TestRejectsOtherVersions(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset, rule.Settle, rule.Renew}
 	for name, l := range allKinds() {
-		limit := bindRule(t, "newer", name, l)
+		limit := bindRule(t, "other", name, l)
 		applyRequest(t, s, request(rule.Charge, limit, "key", 1, 1))
-		dump := makeNewer(t, client, limit, "key")
+		value := text(t, client, "GET", nameOf(limit, "key"))
 		for i, op := range ops {
+			version := []byte{0, 2, 4}[i%3]
+			changed := withVersion(limit, value, version)
+			do(t, client, "SET", nameOf(limit, "key"), changed)
 			batch := []store.Request{
 				request(op, limit, fmt.Sprint("before-", i), 1, 1), request(op, limit, "key", 1, 1), request(op, limit, fmt.Sprint("after-", i), 1, 1),
 			}
 			for _, alone := range [][]store.Request{batch[1:2], batch} {
 				err := s.Apply(context.Background(), alone)
-				if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || !strings.Contains(err.Error(), "upgrade this program") {
+				if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || !strings.Contains(err.Error(), fmt.Sprintf("has version %d, which this program does not know; upgrade this program", version)) {
 					t.Errorf("%s, %v: got error %v", name, op, err)
 				}
 			}
@@ -148,28 +143,28 @@ func TestNewerValuesAreRejected(t *testing.T) {
 			if op == rule.Take && (!batch[0].Answers[0].Allowed || !batch[2].Answers[0].Allowed) {
 				t.Errorf("%s: the others got %+v and %+v", name, batch[0].Answers[0], batch[2].Answers[0])
 			}
-		}
-		if text(t, client, "DUMP", nameOf(limit, "key")) != dump {
-			t.Errorf("%s: the value of a newer program has changed", name)
+			if text(t, client, "GET", nameOf(limit, "key")) != changed {
+				t.Errorf("%s, %v: the value of another version has changed", name, op)
+			}
 		}
 	}
 }
 
 // A long log, of which only a part is read, is rejected too.
-func TestNewerLongLog(t *testing.T) {
+func TestRejectsOtherVersionOfLongLog(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
-	limit := bindRule(t, "newer", "long", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1_000, Window: hour})
+	limit := bindRule(t, "other", "long", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1_000, Window: hour})
 	for _, units := range []int64{127, 128, 129, 200, 600} {
 		applyRequest(t, s, request(rule.Reset, limit, "key", 0, 0))
 		applyRequest(t, s, request(rule.Take, limit, "key", 0, units))
 		if a := applyRequest(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 1_000-units {
 			t.Errorf("of %d units got %d remaining", units, a.Remaining)
 		}
-		makeNewer(t, client, limit, "key")
+		do(t, client, "SET", nameOf(limit, "key"), withVersion(limit, text(t, client, "GET", nameOf(limit, "key")), 2))
 		if err := s.Apply(context.Background(), []store.Request{request(rule.Take, limit, "key", 0, 1)}); err == nil {
-			t.Errorf("a log of %d units of a newer program was read", units)
+			t.Errorf("a log of %d units of another version was read", units)
 		}
 		do(t, client, "DEL", nameOf(limit, "key"))
 	}

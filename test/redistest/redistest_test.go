@@ -108,7 +108,7 @@ func (o *outcome) Fatal(args ...any) {
 
 func TestWithoutProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	t.Setenv("TEST_REDIS_SERVER", "") // make test-valkey sets it
+	t.Setenv("TEST_REDIS_SERVER", "") // make long T=valkey sets it
 	outcomeOf := func() (got string) {
 		o := &outcome{TB: t}
 		defer func() { got = o.got; _ = recover() }()

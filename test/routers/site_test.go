@@ -148,7 +148,7 @@ func newLimitsWith(t *testing.T, opts httplimit.Options) *httplimit.Middleware {
 
 func newLimitsOver(t *testing.T, on store.Store, opts httplimit.Options) *httplimit.Middleware {
 	t.Helper()
-	limiter, err := slidegate.NewPerCall(on, "")
+	limiter, err := slidegate.New(on)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/natskv"
 )
 
-func main() { println(kvstore.New, natskv.Open) }
+func main() { println(kvstore.New, natskv.New) }
 `)
 	with := build(t, `package main
 
@@ -29,7 +29,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/natskv"
 )
 
-func main() { println(kvstore.New, natskv.Open, natsembed.Start) }
+func main() { println(kvstore.New, natskv.New, natsembed.Start) }
 `)
 	says(t, "stores.md", `adds about (\d+) MB to binaries that import it`, (with-without)/1_000_000)
 }

@@ -80,7 +80,7 @@ func TestNATS(t *testing.T) {
 	t.Parallel()
 	for group, memory := range map[int]bool{3: true, 4: false} {
 		conn := natstest.Connect(t, natstest.Start(t))
-		fill(t, open(t, kit.Must(natskv.Open(t.Context(), conn, natskv.Options{Memory: memory}))(t)), perMinute)
+		fill(t, open(t, kit.Must(natskv.New(t.Context(), conn, natskv.Options{Memory: memory}))(t)), perMinute)
 		stream := kit.Must(kit.Must(jetstream.New(conn))(t).Stream(t.Context(), "KV_slidegate"))(t)
 		row(t, fmt.Sprintf("NATS, in memory %t", memory), group, int64(kit.Must(stream.Info(t.Context()))(t).State.Bytes)/keys)
 	}
@@ -95,7 +95,7 @@ func TestMemcached(t *testing.T) {
 
 func memcachedEntry(t *testing.T, limits ...slidegate.Limit) int64 {
 	server := memcachedtest.Start(t, "-M")
-	engine := kit.Must(memcached.Open(t.Context(), server.Client(t), memcached.Options{ClockServer: server.Addr()}))(t)
+	engine := kit.Must(memcached.New(t.Context(), server.Client(t), memcached.Options{ClockServer: server.Addr()}))(t)
 	fill(t, open(t, engine), limits...)
 	return server.Count("bytes") / server.Count("curr_items")
 }

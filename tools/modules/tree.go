@@ -31,12 +31,12 @@ type module struct {
 }
 
 // untagged lists the folders whose modules are never released: they are for development, and may require modules that users
-// should not need. The same holds for a module inside an internal folder.
+// should not need. The same holds for a module inside an internal folder of a program.
 var untagged = []string{"bench", "examples", "test", "tools"}
 
 func (m *module) released() bool {
 	parts := strings.Split(filepath.ToSlash(m.dir), "/")
-	return !slices.Contains(untagged, parts[0]) && !slices.Contains(parts, "internal")
+	return !slices.Contains(untagged, parts[0]) && !(parts[0] == "cmd" && slices.Contains(parts, "internal"))
 }
 
 // openTree reads go.work and the go.mod files that it uses.

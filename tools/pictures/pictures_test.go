@@ -36,7 +36,7 @@ func TestArrowsTouchRooms(t *testing.T) {
 	}
 }
 
-// The picture is up to date: after a change of the rooms, run make pictures.
+// The picture is up to date: after a change of the rooms, run make draw.
 func TestPictureIsUpToDate(t *testing.T) {
 	drawn, err := os.ReadFile("../../docs/architecture.svg")
 	if err != nil {

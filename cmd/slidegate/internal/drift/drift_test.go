@@ -18,10 +18,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
@@ -97,7 +98,7 @@ func httpSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 			break
 		}
 	}
-	limiter, err := slidegate.NewPerCall(on, "")
+	limiter, err := slidegate.New(on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func grpcSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 			break
 		}
 	}
-	limiter, err := slidegate.NewPerCall(on, "")
+	limiter, err := slidegate.New(on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,14 +184,14 @@ func grpcSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 
 func gateSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() int) {
 	file := &config.File{}
-	key, err := config.ParseTemplate("all/{key}")
+	key, err := fields.ParseTemplate("all/{key}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"one", "two"} {
 		p := config.Policy{Name: name, Match: config.Routes(s.match), Key: key, Limits: s.limits}
 		if s.cost != nil {
-			if p.Cost, err = config.ParseCost(map[int64]string{0: "0", 1: "1"}[*s.cost]); err != nil {
+			if p.Cost, err = fields.ParseCost(map[int64]string{0: "0", 1: "1"}[*s.cost]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -200,7 +201,7 @@ func gateSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 		}
 	}
 	reader := metric.NewManualReader()
-	g, err := gate.New(file, gate.Stores{Open: on, Closed: on, Local: on}, gate.Options{
+	g, err := gate.New(file, on, gate.Options{
 		Requests: true, MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)),
 	})
 	if err != nil {

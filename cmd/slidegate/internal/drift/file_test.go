@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
 )
@@ -53,12 +54,12 @@ func TestMiddlewareAndServiceAgree(t *testing.T) {
 	}
 	clock := storetest.NewClock(1_800_000_000_000_000)
 	on := newMemory(t, clock)
-	g, err := gate.New(file, gate.Stores{Open: on, Closed: on, Local: on}, gate.Options{Requests: true})
+	g, err := gate.New(file, on, gate.Options{Requests: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	limiter, err := slidegate.NewPerCall(newMemory(t, clock), "")
+	limiter, err := slidegate.New(newMemory(t, clock))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestMiddlewareAndServiceAgree(t *testing.T) {
 		if admitted := w.Code == http.StatusOK; admitted != v.Decision.Allowed {
 			t.Fatalf("%s: the middleware answers %d, want what the service decides: %+v", about, w.Code, v)
 		}
-		if len(events) == 0 || v.By != gate.ByLimits || v.Shadow {
+		if len(events) == 0 || v.By != policy.ByLimits || v.Shadow {
 			continue
 		}
 		event := events[v.Policy]

@@ -15,8 +15,8 @@ import (
 func drawCalendar(t *rapid.T, name string) slidegate.Limit {
 	return slidegate.Limit{
 		Name: name, Quota: rapid.Int64Range(1, 12).Draw(t, "quota"), CountDenied: rapid.Bool().Draw(t, "count denied"),
-		Calendar: rapid.SampledFrom([]slidegate.Period{
-			slidegate.CalendarDay, slidegate.CalendarWeek, slidegate.CalendarMonth, slidegate.CalendarYear,
+		Calendar: rapid.SampledFrom([]rule.Period{
+			rule.Day, rule.Week, rule.Month, rule.Year,
 		}).Draw(t, "calendar"),
 		Zone: rapid.SampledFrom([]string{"", "Europe/Berlin", "America/St_Johns", "Asia/Beirut", "Pacific/Apia"}).Draw(t, "zone"),
 	}

@@ -19,7 +19,7 @@ func peakStates(t tb, r *rule.Limit, index int, decided []modelDecision, extra r
 		s := liveState{until: r.Expires(&v.states[index]), bytes: 16}
 		switch r.Algorithm {
 		case rule.SlidingLog:
-			s.bytes = 8 * int64(len(v.states[index].Log.Times()))
+			s.bytes = 8 * int64(v.states[index].Log.Len())
 		case rule.TokenBucket:
 			s.bytes = 32
 		case rule.SlidingWindow:

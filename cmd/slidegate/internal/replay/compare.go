@@ -6,6 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // comparedAlgorithms lists the algorithms that a comparison includes.
@@ -18,9 +19,9 @@ var comparedAlgorithms = []struct {
 	{"sliding-window overlap=whole", func(l *slidegate.Limit) {
 		l.Algorithm, l.Overlap = slidegate.SlidingWindow, slidegate.OverlapWhole
 	}},
-	{"sliding-log", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.SlidingLog, slidegate.AnchorClock }},
+	{"sliding-log", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.SlidingLog, rule.AnchorClock }},
 	{"fixed-window", func(l *slidegate.Limit) { l.Algorithm = slidegate.FixedWindow }},
-	{"token-bucket", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.TokenBucket, slidegate.AnchorClock }},
+	{"token-bucket", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.TokenBucket, rule.AnchorClock }},
 }
 
 // comparisonRuns returns one run per algorithm with the quotas and windows of the limits, and why some algorithms are
@@ -55,9 +56,9 @@ func comparisonRuns(groups []routing.Group) (runs []*run, omitted []Omission) {
 }
 
 // periodLengths are the approximate lengths of the calendar periods.
-var periodLengths = map[slidegate.Period]time.Duration{
-	slidegate.CalendarDay: 24 * time.Hour, slidegate.CalendarWeek: 7 * 24 * time.Hour,
-	slidegate.CalendarMonth: 30 * 24 * time.Hour, slidegate.CalendarYear: 365 * 24 * time.Hour,
+var periodLengths = map[rule.Period]time.Duration{
+	rule.Day: 24 * time.Hour, rule.Week: 7 * 24 * time.Hour,
+	rule.Month: 30 * 24 * time.Hour, rule.Year: 365 * 24 * time.Hour,
 }
 
 // calendarOnly reports whether all limits have calendar windows, and returns the first one.

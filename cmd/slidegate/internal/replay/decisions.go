@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -73,7 +74,7 @@ func (d *decisions) addLines(text []byte) {
 
 // record records the decision on a request whose beginning has been read.
 func (d *decisions) record(seq int64, answers []rule.Answer) {
-	index, allowed := rule.DecidingIndex(answers)
+	index, allowed := answering.Deciding(answers)
 	a := &answers[index]
 	own := decision{allowed, a.Remaining, a.RetryAfter, a.ResetAfter}
 	if seq != d.next {

@@ -13,10 +13,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -76,7 +76,7 @@ func gateDecisions(t *rapid.T, file *config.File, visits []visit) (allowed, appl
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gate.New(file, gate.Stores{Open: store, Closed: store, Local: store}, gate.Options{Requests: true})
+	g, err := gate.New(file, store, gate.Options{Requests: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func replayLog(t *rapid.T, file *config.File, visits []visit) (*replay.Findings,
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := traffic.NewReader("access.log", &log, traffic.Options{Format: traffic.FormatCaddy, Policies: policies})
+	reader, err := traffic.NewReader("access.log", &log, traffic.Options{Format: "caddy", Policies: policies})
 	if err != nil {
 		t.Fatal(err)
 	}

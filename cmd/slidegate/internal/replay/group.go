@@ -3,6 +3,7 @@ package replay
 import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -26,7 +27,7 @@ func onlyGroup(limits []slidegate.Limit) []routing.Group { return []routing.Grou
 func newGroup(given routing.Group, measured bool) (group, error) {
 	g := group{Group: given}
 	for _, limit := range given.Limits {
-		bound, err := slidegate.Bind(given.Policy, limit)
+		bound, err := adapter.Bind(given.Policy, limit)
 		if err != nil {
 			return g, err
 		}

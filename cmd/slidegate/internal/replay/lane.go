@@ -1,6 +1,10 @@
 package replay
 
-import "github.com/slidegate/slidegate/rule"
+import (
+	"github.com/slidegate/slidegate/rule"
+
+	"github.com/slidegate/slidegate/internal/quick"
+)
 
 // lane is one limit with the states of all its keys.
 type lane struct {
@@ -59,13 +63,13 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	l.reach(key)
 	if cost > 0 && l.canTakePair() && l.pairs[key].start != rule.Absent {
 		p := &l.pairs[key]
-		verdict, shift, current, previous, remaining, after, reset := l.limit.TakePair(p.start, p.counts[0], p.counts[1], now, cost)
-		if verdict == rule.Admitted {
+		outcome, shift, current, previous, remaining, after, reset := quick.TakePair(&l.limit, p.start, p.counts[0], p.counts[1], now, cost)
+		if outcome == quick.Admitted {
 			p.start += rule.Micros(shift) * l.limit.Window
 			p.counts[0], p.counts[1] = current, previous
 			return rule.Answer{Allowed: true, Granted: cost, Remaining: remaining, ResetAfter: reset, NextAfter: after, At: now}
 		}
-		if verdict == rule.Refused {
+		if outcome == quick.Refused {
 			return rule.Answer{Remaining: remaining, RetryAfter: after, ResetAfter: reset, At: now}
 		}
 	}
@@ -77,7 +81,7 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 // canTakePair reports whether TakePair may decide. TakePair does not support windows that start with the first request
 // after the end of the last window, instead of at its end.
 func (l *lane) canTakePair() bool {
-	return l.limit.IsPair() && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.AnchorFirst)
+	return quick.IsPair(&l.limit) && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.AnchorFirst)
 }
 
 // borrow returns the state of a key for the rule to change. Call restore afterwards.
@@ -110,7 +114,7 @@ func (l *lane) restore(key uint32) {
 // expires returns when the state of a key expires, or 0 if there is none.
 func (l *lane) expires(key uint32) rule.Micros {
 	switch {
-	case l.limit.IsPair():
+	case quick.IsPair(&l.limit):
 		if p := &l.pairs[key]; p.start != rule.Absent {
 			return p.start + rule.Micros(l.limit.Parts())*l.limit.Window
 		}

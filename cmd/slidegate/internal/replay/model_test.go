@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 	"pgregory.net/rapid"
 )
@@ -122,7 +123,7 @@ func rulesOf(t tb, limits []slidegate.Limit) []rule.Limit {
 	t.Helper()
 	var rules []rule.Limit
 	for _, limit := range limits {
-		bound, err := slidegate.Bind("", limit)
+		bound, err := adapter.Bind("", limit)
 		if err != nil {
 			t.Fatalf("the limit %v: %v", limit, err)
 		}
@@ -150,19 +151,19 @@ func numbered(reqs []testRequest) ([]request, []string) {
 func drawLimit(t *rapid.T, name string) slidegate.Limit {
 	l := slidegate.Limit{
 		Name: name, Quota: rapid.Int64Range(1, 12).Draw(t, "quota"),
-		Algorithm: rapid.SampledFrom([]slidegate.Algorithm{
-			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, slidegate.DefaultAlgorithm,
+		Algorithm: rapid.SampledFrom([]rule.Algorithm{
+			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, rule.DefaultAlgorithm,
 		}).Draw(t, "algorithm"),
 		CountDenied: rapid.Bool().Draw(t, "count denied"),
 	}
 	l.Window = time.Duration(rapid.Int64Range(1, 50).Draw(t, "window")) * 60 * time.Millisecond // 60 divides by all segments below
 	switch l.Algorithm {
 	case slidegate.SlidingWindow:
-		l.Overlap = slidegate.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
+		l.Overlap = rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 		l.Segments = rapid.SampledFrom([]int{0, 1, 1, 2, 3, 10, 60}).Draw(t, "segments")
 		fallthrough
 	case slidegate.FixedWindow:
-		l.Anchor = slidegate.Anchor(rapid.IntRange(0, 1).Draw(t, "anchor"))
+		l.Anchor = rule.Anchor(rapid.IntRange(0, 1).Draw(t, "anchor"))
 	case slidegate.TokenBucket:
 		l.Burst = rapid.SampledFrom([]int64{0, 1, l.Quota, 3 * l.Quota, 1000 * l.Quota}).Draw(t, "burst")
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/options"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Options configures a replay. Limits or Groups is required; the other fields are optional.
@@ -89,7 +91,7 @@ func checkLimits(limits []slidegate.Limit) error {
 		return invalid("Limits", "too many limits: %d; the maximum is %d", len(limits), maxLimits)
 	}
 	for i, limit := range limits {
-		if err := limit.Check(); err != nil {
+		if err := adapter.Check(limit); err != nil {
 			return invalid("Limits", "%w", reason(err))
 		}
 		if limit.Algorithm == slidegate.InFlight {
@@ -117,7 +119,7 @@ func (o *Options) groups() []routing.Group {
 
 // address returns the prefix of the addresses of a valid limit.
 func address(limit slidegate.Limit) string {
-	bound, _ := slidegate.Bind("", limit)
+	bound, _ := adapter.Bind("", limit)
 	return bound.Prefix()
 }
 
@@ -168,7 +170,7 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	}
 	groups := opts.groups()
 	r = &replay{opts: opts, groups: groups}
-	r.feed = newFeed(lines, len(groups), len(groups)+len(opts.Against), slidegate.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
+	r.feed = newFeed(lines, len(groups), len(groups)+len(opts.Against), rule.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
 	r.denied = newDenials(r.feed.notes)
 	if r.main, err = newRun("", groups, true); err != nil {
 		return nil, err
@@ -377,7 +379,7 @@ func (r *replay) secondPass(ctx context.Context) error {
 
 // invalid returns the error of an option.
 func invalid(option, format string, args ...any) error {
-	return &config.OptionError{Package: "replay", Option: option, Err: fmt.Errorf(format, args...)}
+	return &options.Error{Package: "replay", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
 // reason returns the error without the name of the package, if it is about a limit.

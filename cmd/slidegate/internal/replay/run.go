@@ -66,7 +66,7 @@ func newRun(name string, groups []routing.Group, measured bool) (*run, error) {
 
 // isExact reports whether a limit counts exactly the units in its window.
 func isExact(l *rule.Limit) bool {
-	return l.Algorithm == rule.SlidingLog || l.Calendar != rule.NoPeriod
+	return l.Algorithm == rule.SlidingLog || l.Calendar != 0
 }
 
 // warmSize is the number of requests whose states are fetched from memory together.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // randomTraffic is traffic without a log: uniformly random keys, a thousand requests per second.
@@ -34,7 +35,7 @@ func (d *randomTraffic) Next(line *traffic.Line) error {
 	}
 	d.left--
 	d.now += 1000
-	line.At, line.Cost, line.Key = slidegate.Micros(d.now), 1, d.keys[d.random.IntN(len(d.keys))]
+	line.At, line.Cost, line.Key = rule.Micros(d.now), 1, d.keys[d.random.IntN(len(d.keys))]
 	return nil
 }
 

@@ -5,9 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/slidegate/slidegate/rule"
 	"io"
 	"os"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 // spool keeps the traffic in a temporary file, a few bytes per request, for the second pass: a pipe cannot be read

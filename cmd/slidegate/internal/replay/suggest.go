@@ -16,6 +16,8 @@ type demand struct {
 	tallies []tally // for a sliding log, whose state holds no more than its quota
 	chunks  chunks
 	peaks   []int64
+	charge  [1]rule.Item
+	answer  [1]rule.Answer
 }
 
 func newDemand(limit rule.Limit) *demand { return &demand{lane: newLane(limit)} }
@@ -36,10 +38,10 @@ func (d *demand) add(q *request) {
 	} else {
 		d.lane.reach(q.key)
 		state := d.lane.borrow(q.key)
-		view := limit.View(state, q.at)
-		needed = limit.Capacity() - view.Room + q.cost
+		needed = limit.Used(state, q.at) + q.cost
 		if q.cost > 0 {
-			limit.Charge(state, &view, q.cost)
+			d.charge[0] = rule.Item{Limit: limit, State: state, Cost: q.cost}
+			rule.Decide(rule.Charge, d.charge[:], q.at, d.answer[:])
 		}
 		d.lane.restore(q.key)
 	}

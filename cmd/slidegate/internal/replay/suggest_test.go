@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"pgregory.net/rapid"
 )
 
@@ -45,13 +46,13 @@ func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 
 		allowed := mayTouch(percent, reqs)
 		want := limits[0]
-		if want.Algorithm == slidegate.DefaultAlgorithm {
+		if want.Algorithm == rule.DefaultAlgorithm {
 			want.Algorithm = slidegate.SlidingLog // which stays what it is, also above a quota of 100
 		}
 		for want.Quota = 1; touchedKeys(t, want, reqs) > allowed; want.Quota++ {
 		}
-		if limits[0].Algorithm == slidegate.DefaultAlgorithm && want.Quota <= 100 {
-			want.Algorithm = slidegate.DefaultAlgorithm // it need not be said
+		if limits[0].Algorithm == rule.DefaultAlgorithm && want.Quota <= 100 {
+			want.Algorithm = rule.DefaultAlgorithm // it need not be said
 		}
 		got := found.Suggestion
 		if got.Percent != float64(percent) || len(got.Outcome.Limits) != 1 || got.Outcome.Limits[0].Limit != want.String() {
@@ -105,7 +106,7 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 	ownTemp(t)
 	var reqs []testRequest
 	for i := range int64(3) {
-		reqs = append(reqs, testRequest{origin + slidegate.Micros(i), "a", 4_000}, testRequest{origin + slidegate.Micros(i), "b", 1})
+		reqs = append(reqs, testRequest{origin + rule.Micros(i), "a", 4_000}, testRequest{origin + rule.Micros(i), "b", 1})
 	}
 	opts := Options{
 		Limits:  []slidegate.Limit{{Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -124,8 +125,8 @@ func withQuota(limit slidegate.Limit, quota int64) slidegate.Limit {
 
 // quotaError returns the error for a limit that does not support another quota.
 func quotaError(limit slidegate.Limit, err error) error {
-	bound, _ := slidegate.Bind("", limit) // it was checked
-	if limit.Algorithm == slidegate.DefaultAlgorithm && bound.Rule().Algorithm == rule.SlidingLog {
+	bound, _ := adapter.Bind("", limit) // it was checked
+	if limit.Algorithm == rule.DefaultAlgorithm && bound.Rule().Algorithm == rule.SlidingLog {
 		named := limit
 		named.Algorithm = slidegate.SlidingWindow
 		return fmt.Errorf("%s is a sliding-log, and other quotas are tried with the same algorithm, at most %d; name the algorithm: %s",

@@ -73,7 +73,7 @@ func (t *tally) forget(c *chunks, now, window rule.Micros) {
 // forgetFor drops the entries that no longer count for a limit at now: those that have left its window, or that belong
 // to an earlier calendar period.
 func (t *tally) forgetFor(c *chunks, now rule.Micros, limit *rule.Limit) {
-	if limit.Calendar == rule.NoPeriod {
+	if limit.Calendar == 0 {
 		t.forget(c, now, limit.Window)
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 )
 
 // hostileHeaders lists headers with which a client may try to pass for another client, or to request another path, at the proxy or the
@@ -51,14 +51,14 @@ func (g *guardedApplication) application(t *testing.T) string {
 var guards = map[string]func(t *testing.T) *guardedApplication{
 	"nginx": func(t *testing.T) *guardedApplication {
 		g := &guardedApplication{port: freePort(t)}
-		service := servertest.Start(t, loginOnly, nil).Address("http")
+		service := servicetest.Start(t, loginOnly, nil).Address("http")
 		runNginx(t, example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+g.port+";", "server 127.0.0.1:8080", "server "+service,
 			"http://127.0.0.1:3000", "http://"+g.application(t)), g.port)
 		return g
 	},
 	"caddy": func(t *testing.T) *guardedApplication {
 		g := &guardedApplication{port: freePort(t)}
-		service := servertest.Start(t, loginOnly, nil).Address("http")
+		service := servicetest.Start(t, loginOnly, nil).Address("http")
 		runCaddy(t, example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+g.port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
 			"reverse_proxy 127.0.0.1:3000", "reverse_proxy "+g.application(t)), g.port)
 		return g
@@ -73,7 +73,7 @@ var guards = map[string]func(t *testing.T) *guardedApplication{
 // runProxy runs slidegate's own proxy in front of an application, and returns its port.
 func runProxy(t *testing.T, policies, app string) string {
 	t.Helper()
-	return portOf(servertest.Start(t, policies, func(o *server.Options) {
+	return portOf(servicetest.Start(t, policies, func(o *service.Options) {
 		o.Proxy, o.Application.To = "127.0.0.1:0", &url.URL{Scheme: "http", Host: app}
 	}).Address("proxy"))
 }

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 )
 
 // TestOneClientHasOneIdentity checks that a client stays the same client however a proxy writes its address, and whatever the
 // client puts before it. Text that is not an address does not make a new client.
 func TestOneClientHasOneIdentity(t *testing.T) {
-	s := servertest.Start(t, "trusted_proxies: [loopback, 10.0.0.0/8]\npolicies:\n  login: {key: \"{address}\", limits: [1/1h fixed-window]}\n",
-		func(o *server.Options) { o.Tokens = []string{token} })
+	s := servicetest.Start(t, "trusted_proxies: [loopback, 10.0.0.0/8]\npolicies:\n  login: {key: \"{address}\", limits: [1/1h fixed-window]}\n",
+		func(o *service.Options) { o.Tokens = []string{token} })
 	port := portOf(s.Address("http"))
 	check := func(lines ...string) int {
 		t.Helper()

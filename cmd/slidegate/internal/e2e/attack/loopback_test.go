@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 )
 
 const loginOnly = "policies:\n  login: {match: POST /login, key: \"{address}\", limits: [3/1h fixed-window]}\n"
@@ -31,7 +31,7 @@ func TestStrangersCannotCharge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := servertest.Start(t, loginOnly, func(o *server.Options) { o.Tokens = []string{token} })
+			s := servicetest.Start(t, loginOnly, func(o *service.Options) { o.Tokens = []string{token} })
 			app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("X-Slidegate-Token") != "" {
 					t.Error("the application received the token")

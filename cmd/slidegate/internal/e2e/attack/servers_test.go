@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 )
 
 // allAttacks runs the whole table: every spelling on every server behind every guard. Otherwise each server gets a few.
@@ -105,18 +105,18 @@ const (
 var loginGuards = map[string]func(t *testing.T, policies, application string) (port string){
 	"proxy": runProxy,
 	"proxy that allows ambiguous requests": func(t *testing.T, policies, application string) string {
-		return portOf(servertest.Start(t, policies, func(o *server.Options) {
+		return portOf(servicetest.Start(t, policies, func(o *service.Options) {
 			o.Proxy, o.Application.To, o.Application.AllowAmbiguous = "127.0.0.1:0", &url.URL{Scheme: "http", Host: application}, true
 		}).Address("proxy"))
 	},
 	"nginx": func(t *testing.T, policies, application string) string {
-		port, service := freePort(t), servertest.Start(t, policies, nil).Address("http")
+		port, service := freePort(t), servicetest.Start(t, policies, nil).Address("http")
 		runNginx(t, example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+port+";", "server 127.0.0.1:8080", "server "+service,
 			"http://127.0.0.1:3000", "http://"+application), port)
 		return port
 	},
 	"caddy": func(t *testing.T, policies, application string) string {
-		port, service := freePort(t), servertest.Start(t, policies, nil).Address("http")
+		port, service := freePort(t), servicetest.Start(t, policies, nil).Address("http")
 		runCaddy(t, example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
 			"reverse_proxy 127.0.0.1:3000", "reverse_proxy "+application), port)
 		return port

@@ -79,9 +79,9 @@ var helpTexts = sync.OnceValue(func() string {
 	}
 	var texts strings.Builder
 	for _, match := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  `).FindAllStringSubmatch(string(overview), -1) {
-		help, err := exec.Command(slidegate, append(strings.Fields(match[1]), "--help")...).Output()
+		help, err := exec.Command(slidegate, append(append([]string{"help"}, strings.Fields(match[1])...), "all")...).Output()
 		if err != nil {
-			panic(fmt.Sprintf("slidegate %s --help: %v", match[1], err))
+			panic(fmt.Sprintf("slidegate help %s all: %v", match[1], err))
 		}
 		texts.Write(help)
 	}

@@ -15,7 +15,7 @@ import (
 // outageOf returns the block that shows what a program over Redis prints if Redis is stopped after the third line and started again
 // after the sixth: the next one with decisions of a fallback. It is nil for programs without a failure mode.
 func outageOf(p *page, program block) *block {
-	if !strings.Contains(program.code, `/layer/failure"`) || !strings.Contains(program.code, ":6379") {
+	if !strings.Contains(program.code, `/layer/stack"`) || !strings.Contains(program.code, ":6379") {
 		return nil
 	}
 	for _, b := range p.blocks {

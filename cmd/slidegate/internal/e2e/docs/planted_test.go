@@ -37,7 +37,7 @@ func TestPlantedMistakes(t *testing.T) {
 			"19: undefined: slidegate.PerFortnight",
 			"23: cannot use 7",
 			`31: "os" imported and not used`,
-			"62: users cannot import", "64: undefined: server.Config",
+			"62: users cannot import", "64: undefined: service.Config",
 		}},
 		{"programs", func(t *testing.T) []problem { found, _ := checkPrograms(t, pages); return found }, []string{
 			"27: the program does not build", "38: the program prints\none", "52: the tests fail", "60: the program does not build",

@@ -116,9 +116,9 @@ func withServers(code string) (replaced string, variables []string) {
 
 // addressEdits returns the edits that replace addresses by an expression with the variable, and the variables.
 func addressEdits(files *token.FileSet, node ast.Node, expression string) (edits []edit, variables []string) {
-	replace := func(literal *ast.BasicLit, variable string) {
+	replace := func(literal *ast.BasicLit, scheme, variable string) {
 		at := files.PositionFor(literal.Pos(), false).Offset
-		edits = append(edits, edit{at, len(literal.Value), fmt.Sprintf(expression, variable)})
+		edits = append(edits, edit{at, len(literal.Value), strconv.Quote(scheme) + " + " + fmt.Sprintf(expression, variable)})
 		if !slices.Contains(variables, variable) {
 			variables = append(variables, variable)
 		}
@@ -126,14 +126,18 @@ func addressEdits(files *token.FileSet, node ast.Node, expression string) (edits
 	ast.Inspect(node, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && isListen(call) {
 			if literal, ok := call.Args[0].(*ast.BasicLit); ok {
-				replace(literal, listenVariable)
+				replace(literal, "", listenVariable)
 			}
 		}
 		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
 			value, _ := strconv.Unquote(literal.Value)
+			scheme := ""
+			if address, isURL := strings.CutPrefix(value, "redis://"); isURL {
+				scheme, value = "redis://", address
+			}
 			for _, b := range backends {
 				if slices.Contains(b.addresses, value) {
-					replace(literal, b.variable)
+					replace(literal, scheme, b.variable)
 				}
 			}
 		}

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -58,11 +58,11 @@ policies:
 var rules = fmt.Sprintf("domain: d\ndescriptors:\n- {key: k, rate_limit: {window: 1h, requests_per_unit: %d, algorithm: sliding-window, segments: 60, overlap: whole, lease: true}}\n", quota)
 
 // start starts an instance.
-func start(t testing.TB, store string) *servertest.Service {
+func start(t testing.TB, store string) *servicetest.Service {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	servertest.Write(t, path, rules)
-	return servertest.Start(t, policies(store, quota), func(o *server.Options) {
+	servicetest.Write(t, path, rules)
+	return servicetest.Start(t, policies(store, quota), func(o *service.Options) {
 		o.Envoy, o.LeaseThrottle = []string{path}, true
 	})
 }
@@ -81,7 +81,7 @@ func overStores(t *testing.T, run func(t *testing.T, store string)) {
 type sendFunc func() (allowed bool, err error)
 
 // viaJSON sends requests to /v1/allow. It counts the decisions made from leases.
-func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *atomic.Int64) sendFunc {
+func viaJSON(t testing.TB, s *servicetest.Service, policy, key string, leased *atomic.Int64) sendFunc {
 	transport := &http.Transport{MaxIdleConnsPerHost: callers}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport}
@@ -115,7 +115,7 @@ func viaJSON(t testing.TB, s *servertest.Service, policy, key string, leased *at
 }
 
 // viaRESP sends a RESP command, whose reply begins with the number admitted if the request was admitted.
-func viaRESP(t testing.TB, s *servertest.Service, admitted int64, command ...any) sendFunc {
+func viaRESP(t testing.TB, s *servicetest.Service, admitted int64, command ...any) sendFunc {
 	client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), PoolSize: callers})
 	t.Cleanup(func() { _ = client.Close() })
 	return func() (bool, error) {
@@ -128,7 +128,7 @@ func viaRESP(t testing.TB, s *servertest.Service, admitted int64, command ...any
 }
 
 // viaEnvoy sends requests as Envoy does.
-func viaEnvoy(t testing.TB, s *servertest.Service, key string) sendFunc {
+func viaEnvoy(t testing.TB, s *servicetest.Service, key string) sendFunc {
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func runCallers(t testing.TB, enough int64, senders ...sendFunc) int64 {
 }
 
 // metricsOf returns the lease metrics of an instance, summed over their labels.
-func metricsOf(t testing.TB, s *servertest.Service) map[string]float64 {
+func metricsOf(t testing.TB, s *servicetest.Service) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
 	for _, m := range leaseMetric.FindAllStringSubmatch(s.Send(t, "admin", "GET", "/metrics", "").Body, -1) {

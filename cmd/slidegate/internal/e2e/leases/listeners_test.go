@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
@@ -21,19 +21,19 @@ func testTwoInstances(t *testing.T, store string) {
 	for _, test := range []struct {
 		name     string
 		most     int64
-		listener func(s *servertest.Service) sendFunc
+		listener func(s *servicetest.Service) sendFunc
 	}{
-		{"JSON", quota, func(s *servertest.Service) sendFunc { return viaJSON(t, s, "default", "json", &leased) }},
-		{"JSON, two limits", quota, func(s *servertest.Service) sendFunc { return viaJSON(t, s, "several", "several", &leased) }},
-		{"SG.ALLOW", quota, func(s *servertest.Service) sendFunc { return viaRESP(t, s, 1, "SG.ALLOW", "default", "resp") }},
+		{"JSON", quota, func(s *servicetest.Service) sendFunc { return viaJSON(t, s, "default", "json", &leased) }},
+		{"JSON, two limits", quota, func(s *servicetest.Service) sendFunc { return viaJSON(t, s, "several", "several", &leased) }},
+		{"SG.ALLOW", quota, func(s *servicetest.Service) sendFunc { return viaRESP(t, s, 1, "SG.ALLOW", "default", "resp") }},
 		// This bucket refills one unit in 15 minutes. A leased bucket admits one unit less than it holds.
-		{"CL.THROTTLE", quota, func(s *servertest.Service) sendFunc {
+		{"CL.THROTTLE", quota, func(s *servicetest.Service) sendFunc {
 			return viaRESP(t, s, 0, "CL.THROTTLE", "cell", quota, 96, 24*60*60)
 		}},
-		{"Envoy", quota, func(s *servertest.Service) sendFunc { return viaEnvoy(t, s, "envoy") }},
+		{"Envoy", quota, func(s *servicetest.Service) sendFunc { return viaEnvoy(t, s, "envoy") }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			instances := []*servertest.Service{start(t, store), start(t, store)}
+			instances := []*servicetest.Service{start(t, store), start(t, store)}
 			senders := []sendFunc{test.listener(instances[0]), test.listener(instances[1])}
 			admitted := int64(0)
 			testkit.Eventually(t, "all leased units are refunded and admitted", func() bool {
@@ -61,7 +61,7 @@ func testTwoInstances(t *testing.T, store string) {
 }
 
 // remaining returns how many units of a key are left, according to an instance that has no lease for it.
-func remaining(t testing.TB, s *servertest.Service, key string) int64 {
+func remaining(t testing.TB, s *servicetest.Service, key string) int64 {
 	t.Helper()
 	got := s.Send(t, "http", "POST", "/v1/peek", fmt.Sprintf(`{"policy":"default","key":%q}`, key))
 	var d struct{ Remaining int64 }

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
@@ -86,16 +86,16 @@ func TestExplain(t *testing.T) {
 // TestReload changes the quota of a policy while a key is busy: leases under the old quota end.
 func TestReload(t *testing.T) {
 	store, path := newRedis(t), ""
-	s := servertest.Start(t, policies(store, quota), func(o *server.Options) { path = o.Paths[0] })
+	s := servicetest.Start(t, policies(store, quota), func(o *service.Options) { path = o.Paths[0] })
 	var leased atomic.Int64
 	send := viaJSON(t, s, "default", "hot", &leased)
 	admitted := runCallers(t, quota/2, send)
-	servertest.Write(t, path, policies(store, int(admitted)))
+	servicetest.Write(t, path, policies(store, int(admitted)))
 	testkit.NoError(t, s.Reload())
 	if more := runCallers(t, quota, send); more > 0 {
 		t.Errorf("%d more were admitted although the quota of %d was used up", more, admitted)
 	}
-	servertest.Write(t, path, policies(store, quota))
+	servicetest.Write(t, path, policies(store, quota))
 	testkit.NoError(t, s.Reload())
 	testkit.Eventually(t, "the quota is used up", func() bool {
 		admitted += runCallers(t, quota+1, send)

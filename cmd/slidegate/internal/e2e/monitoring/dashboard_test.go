@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -32,18 +32,18 @@ policies:
   watched: {limits: [1/1m], shadow: true}
 `
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	servertest.Write(t, rules, "domain: web\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
-	near := servertest.Start(t, policies, func(o *server.Options) {
+	servicetest.Write(t, rules, "domain: web\ndescriptors:\n- {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	near := servicetest.Start(t, policies, func(o *service.Options) {
 		o.Metrics, o.Envoy, o.State = "127.0.0.1:0", []string{rules}, filepath.Join(t.TempDir(), "state")
 	})
-	far := servertest.Start(t, "store_timeout: 5s\nstore: redis://"+redistest.Server(t).Addr()+policies, func(o *server.Options) {
+	far := servicetest.Start(t, "store_timeout: 5s\nstore: redis://"+redistest.Server(t).Addr()+policies, func(o *service.Options) {
 		o.Metrics, o.Envoy = "127.0.0.1:0", []string{rules}
 	})
 	p := startPrometheus(t, near.Address("metrics"), far.Address("metrics"))
 
 	var stop atomic.Bool
 	var running sync.WaitGroup
-	for _, s := range []*servertest.Service{near, far} {
+	for _, s := range []*servicetest.Service{near, far} {
 		running.Go(func() { load(t, s, &stop) })
 	}
 	defer running.Wait()
@@ -126,7 +126,7 @@ func panels(t *testing.T) map[string][]string {
 }
 
 // load sends requests to every listener until stop is set.
-func load(t *testing.T, s *servertest.Service, stop *atomic.Bool) {
+func load(t *testing.T, s *servicetest.Service, stop *atomic.Bool) {
 	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Error(err)

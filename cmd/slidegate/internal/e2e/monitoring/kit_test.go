@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
@@ -37,7 +37,7 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	list, err := json.Marshal(targets)
 	testkit.NoError(t, err)
 	config := filepath.Join(folder, "prometheus.yaml")
-	servertest.Write(t, config, fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
+	servicetest.Write(t, config, fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
 		"scrape_configs: [{job_name: slidegate, static_configs: [{targets: %s}]}]\n", alerts, list))
 	address := testkit.FreeAddress(t)
 	log := &bytes.Buffer{}

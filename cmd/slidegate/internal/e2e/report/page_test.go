@@ -84,40 +84,39 @@ func TestBrowserFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := written.String()
-	for name, want := range map[string]struct {
+	for selector, want := range map[string]struct {
 		raw  int64
 		line string // of the text report, with the number on the page for %s
 	}{
-		"requests":        {f.Traffic.Requests, "  requests  %s\n"},
-		"admitted":        {f.Outcome.Admitted, "  admitted      %s  "},
-		"denied":          {f.Outcome.Denied, "  denied         %s  "},
-		"keys_touched":    {f.Outcome.KeysTouched, "%s   8.8 %  of 148\n"},
-		"highest":         {l.Highest.Units, "  highest in any 1m     %s of 100 ("},
-		"longest_lockout": {int64(f.Outcome.Lockout.Length), "  longest lock-out      %s ("},
-		"wrong_admitted":  {l.WrongAdmitted, "wrongly admitted %s ("},
-		"wrong_denied":    {l.WrongDenied, "wrongly denied %s ("},
-		"state_bytes":     {l.StateBytes, "  state memory          %s for "},
-		"live_keys":       {l.LiveKeys, " for %s live keys\n"},
+		"data[data-figure=requests]":           {f.Traffic.Requests, "  requests           %s of 148 keys\n"},
+		"data[data-figure=admitted]":           {f.Outcome.Admitted, "  admitted           %s ("},
+		"data[data-figure=denied]":             {f.Outcome.Denied, "  denied             %s ("},
+		"data[data-figure=keys_touched]":       {f.Outcome.KeysTouched, "  keys touched       %s (8.8 %)\n"},
+		"data[data-figure=highest]":            {l.Highest.Units, "  highest in any 1m  %s of 100\n"},
+		"data[data-figure=longest_lockout_us]": {int64(f.Outcome.Lockout.Length), "  longest lock-out   %s ("},
+		"#s-limits [data-figure=highest]":      {l.Highest.Units, "  %s  "},
+		"#s-limits [data-figure=state_bytes]":  {l.StateBytes, "  %s  "},
+		"#s-limits [data-figure=live_keys]":    {l.LiveKeys, "  %s\n"},
 	} {
-		selector := `document.querySelector("data[data-figure=` + name + `]")`
-		if raw := eval[string](b, selector+".value"); raw != strconv.FormatInt(want.raw, 10) {
-			t.Errorf("%s is %s on the page and %d in the findings", name, raw, want.raw)
+		selector := `document.querySelector("` + selector + `")`
+		if raw := eval[string](b, selector+".value || "+selector+".dataset.value"); raw != strconv.FormatInt(want.raw, 10) {
+			t.Errorf("%s is %s on the page and %d in the findings", selector, raw, want.raw)
 		}
 		shown := eval[string](b, selector+".textContent")
 		if line := strings.Replace(want.line, "%s", shown, 1); !strings.Contains(text, line) {
-			t.Errorf("the page shows %s as %q, but the text has no %q", name, shown, line)
+			t.Errorf("the page shows %s as %q, but the text has no %q", selector, shown, line)
 		}
 	}
 	for _, o := range f.Compare {
-		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('[data-compare=%q] td')].map(c => Number(c.dataset.value))`, o.Name))
+		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-compare [data-row=%q] td')].map(c => Number(c.dataset.value))`, o.Name))
 		c := o.Limits[0]
-		want := []int64{o.Admitted, o.Denied, o.KeysTouched, c.Highest.Units, c.WrongAdmitted, c.WrongDenied, c.StateBytes}
+		want := []int64{o.Admitted, o.KeysTouched, o.Denied, c.Highest.Units, c.WrongAdmitted, c.WrongDenied, c.StateBytes}
 		if !reflect.DeepEqual(cells, want) {
 			t.Errorf("the row of %s contains %v, want %v", o.Name, cells, want)
 		}
 	}
 	for _, p := range f.Sweep.Points {
-		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('[data-sweep="%d"] td[data-value]')].map(c => Number(c.dataset.value))`, p.Quota))
+		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-sweep [data-row="%d"] td[data-value]')].map(c => Number(c.dataset.value))`, p.Quota))
 		if want := []int64{p.Denied, p.KeysTouched}; !reflect.DeepEqual(cells, want) {
 			t.Errorf("the row of quota %d contains %v, want %v", p.Quota, cells, want)
 		}
@@ -215,7 +214,7 @@ func TestBrowserHostile(t *testing.T) {
 		if eval[bool](b, `"pwned" in window`) {
 			t.Error("a key was executed as a script")
 		}
-		shown := eval[[]string](b, `[...document.querySelectorAll(".top")[0].querySelectorAll("bdi.key")].map(k => k.textContent)`)
+		shown := eval[[]string](b, `[...document.querySelectorAll("#s-top bdi.key")].map(k => k.textContent)`)
 		if !slices.Equal(shown, reporttest.HostileRendered) {
 			t.Errorf("the keys are shown as %q, want %q", shown, reporttest.HostileRendered)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// clusterLoad is how long a cluster is under load; make cluster uses half a minute.
+// clusterLoad is how long a cluster is under load; make long T=cluster uses half a minute.
 var clusterLoad = flag.Duration("cluster", 6*time.Second, "how long clients send requests to a cluster while one of its processes is killed")
 
 const (
@@ -141,7 +141,7 @@ func (c *cluster) ready(t *testing.T, members ...int) {
 	for _, i := range members {
 		m, ready := c.members[i], false
 		for tries := 0; tries < 3*int(testkit.Patience/time.Second) && !ready; tries++ {
-			response, err := m.client.Get("http://" + m.http + "/readyz")
+			response, err := m.client.Get("http://" + m.http + "/readyz?require=store")
 			if err == nil {
 				_ = response.Body.Close()
 				ready = response.StatusCode == http.StatusOK

@@ -19,7 +19,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// rounds is how often each test restarts; make restarts uses more.
+// rounds is how often each test restarts; make long T=restarts uses more.
 var rounds = flag.Int("rounds", 2, "how often to restart everything")
 
 // slidegate is the real binary, built once.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -21,7 +21,7 @@ func TestReservationsOfInstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := "store: " + strconv.Quote(open(t)) + "\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n"
-			instances := []*servertest.Service{servertest.Start(t, file, nil), servertest.Start(t, file, nil), servertest.Start(t, file, nil)}
+			instances := []*servicetest.Service{servicetest.Start(t, file, nil), servicetest.Start(t, file, nil), servicetest.Start(t, file, nil)}
 			var made []string
 			for _, one := range instances {
 				got := one.Send(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
@@ -32,7 +32,7 @@ func TestReservationsOfInstances(t *testing.T) {
 				made = append(made, strings.TrimSuffix(strings.TrimSpace(reservation), "}"))
 			}
 			instances[0].Stop(t)
-			instances[0] = servertest.Start(t, file, nil)
+			instances[0] = servicetest.Start(t, file, nil)
 			for i, reservation := range made {
 				for j, one := range instances {
 					if got := one.Send(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+reservation+`}`); got.Status != http.StatusOK {
@@ -51,7 +51,7 @@ func TestReservationsOfInstances(t *testing.T) {
 // TestKeyIsNotLogged checks that the signing key does not get into the log if Redis cannot store it. The process then uses its own key.
 func TestKeyIsNotLogged(t *testing.T) {
 	const onlyCounts = "user default on nopass ~slidegate:*:*:* &* +@all" // documents have shorter names
-	s := servertest.Start(t, "store: redis://"+redistest.Server(t, onlyCounts).Addr()+"\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n", nil)
+	s := servicetest.Start(t, "store: redis://"+redistest.Server(t, onlyCounts).Addr()+"\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n", nil)
 	got := s.Send(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
 	_, made, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(got.Body), "}"), `"reservation":`)
 	if got := s.Send(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+made+`}`); got.Status != http.StatusOK {

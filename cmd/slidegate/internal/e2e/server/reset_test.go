@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -15,11 +15,11 @@ import (
 // second more, by its cache, and flags that. docs/service.md and docs/api.md promise both.
 func TestResetReachesOtherInstances(t *testing.T) {
 	text := fmt.Sprintf("store: redis://%s\nstore_timeout: 2s\npolicies: {default: {limits: [1/1h]}}\n", redistest.Server(t).Addr())
-	one, other := servertest.Start(t, text, nil), servertest.Start(t, text, nil)
+	one, other := servicetest.Start(t, text, nil), servicetest.Start(t, text, nil)
 	if got, _ := flagsOf(t, one, "default", "me"); got != http.StatusOK {
 		t.Fatalf("the first: got status %d, want 200", got)
 	}
-	for _, s := range []*servertest.Service{one, other} {
+	for _, s := range []*servicetest.Service{one, other} {
 		if got, _ := flagsOf(t, s, "default", "me"); got != http.StatusTooManyRequests {
 			t.Fatalf("the second: got status %d, want 429", got)
 		}

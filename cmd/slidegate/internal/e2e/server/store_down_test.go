@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -51,7 +51,7 @@ func TestStoreDown(t *testing.T) {
 
 func testDown(t *testing.T, db database, url string) {
 	db.Kill()
-	s := servertest.Start(t, fmt.Sprintf(`
+	s := servicetest.Start(t, fmt.Sprintf(`
 store: %q
 store_timeout: 2s
 policies:
@@ -106,7 +106,7 @@ policies:
 }
 
 // flagsOf requests a unit and returns the status and the flags of the decision.
-func flagsOf(t *testing.T, s *servertest.Service, policy, key string) (int, []string) {
+func flagsOf(t *testing.T, s *servicetest.Service, policy, key string) (int, []string) {
 	t.Helper()
 	got := s.Send(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
 	var decision struct{ Flags []string }
@@ -122,7 +122,7 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 	node := redistest.Server(t)
 	node.Kill()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	servertest.Write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	servicetest.Write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
 	for _, c := range []struct {
 		failure string
 		code    codes.Code
@@ -136,8 +136,8 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 		{"failure: local", codes.OK, rls.RateLimitResponse_OK, 200, 0},
 	} {
 		t.Run(c.failure, func(t *testing.T) {
-			s := servertest.Start(t, fmt.Sprintf("store: redis://%s\n%s\npolicies: {p: {limits: [1/1h]}}\n", node.Addr(), c.failure),
-				func(o *server.Options) { o.Envoy = []string{rules} })
+			s := servicetest.Start(t, fmt.Sprintf("store: redis://%s\n%s\npolicies: {p: {limits: [1/1h]}}\n", node.Addr(), c.failure),
+				func(o *service.Options) { o.Envoy = []string{rules} })
 			conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				t.Fatal(err)

@@ -6,35 +6,38 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores/storestest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/open/opentest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // TestMain checks that nothing keeps running after Close.
-func TestMain(m *testing.M) { storestest.Main(m) }
+func TestMain(m *testing.M) { opentest.Main(m) }
 
 var ctx = context.Background()
 
 // The stores of the tests.
 var (
-	open    = storestest.Open
-	hasty   = storestest.ShortTimeouts
-	limiter = storestest.Limiter
-	allow   = storestest.Allow
+	openStore = opentest.Open
+	hasty     = opentest.ShortTimeouts
+	limiter   = opentest.Limiter
+	allow     = opentest.Allow
 )
 
 // openConnected is like open, but waits until the store answers: on a busy machine that may take more than one attempt.
-func openConnected(t testing.TB, url string, opts stores.Options) *stores.Opened {
+func openConnected(t testing.TB, url string, opts open.Options) *open.Opened {
 	t.Helper()
-	o := open(t, url, opts)
-	testkit.Eventually(t, "the store is connected", func() bool { return o.Ping(ctx) == nil })
+	o := openStore(t, url, opts)
+	testkit.Eventually(t, "the store is connected", func() bool { return isUp(o) })
 	return o
 }
 
+// isUp reports whether a store is connected and decides.
+func isUp(o *open.Opened) bool { return o.Err() == nil && o.Health() == nil }
+
 // patientOptions returns options with which a busy machine is not taken for a store that is down, and refusals stay cached.
-func patientOptions() stores.Options {
-	return stores.Options{Timeout: 5 * time.Second, ProbeEvery: 5 * time.Second, DenyAge: time.Minute}
+func patientOptions() open.Options {
+	return open.Options{Timeout: 5 * time.Second, ProbeEvery: 5 * time.Second, Watch: true, DenyAge: time.Minute}
 }
 
 var namespaces atomic.Int64

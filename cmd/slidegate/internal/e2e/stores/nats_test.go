@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/memcachedtest"
@@ -17,7 +16,7 @@ func TestNATS(t *testing.T) {
 	if o.Memory != nil {
 		t.Error("Memory is set for a store that is not in memory")
 	}
-	if traits := o.Open.Traits(); traits.Name != "nats" || !traits.OneKey || !traits.ServerClock {
+	if traits := o.Store.Traits(); traits.Name != "nats" || !traits.OneKey || !traits.ServerClock {
 		t.Errorf("got traits %+v", traits)
 	}
 	checkSharedCounts(t, o)
@@ -25,8 +24,8 @@ func TestNATS(t *testing.T) {
 
 // TestNATSDown checks that the failure modes decide, and that the error does not contain the password.
 func TestNATSDown(t *testing.T) {
-	o := open(t, "nats://u:hunter2@127.0.0.1:1", hasty())
-	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
+	o := openStore(t, "nats://u:hunter2@127.0.0.1:1", hasty())
+	if err := o.Err(); !errors.Is(err, store.ErrDown) || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the store is down: %v", err)
 	}
 	for _, m := range modes(o) {
@@ -42,22 +41,22 @@ func TestEmbeddedNATS(t *testing.T) {
 	url := "nats:embedded?dir=" + t.TempDir()
 	first := openConnected(t, url, patientOptions())
 	checkSharedCounts(t, first)
-	used := limiter(t, first.Open, "kept")
+	used := limiter(t, first.Store, "kept")
 	for range 3 {
 		if d := allow(t, used); !d.Allowed {
 			t.Fatalf("one of three units: got %+v, want allowed", d)
 		}
 	}
-	documents, _ := store.As[store.Documents](first.Open)
+	documents, _ := store.As[store.Documents](first.Store)
 	_, err := documents.SwapDocument(ctx, "a", []byte("text"), 0)
 	testkit.NoError(t, err)
 	testkit.NoError(t, first.Close())
 
 	second := openConnected(t, url, patientOptions())
-	if d := allow(t, limiter(t, second.Open, "kept")); d.Allowed || d.Flags != 0 {
+	if d := allow(t, limiter(t, second.Store, "kept")); d.Allowed || d.Flags != 0 {
 		t.Errorf("the fourth unit, after a restart: got %+v, want refused", d)
 	}
-	documents, _ = store.As[store.Documents](second.Open)
+	documents, _ = store.As[store.Documents](second.Store)
 	if text, _, err := documents.LoadDocument(ctx, "a", 0); err != nil || string(text) != "text" {
 		t.Errorf("got the document %q, %v; want the one from before", text, err)
 	}
@@ -75,9 +74,7 @@ func TestMemcached(t *testing.T) {
 	o := openConnected(t, "memcached://"+server.Addr(), patientOptions())
 	checkSharedCounts(t, o)
 	server.Kill()
-	if err := o.Ping(ctx); err == nil {
-		t.Error("a dead server answers a ping")
-	}
+	testkit.Eventually(t, "the outage to be noticed", func() bool { return o.Health() != nil })
 	server.Restart()
-	testkit.Eventually(t, "a ping to be answered", func() bool { return o.Ping(ctx) == nil })
+	testkit.Eventually(t, "the outage to end", func() bool { return isUp(o) })
 }

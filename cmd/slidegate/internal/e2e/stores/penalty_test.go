@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -28,15 +30,15 @@ func checkSharedPenalty(t *testing.T, url string) {
 	opts := patientOptions()
 	opts.DenyAge = time.Millisecond // a reset in another process is seen at once
 	first, second := newSet(t, openConnected(t, url, opts), 2*time.Second), newSet(t, openConnected(t, url, opts), 2*time.Second)
-	take := func(s *policy.Set, key string) (v policy.Verdict) {
+	take := func(s *engine.Set, key string) (v policy.Decision) {
 		t.Helper()
-		s.Decide(ctx, rule.Take, &policy.Part{Key: key, Cost: 1}, &v)
-		if v.Err != nil || v.Decision.Flags.Fallback() {
+		s.Decide(ctx, rule.Take, &engine.Part{Key: key, Cost: 1}, &v)
+		if v.Err != nil || v.Decision.Flags&answering.Fallbacks != 0 {
 			t.Fatalf("the store did not decide: %+v", v)
 		}
 		return v
 	}
-	for _, s := range []*policy.Set{first, second} {
+	for _, s := range []*engine.Set{first, second} {
 		if v := take(s, "ann"); v.Refused || v.Penalty != 0 {
 			t.Fatalf("one of two units: got %+v, want not refused, Penalty 0", v)
 		}
@@ -46,7 +48,7 @@ func checkSharedPenalty(t *testing.T, url string) {
 		t.Fatalf("the excess: %+v, want a refusal that begins a penalty of two seconds", begun)
 	}
 	// The window is 100ms, so what refuses from now on is the penalty.
-	var v policy.Verdict
+	var v policy.Decision
 	testkit.Eventually(t, "only the penalty refuses the key", func() bool {
 		v = take(second, "ann")
 		return v.Refused && v.Decision.RetryAfter == v.Penalty && v.Penalty < 1900*time.Millisecond || !v.Refused
@@ -62,17 +64,16 @@ func checkSharedPenalty(t *testing.T, url string) {
 	if v.Penalty == 0 {
 		t.Fatalf("another excess: %+v, want a penalty", v)
 	}
-	if err := second.Reset(ctx, "", policy.Part{Key: "bob"}); err != nil {
+	if err := second.Reset(ctx, "", engine.Part{Key: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the reset is seen", func() bool { return !take(first, "bob").Refused })
 }
 
-func newSet(t *testing.T, o *stores.Opened, penalty time.Duration) *policy.Set {
+func newSet(t *testing.T, o *open.Opened, penalty time.Duration) *engine.Set {
 	t.Helper()
 	limits := []slidegate.Limit{{Quota: 2, Window: 100 * time.Millisecond, Algorithm: slidegate.SlidingLog}}
-	all := policy.Stores{Open: o.Open, Closed: o.Closed, Local: o.Local, Optimistic: o.Optimistic}
-	set, err := policy.NewWithStores(all, []policy.Policy{{Name: "api", Limits: limits, Penalty: penalty}}, policy.Options{})
+	set, err := engine.NewOver(o.Store, []engine.Spec{{Name: "api", Limits: limits, Penalty: penalty}}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
@@ -14,10 +14,8 @@ import (
 func TestPostgres(t *testing.T) {
 	server := pgtest.Start(t, "fsync = off")
 	server.Stop()
-	opts := patientOptions()
-	opts.ProbeEvery, opts.Failures = opts.Timeout, 1000 // the store is called whatever failed before
-	o := open(t, server.URL("slidegate_schema=limits", "slidegate_unlogged=true", "pool_max_conns=4"), opts)
-	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) {
+	o := openStore(t, server.URL("slidegate_schema=limits", "slidegate_unlogged=true", "pool_max_conns=4"), patientOptions())
+	if err := o.Err(); !errors.Is(err, store.ErrDown) {
 		t.Errorf("the store is down: %v", err)
 	}
 	for _, m := range modes(o) {
@@ -26,6 +24,6 @@ func TestPostgres(t *testing.T) {
 		}
 	}
 	server.Restart()
-	testkit.Eventually(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
+	testkit.Eventually(t, "the store to be connected", func() bool { return isUp(o) })
 	checkSharedCounts(t, o)
 }

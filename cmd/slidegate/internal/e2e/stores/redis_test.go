@@ -23,8 +23,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
@@ -33,29 +33,27 @@ import (
 )
 
 // checkSharedCounts takes one unit in each mode and one more, which all modes must refuse, since they share counts.
-func checkSharedCounts(t *testing.T, o *stores.Opened) {
+func checkSharedCounts(t *testing.T, o *open.Opened) {
 	t.Helper()
 	namespace := fmt.Sprint("same-", namespaces.Add(1))
-	for _, store := range []store.Store{o.Open, o.Closed, o.Optimistic} {
-		if d := allow(t, limiter(t, store, namespace)); !d.Allowed || d.Flags != 0 {
+	for _, mode := range []store.Mode{store.FailOpen, store.FailClosed, store.FailOptimistic} {
+		if d := allow(t, limiter(t, store.In(o.Store, mode), namespace)); !d.Allowed || d.Flags != 0 {
 			t.Errorf("one of three units: got %+v, want allowed, no flags", d)
 		}
 	}
-	if d := allow(t, limiter(t, o.Open, namespace)); d.Allowed || d.Flags != 0 {
+	if d := allow(t, limiter(t, store.In(o.Store, store.FailOpen), namespace)); d.Allowed || d.Flags != 0 {
 		t.Errorf("the fourth of three: got %+v, want denied, no flags", d)
 	}
-	if d := allow(t, limiter(t, o.Local, namespace)); d.Allowed || d.Flags != rule.Cached {
+	if d := allow(t, limiter(t, o.Store, namespace)); d.Allowed || d.Flags != rule.Cached {
 		t.Errorf("the fifth of three, whose refusal is cached for all modes: got %+v, want denied, the flag Cached", d)
 	}
 }
 
 func TestPassword(t *testing.T) {
 	node := redistest.Server(t, "user app on >hunter2@home ~* &* +@all")
-	o := open(t, "redis://app:wrong-hunter@"+node.Addr(), patientOptions())
-	var err error
-	testkit.Eventually(t, "Redis to refuse the password", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "WRONGPASS") })
-	if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "wrong-hunter") {
-		t.Errorf("with a wrong password: %v", err)
+	_, err := open.Open(ctx, "redis://app:wrong-hunter@"+node.Addr(), patientOptions())
+	if !errors.Is(err, store.ErrRefused) || !strings.Contains(err.Error(), "WRONGPASS") || strings.Contains(err.Error(), "wrong-hunter") {
+		t.Errorf("with a wrong password: got %v, want the error of Redis without the password", err)
 	}
 	checkSharedCounts(t, openConnected(t, "redis://app:hunter2%40home@"+node.Addr()+"/3", patientOptions()))
 }
@@ -79,10 +77,10 @@ func TestPasswordFromFile(t *testing.T) {
 func TestRepeatedPasswordIsHidden(t *testing.T) {
 	node := redistest.Server(t, `rename-command HELLO ""`, `rename-command AUTH ""`)
 	for _, protocol := range []string{"2", "3"} {
-		o := open(t, "redis://app:hunter2@"+node.Addr()+"?protocol="+protocol, patientOptions())
+		o := openStore(t, "redis://app:hunter2@"+node.Addr()+"?protocol="+protocol, patientOptions())
 		var err error
-		testkit.Eventually(t, "Redis to refuse", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "unknown command") })
-		if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
+		testkit.Eventually(t, "Redis to refuse", func() bool { err = o.Err(); return err != nil && strings.Contains(err.Error(), "unknown command") })
+		if !errors.Is(err, store.ErrDown) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("protocol %s: %v", protocol, err)
 		}
 	}
@@ -92,12 +90,12 @@ func TestRepeatedPasswordIsHidden(t *testing.T) {
 func TestEvictionWarning(t *testing.T) {
 	for policy, want := range map[string]int{"volatile-lru": 1, "allkeys-random": 1, "noeviction": 0} {
 		node := redistest.Server(t, "maxmemory 64mb", "maxmemory-policy "+policy)
-		log := &servertest.Log{}
+		log := &servicetest.Log{}
 		opts := patientOptions()
 		opts.Logger = slog.New(slog.NewTextHandler(log, nil))
 		o := openConnected(t, "redis://"+node.Addr(), opts)
 		for range 3 {
-			allow(t, limiter(t, o.Open, fmt.Sprint("evict-", namespaces.Add(1))))
+			allow(t, limiter(t, o.Store, fmt.Sprint("evict-", namespaces.Add(1))))
 		}
 		if want == 1 {
 			testkit.Eventually(t, "the warning", func() bool { return log.Has("maxmemory-policy to noeviction") })
@@ -132,10 +130,13 @@ func TestRedisSentinel(t *testing.T) {
 }
 
 // modes returns the stores of all failure modes, with the flag and the decision of each while the store is down.
-func modes(o *stores.Opened) []mode {
+func modes(o *open.Opened) []mode {
+	in := func(m store.Mode, flag rule.Flags, allowed bool) mode {
+		return mode{m.String(), store.In(o.Store, m), flag, allowed}
+	}
 	return []mode{
-		{"open", o.Open, rule.FallbackOpen, true}, {"closed", o.Closed, rule.FallbackClosed, false},
-		{"local", o.Local, rule.FallbackLocal, true}, {"optimistic", o.Optimistic, rule.FallbackOptimistic, true},
+		in(store.FailOpen, rule.FallbackOpen, true), in(store.FailClosed, rule.FallbackClosed, false),
+		in(store.FailLocal, rule.FallbackLocal, true), in(store.FailOptimistic, rule.FallbackOptimistic, true),
 	}
 }
 
@@ -149,8 +150,8 @@ type mode struct {
 func TestDownAtTheStart(t *testing.T) {
 	node := redistest.Server(t, "maxclients 100")
 	node.Kill()
-	o := open(t, "redis://u:hunter2@"+node.Addr(), hasty())
-	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
+	o := openStore(t, "redis://u:hunter2@"+node.Addr(), hasty())
+	if err := o.Err(); !errors.Is(err, store.ErrDown) || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the store is down: %v", err)
 	}
 	for _, m := range modes(o) {
@@ -164,9 +165,9 @@ func TestDownAtTheStart(t *testing.T) {
 func TestDownThenUp(t *testing.T) {
 	node := redistest.Server(t, "maxclients 100")
 	node.Kill()
-	o := open(t, "redis://"+node.Addr(), hasty())
+	o := openStore(t, "redis://"+node.Addr(), hasty())
 	node.Restart()
-	testkit.Eventually(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
+	testkit.Eventually(t, "the store to be connected", func() bool { return isUp(o) })
 	for _, m := range modes(o) {
 		l := limiter(t, m.store, m.name)
 		testkit.Eventually(t, "the store to decide in mode "+m.name, func() bool { return allow(t, l).Flags&m.flag == 0 })
@@ -177,7 +178,7 @@ func TestDownThenUp(t *testing.T) {
 // with its counts.
 func TestKillAndRecovery(t *testing.T) {
 	node := redistest.Server(t, "appendonly yes", "appendfsync always")
-	o := open(t, "redis://"+node.Addr(), hasty())
+	o := openStore(t, "redis://"+node.Addr(), hasty())
 	ms := modes(o)
 	var limiters []*slidegate.Limiter
 	for _, m := range ms {
@@ -193,8 +194,8 @@ func TestKillAndRecovery(t *testing.T) {
 			t.Errorf("mode %s: got %+v, want allowed %v", m.name, d, m.allowed)
 		}
 	}
-	if err := o.Ping(ctx); err == nil {
-		t.Error("a dead server answers a ping")
+	if o.Health() == nil {
+		t.Error("Health returns nil although the server is dead")
 	}
 	node.Restart()
 	for i, m := range ms {
@@ -204,7 +205,9 @@ func TestKillAndRecovery(t *testing.T) {
 			t.Errorf("mode %s: the counts are gone: %+v", m.name, d)
 		}
 	}
-	testkit.Eventually(t, "a ping to be answered", func() bool { return o.Ping(ctx) == nil })
+	if err := o.Health(); err != nil {
+		t.Errorf("the server is back: Health returns %v, want nil", err)
+	}
 }
 
 // TestMetrics checks that the decisions of all failure modes are counted together.
@@ -240,13 +243,13 @@ func TestMetrics(t *testing.T) {
 func TestTLS(t *testing.T) {
 	addr := tlsProxy(t, redistest.Server(t).Addr())
 	checkSharedCounts(t, openConnected(t, "rediss://"+addr+"?skip_verify=true&dial_timeout=10s", patientOptions()))
-	o := open(t, "rediss://"+addr+"?dial_timeout=10s", patientOptions())
+	o := openStore(t, "rediss://"+addr+"?dial_timeout=10s", patientOptions())
 	var err error
 	testkit.Eventually(t, "the client to reject the certificate", func() bool {
-		err = o.Ping(ctx)
+		err = o.Err()
 		return err == nil || strings.Contains(err.Error(), "certificate")
 	})
-	if !errors.Is(err, stores.ErrDown) {
+	if !errors.Is(err, store.ErrDown) {
 		t.Errorf("a self-signed certificate: %v", err)
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/memcachedtest"
@@ -19,7 +21,12 @@ import (
 
 func openBook(t *testing.T, url string) *rulings.Book {
 	t.Helper()
-	book, err := rulings.Open(ctx, openConnected(t, url, patientOptions()).Open, rulings.Options{})
+	return bookIn(t, openConnected(t, url, patientOptions()))
+}
+
+func bookIn(t *testing.T, o *open.Opened) *rulings.Book {
+	t.Helper()
+	book, err := rulings.Open(ctx, o.Store, rulings.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +38,14 @@ func blockOf(key string) rulings.Ruling {
 	return rulings.Ruling{Policy: "p", Key: key, Kind: rulings.Block, Who: "ann", Why: "a \"reason\" — 理由"}
 }
 
+func revision(book *rulings.Book) int64 {
+	n, _ := book.State()
+	return n
+}
+
 func isBlocked(book *rulings.Book, key string) bool {
-	return book.Table().Find("p", key, time.Now()) != nil
+	all, _ := book.List()
+	return ruled.Find(all, "p", key) != nil
 }
 
 // TestRulings shares rulings between two processes, through the layers of the service: none of concurrent changes is lost, and both
@@ -68,7 +81,7 @@ func TestRulings(t *testing.T) {
 			for _, book := range append(books, openBook(t, at)) {
 				testkit.Eventually(t, "all rulings are applied", func() bool {
 					found, err := book.List()
-					return err == nil && len(found) == 2*each && book.Revision() == 2*each
+					return err == nil && len(found) == 2*each && revision(book) == 2*each
 				})
 			}
 			if _, err := books[0].Remove(ctx, blockOf("\x001-3")); err != nil {
@@ -96,7 +109,8 @@ func TestRulingsAfterFlush(t *testing.T) {
 		testkit.NoError(t, client.Do(ctx, client.B().Arbitrary("FLUSHALL").Build()).Error())
 		for i, book := range books {
 			testkit.Eventually(t, fmt.Sprintf("book %d has the block and its end in the store", i), func() bool {
-				return isBlocked(book, key) && book.Revision() == books[0].Revision() && time.Since(book.ReadAt()) < time.Second
+				_, readAt := book.State()
+				return isBlocked(book, key) && revision(book) == revision(books[0]) && time.Since(readAt) < time.Second
 			})
 		}
 	}
@@ -109,9 +123,11 @@ func TestRulingsAfterFlush(t *testing.T) {
 // TestRulingsWithoutTables checks that without the tables, and without permission in the URL to create them, the error says what is
 // missing.
 func TestRulingsWithoutTables(t *testing.T) {
-	book := openBook(t, pgtest.Start(t, "fsync = off").URL("slidegate_migrate=false"))
-	if _, err := book.List(); !errors.Is(err, rulings.ErrNotRead) {
-		t.Errorf("got %v, want ErrNotRead", err)
+	o := openStore(t, pgtest.Start(t, "fsync = off").URL("slidegate_migrate=false"), patientOptions())
+	testkit.Eventually(t, "the store is connected", func() bool { return o.Err() == nil })
+	book := bookIn(t, o)
+	if _, err := book.List(); err == nil {
+		t.Errorf("got %v, want an error: they are not read", err)
 	}
 	if _, _, err := book.Add(ctx, blockOf("a")); err == nil || !strings.Contains(err.Error(), "run Migrate") {
 		t.Errorf("got %v, want an error that names the fix", err)
@@ -121,7 +137,7 @@ func TestRulingsWithoutTables(t *testing.T) {
 // TestNoRulingsInMemcached checks that a cache keeps nothing that must never be lost.
 func TestNoRulingsInMemcached(t *testing.T) {
 	o := openConnected(t, "memcached://"+memcachedtest.Start(t).Addr(), patientOptions())
-	if _, err := rulings.Open(ctx, o.Open, rulings.Options{}); !errors.Is(err, store.ErrUnsupported) {
+	if _, err := rulings.Open(ctx, o.Store, rulings.Options{}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported", err)
 	}
 }

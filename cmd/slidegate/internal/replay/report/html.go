@@ -11,8 +11,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
 //go:embed page/page.html page/page.css page/page.js page/echarts.common.min.js
@@ -62,17 +60,19 @@ func read(tag, name string) block {
 
 // pageWords are the template functions, which format as the text report does.
 var pageWords = template.FuncMap{
-	"number": number, "count": count, "span": span, "timestamp": timestamp, "size": size, "key": key,
-	"hint":     func(text string) string { return visible(text, hintWidth) },
-	"line":     func(text string) string { return visible(text, 2*lineWidth) },
-	"percent":  func(part, whole int64) string { return together(percent(part, whole)) },
-	"together": together, "escape": escape,
-	"traits":      func(p *replay.Profile) requestTraits { return requestTraits{p.Requests, traits(p)} },
-	"value":       func(text string) string { return valueText(text, 2*lineWidth) },
-	"bar":         barLength,
-	"quantity":    func(n int, noun string) string { return count(int64(n), noun) },
-	"windowWords": func(l replay.LimitOutcome) string { return windowWords(&l) },
-	"more":        func(n int64, shown int) bool { return n > int64(shown) },
+	"number": number, "key": key, "together": together, "escape": escape, "bar": barLength, "upper": upperFirst,
+	"hint":        func(text string) string { return visible(text, hintWidth) },
+	"windowWords": windowWords,
+	"card":        func(p *page, s section) any { return struct{ Page, Section any }{p, s} },
+	"table":       func(id string, t table) any { return struct{ ID, Table any }{id, &t} },
+}
+
+// upperFirst returns text with its first letter in upper case: headings are in lower case in the text report.
+func upperFirst(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // together keeps a number and its percent sign on one line.

@@ -102,11 +102,11 @@ func TestHostileTextStaysText(t *testing.T) {
 // TestSectionsWithoutDataAreLeftOut renders empty findings.
 func TestSectionsWithoutDataAreLeftOut(t *testing.T) {
 	page := renderPage(t, &Document{Findings: &replay.Findings{}})
-	for _, id := range []string{"t-time", "t-trail", "t-top", "t-denied", "t-exact", "t-compare", "t-sweep", "t-advice", "t-read"} {
-		if strings.Contains(page, `id="`+id+`"`) {
+	for _, id := range []string{"timeline", "trail", "top", "denied_requests", "limits", "compare", "sweep", "suggestion", "read"} {
+		if strings.Contains(page, `id="s-`+id+`"`) {
 			t.Errorf("got section %s without data", id)
 		}
-		if !strings.Contains(renderPage(t, sample()), `id="`+id+`"`) {
+		if !strings.Contains(renderPage(t, sample()), `id="s-`+id+`"`) {
 			t.Errorf("got no section %s with data", id)
 		}
 	}
@@ -138,13 +138,14 @@ func TestBestAndWorst(t *testing.T) {
 			WrongAdmitted: admitted, WrongDenied: denied, StateBytes: bytes,
 		}}}
 	}
-	rows := compareRows(&replay.Findings{
+	rows := compareSection(&replay.Findings{
 		Outcome: outcome("sliding-window", 150, 0, 0, 0),
 		Compare: []replay.Outcome{
 			outcome("sliding-window", 150, 7, 5, 24), outcome("sliding-log", 100, 0, 5, 800), outcome("sliding-window overlap=whole", 60, 0, 5, 24),
 			outcome("fixed-window", 199, 9, 5, 16),
 		},
-	})
+	}).Tables[0].Rows
+	const plain mark = ""
 	want := [][4]mark{
 		{plain, plain, plain, plain},
 		{best, best, plain, worst}, // 100 of 100 is as good as 60 of 100, and if all values are equal none is best
@@ -152,11 +153,12 @@ func TestBestAndWorst(t *testing.T) {
 		{worst, worst, plain, best},
 	}
 	for i, r := range rows {
-		if got := [4]mark{r.HighestMark, r.AdmittedMark, r.DeniedMark, r.MemoryMark}; got != want[i] {
-			t.Errorf("%s: got marks %q, want %q", r.Name, got, want[i])
+		c := r.Cells
+		if got := [4]mark{c[3].Mark, c[4].Mark, c[5].Mark, c[6].Mark}; got != want[i] {
+			t.Errorf("%s: got marks %q, want %q", r.Name.Text, got, want[i])
 		}
-		if r.Asked != (i == 0) {
-			t.Errorf("%s: got Asked %v", r.Name, r.Asked)
+		if chosen := len(r.Tags) > 0; chosen != (i == 0) {
+			t.Errorf("%s: got chosen %v", r.Name.Text, chosen)
 		}
 	}
 }

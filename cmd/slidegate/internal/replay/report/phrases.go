@@ -6,11 +6,9 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 )
-
-// Sentences shared by the text and the page, so that the two always agree.
 
 // interruptedWords is shown at the top if the traffic was not read to its end.
 const interruptedWords = "The traffic was not read to its end. All figures cover only the part that was read."
@@ -63,7 +61,7 @@ func choiceWords(text string) string {
 	if err != nil {
 		return ""
 	}
-	bound, err := slidegate.Bind("", l)
+	bound, err := adapter.Bind("", l)
 	if err != nil {
 		return ""
 	}
@@ -77,27 +75,16 @@ func choiceWords(text string) string {
 	if l.Calendar != 0 {
 		words += " by the calendar in " + bound.Rule().Zone
 	}
-	if l.Overlap != slidegate.OverlapUp {
+	if l.Overlap != rule.OverlapUp {
 		words += ", overlap " + l.Overlap.String()
 	}
-	if l.Anchor != slidegate.AnchorClock {
+	if l.Anchor != rule.AnchorClock {
 		words += ", anchor " + l.Anchor.String()
 	}
 	if l.CountDenied {
 		words += ", denied requests count"
 	}
 	return words
-}
-
-// withQuota returns the limit text with another quota and the same algorithm, or "" if the text is not a valid limit.
-func withQuota(text string, quota int64) string {
-	l, err := slidegate.ParseLimit(text)
-	if err != nil {
-		return ""
-	}
-	other := l
-	other.Quota = quota
-	return routing.WithAlgorithmOf(other, l).String()
 }
 
 // limitTexts lists the limits of an outcome: "10/1s and 1000/1h".
@@ -175,7 +162,7 @@ func exactHint(l *replay.LimitOutcome) string {
 	if err != nil {
 		return ""
 	}
-	bound, err := slidegate.Bind("", limit)
+	bound, err := adapter.Bind("", limit)
 	if err != nil || bound.Rule().Algorithm != rule.SlidingWindow || limit.Quota > rule.MaxLogQuota {
 		return ""
 	}
@@ -194,14 +181,6 @@ func suggestionText(f *replay.Findings) string {
 	}
 	return text + count(o.Denied, "request") + " (" + percent(o.Denied, requestsOf(o)) + ") of " +
 		count(o.KeysTouched, "key") + " (" + percent(o.KeysTouched, f.Traffic.Keys) + ")."
-}
-
-// lockoutEnd notes if a lock-out outlasts the traffic.
-func lockoutEnd(l replay.Lockout) string {
-	if l.Ended {
-		return ""
-	}
-	return "; the traffic ends before it does"
 }
 
 // kneeQuota returns the quota at the sweep's knee, and whether there is one.
@@ -242,4 +221,142 @@ func between(from, to rule.Micros) string {
 		end = end[len(day)+1:]
 	}
 	return timestamp(from) + " to " + end + " UTC"
+}
+
+// orderWords describes how far the traffic was out of order.
+func orderWords(o replay.Order) string {
+	if o.OutOfOrder == 0 {
+		return "All requests were in order of time."
+	}
+	text := count(o.OutOfOrder, "request") + " out of order, by up to " + span(o.Furthest) + "; "
+	if o.TooLate == 0 {
+		return text + "all were sorted."
+	}
+	return text + number(o.TooLate) + " came too late to be sorted."
+}
+
+// policyNames lists the policies: "the policy login", "the policies api, login and search".
+func policyNames(f *replay.Findings) string {
+	names := make([]string, len(f.Policies))
+	for i := range f.Policies {
+		names[i] = visible(f.Policies[i].Name, keyWidth)
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return "the policy " + names[0]
+	}
+	return "the policies " + strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// subject returns the subject of a report: "10/1s and 1000/1h", or the names of the policies.
+func subject(f *replay.Findings) string {
+	if len(f.Policies) > 0 {
+		return policyNames(f)
+	}
+	return limitTexts(&f.Outcome)
+}
+
+// limitName names a limit among several: "100/1m", "login: 3/1h", "api (override team-*): 500/1m".
+func limitName(f *replay.Findings, l *replay.LimitOutcome) string {
+	var name string
+	if len(f.Policies) > 1 {
+		name = visible(l.Policy, keyWidth)
+	}
+	switch {
+	case l.Override != "" && name == "":
+		name = "override " + key(l.Override)
+	case l.Override != "":
+		name += " (override " + key(l.Override) + ")"
+	case l.Plan != "" && name == "":
+		name = "plan " + key(l.Plan)
+	case l.Plan != "":
+		name += " (plan " + key(l.Plan) + ")"
+	}
+	if l.Shadow {
+		name += " (shadow)"
+	}
+	if name != "" {
+		name += ": "
+	}
+	return name + visible(l.Limit, keyWidth)
+}
+
+// ownLimits returns the limits of keys without an override, for requests without a plan.
+func ownLimits(o *replay.Outcome) (own []replay.LimitOutcome) {
+	for _, l := range o.Limits {
+		if l.Override == "" && l.Plan == "" {
+			own = append(own, l)
+		}
+	}
+	return own
+}
+
+// keyName returns a key as it is shown, with its policy if there are several.
+func keyName(f *replay.Findings, policy, name string) string {
+	if policy != "" && (len(f.Policies) > 1 || f.Against != nil && len(f.Against.Policies) > 1) {
+		return visible(policy, keyWidth/2) + ": " + key(name)
+	}
+	return key(name)
+}
+
+func keyCell(f *replay.Findings, policy, name string) cell {
+	return cell{Text: keyName(f, policy, name), Full: visible(name, hintWidth)}
+}
+
+// trait is a property of requests that the log records, with its most frequent values.
+type trait struct {
+	label  string
+	values []replay.Value
+}
+
+// traits returns the traits that the log has.
+func traits(p *replay.Profile) (all []trait) {
+	if p == nil {
+		return nil
+	}
+	for _, t := range []trait{{"path", p.Paths}, {"user agent", p.Agents}, {"status", p.Statuses}, {"method", p.Methods}} {
+		if len(t.values) > 0 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// valueCell shows the value of a trait, "(none)" for a missing one.
+func valueCell(value string) cell {
+	if value == "" {
+		return textCell("(none)")
+	}
+	return nameCell(value, 2*keyWidth-16)
+}
+
+// profileWords describes some requests in one line: "/search 93 %, curl/8.5.0, 200, GET". A value that all of them
+// have in common has no share.
+func profileWords(p *replay.Profile) string {
+	var words []string
+	for _, own := range traits(p) {
+		first := own.values[0]
+		text := "no " + own.label
+		if first.Value != "" {
+			text = visible(first.Value, 28)
+		}
+		if first.Requests < p.Requests {
+			text += " " + percent(first.Requests, p.Requests)
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, ", ")
+}
+
+// sameCounting reports whether the limits of two outcomes count in the same way.
+func sameCounting(a, b *replay.Outcome) bool {
+	if len(a.Limits) != len(b.Limits) || len(a.Limits) == 0 {
+		return false
+	}
+	for i := range a.Limits {
+		if a.Limits[i].Quota != b.Limits[i].Quota || choiceWords(a.Limits[i].Limit) != choiceWords(b.Limits[i].Limit) {
+			return false
+		}
+	}
+	return true
 }

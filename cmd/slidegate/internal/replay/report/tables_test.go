@@ -11,17 +11,17 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-const smallCSV = `kind,name,limit,quota,window_us,requests,keys,admitted,denied,keys_touched,highest,wrong_admitted,wrong_denied,longest_lockout_us,live_keys,state_bytes,policy,override,plan
-outcome,sliding-window,,,,2000,4,1699,301,2,,,,90000000,,,,,
-outcome,sliding-window,10/1s,10,1000000,2000,4,,1,,10,0,0,,3,72,,,
-outcome,sliding-window,100/1m,100,60000000,2000,4,,300,,199,20,1,,4,1200,,,
-compare,sliding-window,,,,2000,4,1699,301,2,,,,90000000,,,,,
-compare,sliding-window,10/1s,10,1000000,2000,4,,1,,10,0,0,,3,72,,,
-compare,sliding-window,100/1m,100,60000000,2000,4,,300,,199,20,1,,4,1200,,,
-sweep,,10/1s,10,1000000,2000,4,1000,1000,4,,,,,,,,,
-sweep,,20/1s,20,1000000,2000,4,1500,500,2,,,,,,,,,
-sweep,,24/1s,24,1000000,2000,4,1999,1,1,,,,,,,,,
-suggestion,,24/1s,24,1000000,2000,4,1999,1,1,0,0,0,0,0,0,,,
+const smallCSV = `section,name,lines,requests,filtered,unreadable,key_missing,admitted,denied,keys_touched,units_admitted,units_denied,highest,longest_lockout_us,wrong_admitted,wrong_denied,state_bytes,live_keys,quota
+read,"'- JSON lines, zstd",2012,2000,10,2,3,,,,,,,,,,,,
+outcome,,,2000,,,,1699,301,2,3398,602,199,90000000,,,,,
+top,user-7,,1500,,,,,300,,,,,90000000,,,,,
+top,a\nb,,10,,,,,1,,,,,350000,,,,,
+limits,10/1s,,,,,,,1,,,,10,,0,0,72,3,
+limits,100/1m,,,,,,,300,,,,199,,20,1,1200,4,
+compare,sliding-window,,,,,,1699,301,2,,,199,,20,1,1272,,
+sweep,,,,,,,,1000,4,,,,,,,,,10
+sweep,,,,,,,,500,2,,,,,,,,,20
+sweep,,,,,,,,1,1,,,,,,,,,24
 `
 
 func TestCSV(t *testing.T) {
@@ -54,7 +54,7 @@ func TestCSVIsInert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if row := rows[4]; row[1] != "'=cmd|' /C calc'!A0" || row[2] != "'@evil" {
+	if row := rows[7]; row[0] != "compare" || row[1] != "'=cmd|' /C calc'!A0" {
 		t.Errorf("got row %q", row)
 	}
 }

@@ -2,13 +2,14 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strings"
-
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-// barWidth is how many columns the longest bar of a sweep takes.
-const barWidth = 20
+const (
+	barWidth  = 20 // how many columns the longest bar takes
+	textWidth = 96 // how many columns a sentence may take
+)
 
 // Text writes d for a person at a terminal: at most about 100 columns, without colours, times in UTC.
 func Text(w io.Writer, d *Document) error {
@@ -16,180 +17,148 @@ func Text(w io.Writer, d *Document) error {
 		return err
 	}
 	var b strings.Builder
-	f := d.Findings
-	textHead(&b, d)
-	textSources(&b, d.Sources, f.Traffic.Order)
-	for _, note := range d.notes() {
-		wrap(&b, "  ! "+visible(note, 4*hintWidth))
-	}
-	textAgainst(&b, d)
-	textTraffic(&b, f)
-	textOutcome(&b, f)
-	textPolicies(&b, f)
-	textDenied(&b, "What the denied requests were", f.Denied)
-	textTop(&b, "Most denied keys", f, f.Outcome.TopDenied)
-	textCompare(&b, f)
-	textSweep(&b, f)
-	textSuggestion(&b, d)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// heading begins a section.
-func heading(b *strings.Builder, text string) {
-	if b.Len() > 0 {
-		b.WriteString("\n")
-	}
-	b.WriteString(text + "\n")
-}
-
-func textHead(b *strings.Builder, d *Document) {
 	if d.Findings.Interrupted {
-		b.WriteString("! " + interruptedWords + "\n")
+		b.WriteString("! " + interruptedWords + "\n\n")
 	}
 	if d.Title != "" {
-		heading(b, visible(d.Title, hintWidth))
+		b.WriteString(visible(d.Title, hintWidth) + "\n")
 	}
 	if d.Command != "" {
 		b.WriteString("  $ " + escape(d.Command) + "\n")
 	}
+	for _, note := range d.notes() {
+		wrap(&b, "  ! "+visible(note, 4*hintWidth))
+	}
+	for _, s := range d.sections() {
+		s.writeText(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
-func textTraffic(b *strings.Builder, f *replay.Findings) {
-	heading(b, "The traffic")
-	t := table{left: 2}
-	t.add("requests", number(f.Traffic.Requests))
-	if f.Traffic.Units != f.Traffic.Requests {
-		t.add("units", number(f.Traffic.Units))
+func (s *section) writeText(b *strings.Builder) {
+	if s.Verdict == "" && len(s.Facts)+len(s.Tables)+len(s.Notes) == 0 {
+		return // only a chart
 	}
-	t.add("keys", number(f.Traffic.Keys))
-	if f.Traffic.Requests > 0 {
-		t.add("time", between(f.Traffic.From, f.Traffic.To)+" ("+span(f.Traffic.To-f.Traffic.From)+")")
+	if b.Len() > 0 {
+		b.WriteString("\n")
 	}
-	t.write(b)
-}
-
-func textOutcome(b *strings.Builder, f *replay.Findings) {
-	o := &f.Outcome
-	heading(b, "What "+subject(f)+" would have done")
-	t := table{left: 1}
-	t.add("admitted", number(o.Admitted), percent(o.Admitted, requestsOf(o)))
-	t.add("denied", number(o.Denied), percent(o.Denied, requestsOf(o)))
-	t.addNote("of "+number(f.Traffic.Keys), "keys touched", number(o.KeysTouched), percent(o.KeysTouched, f.Traffic.Keys))
-	t.write(b)
-
-	facts := table{left: 2}
-	if f.Traffic.Units != f.Traffic.Requests {
-		facts.add("units", number(o.UnitsAdmitted)+" admitted, "+number(o.UnitsDenied)+" denied")
+	b.WriteString(s.Title + "\n")
+	if s.Verdict != "" {
+		wrap(b, "  "+s.Verdict)
 	}
-	if o.Lockout.Length > 0 || o.Lockout.Key != "" {
-		facts.add("longest lock-out", span(o.Lockout.Length)+" ("+keyName(f, o.Lockout.Policy, o.Lockout.Key)+" from "+timestamp(o.Lockout.From)+
-			lockoutEnd(o.Lockout)+")")
-	}
-	for i := range o.Limits {
-		name := ""
-		if len(o.Limits) > 1 || len(f.Policies) > 0 {
-			name = limitName(f, &o.Limits[i])
+	if s.Paste != "" {
+		b.WriteString("  As a policy, to paste into a file:\n\n")
+		for line := range strings.Lines(s.Paste) {
+			b.WriteString("    " + escape(strings.TrimSuffix(line, "\n")) + "\n")
 		}
-		limitFacts(&facts, &o.Limits[i], requestsOf(o), name)
 	}
-	facts.write(b)
-}
-
-// limitFacts adds the figures of one limit, with its denials if it has a name.
-func limitFacts(t *table, l *replay.LimitOutcome, requests int64, name string) {
-	if name != "" {
-		t.add(name, "denied "+number(l.Denied)+" ("+percent(l.Denied, requests)+")")
+	var facts [][]string
+	for _, f := range s.Facts {
+		facts = append(facts, []string{f.Label, strings.TrimSpace(f.Value + " " + f.Rest)})
 	}
-	highest := number(l.Highest.Units) + " of " + number(l.Quota)
-	if l.Highest.Units > 0 {
-		highest += " (" + key(l.Highest.Key) + " at " + timestamp(l.Highest.At) + ")"
-	}
-	t.add("highest in any "+windowWords(l), highest)
-	t.add("against an exact log", "wrongly admitted "+number(l.WrongAdmitted)+" ("+percent(l.WrongAdmitted, requests)+
-		"), wrongly denied "+number(l.WrongDenied)+" ("+percent(l.WrongDenied, requests)+")")
-	t.add("state memory", size(l.StateBytes)+" for "+count(l.LiveKeys, "live key"))
-}
-
-// textTop prints the most denied keys.
-func textTop(b *strings.Builder, title string, f *replay.Findings, keys []replay.KeyOutcome) {
-	if len(keys) == 0 {
-		return
-	}
-	heading(b, title)
-	t := table{left: 1}
-	t.add("key", "requests", "denied", "%", "longest lock-out")
-	for _, k := range keys {
-		t.add(keyName(f, k.Policy, k.Key), number(k.Requests), number(k.Denied), percent(k.Denied, k.Requests), span(k.Lockout))
-	}
-	t.write(b)
-	textProfiles(b, f, keys)
-}
-
-func textCompare(b *strings.Builder, f *replay.Findings) {
-	if len(f.Compare)+len(f.NotCompared) == 0 {
-		return
-	}
-	heading(b, "The same traffic with other algorithms")
-	t := table{left: 1}
-	t.add("", "admitted", "denied", "keys", "highest/quota", "wrong in", "wrong out", "memory")
-	for i := range f.Compare {
-		o := &f.Compare[i]
-		sum := sumOf(o)
-		highest := "-"
-		if l := worstLimit(o); l != nil {
-			highest = number(l.Highest.Units) + "/" + number(l.Quota)
+	writeColumns(b, facts, 2)
+	for i := range s.Tables {
+		if i > 0 || s.Verdict != "" {
+			b.WriteString("\n")
 		}
-		t.add(visible(o.Name, 28), number(o.Admitted), number(o.Denied), number(o.KeysTouched), highest,
-			number(sum.WrongAdmitted), number(sum.WrongDenied), size(sum.StateBytes))
+		s.Tables[i].writeText(b)
 	}
-	if len(f.Compare) > 0 {
-		t.write(b)
-		wrap(b, "  keys: denied at least once; highest: the most in any window; wrong in, wrong out: admissions and refusals "+
-			"that an exact log would have decided the other way; memory: the most at any time, without the keys.")
+	for _, note := range s.Notes {
+		wrap(b, "  "+note)
 	}
-	for _, n := range f.NotCompared {
-		wrap(b, "  Not compared: "+visible(n.Name, keyWidth)+": "+visible(n.Why, hintWidth))
+	for _, alert := range s.Alerts {
+		b.WriteString("  ! " + alert + "\n")
+	}
+	for _, bad := range s.Lines {
+		b.WriteString("  " + bad.Title + ":\n")
+		for _, line := range bad.Lines {
+			b.WriteString("    " + line[0] + "\n      " + line[1] + "\n")
+		}
 	}
 }
 
-// sumOf adds up the figures of the limits of an outcome.
-func sumOf(o *replay.Outcome) (sum replay.LimitOutcome) {
-	for _, l := range o.Limits {
-		sum.WrongAdmitted += l.WrongAdmitted
-		sum.WrongDenied += l.WrongDenied
-		sum.LiveKeys += l.LiveKeys
-		sum.StateBytes += l.StateBytes
-	}
-	return sum
-}
-
-func textSweep(b *strings.Builder, f *replay.Findings) {
-	if f.Sweep == nil || len(f.Sweep.Points) == 0 {
+func (t *table) writeText(b *strings.Builder) {
+	if len(t.Rows) == 0 {
 		return
 	}
-	title := "Other quotas"
-	if len(f.Outcome.Limits) > 0 {
-		title += " " + perWindow(&f.Outcome.Limits[0])
-	}
-	heading(b, title)
+	rows := [][]string{t.Heads}
 	var most int64
-	for _, p := range f.Sweep.Points {
-		most = max(most, p.Denied)
+	for i := range t.Rows {
+		most = max(most, t.Rows[i].firstShare().Part)
 	}
-	t := table{}
-	t.add("quota", "denied", "%", "keys touched", "%")
-	for _, p := range f.Sweep.Points {
-		note := bar(p.Denied, most)
-		if marks := sweepMarks(f, p.Quota); len(marks) > 0 {
-			note += strings.Repeat(" ", barWidth-columns(note)) + "  <- " + strings.Join(marks, ", ")
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		cells := []string{t.ShownName(i)}
+		for _, c := range r.Cells {
+			cells = append(cells, c.Text)
 		}
-		t.addNote(note, number(p.Quota), number(p.Denied), percent(p.Denied, p.Admitted+p.Denied),
-			number(p.KeysTouched), percent(p.KeysTouched, f.Traffic.Keys))
+		tags := strings.Join(r.Tags, ", ")
+		if t.Bars {
+			drawn := bar(r.firstShare().Part, most)
+			cells = append(cells, drawn+strings.Repeat(" ", barWidth-columns(drawn)))
+		}
+		if tags != "" {
+			cells = append(cells, "<- "+tags)
+		}
+		rows = append(rows, cells)
 	}
-	t.write(b)
-	if _, ok := kneeQuota(f.Sweep); ok {
-		b.WriteString("  knee: beyond it, a larger quota gains little.\n")
+	left := 1 + t.Texts
+	if t.Rows[0].Name.Figure != "" {
+		left = 0 // the names are numbers
+	}
+	writeColumns(b, rows, left)
+	t.writeDetails(b)
+}
+
+// writeDetails prints what is known about the names.
+func (t *table) writeDetails(b *strings.Builder) {
+	first := true
+	for i := range t.Rows {
+		if t.Rows[i].Details == "" {
+			continue
+		}
+		if first {
+			b.WriteString("  " + t.Details + ":\n")
+			first = false
+		}
+		b.WriteString("    " + t.Rows[i].Name.Text + "\n")
+		wrap(b, "      "+t.Rows[i].Details)
+	}
+}
+
+// firstShare returns the first cell of a row that is a share.
+func (r *row) firstShare() cell {
+	if i := slices.IndexFunc(r.Cells, func(c cell) bool { return c.Whole > 0 }); i >= 0 {
+		return r.Cells[i]
+	}
+	return cell{}
+}
+
+// writeColumns prints rows in columns, each row indented by two. The first columns, as many as left, are left-aligned,
+// and so is what a row has beyond the first row's columns.
+func writeColumns(b *strings.Builder, rows [][]string, left int) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString("  ")
+			blank := strings.Repeat(" ", widths[i]-columns(cell))
+			if i < left || i >= len(rows[0]) {
+				line.WriteString(cell + blank)
+			} else {
+				line.WriteString(blank + cell)
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 }
 
@@ -206,13 +175,20 @@ func bar(part, whole int64) string {
 	return text
 }
 
-func textSuggestion(b *strings.Builder, d *Document) {
-	f := d.Findings
-	if f.Suggestion == nil {
-		return
+// wrap prints a sentence in lines of at most textWidth columns, all indented like the first. A word that is longer than
+// a line gets a separate line.
+func wrap(b *strings.Builder, text string) {
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && columns(indent)+columns(line)+1+columns(word) > textWidth {
+			b.WriteString(indent + line + "\n")
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
 	}
-	heading(b, "Suggestion")
-	wrap(b, "  "+suggestionText(f))
-	textPaste(b, d)
-	textTop(b, "Most denied keys under the suggestion", f, f.Suggestion.Outcome.TopDenied)
+	b.WriteString(indent + line + "\n")
 }

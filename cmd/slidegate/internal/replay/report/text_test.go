@@ -51,54 +51,50 @@ func smallDocument() *Document {
 const smallText = `a small one
 
 What was read
-  from             -
-  format           JSON lines, zstd
-  lines            2,012
-  requests         2,000
-  filtered         10
-  unreadable       2 (0.1 %)
-  without the key  3
+  from  format            lines  requests  filtered  unreadable  without key
+  -     JSON lines, zstd  2,012     2,000        10           2            3
   5 requests out of order, by up to 1.5s; 1 came too late to be sorted.
   ! - is truncated: unexpected end
   Unreadable in -, the first 1 of 2:
     line 1,001: not JSON
       {\x00
 
-The traffic
-  requests  2,000
-  units     4,000
-  keys      4
-  time      2026-11-14 12:00:00 to 13:00:00 UTC (1h)
-
 What 10/1s and 100/1m would have done
-  admitted      1,699  85.0 %
-  denied          301  15.1 %
-  keys touched      2  50.0 %  of 4
-  units                 3,398 admitted, 602 denied
-  longest lock-out      1m 30s (user-7 from 2026-11-14 12:01:00)
-  10/1s                 denied 1 (0.05 %)
-  highest in any 1s     10 of 10 (user-7 at 2026-11-14 12:00:00)
-  against an exact log  wrongly admitted 0 (0 %), wrongly denied 0 (0 %)
-  state memory          72 B for 3 live keys
-  100/1m                denied 300 (15.0 %)
-  highest in any 1m     199 of 100 (user-7 at 2026-11-14 12:00:01)
-  against an exact log  wrongly admitted 20 (1.0 %), wrongly denied 1 (0.05 %)
-  state memory          1.2 kB for 4 live keys
+  time               2026-11-14 12:00:00 to 13:00:00 UTC (1h)
+  requests           2,000 of 4 keys
+  admitted           1,699 (85.0 %)
+  denied             301 (15.1 %)
+  keys touched       2 (50.0 %)
+  units admitted     3,398 of 4,000
+  units denied       602 of 4,000
+  highest in any 1m  199 of 100
+  longest lock-out   1m 30s (user-7 from 2026-11-14 12:01:00)
 
 Most denied keys
-  key     requests  denied       %  longest lock-out
+  key     requests  denied   share  longest lock-out
   user-7     1,500     300  20.0 %            1m 30s
   a\nb          10       1  10.0 %             350ms
 
+How accurate it is, and what it costs
+  limit   denied  highest/quota  wrong in  wrong out  memory  live keys
+  10/1s        1          10/10         0          0    72 B          3
+  100/1m     300        199/100        20          1  1.2 kB          4
+  Where the most was admitted:
+    10/1s
+      user-7 at 2026-11-14 12:00:00
+    100/1m
+      user-7 at 2026-11-14 12:00:01
+  highest: the most in any window; wrong in, wrong out: admissions and refusals that an exact
+  log would have decided the other way; memory: the most at any time, for live keys, without the
+  keys.
+
 The same traffic with other algorithms
-                  admitted  denied  keys  highest/quota  wrong in  wrong out  memory
-  sliding-window     1,699     301     2        199/100        20          1  1.3 kB
-  keys: denied at least once; highest: the most in any window; wrong in, wrong out: admissions
-  and refusals that an exact log would have decided the other way; memory: the most at any time,
-  without the keys.
+  algorithm       admitted  keys  denied  highest/quota  wrong in  wrong out  memory
+  sliding-window     1,699     2     301        199/100        20          1  1.3 kB  <- chosen
+  keys: touched, that is denied at least once.
 
 Other quotas per second
-  quota  denied       %  keys touched       %
+  quota  denied   share  keys touched   share
      10   1,000  50.0 %             4   100 %  ████████████████████  <- chosen
      20     500  25.0 %             2  50.0 %  ██████████            <- knee
      24       1  0.05 %             1  25.0 %  ▏                     <- suggested

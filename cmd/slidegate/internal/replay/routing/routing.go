@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -31,7 +32,7 @@ type Group struct {
 // is not usable; call New.
 type Policies struct {
 	list     []*compiled
-	set      *policy.Set
+	set      *engine.Set
 	groups   []Group
 	grouping clientip.Grouping // the address groups of the file
 }
@@ -50,7 +51,7 @@ type compiled struct {
 	own            int            // the group of keys without an override or a plan
 	overrides      map[int]int    // the groups of overrides, by their index
 	plans          map[string]int // the groups of plans that requests name, by name
-	find           func(value string) (config.Plan, bool)
+	find           func(value string) (policy.Plan, bool)
 	listGroups     [byCount]int // the groups of keys that are not decided by limits, by what decides
 	singleGroup    bool         // every key is in the group own
 	shadowEnforced bool         // it is a shadow policy, but denies requests in the replay
@@ -71,7 +72,7 @@ func New(file *config.File, name string) (*Policies, error) {
 		chosen.Policies = []config.Policy{*one}
 	}
 	p := &Policies{grouping: file.Service.AddressGroups}
-	var rules []policy.Policy
+	var rules []engine.Spec
 	for i := range chosen.Policies {
 		one := chosen.Policies[i]
 		shadowEnforced := one.Shadow && len(chosen.Policies) == 1
@@ -83,7 +84,7 @@ func New(file *config.File, name string) (*Policies, error) {
 		c.shadowEnforced = shadowEnforced
 		p.list = append(p.list, c)
 		one = c.Policy
-		rules = append(rules, policy.Policy{
+		rules = append(rules, engine.Spec{
 			Name: one.Name, Form: one.Key.Form(file.Service.AddressGroups), Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
 		})
 	}
@@ -92,7 +93,7 @@ func New(file *config.File, name string) (*Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.set, err = policy.NewWithStores(policy.Stores{Open: memory}, rules, policy.Options{})
+	p.set, err = engine.NewOver(memory, rules, engine.Options{})
 	return p, err
 }
 
@@ -152,7 +153,7 @@ func (p *Policies) GroupOf(i int, key []byte, address netip.Addr, plan []byte) (
 	if c.singleGroup {
 		return c.own
 	}
-	part := policy.Part{Policy: i, Key: string(key), Address: address}
+	part := engine.Part{Policy: i, Key: string(key), Address: address}
 	if found, ok := c.find(string(plan)); ok {
 		part.Plan = policy.Named(found.Name)
 	}
@@ -163,7 +164,7 @@ func (p *Policies) GroupOf(i int, key []byte, address netip.Addr, plan []byte) (
 	if group, ok := c.overrides[override]; ok {
 		return group
 	}
-	if group, ok := c.plans[part.Plan.Name()]; ok && !p.set.Overridden(i, part.Key) {
+	if group, ok := c.plans[part.Plan.Name]; ok && !p.set.Overridden(i, part.Key) {
 		return group
 	}
 	return c.own

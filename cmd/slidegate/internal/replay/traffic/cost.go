@@ -1,7 +1,7 @@
 package traffic
 
 import (
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -13,7 +13,7 @@ type costSource uint8
 
 const (
 	costFixed  costSource = iota // the same for all requests
-	costOwn                      // the cost in a line of FormatLines
+	costOwn                      // the cost in the line, 1 if it has none
 	costBytes                    // the bytes of the response
 	costValue                    // a value of the entry
 	costHeader                   // a header, parsed as in the service, where no request is free
@@ -28,31 +28,35 @@ type coster struct {
 }
 
 func (c *coster) of(e *entry) (n int64, why string) {
-	switch c.source {
-	case costFixed:
+	if c.source == costFixed {
 		return c.fixed, ""
-	case costOwn:
-		return e.cost, ""
 	}
 	text := e.values[c.value]
-	if c.source == costHeader {
-		return config.HeaderCost(string(text)), ""
-	}
-	if text == nil {
+	switch {
+	case c.source == costHeader:
+		return fields.HeaderCost(string(text)), ""
+	case c.source == costOwn && text == nil:
+		return 1, ""
+	case text == nil:
 		return 0, "cost: " + c.name + " is missing"
-	}
-	if c.source == costBytes && len(text) == 1 && text[0] == '-' {
+	case c.source == costBytes && len(text) == 1 && text[0] == '-':
 		return 0, "" // servers write "-" if nothing was sent
 	}
 	n, ok := units(text)
-	if !ok {
-		return 0, "cost: " + c.name + ": " + notUnits
+	switch {
+	case ok:
+		return n, ""
+	case c.source == costOwn:
+		return 0, "cost: " + notUnits
 	}
-	return n, ""
+	return 0, "cost: " + c.name + ": " + notUnits
 }
 
 // units parses a cost.
 func units(text []byte) (int64, bool) {
+	if len(text) == 1 && text[0]-'0' <= 9 { // nearly all costs in lines
+		return int64(text[0] - '0'), true
+	}
 	n, whole, ok := decimal(text, 0)
 	return n, ok && whole && n >= 0 && n <= rule.MaxQuota
 }

@@ -12,50 +12,49 @@ import (
 // linesToDetect is the number of lines from which the format is detected.
 const linesToDetect = 100
 
-// detectionOrder has the stricter formats first: of two formats that match the same number of lines, the first is used.
-// Every combined log is also a common log, and any JSON log can be described by fields.
-var detectionOrder = []Format{
-	FormatLines, FormatCaddy, FormatTraefik, FormatEnvoy, FormatJSON, FormatALB, FormatCloudFront, FormatHAProxy, FormatCombined, FormatCommon,
-}
-
 // detect returns the format that matches the most lines.
-func detect(lines [][]byte, opts *Options) (Format, error) {
-	best, most := FormatAuto, 0
-	for _, format := range detectionOrder {
-		if n := countReadable(lines, format, opts); n > most {
-			best, most = format, n
+func detect(lines [][]byte, opts *Options) (*layout, error) {
+	var best *layout
+	most, combined := 0, 0
+	for i := range layouts {
+		n := countReadable(lines, &layouts[i], opts)
+		if n > most {
+			best, most = &layouts[i], n
+		}
+		if layouts[i].name == "combined" {
+			combined = n
 		}
 	}
 	switch {
 	case most == 0:
-		return FormatAuto, noFormat(lines)
-	case best == FormatCommon && 2*countReadable(lines, FormatCombined, opts) >= most:
-		return FormatCombined, nil // some of its lines are cut off
+		return nil, noFormat(lines)
+	case best.name == "common" && 2*combined >= most:
+		return findLayout("combined") // some of its lines are cut off
 	}
 	return best, nil
 }
 
 // countReadable counts the lines that a format matches. The fields of the key and the cost do not matter yet, except that
-// lines of FormatLines must have a key, unless the key is built from something else.
-func countReadable(lines [][]byte, format Format, opts *Options) int {
+// JSON lines must have a key, unless the key is built from something else.
+func countReadable(lines [][]byte, of *layout, opts *Options) int {
 	var given map[string]string
-	if format == FormatJSON {
+	if of.name == "json" {
 		given = opts.Fields // the others are detected by their default names
 	}
-	s, err := shapeOf(format, given)
+	s, err := shapeOf(of, given)
 	if err != nil {
 		return 0
 	}
 	p := &plan{}
-	if format == FormatLines && opts.Key.IsZero() {
+	if of.name == "lines" && opts.Key.IsZero() {
 		p.wants.fields = setOf(fieldKey)
 	}
 	parser, err := s.newParser(p)
 	if err != nil {
 		return 0
 	}
-	if text, ok := parser.(*clfParser); ok {
-		text.requireWhole = text.combined // otherwise a common log would look like a combined log that is cut off
+	if text, ok := parser.(*textParser); ok {
+		text.whole = of.name == "combined" // otherwise a common log would look like a combined log that is cut off
 	}
 	n, e := 0, newEntry(p.wants)
 	for _, line := range lines {

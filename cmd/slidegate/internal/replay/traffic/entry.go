@@ -1,10 +1,11 @@
 package traffic
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -51,20 +52,20 @@ func (s fieldSet) names() []string {
 	return names
 }
 
+// wants holds the fields that the key, the cost and the filter need from each request.
+type wants struct {
+	fields fieldSet
+	extras []fields.Field // headers and paths
+}
+
 // entry is one parsed line of a log. Its bytes are valid until the next line.
 type entry struct {
 	at   rule.Micros
 	time []byte // as a JSON value
-	cost int64  // the cost in a line of FormatLines
 	// values are the requested fields, followed by the headers and paths in the order of wants.extras; nil if the line
 	// does not have them.
 	values [][]byte
-}
-
-// wants holds the fields that the key, the cost and the filter need from each request.
-type wants struct {
-	fields fieldSet
-	extras []config.Field // headers and paths
+	failed int // the offset in an invalid line of a text format at which it is invalid
 }
 
 // parser parses the lines of one format.
@@ -73,19 +74,13 @@ type parser interface {
 	parse(line []byte, e *entry) (why string)
 }
 
-// commenter is an optional interface for parsers of formats in which a line that begins with # is not a request, but may
-// describe the lines that follow.
-type commenter interface {
-	comment(line []byte)
-}
-
-// isComment reports whether line is a comment, and if so passes it to the parser.
+// isComment reports whether line is a comment, which may describe the lines that follow it.
 func isComment(p parser, line []byte) bool {
-	c, ok := p.(commenter)
-	if !ok || line[0] != '#' {
+	text, ok := p.(*textParser)
+	if !ok || !text.hasFields || line[0] != '#' {
 		return false
 	}
-	c.comment(line)
+	text.comment(line)
 	return true
 }
 
@@ -108,17 +103,11 @@ func (e *entry) setTime(at rule.Micros) (why string) {
 }
 
 // setTarget splits the target of a request into path and query.
-func (e *entry) setTarget(target []byte, found bool) {
-	e.values[fieldPath], e.values[fieldQuery] = nil, nil
-	if !found {
-		return
-	}
-	e.values[fieldPath] = target
-	for i, c := range target {
-		if c == '?' {
-			e.values[fieldPath], e.values[fieldQuery] = target[:i], target[i+1:]
-			return
-		}
+func (e *entry) setTarget(target []byte) {
+	path, query, found := bytes.Cut(target, []byte{'?'})
+	e.values[fieldPath] = path
+	if found {
+		e.values[fieldQuery] = query
 	}
 }
 

@@ -2,136 +2,116 @@ package traffic
 
 import (
 	"fmt"
+	"net/textproto"
+	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/errtext"
 )
 
-// Format is the format of a log. The zero value detects it from the first lines.
-type Format uint8
+// Auto is the format that is detected from the first lines.
+const Auto = "auto"
 
-// The formats. In JSON, the last of duplicate members counts.
-const (
-	FormatAuto       Format = iota
-	FormatCommon            // the Common Log Format of Apache and others
-	FormatCombined          // common with referer and user agent: Apache, nginx, Traefik's text
-	FormatCaddy             // Caddy 2, JSON
-	FormatTraefik           // Traefik, JSON
-	FormatEnvoy             // Envoy and Istio, JSON
-	FormatHAProxy           // HAProxy, option httplog
-	FormatALB               // AWS Application and Classic Load Balancers
-	FormatCloudFront        // Amazon CloudFront, standard logs
-	FormatLines             // Slidegate's format: {"t": 1767643391854, "key": "alice", "cost": 3}
-	FormatJSON              // any other JSON; Options.Fields has the paths
-)
-
-// layout describes a format.
+// layout is a format: columns, or the paths of the members of a JSON object.
 type layout struct {
-	name  string
-	title string
-	table *jsonTable // nil if it is not JSON
-	text  textLayout // if it is not JSON
+	name      string
+	title     string
+	columns   string
+	table     *jsonTable // nil if it is not JSON
+	hasFields bool       // the log describes its columns itself
 }
 
-// textLayout describes a format that is not JSON.
-type textLayout struct {
-	fields  fieldSet
-	headers []string // in canonical form
-	parser  func(wants) parser
+// The formats that others extend.
+const commonColumns = `{address} {-} {user} [{time}] "{request}" {status}{?} {bytes}`
+
+// layouts are the formats, in the order in which they are tried: of two that match the same number of lines, the first
+// is used. Every combined log is also a common log, and any JSON log can be described by fields.
+var layouts = []layout{
+	{name: "lines", title: "JSON lines", table: &linesTable},
+	{name: "caddy", title: "Caddy log", table: &caddyTable},
+	{name: "traefik", title: "Traefik log", table: &traefikTable},
+	{name: "envoy", title: "Envoy log", table: &envoyTable},
+	{name: "json", title: "JSON log", table: &jsonTable{}},
+	// AWS Application Load Balancers, and Classic ones, which lack the type at the beginning and most columns after the
+	// user agent. The first time is that of the response, the other one that of the request.
+	{name: "alb", title: "AWS load balancer log", columns: `{...}{time} {-} {address:port} {-} {-} {-} {-} {status} {-} {-} {bytes} ` +
+		`"{request:url}" "{header:User-Agent}"{?} {-} {-} {-} "{-}" "{-}" "{-}" {-} {time}`},
+	{name: "cloudfront", title: "CloudFront log", hasFields: true, columns: describeFields([]string{
+		"date", "time", "x-edge-location", "sc-bytes", "c-ip", "cs-method", "cs(host)", "cs-uri-stem", "sc-status", "cs(referer)",
+		"cs(user-agent)", "cs-uri-query", "cs(cookie)", "x-edge-result-type", "x-edge-request-id", "x-host-header", "cs-protocol",
+		"cs-bytes", "time-taken", "x-forwarded-for",
+	})},
+	// HAProxy with option httplog. Captured headers, in braces before the request, have no names.
+	{name: "haproxy", title: "HAProxy log", columns: `{...}{address:port} [{time}] {-} {-}/{-} {-}/{-}/{-}/{-}/{-} {status} {bytes} {-}"{request#}"`},
+	{name: "combined", title: "combined log", columns: commonColumns + ` "{header:Referer}" "{header:User-Agent}"`},
+	{name: "common", title: "common log", columns: commonColumns},
 }
 
-var layouts = [...]layout{
-	FormatAuto:       {"auto", "log", nil, textLayout{}},
-	FormatCommon:     {"common", "common log", nil, textLayout{clfFields, nil, newCommonParser}},
-	FormatCombined:   {"combined", "combined log", nil, textLayout{clfFields, clfHeaders, newCombinedParser}},
-	FormatCaddy:      {"caddy", "Caddy log", &caddyTable, textLayout{}},
-	FormatTraefik:    {"traefik", "Traefik log", &traefikTable, textLayout{}},
-	FormatEnvoy:      {"envoy", "Envoy log", &envoyTable, textLayout{}},
-	FormatHAProxy:    {"haproxy", "HAProxy log", nil, textLayout{haproxyFields, nil, newHAProxyParser}},
-	FormatALB:        {"alb", "AWS load balancer log", nil, textLayout{albFields, albHeaders, newALBParser}},
-	FormatCloudFront: {"cloudfront", "CloudFront log", nil, textLayout{cloudfrontFields, cloudfrontHeaders, newCloudFrontParser}},
-	FormatLines:      {"lines", "JSON lines", &linesTable, textLayout{}},
-	FormatJSON:       {"json", "JSON log", &jsonLogTable, textLayout{}},
-}
-
-// FormatNames returns the names that ParseFormat accepts, without "auto".
+// FormatNames returns the names of the formats that are built in, without Auto.
 func FormatNames() []string {
 	var names []string
-	for _, layout := range layouts[FormatAuto+1:] {
-		names = append(names, layout.name)
+	for i := range layouts {
+		names = append(names, layouts[i].name)
 	}
 	return names
 }
 
-// ParseFormat returns the format with the given name; "" and "auto" are FormatAuto.
-func ParseFormat(name string) (Format, error) {
-	if name == "" {
-		return FormatAuto, nil
+// findLayout returns the layout with a name, or with the columns that text describes.
+func findLayout(text string) (*layout, error) {
+	if strings.Contains(text, "{") {
+		return &layout{name: "described", title: "log of described columns", columns: text}, nil
 	}
-	for f, layout := range layouts {
-		if layout.name == name {
-			return Format(f), nil
-		}
+	if i := slices.Index(FormatNames(), text); i >= 0 {
+		return &layouts[i], nil
 	}
 	hint := ""
-	if near, ok := errtext.Nearest(name, FormatNames()); ok {
+	if near, ok := errtext.Nearest(text, FormatNames()); ok {
 		hint = fmt.Sprintf("; did you mean %s?", near)
 	}
-	return FormatAuto, invalid("Format", "unknown format %q%s (want %s or auto)", name, hint,
-		strings.Join(FormatNames(), ", "))
-}
-
-// String returns the name that ParseFormat accepts.
-func (f Format) String() string {
-	if int(f) < len(layouts) {
-		return layouts[f].name
-	}
-	return fmt.Sprintf("Format(%d)", uint8(f))
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler; it accepts what ParseFormat accepts.
-func (f *Format) UnmarshalText(text []byte) error {
-	parsed, err := ParseFormat(string(text))
-	if err == nil {
-		*f = parsed
-	}
-	return err
+	return nil, invalid("Format", "unknown format %q%s (want %s, %s, or a description such as '{address} [{time}] \"{request}\"')",
+		text, hint, strings.Join(FormatNames(), ", "), Auto)
 }
 
 // shape is a format with the field paths given by the user.
 type shape struct {
-	format Format
-	table  *jsonTable // nil if it is not JSON
+	*layout
+	columns *columns   // nil if it is JSON
+	table   *jsonTable // nil if it is not JSON
 }
 
 // shapeOf returns a format with the given field paths, which only JSON formats support.
-func shapeOf(format Format, given map[string]string) (shape, error) {
-	s := shape{format: format, table: layouts[format].table}
-	if s.table == nil {
+func shapeOf(of *layout, given map[string]string) (s shape, err error) {
+	s = shape{layout: of}
+	if of.table == nil {
 		if len(given) > 0 {
-			return s, invalid("Fields", "only JSON logs have field names, and the format %s is not JSON", s.format)
+			return s, invalid("Fields", "only JSON logs have field names, and the format %s is not JSON", s.name)
+		}
+		if s.columns, err = parseColumns(of.columns); err != nil {
+			return s, invalid("Format", "%w", err)
 		}
 		return s, nil
 	}
-	s.table = s.table.with(given)
+	s.table = of.table.with(given)
 	if len(s.table.time) == 0 {
-		return s, invalid("Fields", "the format %s needs the path of the time, such as time=timestamp", s.format)
+		return s, invalid("Fields", "the format %s needs the path of the time, such as time=timestamp", s.name)
 	}
 	return s, nil
 }
 
-func (s shape) title() string { return layouts[s.format].title }
-
 // fields returns the fields that the format may have.
 func (s shape) fields() fieldSet {
 	if s.table == nil {
-		return layouts[s.format].text.fields
+		return s.columns.has()
 	}
 	return s.table.has()
+}
+
+func (s shape) hasHeader(name string) bool {
+	if s.table != nil {
+		return s.table.headers != nil
+	}
+	return slices.Contains(s.columns.headers(), textproto.CanonicalMIMEHeaderKey(name))
 }
 
 // known returns what the format records that patterns and lists need.
@@ -149,50 +129,40 @@ func (s shape) missingField(option, name string) error {
 	if s.table != nil && !strings.Contains(name, ":") {
 		has += fmt.Sprintf(" (or give the path of the %s with fields: %s=PATH)", name, name)
 	}
-	return invalid(option, "the format %s has no %s; it has %s", s.format, name, has)
+	return invalid(option, "the format %s has no %s; it has %s", s.name, name, has)
 }
 
 // available lists the fields that the format has for an option.
 func (s shape) available(option string) []string {
+	var members []string
+	if s.table != nil {
+		members = []string{"field:PATH"}
+	}
 	switch option {
 	case "Cost":
-		return append((s.fields() & setOf(fieldBytes)).names(), s.availableMembers()...)
+		return append((s.fields() & setOf(fieldBytes)).names(), members...)
 	case filterMethod, filterPath, filterStatus:
 		return (s.fields() & setOf(fieldMethod, fieldPath, fieldStatus)).names()
 	}
 	names := (s.fields() &^ setOf(fieldBytes, fieldCost)).names()
-	for _, name := range layouts[s.format].text.headers {
-		names = append(names, "header:"+name)
-	}
-	if s.table != nil && s.table.headers != nil {
+	if s.table == nil {
+		for _, name := range s.columns.headers() {
+			names = append(names, "header:"+name)
+		}
+	} else if s.table.headers != nil {
 		names = append(names, "header:NAME")
 	}
-	return append(names, s.availableMembers()...)
-}
-
-func (s shape) availableMembers() []string {
-	if s.table == nil {
-		return nil
-	}
-	return []string{"field:PATH"}
+	return append(names, members...)
 }
 
 // newParser returns a parser for what the plan wants.
 func (s shape) newParser(p *plan) (parser, error) {
 	if s.table == nil {
-		return layouts[s.format].text.parser(p.wants), nil
+		return newTextParser(s.columns, p.wants, s.hasFields), nil
 	}
 	general, err := newJSONParser(s.table, p.wants)
-	if err != nil || s.format != FormatLines {
+	if err != nil || !s.table.isLines {
 		return general, err
 	}
-	own := linesTable.with(nil)
-	return &linesParser{
-		jsonParser: general,
-		needKey:    p.wants.fields.has(fieldKey),
-		ownCost:    p.wants.fields.has(fieldCost),
-		plain: len(p.wants.extras) == 0 && p.wants.fields&^setOf(fieldKey, fieldCost) == 0 &&
-			own.time[0] == s.table.time[0] && own.names[fieldKey][0] == s.table.names[fieldKey][0] &&
-			own.names[fieldCost][0] == s.table.names[fieldCost][0],
-	}, nil
+	return newLinesParser(general, p.wants), nil
 }

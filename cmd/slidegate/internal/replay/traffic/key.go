@@ -5,13 +5,13 @@ import (
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
-	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // keyer builds the key of each request.
 type keyer struct {
-	template config.Template // if it is zero, the key is the only value
+	template fields.Template // if it is zero, the key is the only value
 	grouping clientip.Grouping
 	slots    []int // for each field of the template, its index in the values of an entry
 	values   [][]byte

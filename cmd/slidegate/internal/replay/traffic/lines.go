@@ -1,17 +1,25 @@
 package traffic
 
 import (
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/jsonscan"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// linesParser parses FormatLines. Nearly all lines have only t, key and cost, without escapes: it parses these itself,
+// linesParser parses JSON lines. Nearly all lines have only t, key and cost, without escapes: it parses these itself,
 // and leaves all others, valid or not, to the general JSON parser.
 type linesParser struct {
 	*jsonParser
 	needKey bool // the key is built from "key"
-	ownCost bool // the cost is "cost"
 	plain   bool // nothing else is wanted, and the names are the default ones
+}
+
+func newLinesParser(general *jsonParser, w wants) *linesParser {
+	own, given := &linesTable, general.table
+	return &linesParser{
+		jsonParser: general, needKey: w.fields.has(fieldKey),
+		plain: len(w.extras) == 0 && w.fields&^setOf(fieldKey, fieldCost) == 0 && own.time[0] == given.time[0] &&
+			own.names[fieldKey][0] == given.names[fieldKey][0] && own.names[fieldCost][0] == given.names[fieldCost][0],
+	}
 }
 
 func (p *linesParser) parse(line []byte, e *entry) (why string) {
@@ -24,24 +32,17 @@ func (p *linesParser) parse(line []byte, e *entry) (why string) {
 	if p.needKey && e.values[fieldKey] == nil {
 		return "key: " + p.table.names[fieldKey][0] + " is missing"
 	}
-	e.cost = 1
-	if text := e.values[fieldCost]; p.ownCost && text != nil {
-		var ok bool
-		if e.cost, ok = units(text); !ok {
-			return "cost: " + notUnits
-		}
-	}
 	return ""
 }
 
 // quick parses a line of the usual form, with the members in any order and spaces where JSON allows them. It returns
 // false if the line has another form or is invalid. The last of duplicate members counts, as in the JSON parser.
 func (p *linesParser) quick(line []byte, e *entry) bool {
-	q := quickLine{line: line, cost: 1}
+	q := quickLine{line: line}
 	if !q.object() || q.time == nil || q.key == nil && p.needKey || q.at <= 0 || q.at > rule.MaxNow {
 		return false
 	}
-	e.at, e.time, e.cost, e.values[fieldKey] = q.at, q.time, q.cost, q.key
+	e.at, e.time, e.values[fieldKey], e.values[fieldCost] = q.at, q.time, q.key, q.cost
 	return true
 }
 
@@ -52,7 +53,7 @@ type quickLine struct {
 	at   rule.Micros
 	time []byte
 	key  []byte
-	cost int64
+	cost []byte
 }
 
 func (q *quickLine) object() bool {
@@ -88,10 +89,12 @@ func (q *quickLine) member() bool {
 		return q.colon() && q.readKey()
 	case len(rest) > 6 && string(rest[:6]) == `"cost"`:
 		q.i += 6
-		var ok bool
-		if q.colon() {
-			q.cost, ok = q.digits()
+		if !q.colon() {
+			return false
 		}
+		start := q.i
+		_, ok := q.digits()
+		q.cost = q.line[start:q.i]
 		return ok
 	}
 	return false

@@ -3,13 +3,14 @@ package traffic
 import (
 	"errors"
 	"fmt"
-	"github.com/slidegate/slidegate/rule"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 // script returns lines with given times, and then an error. Like a Reader it reuses the bytes of its lines.

@@ -12,23 +12,25 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/jsonscan"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
-	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/errtext"
+	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/options"
 )
 
 // Options configures how a log is read. The zero value is valid: it detects the format, limits by address, and counts
-// every request as one unit; for FormatLines it uses the key and the cost of each line.
+// every request as one unit; for JSON lines it uses the key and the cost of each line.
 type Options struct {
-	// Format is the format of the log. FormatAuto detects it from the first hundred lines.
-	Format Format
+	// Format is the name of a format, or a description of its columns such as '{address} [{time}] "{request}" {status}'. ""
+	// and Auto detect it from the first hundred lines.
+	Format string
 	// Key is the template of the key. A field that the format does not have is an error when the log is opened; requests
 	// that lack a field are counted in Source.KeyMissing.
-	Key config.Template
-	// Cost is the cost of a request. The zero value means 1, or the cost in the line for FormatLines.
-	Cost config.Cost
-	// IgnoreOwnCost applies Cost to FormatLines even if it is zero; every line then costs 1.
+	Key fields.Template
+	// Cost is the cost of a request. The zero value means 1, or the cost in the line if the format has one.
+	Cost fields.Cost
+	// IgnoreOwnCost applies Cost even if it is zero and the format has a cost; every line then costs 1.
 	IgnoreOwnCost bool
 	// Grouping determines which addresses count as one client, if the key contains the address. A value that is not an
 	// address is used unchanged.
@@ -39,7 +41,7 @@ type Options struct {
 	// which the two differ.
 	Match *routing.Patterns
 	// Fields holds the paths of fields in a JSON log, with dots between names, by the names time, address, user, method,
-	// path, host, status, bytes, key and cost. FormatJSON requires at least the time; in the other JSON formats they
+	// path, host, status, bytes, key and cost. The format json requires at least the time; in the other JSON formats they
 	// replace the defaults.
 	Fields map[string]string
 	// About enables Line.About.
@@ -56,9 +58,6 @@ type Options struct {
 
 // check returns an error for options that are invalid for every log.
 func (o *Options) check() error {
-	if int(o.Format) >= len(layouts) {
-		return invalid("Format", "unknown %v", o.Format)
-	}
 	names := append([]string{"time"}, (1<<fieldCount - 1 - setOf(fieldQuery)).names()...)
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if !slices.Contains(names, name) {
@@ -80,14 +79,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// standardInput is the name of "-" in messages.
-const standardInput = "standard input"
-
-// Open opens a log; "-" is standard input. Close it after use.
+// Open opens a log. Close it after use.
 func Open(path string, opts Options) (*Reader, error) {
-	if path == "-" {
-		return open(standardInput, os.Stdin, nil, opts)
-	}
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -145,12 +138,11 @@ func (r *Reader) begin(opts *Options) error {
 		return r.readError(err)
 	}
 	r.lines = newScanner(plain)
+	var s shape
 	format, err := r.lookAhead(opts)
-	if err != nil {
-		r.in.release()
-		return err
+	if err == nil {
+		s, err = shapeOf(format, opts.Fields)
 	}
-	s, err := shapeOf(format, opts.Fields)
 	if err == nil {
 		r.plan, err = planFor(s, opts)
 	}
@@ -165,13 +157,13 @@ func (r *Reader) begin(opts *Options) error {
 	if !opts.Filter.IsZero() {
 		r.filter, r.match, r.known = &opts.Filter, opts.Match, s.known()
 	}
-	r.format = format
-	r.source.Format, r.source.Packing, r.source.Notes = s.title(), r.in.packing, r.plan.notes
+	r.format = format.name
+	r.source.Format, r.source.Packing, r.source.Notes = format.title, r.in.packing, r.plan.notes
 	return nil
 }
 
 // lookAhead returns the format, or an error if the log is empty or its first line cannot be read.
-func (r *Reader) lookAhead(opts *Options) (Format, error) {
+func (r *Reader) lookAhead(opts *Options) (*layout, error) {
 	text := r.lines.ahead(linesToDetect)
 	if bom := []byte("\xEF\xBB\xBF"); bytes.HasPrefix(text, bom) {
 		r.lines.start += len(bom)
@@ -179,13 +171,13 @@ func (r *Reader) lookAhead(opts *Options) (Format, error) {
 	}
 	failed := r.lines.err
 	if failed != nil && failed != io.EOF && bytes.IndexByte(text, '\n') < 0 {
-		return 0, r.readError(failed)
+		return nil, r.readError(failed)
 	}
 	if failed == io.EOF && isBlank(text) {
-		return 0, errEmpty
+		return nil, errEmpty
 	}
-	if opts.Format != FormatAuto {
-		return opts.Format, nil
+	if opts.Format != "" && opts.Format != Auto {
+		return findLayout(opts.Format)
 	}
 	return detect(firstLines(text, failed == io.EOF), opts)
 }
@@ -200,14 +192,14 @@ func (r *Reader) readError(err error) error {
 
 // invalid returns the error of an option.
 func invalid(option, format string, args ...any) error {
-	return &config.OptionError{Package: "traffic", Option: option, Err: fmt.Errorf(format, args...)}
+	return &options.Error{Package: "traffic", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
 // inLog returns err with the name of the log.
 func inLog(name string, err error) error {
-	var wrong *config.OptionError
+	var wrong *options.Error
 	if !errors.As(err, &wrong) {
-		wrong = &config.OptionError{Package: "traffic", Err: err}
+		wrong = &options.Error{Package: "traffic", Err: err}
 	}
 	wrong.Within = name
 	return wrong

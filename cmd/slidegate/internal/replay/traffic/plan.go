@@ -1,12 +1,10 @@
 package traffic
 
 import (
-	"net/textproto"
-	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // plan describes how each line of one format is processed.
@@ -47,13 +45,13 @@ func planFor(s shape, opts *Options) (*plan, error) {
 	return p, err
 }
 
-func (p *plan) planKey(s shape, template config.Template, grouping clientip.Grouping) (k keyer, err error) {
+func (p *plan) planKey(s shape, template fields.Template, grouping clientip.Grouping) (k keyer, err error) {
 	k = keyer{template: template, grouping: grouping}
 	parts := template.Fields()
 	if template.IsZero() {
-		parts = []config.Field{{Kind: config.FieldAddress}}
-		if s.format == FormatLines {
-			parts = []config.Field{{Kind: config.FieldKey}}
+		parts = []fields.Field{{Kind: fields.Address}}
+		if s.fields().has(fieldKey) {
+			parts = []fields.Field{{Kind: fields.Key}}
 		}
 	}
 	p.wants.fields |= s.fields() & setOf(fieldAddress)
@@ -68,10 +66,10 @@ func (p *plan) planKey(s shape, template config.Template, grouping clientip.Grou
 	return k, nil
 }
 
-func (p *plan) planCost(s shape, cost config.Cost, ignoreOwn bool) (c coster, err error) {
-	if cost.IsZero() && s.format == FormatLines && !ignoreOwn {
+func (p *plan) planCost(s shape, cost fields.Cost, ignoreOwn bool) (c coster, err error) {
+	if cost.IsZero() && s.fields().has(fieldCost) && !ignoreOwn {
 		p.wants.fields |= setOf(fieldCost)
-		return coster{source: costOwn}, nil
+		return coster{source: costOwn, value: int(fieldCost)}, nil
 	}
 	from, named := cost.Field()
 	if !named {
@@ -84,48 +82,73 @@ func (p *plan) planCost(s shape, cost config.Cost, ignoreOwn bool) (c coster, er
 	}
 	c = coster{source: costValue, value: slot, name: from.String()}
 	switch from.Kind {
-	case config.FieldBytes:
+	case fields.Bytes:
 		c.source = costBytes
-	case config.FieldHeader:
+	case fields.Header:
 		c.source = costHeader
 	}
 	return c, nil
 }
 
 // kinds maps the kinds of fields in keys and costs to fields.
-var kinds = map[config.FieldKind]field{
-	config.FieldAddress: fieldAddress,
-	config.FieldUser:    fieldUser,
-	config.FieldMethod:  fieldMethod,
-	config.FieldPath:    fieldPath,
-	config.FieldQuery:   fieldQuery,
-	config.FieldHost:    fieldHost,
-	config.FieldStatus:  fieldStatus,
-	config.FieldKey:     fieldKey,
-	config.FieldBytes:   fieldBytes,
+var kinds = map[fields.Kind]field{
+	fields.Address: fieldAddress,
+	fields.User:    fieldUser,
+	fields.Method:  fieldMethod,
+	fields.Path:    fieldPath,
+	fields.Query:   fieldQuery,
+	fields.Host:    fieldHost,
+	fields.Status:  fieldStatus,
+	fields.Key:     fieldKey,
+	fields.Bytes:   fieldBytes,
 }
 
 // want requests a field, and returns its index in the values of an entry, or false if the format does not have it.
-func (p *plan) want(s shape, part config.Field) (slot int, ok bool) {
+func (p *plan) want(s shape, part fields.Field) (slot int, ok bool) {
 	f, known := kinds[part.Kind]
-	if part.Kind == config.FieldHeader && strings.EqualFold(part.Name, "Host") {
+	if part.Kind == fields.Header && strings.EqualFold(part.Name, "Host") {
 		f, known = fieldHost, true // as in the keys of live requests
 	}
 	switch {
 	case known:
 		p.wants.fields |= setOf(f)
 		return int(f), s.fields().has(f)
-	case part.Kind == config.FieldHeader && !s.hasHeader(part.Name), part.Kind == config.FieldJSON && s.table == nil,
-		part.Kind == config.FieldClaim: // tokens do not belong in logs
+	case part.Kind == fields.Header && !s.hasHeader(part.Name), part.Kind == fields.JSON && s.table == nil,
+		part.Kind == fields.Claim: // tokens do not belong in logs
 		return 0, false
 	}
 	p.wants.extras = append(p.wants.extras, part)
 	return int(fieldCount) + len(p.wants.extras) - 1, true
 }
 
-func (s shape) hasHeader(name string) bool {
-	if s.table != nil {
-		return s.table.headers != nil
+// about holds the indexes of the fields of Line.About in the values of an entry; -1 if the format does not have them.
+type about struct {
+	method, path, agent, status int
+}
+
+// planAbout requests the fields of About that the format has.
+func (p *plan) planAbout(s shape) {
+	slot := func(field fields.Field) int {
+		if f, known := kinds[field.Kind]; known && !s.fields().has(f) {
+			return -1
+		}
+		if slot, ok := p.want(s, field); ok {
+			return slot
+		}
+		return -1
 	}
-	return slices.Contains(layouts[s.format].text.headers, textproto.CanonicalMIMEHeaderKey(name))
+	p.about = &about{
+		method: slot(fields.Field{Kind: fields.Method}), path: slot(fields.Field{Kind: fields.Path}),
+		agent: slot(fields.Field{Kind: fields.Header, Name: "User-Agent"}), status: slot(fields.Field{Kind: fields.Status}),
+	}
+}
+
+func (a *about) of(e *entry) Details {
+	value := func(slot int) []byte {
+		if slot < 0 {
+			return nil
+		}
+		return e.values[slot]
+	}
+	return Details{Method: value(a.method), Path: value(a.path), Agent: value(a.agent), Status: value(a.status)}
 }

@@ -18,7 +18,7 @@ type Reader struct {
 	in     *input
 	close  io.Closer
 	size   int64
-	format Format
+	format string // its name
 	lines  *scanner
 	filter *Filter           // nil selects all
 	match  *routing.Patterns // nil if the filter is not compared with patterns
@@ -43,6 +43,7 @@ func (r *Reader) Next(line *Line) error {
 			continue
 		}
 		r.source.Lines++
+		r.entry.failed = -1
 		if tooLong {
 			r.countUnreadable(text, "line: longer than 1 MiB")
 			continue
@@ -63,6 +64,7 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	if why := r.parser.parse(text, r.entry); why != "" {
 		return false, why
 	}
+	r.entry.failed = -1 // from here on, no position is to blame
 	if r.filter != nil && !r.selected() {
 		r.source.Filtered++
 		return false, ""
@@ -124,6 +126,9 @@ func (r *Reader) takeParts(line *Line) (taken bool, why string) {
 func (r *Reader) countUnreadable(text []byte, why string) {
 	r.source.Unreadable++
 	if len(r.source.Examples) < maxExamples {
+		if r.entry.failed >= 0 {
+			why += fmt.Sprintf(", at byte %d", r.entry.failed+1)
+		}
 		r.source.Examples = append(r.source.Examples, BadLine{Number: r.lines.number, Text: printable(text), Why: why})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // read reads all requests of a log and returns them as lines "time key cost".
@@ -32,18 +32,18 @@ func read(t *testing.T, r Lines) []string {
 // clockText returns the time of day with microseconds; the samples differ in nothing else.
 func clockText(at int64) string { return time.UnixMicro(at).UTC().Format("15:04:05.999999") }
 
-func template(t testing.TB, text string) config.Template {
+func template(t testing.TB, text string) fields.Template {
 	t.Helper()
-	parsed, err := config.ParseTemplate(text)
+	parsed, err := fields.ParseTemplate(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return parsed
 }
 
-func costOf(t testing.TB, text string) config.Cost {
+func costOf(t testing.TB, text string) fields.Cost {
 	t.Helper()
-	parsed, err := config.ParseCost(text)
+	parsed, err := fields.ParseCost(text)
 	if err != nil {
 		t.Fatal(err)
 	}

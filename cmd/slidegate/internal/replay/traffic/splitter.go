@@ -10,6 +10,8 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/options"
 )
 
 // splitter builds the parts of each request, one per policy that applies.
@@ -135,9 +137,9 @@ func (p *plan) planRequestPlan(s shape, own *config.Policy) (slot int) {
 
 // planOwnCost is like planCost, for the cost of a policy. If the log lacks the header, requests are counted as without
 // it, unless the cost was chosen for this run.
-func (p *plan) planOwnCost(s shape, policy string, cost config.Cost, chosen, ignoreOwn bool) (coster, error) {
+func (p *plan) planOwnCost(s shape, policy string, cost fields.Cost, chosen, ignoreOwn bool) (coster, error) {
 	field, named := cost.Field()
-	if named && field.Kind == config.FieldHeader && !s.hasHeader(field.Name) && !chosen {
+	if named && field.Kind == fields.Header && !s.hasHeader(field.Name) && !chosen {
 		note := fmt.Sprintf("The log has no %v, so requests with that cost under the policy %s were counted as 1 each.", field, policy)
 		if !slices.Contains(p.notes, note) {
 			p.notes = append(slices.Clip(p.notes), note)
@@ -149,7 +151,7 @@ func (p *plan) planOwnCost(s shape, policy string, cost config.Cost, chosen, ign
 
 // omissionNote returns the note about a policy that cannot be replayed on the log.
 func omissionNote(p config.Policy, err error) string {
-	var wrong *config.OptionError
+	var wrong *options.Error
 	if errors.As(err, &wrong) {
 		err = wrong.Err
 	}

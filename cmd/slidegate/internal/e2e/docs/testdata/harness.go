@@ -40,7 +40,7 @@ import (
 type function func(
 	ctx context.Context,
 	key, addr, token string,
-	store store.Store,
+	shared store.Store,
 	safe *failure.Store,
 	limiter *slidegate.Limiter,
 	limits *httplimit.Middleware,
@@ -68,7 +68,7 @@ const patience = 10 * time.Second
 
 func newArguments(t *testing.T) *arguments {
 	t.Helper()
-	safe, err := failure.New(newStore(t), failure.Closed(), failure.Options{Timeout: patience})
+	safe, err := failure.New(newStore(t), failure.Options{Mode: store.FailClosed, Local: memstore.NewDefault(), Timeout: patience})
 	check(t, err)
 	limiter, err := slidegate.New(safe, slidegate.Limit{Name: "samples", Quota: 100, Window: time.Minute})
 	check(t, err)

@@ -35,6 +35,7 @@ import (
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/policy"
@@ -49,7 +50,7 @@ import (
 func sample(
 	ctx context.Context,
 	key, addr, token string,
-	store store.Store,
+	shared store.Store,
 	safe *failure.Store, // a store with a failure mode
 	limiter *slidegate.Limiter,
 	limits *httplimit.Middleware,

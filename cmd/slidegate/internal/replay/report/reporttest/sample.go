@@ -118,14 +118,12 @@ func simulate(name, text string, all []arrival) *simulation {
 func (s *simulation) decide(a arrival) {
 	c := s.clients[a.key]
 	if c == nil {
-		c = &client{state: rule.State{Start: math.MinInt64}, out: replay.KeyOutcome{Key: a.key}}
-		c.state.Clear()
+		c = &client{out: replay.KeyOutcome{Key: a.key}}
 		s.clients[a.key] = c
 	}
 	l := &s.outcome.Limits[0]
 	exact := c.admitted.at(a.at, l.Window)+1 <= l.Quota
-	next, answer := s.limit.Decide(c.state, a.at, 1)
-	c.state = next
+	answer, _ := s.limit.TakeOne(&c.state, a.at, 1)
 	c.out.Requests++
 	s.admitted = append(s.admitted, answer.Allowed)
 	if answer.Allowed {

@@ -1,0 +1,281 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/ruled"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/rulings"
+)
+
+// Explanation is the result of Explain: which rules apply to a request, and what each would decide. It is a plain
+// value, made for JSON. List and Override are entries of the file. An entry may be a key, so show an Explanation only
+// to operators who may see keys.
+type Explanation struct {
+	Policy    string           `json:"policy"`
+	Key       string           `json:"key"` // as requests have it
+	By        policy.By        `json:"by"`
+	Allowed   bool             `json:"allowed"` // what the client would get
+	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would deny
+	Shadow    bool             `json:"shadow"`
+	Failure   string           `json:"failure,omitempty"`    // the failure mode: open, closed, local or optimistic
+	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
+	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
+	List      string           `json:"list,omitempty"`       // the matching entry of the allow or deny list
+	Override  string           `json:"override,omitempty"`   // the key or pattern of the matching override
+	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
+	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits deny for as long
+	Limits    []ExplainedLimit `json:"limits,omitempty"`
+	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
+
+	Note    string        `json:"note,omitempty"`    // what the explanation leaves out; of an Envoy descriptor, why no rule matches
+	Missing []string      `json:"missing,omitempty"` // fields of the key that the request lacks, and why
+	Also    []Explanation `json:"also,omitempty"`    // of the other keys that the given text means
+
+	// For Envoy descriptors only.
+	Rule             string           `json:"rule,omitempty"`              // the matching rule: its name, or its path
+	Path             string           `json:"path,omitempty"`              // keys and values in the file, as in domain.key_value.key
+	QuotaMode        bool             `json:"quota_mode,omitempty"`        // over its limit, the rule denies a request only if all such rules are over theirs
+	DescriptorLimits []ExplainedLimit `json:"descriptor_limits,omitempty"` // limits that came with the descriptor, where anything is counted
+}
+
+// ExplainedLimit is the answer that one limit would give.
+type ExplainedLimit struct {
+	Limit            string `json:"limit"` // as slidegate.ParseLimit reads it
+	Name             string `json:"name,omitempty"`
+	Allowed          bool   `json:"allowed"`
+	Quota            int64  `json:"quota"`
+	Remaining        *int64 `json:"remaining"`      // null if no limit decided, because the store did not answer
+	RetryAfterMicros *int64 `json:"retry_after_us"` // null means never
+	ResetAfterMicros int64  `json:"reset_after_us"`
+}
+
+// Explain returns what would decide a request, and the answer that each limit would give. The key is what an operator
+// writes: if it means several keys, the result is about the first, and Also about the others. Explain charges nothing and
+// counts nothing. The error wraps ErrKey if no request can have the key.
+func (g *Gate) Explain(ctx context.Context, req Request) (all Explanation, err error) {
+	keys, err := g.Keys(req.Policy, req.Key)
+	if err != nil {
+		return all, err
+	}
+	for i, key := range keys {
+		one := req
+		one.Key = key
+		var part engine.Part
+		s := g.current.Load()
+		if err := s.fill(&one, &part); err != nil {
+			return all, err
+		}
+		p := s.order[part.Policy]
+		if !req.Address.IsValid() {
+			part.Address = p.addressOf(req.Key, key)
+		}
+		e, err := g.explain(ctx, s, part)
+		if p.listed && !part.Address.IsValid() && e.Ruling == nil && e.By != policy.ByDenyList {
+			e.Note = addressNote
+		}
+		switch {
+		case err != nil:
+			return all, err
+		case i == 0:
+			all = e
+		default:
+			all.Also = append(all.Also, e)
+		}
+	}
+	return all, nil
+}
+
+// Keys returns the keys that a text of an operator means, as requests have them. The error wraps ErrKey if no request can
+// have the key, and for a prefix of addresses.
+func (g *Gate) Keys(policy, text string) (keys []string, err error) {
+	s := g.current.Load()
+	p, err := s.find(policy)
+	if err != nil {
+		return nil, err
+	}
+	read, err := s.set.ReadKey(p.index, text)
+	if err != nil {
+		return nil, fmt.Errorf("gate: %w: the key %w", ErrKey, err)
+	}
+	for _, match := range read.Keys {
+		if match.Prefix.IsValid() {
+			return nil, fmt.Errorf("gate: %w: it is a prefix, whose addresses have keys of their own; give one address", ErrKey)
+		}
+		keys = append(keys, match.Key)
+	}
+	return keys, nil
+}
+
+// explain returns what would decide a part.
+func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Explanation, error) {
+	p := s.order[part.Policy]
+	e := Explanation{Policy: p.Name, Key: part.Key, Shadow: p.Shadow, Failure: s.set.Mode(p.index).String()}
+	var override int
+	e.By, override, e.List = s.set.Route(part)
+	e.Plan, e.Override = s.planOf(&part, e.By, override)
+	if key, is := s.set.RulingOf(p.index, part.Key); is {
+		e.Ruling = ruled.Find(g.rulings(), p.Name, key)
+		e.Plan = "" // the ruling takes precedence
+	}
+	e.Refused = e.By == policy.ByDenyList || e.By == policy.ByRuling
+	if e.By == policy.ByLimits {
+		var v policy.Decision
+		if s.set.Decide(ctx, rule.Peek, &part, &v); v.Err != nil {
+			return Explanation{}, v.Err
+		}
+		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
+		e.Penalty = v.Penalty.Microseconds()
+		if e.Plan == "" && s.set.HasCandidate(p.index, part.Key) {
+			part.Candidate = true
+			var candidate policy.Decision
+			if s.set.Decide(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
+				e.Candidate = explainLimits(&candidate)
+			}
+		}
+	}
+	e.Allowed = !e.Refused || p.Shadow
+	return e, nil
+}
+
+// planOf returns the name of the plan that decides a part, or the override if an override decides. To the engine, plans
+// by key are overrides after those of the file.
+func (s *snapshot) planOf(part *engine.Part, by policy.By, index int) (plan, override string) {
+	p := s.order[part.Policy]
+	if index >= len(p.Overrides) {
+		return p.AllOverrides()[index].Key, ""
+	}
+	if index >= 0 {
+		return "", p.Overrides[index].Key
+	}
+	if by != policy.ByLimits && by != policy.ByUnlimited || s.set.Overridden(part.Policy, part.Key) { // a list or a ruling decides
+		return "", ""
+	}
+	return part.Plan.Name, ""
+}
+
+// RequestExplanation is the result of ExplainRequest. Like an Explanation, it is for operators who may see keys.
+type RequestExplanation struct {
+	Allowed          bool          `json:"allowed"`
+	Rejected         string        `json:"rejected,omitempty"` // why the listener rejects it, whatever the policies decide
+	Policy           string        `json:"policy,omitempty"`   // that decides; empty if none matches
+	By               policy.By     `json:"by"`
+	RetryAfterMicros *int64        `json:"retry_after_us"`      // null means never
+	Policies         []Explanation `json:"policies"`            // of those that match
+	Exempting        []string      `json:"exempting,omitempty"` // that match, and exempt the request by a route
+	NotMatching      []string      `json:"not_matching,omitempty"`
+}
+
+// ExplainRequest returns which policies apply to a request, by which keys, and what CheckRequest would decide. It charges
+// nothing and counts nothing.
+func (g *Gate) ExplainRequest(ctx context.Context, r *http.Request) (all RequestExplanation, err error) {
+	s := g.current.Load()
+	request := s.set.Begin()
+	defer request.End()
+	for _, p := range s.order {
+		switch p.applies(r) {
+		case noMatch:
+			all.NotMatching = append(all.NotMatching, p.Name)
+		case isExempt:
+			all.Exempting = append(all.Exempting, p.Name)
+		case isLimited:
+			part := s.part(p, r)
+			e, err := g.explain(ctx, s, part)
+			if err != nil {
+				return all, err
+			}
+			e.Missing = s.file.MissingFields(&p.Policy, r)
+			all.Policies = append(all.Policies, e)
+			request.Add(part)
+		}
+	}
+	retry := int64(0)
+	all.Allowed, all.By, all.RetryAfterMicros = true, policy.ByUnlimited, &retry
+	if len(all.Policies) == 0 {
+		all.Policies = []Explanation{}
+		return all, nil
+	}
+	var v policy.Decision
+	request.Decide(ctx, rule.Peek, &v)
+	if err := s.finish(&v, r); err != nil {
+		return all, err
+	}
+	all.Allowed, all.Policy, all.By = v.Decision.Allowed, v.Policy, v.By
+	if v.Decision.RetryAfter == slidegate.Never {
+		all.RetryAfterMicros = nil
+	} else if !v.Decision.Allowed {
+		retry = v.Decision.RetryAfter.Microseconds()
+	}
+	return all, nil
+}
+
+// explainLimits returns the answer of each limit.
+func explainLimits(v *policy.Decision) []ExplainedLimit {
+	answers := v.Decision.Answers
+	if answers == nil {
+		d := &v.Decision
+		answers = []rule.Answer{{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: rule.Never, ResetAfter: rule.Micros(d.ResetAfter.Microseconds()), Flags: d.Flags}}
+		if d.RetryAfter != slidegate.Never {
+			answers[0].RetryAfter = rule.Micros(d.RetryAfter.Microseconds())
+		}
+	}
+	limits := make([]ExplainedLimit, len(v.Limits))
+	for i, limit := range v.Limits {
+		limits[i] = ExplainLimit(limit, &answers[i])
+	}
+	return limits
+}
+
+// ExplainLimit describes the answer of a limit.
+func ExplainLimit(limit slidegate.Limit, a *rule.Answer) ExplainedLimit {
+	e := ExplainedLimit{
+		Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
+		ResetAfterMicros: int64(a.ResetAfter),
+	}
+	if a.Flags&(rule.FallbackOpen|rule.FallbackClosed) == 0 {
+		remaining := a.Remaining
+		e.Remaining = &remaining
+	}
+	if a.RetryAfter != rule.Never {
+		retry := int64(a.RetryAfter)
+		e.RetryAfterMicros = &retry
+	}
+	return e
+}
+
+// Flags has the names of the flags of a decision, as clients, operators and metrics read them.
+var Flags = []struct {
+	Flag rule.Flags
+	Name string
+}{
+	{rule.Inherited, "inherited"},
+	{rule.ClockMoved, "clock_moved"},
+	{rule.Cached, "cached"},
+	{rule.FallbackOpen, "fallback_open"},
+	{rule.FallbackClosed, "fallback_closed"},
+	{rule.FallbackLocal, "fallback_local"},
+	{rule.Leased, "leased"},
+	{rule.FallbackOptimistic, "fallback_optimistic"},
+}
+
+// sources are the flags that name the source of a decision. That the store did not answer matters most.
+var sources = []rule.Flags{
+	rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal | rule.FallbackOptimistic, rule.Leased, rule.Cached,
+}
+
+// SourceOf names the source of a decision, in the words that metrics use.
+func SourceOf(flags rule.Flags) string {
+	for _, some := range sources {
+		for _, one := range Flags {
+			if flags&some&one.Flag != 0 {
+				return one.Name
+			}
+		}
+	}
+	return "store"
+}

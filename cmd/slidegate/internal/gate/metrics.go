@@ -1,0 +1,193 @@
+package gate
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/lanes"
+	"github.com/slidegate/slidegate/policy"
+)
+
+// Listener identifies a listener in metrics.
+type Listener uint8
+
+// The listeners.
+const (
+	HTTP Listener = iota
+	RESP
+	Proxy // requests run in it
+	GRPC  // Envoy's rate limit service
+	listeners
+)
+
+var listenerNames = [listeners]string{"http", "resp", "proxy", "grpc"}
+
+// The outcomes of a policy's part in a request.
+const (
+	admitted = iota
+	refused
+	shadowRefused
+	failed
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{"admitted", "refused", "shadow_refused", "error"}
+
+// A tally has a count for each outcome and what decided, the limits first, so that the most common share a cache line, and
+// after them four of the candidate: what it would have done, and what the limits did.
+const (
+	deciders   = int(policy.ByRuling) + 1
+	candidates = deciders * outcomes
+	counts     = candidates + 4
+)
+
+// happens reports whether an outcome can be decided by this.
+func happens(by policy.By, outcome int) bool {
+	switch by {
+	case policy.ByLimits:
+		return true
+	case policy.ByAllowList, policy.ByUnlimited:
+		return outcome == admitted
+	}
+	return outcome == refused || outcome == shadowRefused
+}
+
+// tally counts for one policy. It is safe for concurrent use.
+type tally struct {
+	name         string
+	onRefused    func(policy, key string) // may be nil
+	counts       lanes.Counters
+	hasCandidate atomic.Bool // the policy has, or had, a candidate
+}
+
+// count counts the outcome of a part of a request. The lane depends on the end of the key, where keys differ most.
+func (t *tally) count(key string, o engine.Outcome) {
+	count := admitted
+	switch {
+	case o.Candidate:
+		count = candidates + 2*toInt(o.Refused) + toInt(o.LiveRefused)
+	case o.Failed:
+		count = failed
+	case o.Refused && o.Shadow:
+		count = int(o.By)*outcomes + shadowRefused
+	case o.Refused:
+		count = int(o.By)*outcomes + refused
+	default:
+		count = int(o.By) * outcomes
+	}
+	var h uint32
+	for i := max(0, len(key)-4); i < len(key); i++ {
+		h = h*31 + uint32(key[i])
+	}
+	t.counts.Lane(h)[count].Add(1)
+	if t.onRefused != nil && o.Refused && !o.Failed && !o.Candidate {
+		t.onRefused(t.name, key)
+	}
+}
+
+func toInt(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// maxTallies bounds the policy names that are counted separately, over all reloads; others are counted together as
+// "other".
+const maxTallies = 1000
+
+// metrics holds all counts of a Gate. A policy removed by a reload keeps its counts: counters must not go down.
+type metrics struct {
+	stop      func() error // stops reporting
+	onRefused func(policy, key string)
+	unmatched [listeners]struct {
+		reported atomic.Bool
+		requests atomic.Int64
+	}
+
+	mu      sync.Mutex
+	tallies map[string]*tally
+}
+
+// table lists the metrics of a Gate.
+var table = []instrument.Row[*Gate]{
+	{Name: "slidegate.policy.decisions", Unit: "{decision}", Help: "Requests decided by a policy, by outcome and by what decided.",
+		Each: func(g *Gate, report instrument.Report) {
+			g.metrics.each(func(t *tally) {
+				for i := range candidates {
+					if by, outcome := policy.By(i/outcomes), i%outcomes; happens(by, outcome) {
+						report(float64(t.counts.Sum(i)), attribute.String("policy", t.name),
+							attribute.String("outcome", outcomeNames[outcome]), attribute.String("by", by.String()))
+					}
+				}
+			})
+		}},
+	{Name: "slidegate.policy.candidate.decisions", Unit: "{decision}",
+		Help: "What a policy's candidate limits would have decided, and what its live limits decided.",
+		Each: func(g *Gate, report instrument.Report) {
+			g.metrics.each(func(t *tally) {
+				for i := 0; i < 4 && t.hasCandidate.Load(); i++ {
+					report(float64(t.counts.Sum(candidates+i)), attribute.String("policy", t.name),
+						attribute.String("outcome", outcomeNames[i/2]), attribute.String("live_outcome", outcomeNames[i%2]))
+				}
+			})
+		}},
+	{Name: "slidegate.policies", Unit: "{policy}", Kind: instrument.Gauge, Help: "Policies in force.",
+		Value: func(g *Gate) int64 { return int64(len(g.Policies())) }},
+	{Name: "slidegate.unmatched", Unit: "{request}", Help: "Requests that were admitted because no policy or rule matches them.",
+		Each: func(g *Gate, report instrument.Report) {
+			for listener, name := range listenerNames {
+				if of := &g.metrics.unmatched[listener]; of.reported.Load() {
+					report(float64(of.requests.Load()), attribute.String("listener", name))
+				}
+			}
+		}},
+}
+
+// report begins to report the metrics, to the global provider if there is no other.
+func (g *Gate) report(provider metric.MeterProvider) (err error) {
+	if provider == nil {
+		provider = otel.GetMeterProvider()
+	}
+	g.metrics.stop, err = instrument.Register(provider, table, func() *Gate { return g })
+	return err
+}
+
+// tallyOf returns the counts of the policy of that name. From then on they are reported, as 0 at first: the first event
+// is then an increase, not a new series, which functions such as rate miss.
+func (m *metrics) tallyOf(name string, hasCandidate bool) *tally {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.tallies) >= maxTallies && m.tallies[name] == nil {
+		name = "other"
+	}
+	if m.tallies[name] == nil {
+		m.tallies[name] = &tally{name: name, onRefused: m.onRefused, counts: lanes.New(counts)}
+	}
+	if hasCandidate {
+		m.tallies[name].hasCandidate.Store(true)
+	}
+	return m.tallies[name]
+}
+
+func (m *metrics) each(do func(*tally)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.tallies {
+		do(t)
+	}
+}
+
+// CountUnmatched counts requests that no policy, or no rule of Envoy's, matches. They are admitted, and a mistake in a pattern
+// looks like that. From then on the listener's count is reported, even if it is 0.
+func (g *Gate) CountUnmatched(listener Listener, n int64) {
+	of := &g.metrics.unmatched[listener]
+	of.requests.Add(n)
+	of.reported.Store(true)
+}

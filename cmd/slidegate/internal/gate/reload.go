@@ -1,0 +1,87 @@
+package gate
+
+import (
+	"log/slog"
+	"reflect"
+
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/ruled"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Reload replaces the policies with those of file, all or nothing: on an error, nothing changes. Counts are kept,
+// except for limits whose shape (algorithm, window, segments, anchor) or name has changed. Such a limit has separate
+// counts, which are empty unless it was in force within its window. The log lists what was added, removed and changed,
+// and which limits do not continue the previous counts; it also says if nothing changed. The gate does not manage the
+// store's address or timeout.
+//
+// A request in progress during a reload is decided by the policies it began with.
+func (g *Gate) Reload(file *config.File) error {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	old := g.current.Load()
+	next, err := g.build(file, old)
+	if err != nil {
+		return err
+	}
+	if reflect.DeepEqual(old.file, file) {
+		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(next.order)))
+		return nil
+	}
+	next.prepare(g.store)
+	if err := ruled.Apply(next.set, g.rulings()); err != nil {
+		g.opts.Logger.Error("rulings cannot be applied; end them or change them", slog.Any("error", err))
+	}
+	g.current.Store(next)
+	old.release()
+	g.logChanges(old, next)
+	return nil
+}
+
+// logChanges logs the differences between two snapshots.
+func (g *Gate) logChanges(old, next *snapshot) {
+	log := g.opts.Logger
+	var added, removed, changed []string
+	for _, p := range next.order {
+		switch before := old.policies[p.Name]; {
+		case before == nil:
+			added = append(added, p.Name)
+		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.index) != next.set.Mode(p.index):
+			changed = append(changed, p.Name)
+			g.logOtherCounts(p.Name, old.set.BoundLimits(before.index), next.set.BoundLimits(p.index))
+		}
+	}
+	for _, p := range old.order {
+		if next.policies[p.Name] == nil {
+			removed = append(removed, p.Name)
+		}
+	}
+	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
+		slog.Int("policies", len(next.order)))
+	before, now := &old.file.Service, &next.file.Service
+	if !reflect.DeepEqual(before.JWT, now.JWT) {
+		log.Info("request tokens are verified with new keys or rules from now on")
+	}
+}
+
+// otherCounts also covers a limit that was removed and has returned: what it counted before still counts until its
+// window has passed.
+const otherCounts = "limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what " +
+	"it counted when it was last in force"
+
+// logOtherCounts logs which limits of a policy do not continue the previous counts.
+func (g *Gate) logOtherCounts(policy string, before, now []*store.Limit) {
+	known := map[string]bool{}
+	for _, b := range before {
+		known[b.Prefix()] = true
+	}
+	for _, b := range now {
+		if !known[b.Prefix()] {
+			g.opts.Logger.Info(otherCounts,
+				slog.String("policy", policy), slog.String("limit", adapter.Unbind(b).String()),
+				slog.Bool("candidate", b.Namespace() != policy))
+			known[b.Prefix()] = true
+		}
+	}
+}

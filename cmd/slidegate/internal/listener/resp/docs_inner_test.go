@@ -1,0 +1,29 @@
+package resp
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The page lists the commands of the table, and no others.
+func TestPageListsTheCommands(t *testing.T) {
+	text, err := os.ReadFile("../../../../../docs/resp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, rows := string(text), 0
+	for _, cmd := range commandTable() {
+		want := "`" + strings.ToUpper(cmd.name)
+		if cmd.isOwn() {
+			want = "| " + strings.TrimSpace(want+" "+strings.ReplaceAll(cmd.usage, "|", `\|`)) + "` |"
+			rows++
+		}
+		if !strings.Contains(page, want) {
+			t.Errorf("docs/resp.md lacks %s", want)
+		}
+	}
+	if got := strings.Count(page, "\n| `SG.") + strings.Count(page, "\n| `CL."); got != rows {
+		t.Errorf("docs/resp.md lists %d commands, want %d", got, rows)
+	}
+}

@@ -1,0 +1,4 @@
+package resp
+
+// Connected returns the number of clients.
+func (s *Server) Connected() int { return s.connected() }

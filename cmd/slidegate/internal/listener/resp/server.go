@@ -1,0 +1,246 @@
+// Package resp serves limits over the Redis protocol, so that the Redis client that a program already has, in any
+// language, is a client of the service. It has CL.THROTTLE, as in the module redis-cell, and its own commands (SG.ALLOW
+// and others) for the policies of a gate. What a client can make the server hold is bounded: the size of a command, the
+// replies that it does not read, the time that it takes for either, the number of connections. The commands that arrive
+// in one read are decided in order and their replies sent in one write.
+//
+// The server is written by hand; docs/decisions/0011-resp-server.md says why.
+package resp
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// ErrClosed is returned by Serve after Shutdown.
+var ErrClosed = errors.New("resp: the server was shut down")
+
+// Server serves clients. It is safe for concurrent use. The zero value is not usable; call New.
+type Server struct {
+	policies   Policies
+	throttles  *throttles
+	opts       Options
+	tokens     atomic.Pointer[tokenSums]
+	commands   map[string]*command
+	sorted     []*command // by name
+	metrics    metrics
+	bounds     bounds // the bounds of a command after authentication
+	beforeAuth bounds // the bounds of a command before authentication
+	batches    sync.Pool
+
+	ctx      context.Context // canceled when Shutdown has waited long enough
+	cancel   context.CancelFunc
+	draining atomic.Bool
+	lastID   atomic.Int64
+	queued   atomic.Int64  // bytes that transactions hold
+	goodbyes chan struct{} // one for each client that is being sent the error about too many clients
+
+	mu        sync.Mutex
+	warned    time.Time // when too many clients were last logged
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	guests    list.List      // of *conn: clients that have not authenticated yet, oldest first
+	evicted   int            // number of conns that are being disconnected to make room
+	running   sync.WaitGroup // counts conns; grows only while draining is false, under mu
+}
+
+// The bounds of a command before authentication, as in Redis.
+const (
+	guestArgs = 10
+	guestBulk = 16 << 10
+)
+
+// maxGoodbyes bounds how many rejected clients are sent an error at a time; others are only disconnected.
+const maxGoodbyes = 64
+
+// New returns a server for policies. CL.THROTTLE uses throttle, which needs no limits and should have its own
+// namespace; if throttle is nil, there is no CL.THROTTLE.
+func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server, error) {
+	if policies == nil {
+		return nil, fmt.Errorf("resp: policies: must not be nil; call gate.New")
+	}
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		policies: policies, opts: opts,
+		throttles: newThrottles(throttle, opts.MaxPeriods, opts.LeaseThrottle),
+		bounds:    bounds{args: opts.MaxArgs, bulk: opts.MaxBulk, command: 2 * opts.MaxBulk},
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, goodbyes: make(chan struct{}, maxGoodbyes),
+	}
+	s.beforeAuth = bounds{args: min(guestArgs, opts.MaxArgs), bulk: min(guestBulk, opts.MaxBulk), command: min(2*guestBulk, 2*opts.MaxBulk)}
+	s.SetTokens(opts.Tokens, opts.AdminTokens)
+	s.batches.New = func() any { return new(batch) }
+	s.addCommands(throttle != nil)
+	if err := s.report(opts.MeterProvider); err != nil {
+		return nil, err
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Serve serves the clients that connect to l, until Shutdown, when it returns ErrClosed, or until l fails. It closes l.
+// It may be called for several listeners.
+func (s *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	if !s.addListener(l) {
+		return ErrClosed
+	}
+	defer s.removeListener(l)
+	var pause time.Duration
+	for {
+		client, err := l.Accept()
+		if s.draining.Load() {
+			if err == nil {
+				_ = client.Close()
+			}
+			return ErrClosed
+		}
+		if err == nil {
+			pause = 0
+			s.accept(client)
+			continue
+		}
+		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
+			return fmt.Errorf("resp: accept: %w", err)
+		}
+		// Most likely there are no file descriptors left, and some will soon be free.
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		s.opts.Logger.Warn("resp: accept failed; retrying", "error", err, "after", pause)
+		select {
+		case <-time.After(pause):
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// addListener records a listener, so that Shutdown can close it.
+func (s *Server) addListener(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		return false
+	}
+	s.listeners[l] = struct{}{}
+	return true
+}
+
+func (s *Server) removeListener(l net.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+}
+
+// accept starts to serve a client, or rejects it.
+func (s *Server) accept(client net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining.Load():
+		_ = client.Close()
+	case !s.roomLocked():
+		s.rejectLocked(client)
+	default:
+		c := newConn(s, client, s.lastID.Add(1))
+		s.conns[c] = struct{}{}
+		if !c.authed {
+			c.guest = s.guests.PushBack(c)
+		}
+		s.running.Add(1)
+		go s.serve(c)
+	}
+}
+
+// serve serves a client until it is disconnected.
+func (s *Server) serve(c *conn) {
+	defer s.running.Done()
+	why := c.serve()
+	_ = c.client.Close()
+	c.endTransaction()
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.removeGuestLocked(c)
+	if c.evicted.Load() {
+		s.evicted--
+	}
+	s.mu.Unlock()
+	s.metrics.disconnects[why].Add(1)
+	if why >= leftSlowRead {
+		s.opts.Logger.Debug("resp: client disconnected", "reason", reasonNames[why], "client", c.client.RemoteAddr())
+	}
+}
+
+// rejectLocked rejects a client because there are too many, without blocking others.
+func (s *Server) rejectLocked(client net.Conn) {
+	s.metrics.rejected.Add(1)
+	now := time.Now()
+	if now.Sub(s.warned) >= time.Minute {
+		s.warned = now
+		s.opts.Logger.Warn("resp: MaxConnections reached; further clients are rejected", "most", s.opts.MaxConnections)
+	}
+	select {
+	case s.goodbyes <- struct{}{}:
+	default:
+		_ = client.Close()
+		return
+	}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		defer func() { <-s.goodbyes }()
+		defer client.Close()
+		_ = client.SetDeadline(now.Add(min(time.Second, s.opts.WriteTimeout)))
+		_, _ = client.Write([]byte("-ERR max number of clients reached\r\n"))
+	}()
+}
+
+// Shutdown stops accepting clients, sends every client the replies to the commands that were read completely, and
+// disconnects it. If ctx ends before that is done, it disconnects all clients, and returns ctx's error once they are
+// gone.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining.Store(true)
+	for l := range s.listeners {
+		_ = l.Close()
+	}
+	for c := range s.conns {
+		c.wake()
+	}
+	s.mu.Unlock()
+
+	gone := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(gone)
+	}()
+	var err error
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.cancel()
+		s.mu.Lock()
+		for c := range s.conns {
+			_ = c.client.Close()
+		}
+		s.mu.Unlock()
+		<-gone
+	}
+	s.cancel()
+	return errors.Join(err, s.metrics.stop())
+}
+
+// connected returns the number of clients.
+func (s *Server) connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}

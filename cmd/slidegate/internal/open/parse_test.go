@@ -1,0 +1,106 @@
+package open
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/internal/connect"
+)
+
+// TestDriversRejectOtherSchemes: the driver of one store does not open the URL of another.
+func TestDriversRejectOtherSchemes(t *testing.T) {
+	for scheme, others := range map[string][]string{
+		"redis":     {"http://h", "redis+x://h", "postgres://h"},
+		"postgres":  {"http://h", "redis://h"},
+		"nats":      {"http://h", "redis://h"},
+		embedded:    {"http://h", "redis:embedded?dir=d"},
+		"memcached": {"http://h", "redis://h"},
+	} {
+		for _, url := range others {
+			if _, err := connect.Registered(scheme)(url); err == nil {
+				t.Errorf("the driver of %s: got no error for %s", scheme, url)
+			}
+		}
+	}
+}
+
+// FuzzURL parses URLs that contain a password: whatever they look like, no error contains it.
+func FuzzURL(f *testing.F) {
+	for _, rest := range []string{"@h", "@h:1/2?prefix=x", "@a,b:5/mine", "/@h", "?@h", "#@h", ":1@h", "%zz@h", "@h?dial_timeout=", "@h/?slidegate_x", ""} {
+		f.Add("redis://u:", rest)
+		f.Add("rediss+sentinel://", rest)
+		f.Add("postgres://u:", rest)
+		f.Add("memory:", rest)
+		f.Add("nats://", rest)
+		f.Add("tls://u:", rest)
+		f.Add("nats:embedded?dir=d&route=10.0.0.1:1&cluster=a:1&secret=", rest)
+		f.Add("memcached://", rest)
+	}
+	const password = "correcthorse"
+	f.Fuzz(func(t *testing.T, before, after string) {
+		text := before + password + after
+		_, chosen := driverOf(text)
+		errs := []error{chosen, (&Opened{}).openMemory(text, &Options{})}
+		for _, scheme := range []string{"redis", "postgres", "nats", embedded, "memcached"} {
+			_, err := connect.Registered(scheme)(text)
+			errs = append(errs, err)
+		}
+		for i, err := range errs {
+			if err != nil && (strings.Contains(err.Error(), password) || i == 0 && !strings.HasPrefix(err.Error(), "open: URL: ")) {
+				if slices.ContainsFunc([]string{"dial_timeout", "write_timeout", "protocol", "skip_verify", "max_bytes", "prefix", "slidegate",
+					"replicas", "storage", "sync", "timeout", "clock"}, func(name string) bool {
+					return strings.Contains(before, name)
+				}) {
+					continue // errors may quote the value of a named parameter, which is not a password
+				}
+				t.Errorf("%q: got the error %v, want one of stores without the password", text, err)
+			}
+		}
+	})
+}
+
+// TestTimeoutOfEngines: a timeout of decisions that is longer than the default of a key-value engine is that of the engine too.
+func TestTimeoutOfEngines(t *testing.T) {
+	for _, test := range []struct {
+		url     string
+		timeout time.Duration
+		want    string
+	}{
+		{"nats://h", time.Second, "nats://h"},
+		{"nats://h", 5 * time.Second, "nats://h?timeout=5s"},
+		{"nats:embedded?dir=d", 5 * time.Second, "nats:embedded?dir=d&timeout=5s"},
+		{"memcached://h?timeout=2s", 5 * time.Second, "memcached://h?timeout=2s"},
+		{"redis://h", 5 * time.Second, "redis://h"},
+	} {
+		got := withTimeout(test.url, test.timeout)
+		if got != test.want {
+			t.Errorf("%s with %v: got %s, want %s", test.url, test.timeout, got, test.want)
+		}
+		if driver, err := driverOf(got); err != nil {
+			t.Errorf("%s: %v", got, err)
+		} else if driver.Close != nil {
+			driver.Close()
+		}
+	}
+}
+
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "268435456": 256 << 20, "512B": 512, "256KiB": 256 << 10, "1MiB": 1 << 20, "3GiB": 3 << 30, "1TiB": 1 << 40,
+		"9223372036854775807": math.MaxInt64, "8388607TiB": 8388607 << 40,
+	} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("%s: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{
+		"", "0", "-1", "+1", "1.5GiB", "MiB", "1 MiB", "1MB", "1M", "1mib", "1iB", "1MiBB", "0KiB", "8388608TiB", "9223372036854775808", "99999999999999999999", "0x10",
+	} {
+		if got, err := parseBytes(text); err == nil || !strings.Contains(err.Error(), "256MiB") {
+			t.Errorf("%q: got %d, %v, want an error that shows how to write it", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package service
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
+	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/store"
+)
+
+// openEnvoy creates the Envoy service, if there are rules or a listener for it.
+func (s *Server) openEnvoy() error {
+	domains, err := loadDomains(s.opts.Envoy)
+	if err != nil || s.opts.GRPC == "" && !s.rulesConfigured() {
+		return err
+	}
+	s.local, s.domains = domains, domains
+	options := s.opts.EnvoyOptions
+	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == 0
+	s.gate.CountUnmatched(gate.GRPC, 0)
+	options.OnUnmatched = func() { s.gate.CountUnmatched(gate.GRPC, 1) }
+	options.OnRefused, options.Await = s.refused, s.opts.EnvoyXDS.Address != ""
+	st := store.In(s.stores.Store, cmp.Or(s.opts.File.Service.Failure, store.FailClosed))
+	if s.envoy, err = envoy.New(st, domains, options); err != nil || !options.Await {
+		return err
+	}
+	from := s.opts.EnvoyXDS
+	from.Logger, from.MeterProvider = s.log, s.telemetry.meters
+	s.xds, err = xds.New(from, s.setRemote)
+	return err
+}
+
+// rulesConfigured reports whether rules for Envoy are configured, in files or from a management server.
+func (s *Server) rulesConfigured() bool {
+	return len(s.opts.Envoy) > 0 || s.opts.EnvoyXDS.Address != ""
+}
+
+// setRemote replaces the rules that the management server sent before. On an error, nothing changes.
+func (s *Server) setRemote(domains []*envoy.Domain) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	all, err := envoy.Merge(slices.Concat(s.local, domains))
+	if err != nil {
+		return err
+	}
+	if !envoy.Equal(s.domains, all) {
+		if err := s.envoy.Reload(all); err != nil {
+			return err
+		}
+	}
+	s.remote, s.domains = domains, all
+	s.envoy.RulesReceived()
+	return nil
+}
+
+// limitsOf returns the limits that apply to a key of a policy, or to an Envoy descriptor.
+func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
+	if s.envoy != nil && strings.HasPrefix(policy, gate.EnvoyPrefix) {
+		return s.envoy.LimitsOf(policy, key)
+	}
+	return s.gate.LimitsOf(policy, key)
+}
+
+// loadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain.
+func loadDomains(paths []string) ([]*envoy.Domain, error) {
+	var domains []*envoy.Domain
+	var all []error
+	files, err := yamlfile.Files(paths...)
+	if err != nil {
+		all = append(all, invalid("Envoy", "%w", err))
+	}
+	for _, path := range files {
+		domain, err := envoy.Load(path)
+		var unreadable *fs.PathError
+		if errors.As(err, &unreadable) {
+			err = invalid("Envoy", "%w", unreadable)
+		}
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		domains = append(domains, domain)
+	}
+	domains, err = envoy.Merge(domains)
+	return domains, errors.Join(append(all, err)...)
+}

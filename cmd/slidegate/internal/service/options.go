@@ -1,0 +1,206 @@
+package service
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/options"
+)
+
+// Options configures a Server. File and at least one address are required.
+type Options struct {
+	// File has the policies and the store's URL.
+	File *config.File
+	// Paths are the files and folders that File was read from; see config.Load. They are watched, and all of them are read again when
+	// one changes. Paths is empty if File was not read from files.
+	Paths []string
+	// Envoy lists files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Files of the same
+	// domain are merged.
+	Envoy []string
+	// EnvoyXDS configures a management server that sends rules, which are merged with the rules of the files. If its Address is
+	// empty, there is no management server. The server sets its Logger and MeterProvider.
+	EnvoyXDS xds.Options
+	// EnvoyOptions configures the responses to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
+	EnvoyOptions envoy.Options
+
+	// Instances is how many instances share the store: in failure mode local, each of them counts against its share of every limit.
+	// 0 means 1, so that each instance admits whole limits.
+	Instances int
+	// RequireStore makes New return an error if the store cannot be reached, or if no charge can be written to it.
+	RequireStore bool
+
+	// LeaseThrottle leases units for busy keys of CL.THROTTLE; policies have their own field for this. It has no effect with a store
+	// in memory.
+	LeaseThrottle bool
+
+	// HTTP, GRPC, RESP and Admin are addresses to listen on, as host:port or unix:/path; a listener whose address is empty is not
+	// opened. Admin serves the metrics, explain, reset and top: anyone who can reach it can see keys. It must be on loopback, unless
+	// there are tokens.
+	HTTP, GRPC, RESP, Admin string
+	// Proxy is the address of a listener that forwards requests to an application if the policies admit them. It must be host:port,
+	// since clients are identified by their addresses. All paths belong to the application, and no token is required. It uses TLS if
+	// the other listeners do.
+	Proxy string
+	// Application configures where and how requests to Proxy are forwarded. The server sets its Trusted and Logger.
+	Application proxy.Options
+	// Metrics is an address that serves only /metrics, /healthz and /readyz, without a token and without TLS, for collectors that
+	// cannot send a token. They contain no keys. The admin listener serves /metrics too.
+	Metrics string
+
+	// Sockets holds sockets that are already open, by the name of their listener: http, grpc, resp, proxy, admin or metrics.
+	// They replace addresses. The process that opened them, such as systemd, keeps them open and passes them to the next
+	// process.
+	Sockets map[string]net.Listener
+	// ReusePort lets another process listen on the same ports, if that process sets it too.
+	ReusePort bool
+	// SocketMode is the mode of Unix sockets; 0 means 0660.
+	SocketMode fs.FileMode
+
+	// TLS applies to all listeners except Metrics, and Admin on loopback. Its files are watched, and read again when they change.
+	TLS TLS
+	// Tokens are the accepted client tokens. Clients send one as Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
+	// gRPC, or with AUTH in RESP. If there are none, anyone who can reach a listener may use it. /healthz and /readyz require no
+	// token, nor does /v1/check if the file's trusted_proxies include the caller.
+	Tokens []string
+	// TokensFile is a file of more tokens, one per line; empty means none. It is watched, and read again when it changes.
+	TokensFile string
+
+	// AdminTokens are the accepted operator tokens, and AdminTokensFile has more, as for Tokens. If there are any, the admin listener
+	// accepts only these, and refunds and resets require one on every listener; all listeners accept them. If there are none, client
+	// tokens are operator tokens too.
+	AdminTokens     []string
+	AdminTokensFile string
+
+	// AllowedHosts are additional host names that HTTP and Admin accept on loopback without tokens; localhost and loopback addresses
+	// are always accepted. Requests for other names are rejected, except for /healthz, /readyz and /v1/check, because a web page could
+	// point its own name to this machine. Listeners that other machines can reach, and those that require tokens, accept any name.
+	AllowedHosts []string
+
+	// ReservationKey is a secret of at least 16 bytes from which the key that signs reservations is derived. Give all instances the
+	// same secret. Without it, the key is random, and kept in the store, or in State if the store is memcached.
+	ReservationKey []byte
+
+	// State is a file that preserves a memory store across restarts: it is written every StateEvery (0 means 10s), with every change of
+	// rulings and at a graceful shutdown, and read at the start. If it is empty, a restart loses all counts and rulings. With memcached, it
+	// preserves rulings and the key that signs reservations.
+	State      string
+	StateEvery time.Duration
+
+	// MaxConnections is how many connections each listener holds at a time; 0 means 65,536. Further ones are closed immediately.
+	MaxConnections int
+	// MaxConnectionsPerAddress is how many connections one address may hold; 0 means a quarter of MaxConnections. IPv6 addresses are
+	// counted by their /64 network. The limit does not apply to the file's trusted_proxies or, if the file does not set them, to
+	// this machine.
+	MaxConnectionsPerAddress int
+	// DrainDelay is how long, at a graceful shutdown, listeners stay open after /readyz and gRPC's health service have begun to report
+	// that the service is not ready. During that time, each HTTP response closes its connection.
+	DrainDelay time.Duration
+	// Drain is how long a graceful shutdown may take after that; 0 means 10s. Requests in progress are answered in that time.
+	Drain time.Duration
+
+	// Logger receives the server's log; nil discards it. It never contains keys, unless LogRefusals enables them.
+	Logger *slog.Logger
+	// LogRefusals enables a log of a sample of the refusals, and sets how keys are written: LogRefusalsHashed or LogRefusalsKeys. Empty
+	// disables it.
+	LogRefusals string
+	// OTLP sends metrics and traces over HTTP to the collector named by the variables OTEL_EXPORTER_OTLP_.... It is an error if they
+	// name no endpoint or another protocol.
+	OTLP bool
+	// Version is the version that the service reports, and Commit what it was built from.
+	Version, Commit string
+
+	timeouts timeouts // set by tests, to wait less
+}
+
+func (o Options) validate() (Options, error) {
+	for name, address := range map[string]*string{"http": &o.HTTP, "grpc": &o.GRPC, "resp": &o.RESP, "proxy": &o.Proxy, "admin": &o.Admin, "metrics": &o.Metrics} {
+		if socket := o.Sockets[name]; socket != nil {
+			*address = addresses.Text(socket.Addr())
+		}
+	}
+	switch {
+	case o.File == nil:
+		return o, invalid("File", "must not be nil; config.Load reads one")
+	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "" && o.Proxy == "":
+		return o, invalid("HTTP", "no listener is configured; give at least one address to listen on")
+	case addresses.IsUnix(o.Proxy):
+		return o, invalid("Proxy", "clients are identified by their addresses, which a Unix socket does not have; write host:port")
+	case o.Instances < 0:
+		return o, invalid("Instances", "must not be negative, got %d; 0 means 1", o.Instances)
+	case o.StateEvery < 0:
+		return o, invalid("StateEvery", "must not be negative, got %v; 0 means 10s", o.StateEvery)
+	case o.DrainDelay < 0:
+		return o, invalid("DrainDelay", "must not be negative, got %v", o.DrainDelay)
+	case o.Drain < 0:
+		return o, invalid("Drain", "must not be negative, got %v; 0 means 10s", o.Drain)
+	case o.MaxConnections < 0:
+		return o, invalid("MaxConnections", "must not be negative, got %d; 0 means 65,536", o.MaxConnections)
+	case o.MaxConnectionsPerAddress < 0:
+		return o, invalid("MaxConnectionsPerAddress", "must not be negative, got %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
+	}
+	if err := o.TLS.validate(); err != nil {
+		return o, err
+	}
+	if !slices.Contains([]string{"", LogRefusalsHashed, LogRefusalsKeys}, o.LogRefusals) {
+		return o, invalid("LogRefusals", "must be %s or %s, not %q", LogRefusalsHashed, LogRefusalsKeys, o.LogRefusals)
+	}
+	for _, l := range []struct{ option, address string }{
+		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Proxy", o.Proxy}, {"Metrics", o.Metrics},
+	} {
+		if err := addresses.Check(l.address); err != nil && l.address != "" {
+			return o, invalid(l.option, "%w", err)
+		}
+	}
+	for _, host := range o.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/*: ") {
+			return o, invalid("AllowedHosts", "%q is not a host name; write it without a scheme, a port or a pattern, such as slidegate.internal", host)
+		}
+	}
+	if n := len(o.ReservationKey); n > 0 && n < gate.MinSecret {
+		return o, invalid("ReservationKey", "has %d bytes; use at least %d", n, gate.MinSecret)
+	}
+	if o.StateEvery == 0 {
+		o.StateEvery = 10 * time.Second
+	}
+	if o.Drain == 0 {
+		o.Drain = 10 * time.Second
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 1 << 16
+	}
+	if o.MaxConnectionsPerAddress == 0 {
+		o.MaxConnectionsPerAddress = connlimit.PerAddress(o.MaxConnections)
+	}
+	if o.timeouts == (timeouts{}) {
+		o.timeouts = defaultTimeouts
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+// checkAdmin rejects an admin listener that anyone can reach.
+func (s *Server) checkAdmin() error {
+	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.operators().empty() {
+		return invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
+	}
+	return nil
+}
+
+// invalid returns an error about an option.
+func invalid(option, format string, args ...any) error {
+	return &options.Error{Package: "service", Option: option, Err: fmt.Errorf(format, args...)}
+}

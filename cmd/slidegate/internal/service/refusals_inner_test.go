@@ -1,0 +1,96 @@
+package service
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate/internal/testkit"
+
+	"github.com/slidegate/slidegate"
+)
+
+func noLimits(string, string) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(5)} }
+
+// refusalsOf returns how many lines a log has, and how many refusals the lines and their numbers add up to.
+func refusalsOf(log string) (lines, all int) {
+	for _, found := range regexp.MustCompile(`(?m)msg=(refused|"refused: the rest").*left_out=(\d+)$`).FindAllStringSubmatch(log, -1) {
+		n, _ := strconv.Atoi(found[2])
+		all += n
+		if found[1] == "refused" {
+			lines, all = lines+1, all+1
+		}
+	}
+	return lines, all
+}
+
+// There is at most one line per key in ten seconds, at most ten lines per second, and every refusal is in a line or in its number.
+func TestRefusalsAreSampled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRefusalLog(LogRefusalsHashed, slog.New(slog.NewTextHandler(&log, nil)), noLimits)
+		for range 100 {
+			r.add("p", "ann", "")
+		}
+		if lines, all := refusalsOf(log.String()); lines != 1 || all != 1 {
+			t.Errorf("one key at a time: got %d lines of %d refusals, want 1 of 1", lines, all)
+		}
+		for i := range 50 {
+			r.add("p", fmt.Sprint("key ", i), "")
+		}
+		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
+			t.Errorf("50 keys at a time: got %d lines, want %d", lines, refusalLines)
+		}
+		testkit.Pass(refusalEvery - time.Nanosecond)
+		r.add("p", "ann", "")
+		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
+			t.Errorf("before ten seconds have passed: got %d lines, want %d", lines, refusalLines)
+		}
+		testkit.Pass(time.Nanosecond)
+		r.add("p", "ann", "web/user")
+		r.add("q", "ann", "")
+		r.close()
+		if lines, all := refusalsOf(log.String()); lines != refusalLines+2 || all != 100+50+3 {
+			t.Errorf("in total: got %d lines of %d refusals, want %d of 153:\n%s", lines, all, refusalLines+2, log.String())
+		}
+		testkit.Pass(time.Hour)
+		r.add("p", "late", "")
+		if len(r.recent) != 1 {
+			t.Errorf("got %d remembered keys, want only the last", len(r.recent))
+		}
+		if strings.Contains(log.String(), "ann") || strings.Contains(log.String(), "key 1") {
+			t.Errorf("a key is in the log:\n%s", log.String())
+		}
+	})
+}
+
+// A key has the same hash in all lines of a process, and another in another process. In mode keys, the key itself is logged.
+func TestRefusedKeys(t *testing.T) {
+	hashes := map[string]bool{}
+	for range 2 {
+		var log bytes.Buffer
+		r := newRefusalLog(LogRefusalsHashed, slog.New(slog.NewTextHandler(&log, nil)), noLimits)
+		r.add("p", "192.0.2.1", "")
+		r.add("q", "192.0.2.1", "")
+		found := regexp.MustCompile(`key_hash=(\w{16})`).FindAllStringSubmatch(log.String(), -1)
+		if len(found) != 2 || found[0][1] != found[1][1] || !strings.Contains(log.String(), "policy=p") || !strings.Contains(log.String(), `limits=5/1m`) {
+			t.Fatalf("got %s", log.String())
+		}
+		hashes[found[0][1]] = true
+	}
+	if len(hashes) != 2 {
+		t.Error("two processes have the same hash")
+	}
+	var log bytes.Buffer
+	newRefusalLog(LogRefusalsKeys, slog.New(slog.NewTextHandler(&log, nil)), noLimits).add("envoy:web", "user=ann", "user")
+	if !strings.Contains(log.String(), `key="user=ann" rule=user limits=5/1m left_out=0`) {
+		t.Errorf("got %s", log.String())
+	}
+	newRefusalLog("", nil, nil).add("p", "k", "") // logs nothing
+}

@@ -1,0 +1,49 @@
+// Package adapter has what the packages of this repository need of limits and limiters beyond what users need: limits as stores see them,
+// the parts of a Limiter, and decisions from a store's answers. Middleware, layers, the policy engine, the service and tests use it.
+package adapter
+
+import (
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/hook"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// ReservationVersion is the version of slidegate.Reservation that package slidegate reads and writes.
+const ReservationVersion = hook.ReservationVersion
+
+// Bind checks a limit and binds it to a namespace, as stores and layers need it. The label of a limit without a name is its text as
+// written, such as "5/1m", even if the text leaves the algorithm to the default.
+var Bind = hook.Bind.(func(namespace string, limit slidegate.Limit) (*store.Limit, error))
+
+// Unbind returns the limit that b was made from. It names the algorithm, even if that was left to the default or taken from another limit
+// by Like. Segments and Burst are left out if they have their default values.
+var Unbind = hook.Unbind.(func(b *store.Limit) slidegate.Limit)
+
+// Check returns nil if a limit is valid, and otherwise a slidegate.LimitError that names the field and the fix.
+func Check(limit slidegate.Limit) error {
+	_, err := Bind("", limit)
+	return err
+}
+
+// Like returns a limit with the algorithm of base if it leaves the algorithm to the default, so that the two share their counts: a plan of
+// 600 per minute then counts like the free plan of 60. A limit that sets Algorithm, Segments, Overlap, Anchor or Calendar, or has another
+// Window, is returned unchanged, and so is any limit if base is in-flight or invalid. Limiter.With calls it.
+var Like = hook.Like.(func(limit, base slidegate.Limit) slidegate.Limit)
+
+// Combine returns the decision that a store's answers to the charges of one request make, as a Limiter does. A refusal reports the limit
+// with the latest RetryAfter, an admission the limit with the least Remaining; either is flagged ClockMoved if one of the limits is. If
+// there are several limits, Answers holds the answer of each. Combine keeps no reference to its arguments.
+var Combine = hook.Combine.(func(charges []store.Charge, answers []rule.Answer) slidegate.Decision)
+
+// Bound returns the limits of a limiter that apply to every key as stores see them, in the order of Limits.
+var Bound = hook.Bound.(func(l *slidegate.Limiter) []*store.Limit)
+
+// Over returns a limiter with the same limits and namespace over the store that wrap returns. Wrap receives the limiter's store, so that a
+// middleware can put a layer under a limiter created elsewhere.
+var Over = hook.Over.(func(l *slidegate.Limiter, wrap func(store.Store) (store.Store, error)) (*slidegate.Limiter, error))
+
+// Declare registers the limits of a limiter with its store. It returns slidegate.ErrConflict if one of them has no name and would share the
+// counts of another limiter's limit; see Limit.Name. New calls it. It is for limiters from With, which does not call it because its limits
+// may share counts.
+var Declare = hook.Declare.(func(l *slidegate.Limiter) error)

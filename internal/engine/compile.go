@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/adapter"
+)
+
+// bundle compiles limits.
+func (p *compiledPolicy) bundle(limits []slidegate.Limit) (*bundle, error) {
+	if len(limits) == 0 {
+		return nil, fmt.Errorf("%w: no limits; give at least one", slidegate.ErrLimit)
+	}
+	if err := p.set.checkNames(limits); err != nil {
+		return nil, err
+	}
+	return p.prepare(p.withPolicyName(limits), false)
+}
+
+// prepare compiles limits whose names are those of the state.
+func (p *compiledPolicy) prepare(limits []slidegate.Limit, candidate bool) (*bundle, error) {
+	limiter, err := p.limiter(limits, candidate)
+	if err != nil {
+		return nil, err
+	}
+	return p.bundleOf(limiter, limits)
+}
+
+// limiter returns a limiter with these limits.
+func (p *compiledPolicy) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
+	switch {
+	case candidate: // in their own namespace, and counted as they would be in place of the policy's own limits
+		limiter, err = p.set.base(p.own.bound[0].Namespace()+candidateSuffix, p.mode, limits)
+	case p.own != nil: // it remembers the limits of plans
+		limiter, err = p.own.limiter.With(limits...)
+	case p.set.limiter != nil:
+		if limiter, err = p.set.limiterOf(p.mode, limits); err == nil {
+			err = adapter.Declare(limiter) // without a name, it could share the counts of another middleware on this store
+		}
+	default:
+		limiter, err = p.set.base(p.name, p.mode, limits)
+	}
+	return limiter, err
+}
+
+// bundleOf returns the rules of a limiter with these limits.
+func (p *compiledPolicy) bundleOf(limiter *slidegate.Limiter, limits []slidegate.Limit) (r *bundle, err error) {
+	r = &bundle{limiter: limiter, limits: limits, bound: adapter.Bound(limiter)}
+	r.slots = slices.ContainsFunc(r.bound, isSlots)
+	if p.set.opts.Prepare != nil {
+		r.note, err = p.set.opts.Prepare(limits)
+	}
+	return r, err
+}
+
+// withPolicyName returns limits with the policy's name before their own, so that policies that share a namespace do not share
+// counts by accident. A limit that already has the policy's name keeps it, unless another limit without a name gets it.
+func (p *compiledPolicy) withPolicyName(limits []slidegate.Limit) []slidegate.Limit {
+	named := slices.Clone(limits)
+	taken := slices.ContainsFunc(limits, func(l slidegate.Limit) bool { return l.Name == "" })
+	for i := range named {
+		switch own := &named[i].Name; {
+		case p.set.limiter == nil || p.name == "":
+		case *own == p.name && !taken:
+		case *own == "":
+			*own = p.name
+		default:
+			*own = p.name + "/" + *own
+		}
+	}
+	return named
+}

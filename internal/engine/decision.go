@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// complete completes and counts the decision of a policy's limits.
+func (p *compiledPolicy) complete(ctx context.Context, op rule.Op, r *bundle, part *Part, v *policy.Decision, err error) {
+	v.Policy, v.Plan, v.Shadow, v.Limits, v.Note = p.name, r.plan, p.shadow, r.limits, r.note
+	switch {
+	case err != nil:
+		fail(ctx, v, p.mode, part.cost(), err)
+	case v.Decision.Flags&answering.Fallbacks != 0:
+		p.set.explain(v)
+	}
+	v.Refused = refuses(v)
+	failed := failed(v)
+	if counts(op) && !v.Ended {
+		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: !failed && !v.Decision.Allowed, Failed: failed})
+	}
+}
+
+func (p *compiledPolicy) count(key string, outcome Outcome) {
+	if p.counter != nil {
+		p.counter(key, outcome)
+	}
+}
+
+// setMistake sets the decision on a part that cannot be decided.
+func (p *compiledPolicy) setMistake(v *policy.Decision, err error) {
+	v.Policy, v.Shadow, v.Err, v.Refused = p.name, p.shadow, err, !p.shadow
+	if _, unknown := err.(*partError); unknown {
+		v.Flags = rule.FallbackClosed
+	} else {
+		v.Mistake = true
+	}
+}
+
+// setListed sets and counts the decision on a part that no limits apply to. The rules are those of a ruling or a plan, if one
+// decides.
+func (p *compiledPolicy) setListed(op rule.Op, by policy.By, r *bundle, part *Part, v *policy.Decision) {
+	denied := refusesAll(by)
+	*v = policy.Decision{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: denied && !p.shadow}
+	if denied {
+		v.Decision.RetryAfter = r.refusedFor()
+	} else {
+		v.Decision.Allowed = true
+	}
+	if !counts(op) {
+		return
+	}
+	if !denied {
+		v.Decision.Granted = part.cost()
+	}
+	p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: denied})
+}
+
+// refusesAll reports whether what decided a request denies everything, without limits.
+func refusesAll(by policy.By) bool { return by == policy.ByDenyList || by == policy.ByRuling }
+
+// fail turns an error into a decision: the failure mode decides in an outage, everything else is denied.
+func fail(ctx context.Context, v *policy.Decision, mode store.Mode, cost int64, err error) {
+	v.Err = err
+	v.Decision = slidegate.Decision{}
+	switch {
+	case hasEnded(ctx):
+		v.Ended = true
+	case isMistake(err):
+		v.Mistake = true
+	default:
+		v.Decision.Flags = rule.FallbackClosed
+		if mode == store.FailOpen {
+			v.Decision = slidegate.Decision{Allowed: true, Flags: rule.FallbackOpen, Granted: cost}
+		}
+	}
+}
+
+// undecided are the flags of decisions that no limit made, except for denials in the mode open.
+const undecided = rule.FallbackOpen | rule.FallbackClosed
+
+// failed reports whether no limit decided: the request could not be decided, or the failure mode admits or denies
+// everything. A store without layers reports that by an error and a failure layer by its flags. What the mode open denies,
+// the limit can never admit.
+func failed(v *policy.Decision) bool {
+	return v.Ended || v.Mistake || v.Decision.Flags&undecided != 0 && (v.Decision.Allowed || v.Decision.Flags&rule.FallbackClosed != 0)
+}
+
+// refuses reports whether a decision denies the request.
+func refuses(v *policy.Decision) bool { return !v.Decision.Allowed && !v.Shadow }
+
+// isMistake reports whether an error is about the request, and not about the store. It has the same list as
+// layer/failure.
+func isMistake(err error) bool {
+	return errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
+		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, slidegate.ErrUnsupported)
+}
+
+// hasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context
+// does.
+func hasEnded(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= 0
+}
+
+// refusedFor returns how long rules without limits deny everything: to the end of a ruling, or forever.
+func (r *bundle) refusedFor() time.Duration {
+	if r == nil || r.until.IsZero() {
+		return slidegate.Never
+	}
+	return max(time.Until(r.until), time.Microsecond) // it was just in force
+}
+
+// explain adds to a decision of a failure mode why the store did not answer. During an outage all requests have the same
+// reason.
+func (s *Set) explain(v *policy.Decision) {
+	if s.lastErr == nil || v.Decision.Flags&answering.Fallbacks == 0 {
+		return
+	}
+	if why := s.lastErr.Load(); why != nil {
+		v.Err = *why
+	}
+}

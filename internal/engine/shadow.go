@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// tryShadows adds the policies in shadow mode, each in a request of its own. A peek includes them only if no other policy
+// decides.
+func tryShadows(_ context.Context, t *Transaction) {
+	p := &t.plan
+	if t.waited || p.op == rule.Peek && p.hasJoint() {
+		return
+	}
+	for i := range t.parts {
+		it := &t.parts[i]
+		if it.by == policy.ByLimits && it.err == nil && it.policy.shadow && !it.listed {
+			p.begin(it.op(p.op))
+			p.add(i, it.bundle, shadow)
+		}
+	}
+}
+
+// reportShadows reports what the policies in shadow mode would have decided.
+func reportShadows(ctx context.Context, t *Transaction) {
+	if t.waited || t.plan.each {
+		return
+	}
+	op := t.plan.op
+	for i := range t.parts {
+		it := &t.parts[i]
+		if !it.policy.shadow {
+			continue
+		}
+		var own policy.Decision
+		worth := worthList
+		if it.err != nil {
+			it.policy.setMistake(&own, it.err)
+		} else if it.by != policy.ByLimits {
+			it.policy.setListed(op, it.by, it.bundle, it.Part, &own)
+		} else {
+			e := t.plan.entryOf(i, shadow)
+			if e == nil {
+				continue
+			}
+			t.foldAlone(ctx, e, &own)
+			it.said = saidIf(own.Err == nil && own.Allowed)
+			worth = worthAllowed
+		}
+		switch {
+		case own.Err != nil:
+			worth = worthList
+		case !own.Allowed:
+			worth = worthRefused
+		}
+		if counts(op) {
+			t.addTried(&own)
+		}
+		t.offer(&own, worth)
+	}
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Outcome is what is counted for one policy, or for its candidate.
+type Outcome struct {
+	By      policy.By
+	Shadow  bool
+	Refused bool // by the limits or the deny list, also under a shadow policy
+	Failed  bool // no limit could decide: Refused is then meaningless. A request whose caller has left is not counted.
+	// Candidate reports whether this is about the candidate's limits. Refused is then what these would have done, and
+	// LiveRefused what the policy's own limits did.
+	Candidate, LiveRefused bool
+}
+
+// Spec describes a policy: a named set of limits that all apply to a key. The zero value has the limiter's own limits for every key.
+type Spec struct {
+	// Name distinguishes policies, in state, answers and events. It is required where there are several.
+	Name string
+	// Form describes the keys, so that Overrides, lists and rulings can be written with what a person knows of a client.
+	// The middlewares and package config set it; nil means that keys are written as requests have them.
+	Form keyform.Form
+	// Limits apply to every key, all of them together; if empty, the limiter's own apply.
+	Limits []slidegate.Limit
+	// Overrides are other limits for some keys. The first one that fits a key applies, and takes precedence over a
+	// plan.
+	Overrides []policy.Override
+	// Plans are other limits for requests whose Part selects one of them by Named.
+	Plans []policy.Plan
+	// Allow lists clients that are admitted and charged nothing, Deny those that are denied without a call to the
+	// store. A client on both lists is denied, and so is one on Allow whose plan is Refused.
+	Allow, Deny policy.List
+	// Shadow policies decide and report, and never deny.
+	Shadow bool
+	// Candidate limits are counted separately from the policy's own, and only reported. Transaction.Settle settles them
+	// too.
+	Candidate []slidegate.Limit
+	// Penalty keeps a key out for this long after a denial by the policy's limits; 0 means until they admit it again. It
+	// begins with the first denial and is not extended by later ones, holds in all processes that share the store, and is
+	// reflected in RetryAfter. A request that is larger than the quota does not begin one, nor does one that costs
+	// nothing, or that could not be decided; candidates ignore it. It takes one more limit of the store, so leased limits
+	// cannot have one.
+	Penalty time.Duration
+	// Failure is the failure mode; the zero value means the mode of Options.
+	Failure store.Mode
+	// Count is called for every request, and every candidate, that was decided; nil disables it. It must be quick and
+	// safe for concurrent use, and must not keep the key without copying it.
+	Count func(key string, outcome Outcome)
+}
+
+// Error reports a policy that cannot be compiled.
+type Error struct {
+	Policy string // its name
+	Option string // limits, overrides, plans, allow, deny, candidate, penalty or failure
+	Err    error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("policy %q: %s: %v", e.Policy, e.Option, e.Err) }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Options configures a Set. The zero value is valid, and counts in this process what the store does not answer.
+type Options struct {
+	// Failure is the failure mode of policies that set none. The zero value means store.FailLocal, or the default of the
+	// failure layer that the store has.
+	Failure store.Mode
+	// Timeout, Optimism, LocalBytes and Instances are options of the layers that New puts over a store that has no failure
+	// layer; see stack.Options. A negative Timeout means none: every request calls the store, without a deadline, and if that
+	// returns an error, store.FailOpen admits the request and all other modes refuse it.
+	Timeout    time.Duration
+	Optimism   int64
+	LocalBytes int64
+	Instances  int
+	// Prepare is called once for each set of limits of a policy, an override or a plan, and for policies that decide
+	// together once for all their limits. policy.Decision.Note returns its result: header fields, for example. An error makes
+	// the limits invalid.
+	Prepare func(limits []slidegate.Limit) (note any, err error)
+	// Before is the Set that this one replaces: if both have the same store, limits in both keep what the store remembers about
+	// them, and layers that New has put over the store stay, with their options. Drain then waits for the releases of both.
+	Before *Set
+}

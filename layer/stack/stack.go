@@ -1,0 +1,212 @@
+// Package stack puts the usual layers over a store, in the right order: calls that requests share (package coalesce), denials
+// that are remembered (denycache), what decides when the store does not answer (failure), units leased in advance (lease), and
+// observation. A shared store with a fallback takes two calls:
+//
+//	redis, err := redisstore.Open(ctx, url)
+//	st, err := stack.New(redis, stack.Options{})
+//
+// A memstore answers at once, and gets no layers but observation; another store in process gets only what decides when it
+// returns an error. The layers take about 2.5 MB from the start, so limiters over one store should share them.
+//
+// While the store does not answer, each process counts the same limits itself, unless Options.Failure or the limit's own mode
+// says otherwise: N processes then admit up to N quotas together. Options.Instances divides the quotas among them. A view of
+// the Store for limits in another mode is store.In(st, mode); all views share the layers, so one process finds an outage once.
+// For logins and other limits that must hold, use store.FailClosed.
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate/internal/layering"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Store is a store.Store with its layers. It is safe for concurrent use. The zero value is not usable; call New.
+type Store struct {
+	top   store.Store                   // the outermost layer
+	one   store.SingleTaker             // the same
+	local *memstore.Store               // of the failure layer; nil if New has put none
+	close []func(context.Context) error // of the layers that New has put, from the inside out
+}
+
+// New puts layers over a store. A layer that the store has already is not put again, and its options have no effect. It is an
+// error if a missing layer belongs below one of those; then pass the store without layers.
+func New(st store.Store, opts Options) (*Store, error) {
+	if st == nil {
+		return nil, errors.New("stack: store: must not be nil; pass the store that decides, such as the result of redisstore.Open")
+	}
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	s := &Store{}
+	st, err := s.putLayers(st, &opts)
+	if err != nil {
+		return nil, fmt.Errorf("stack: %w", err)
+	}
+	if opts.Observe != nil {
+		observed, err := opts.Observe(st)
+		if err != nil {
+			return nil, fmt.Errorf("stack: Observe: %w", err)
+		}
+		if closer, ok := observed.(io.Closer); ok {
+			s.close = append(s.close, func(context.Context) error { return closer.Close() })
+		}
+		st = observed
+	}
+	s.top, s.one = st, store.Single(st)
+	return s, nil
+}
+
+// putLayers puts over a store what it does not have, from the inside out.
+func (s *Store) putLayers(st store.Store, opts *Options) (store.Store, error) {
+	_, guarded := store.As[*failure.Store](st)
+	if guarded && opts.Failure != 0 {
+		return nil, errors.New("the store has a failure layer already, so Failure has no effect; for another mode use store.In(st, mode)")
+	}
+	_, memory := store.As[*memstore.Store](st)
+	remote := st.Traits().RoundTrips > 0
+	if !remote && (memory || guarded) {
+		return st, nil
+	}
+	if mode := store.ModeOf(st); mode != 0 && !guarded { // a view below the failure layer would hide the modes of views above it
+		opts.Failure, st = cmp.Or(opts.Failure, mode), st.(store.Wrapper).Unwrap()
+	}
+	for _, layer := range []struct {
+		place  layering.Layer
+		wanted bool
+		put    func(store.Store, *Options) (store.Store, error)
+	}{
+		{layering.Coalesce, remote && st.Traits().Calls >= 0, s.putCoalesce},
+		{layering.DenyCache, remote && opts.DenyAge >= 0, s.putDenyCache},
+		{layering.Failure, true, s.putFailure},
+		{layering.Lease, remote, s.putLease},
+	} {
+		if !layer.wanted || layer.place.In(st) {
+			continue
+		}
+		if err := layer.place.Over(st); err != nil {
+			return nil, fmt.Errorf("store: %w; pass the store without layers", err)
+		}
+		var err error
+		if st, err = layer.put(st, opts); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+// minShared is the least time that a call which several requests share may take, and one that leases units: the end of one
+// caller's time is no reason to end it.
+const minShared = time.Second
+
+func (s *Store) putCoalesce(st store.Store, opts *Options) (store.Store, error) {
+	return coalesce.New(st, coalesce.Options{Gather: opts.Gather, Timeout: max(opts.Timeout, minShared)})
+}
+
+func (s *Store) putDenyCache(st store.Store, opts *Options) (store.Store, error) {
+	return denycache.New(st, denycache.Options{MaxAge: opts.DenyAge})
+}
+
+func (s *Store) putFailure(st store.Store, opts *Options) (store.Store, error) {
+	local, err := memstore.New(memstore.Options{MaxBytes: opts.LocalBytes})
+	if err != nil {
+		return nil, fmt.Errorf("LocalBytes: %w", err)
+	}
+	layer, err := failure.New(st, failure.Options{
+		Mode: opts.Failure, Local: local, Timeout: opts.Timeout, ProbeEvery: opts.ProbeEvery, Instances: opts.Instances,
+		Optimism: opts.Optimism, Watch: opts.Watch, OnFallback: opts.OnFallback, OnChange: opts.OnChange,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.local, s.close = local, append(s.close, layer.Close)
+	return layer, nil
+}
+
+func (s *Store) putLease(st store.Store, opts *Options) (store.Store, error) {
+	layer, err := lease.New(st, lease.Options{Timeout: min(max(opts.Timeout, minShared), time.Minute)})
+	if err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, layer.Close)
+	return layer, nil
+}
+
+// Apply decides a batch of requests; see store.Store.
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
+	return s.top.Apply(ctx, batch)
+}
+
+// TakeSingle decides a request with a single charge; see store.SingleTaker.
+func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+) {
+	return s.one.TakeSingle(ctx, limit, key, cost)
+}
+
+// Check returns an error if the store, or the one that counts in this process, cannot keep this limit.
+func (s *Store) Check(limit *store.Limit) error { return s.top.Check(limit) }
+
+// Traits returns the traits of the store with its layers.
+func (s *Store) Traits() store.Traits { return s.top.Traits() }
+
+// Unwrap returns the outermost layer.
+func (s *Store) Unwrap() store.Store { return s.top }
+
+// Health returns nil, or why the store is not called at present: its failure modes decide. It does no I/O.
+func (s *Store) Health() error {
+	if layer, ok := store.As[*failure.Store](s.top); ok {
+		return layer.Health()
+	}
+	return nil
+}
+
+// Stats counts the work of the layers. Those that are missing have zero values.
+type Stats struct {
+	DenyCache denycache.Stats
+	Failure   failure.Stats
+	Lease     lease.Stats
+	Local     memstore.Stats // what the failure mode local counts in this process
+}
+
+// Stats returns the current counts.
+func (s *Store) Stats() (stats Stats) {
+	if layer, ok := store.As[*denycache.Store](s.top); ok {
+		stats.DenyCache = layer.Stats()
+	}
+	if layer, ok := store.As[*failure.Store](s.top); ok {
+		stats.Failure = layer.Stats()
+	}
+	if layer, ok := store.As[*lease.Store](s.top); ok {
+		stats.Lease = layer.Stats()
+	}
+	if s.local != nil {
+		stats.Local = s.local.Stats()
+	}
+	return stats
+}
+
+// Close returns leased units, charges what was admitted optimistically, and stops probing, or returns an error when ctx ends.
+// It closes the layers that New has put, and what Observe returned if that is an io.Closer, but not the store. It is for the
+// end of a program: requests are still decided afterwards, but an outage no longer ends for this Store.
+func (s *Store) Close(ctx context.Context) error {
+	var errs []error
+	for _, close := range slices.Backward(s.close) { // leased units go back through the failure layer
+		if err := close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stack: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

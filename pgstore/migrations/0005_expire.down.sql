@@ -1,2 +1,0 @@
-DROP FUNCTION IF EXISTS {schema}.{prefix}place;
-DROP FUNCTION IF EXISTS {schema}.{prefix}expire;

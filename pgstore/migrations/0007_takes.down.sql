@@ -1,2 +1,0 @@
-DROP FUNCTION IF EXISTS {schema}.{prefix}take_any;
-DROP FUNCTION IF EXISTS {schema}.{prefix}takes_any;
