@@ -73,7 +73,7 @@ endif
 long-model: deps ### compare a million random decisions in memory, and 100,000 on every other store, with a model of the promises; fifteen minutes
 	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
 	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Memory|Optimism' -plays 1000000
-	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Memcached|DenyCache' -parallel 1 -plays 100000
+	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Memcached|Refusals' -parallel 1 -plays 100000
 
 long-ports: deps ### compare 100,000 random decisions of Redis and of PostgreSQL with the rule; some minutes
 	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptMatchesTheRule|FunctionsMatchTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500

@@ -47,7 +47,7 @@ func unbind(b *store.Limit) Limit {
 	r := b.Rule()
 	l := Limit{
 		Name: b.Name(), Quota: r.Quota, Window: r.Window.Duration(), Algorithm: r.Algorithm,
-		Segments: r.Segments, Overlap: r.Overlap, Anchor: r.Anchor, CountDenied: r.CountDenied, Burst: r.Burst,
+		Segments: r.Segments, Overlap: r.Overlap, Anchor: r.Anchor, CountRefused: r.CountRefused, Burst: r.Burst,
 		Calendar: r.Calendar, Zone: r.Zone, Lease: r.Lease,
 	}
 	if l.Calendar != 0 {

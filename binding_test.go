@@ -118,7 +118,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Changing what varies between plans (quota, burst, overlap, whether denials count) keeps the existing counts; another name
+// Changing what varies between plans (quota, burst, overlap, whether refusals count) keeps the existing counts; another name
 // or shape has its own.
 func TestWithSharesCountsByNameAndShape(t *testing.T) {
 	limit := slidegate.Limit{Name: "api", Quota: 10, Window: time.Minute, Segments: 2}
@@ -131,17 +131,17 @@ func TestWithSharesCountsByNameAndShape(t *testing.T) {
 		limit  slidegate.Limit
 		shared bool
 	}{
-		"the same":     {limit, true},
-		"quota":        {change(func(l *slidegate.Limit) { l.Quota = 100 }), true},
-		"less quota":   {change(func(l *slidegate.Limit) { l.Quota = 5 }), true},
-		"overlap":      {change(func(l *slidegate.Limit) { l.Overlap = slidegate.OverlapWhole }), true},
-		"count denied": {change(func(l *slidegate.Limit) { l.CountDenied = true }), true},
-		"name":         {change(func(l *slidegate.Limit) { l.Name = "web" }), false},
-		"no name":      {change(func(l *slidegate.Limit) { l.Name = "" }), false},
-		"window":       {change(func(l *slidegate.Limit) { l.Window = time.Hour }), false},
-		"segments":     {change(func(l *slidegate.Limit) { l.Segments = 3 }), false},
-		"anchor":       {change(func(l *slidegate.Limit) { l.Anchor = slidegate.AnchorFirst }), false},
-		"algorithm":    {exact("api", 10, time.Minute), false},
+		"the same":      {limit, true},
+		"quota":         {change(func(l *slidegate.Limit) { l.Quota = 100 }), true},
+		"less quota":    {change(func(l *slidegate.Limit) { l.Quota = 5 }), true},
+		"overlap":       {change(func(l *slidegate.Limit) { l.Overlap = slidegate.OverlapWhole }), true},
+		"count refused": {change(func(l *slidegate.Limit) { l.CountRefused = true }), true},
+		"name":          {change(func(l *slidegate.Limit) { l.Name = "web" }), false},
+		"no name":       {change(func(l *slidegate.Limit) { l.Name = "" }), false},
+		"window":        {change(func(l *slidegate.Limit) { l.Window = time.Hour }), false},
+		"segments":      {change(func(l *slidegate.Limit) { l.Segments = 3 }), false},
+		"anchor":        {change(func(l *slidegate.Limit) { l.Anchor = slidegate.AnchorFirst }), false},
+		"algorithm":     {exact("api", 10, time.Minute), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {

@@ -320,10 +320,10 @@ func (c *call) wait(ctx context.Context) error {
 	}
 }
 
-// waitOp returns the operation that a waiter sends. If denials count, a waiter peeks until its request would be
-// admitted, because each denial would postpone it.
+// waitOp returns the operation that a waiter sends. If refusals count, a waiter peeks until its request would be
+// admitted, because each refusal would postpone it.
 func (c *call) waitOp() rule.Op {
-	if slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return charge.Limit.Rule().CountDenied }) {
+	if slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return charge.Limit.Rule().CountRefused }) {
 		return rule.Peek
 	}
 	return rule.Take

@@ -38,7 +38,7 @@ func TestCharge(t *testing.T) {
 			}
 		}
 		if d := allow(t, limiter, "k", 1); d.Allowed {
-			t.Errorf("overdrawn key: got %+v, want a denial", d)
+			t.Errorf("overdrawn key: got %+v, want a refusal", d)
 		}
 		clock.Advance(rule.Micros(time.Minute.Microseconds()))
 		if d := allow(t, limiter, "k", 1); !d.Allowed {

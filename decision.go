@@ -15,13 +15,13 @@ import (
 const Never = time.Duration(math.MaxInt64)
 
 // Decision is the result of a request: whether it was admitted, what remains, and when to retry. With several limits,
-// the fields come from the limit that decided: in a denial, the one with the latest RetryAfter; in an admission, the
+// the fields come from the limit that decided: in a refusal, the one with the latest RetryAfter; in an admission, the
 // one with the least Remaining, and among several with none left the one with the latest NextAfter.
 type Decision struct {
 	Allowed bool
 	// Flags report whether the store decided in the usual way, or a cache, a fallback or an inherited count was involved.
 	// They are those of the deciding limit, except that ClockMoved reports whether the state of any limit was ahead of the
-	// clock: where another limit denied the request, that state stays ahead, and RetryAfter may be too short.
+	// clock: where another limit refused the request, that state stays ahead, and RetryAfter may be too short.
 	Flags rule.Flags
 	// Index is the index of the deciding limit among the request's limits.
 	Index int32
@@ -31,7 +31,7 @@ type Decision struct {
 	// bucket whose burst exceeds its quota, Remaining can exceed Quota.
 	Quota     int64
 	Remaining int64
-	// Granted is how many units were charged: the cost if allowed, possibly less from AllowUpTo, and 0 if denied.
+	// Granted is how many units were charged: the cost if allowed, possibly less from AllowUpTo, and 0 if refused.
 	Granted int64
 	// RetryAfter is how long to wait until the same cost is admitted if nothing else arrives: exactly then, and not a
 	// microsecond earlier. It is 0 if allowed, and Never if the cost exceeds the quota. For an in-flight limit it is the
@@ -84,7 +84,7 @@ func (d *Decision) combine(charges []store.Charge, answers []rule.Answer) {
 	index, allowed := answering.Deciding(answers)
 	a, flags := &answers[index], answers[index].Flags
 	for i := range answers {
-		flags |= answers[i].Flags & rule.ClockMoved // a denial leaves the other limits' states ahead, and they may deny later
+		flags |= answers[i].Flags & rule.ClockMoved // a refusal leaves the other limits' states ahead, and they may refuse later
 	}
 	d.fill(charges[index].Limit, allowed, flags, a.Granted, a.Remaining, answering.After(a), a.ResetAfter, a.At)
 	d.Index = int32(index)

@@ -163,7 +163,7 @@ func TestCalendar(t *testing.T) {
 			allow(t, limiter, "k", 2)
 			d := allow(t, limiter, "k", 1)
 			if d.Allowed || d.RetryAfter != test.want {
-				t.Errorf("%s at %s: %+v, want a denial with RetryAfter %v", test.limit, test.from, d, test.want)
+				t.Errorf("%s at %s: %+v, want a refusal with RetryAfter %v", test.limit, test.from, d, test.want)
 			}
 			advance(clock, d.RetryAfter-time.Microsecond)
 			if d := allow(t, limiter, "k", 1); d.Allowed {

@@ -15,5 +15,5 @@
 // often it starts: Acquire, Renew and Release hold them. Calendar periods, "1000/month zone=Europe/Berlin", are for
 // budgets. Reserve and Settle charge an estimate first and the actual cost later, exactly once.
 //
-// A denial is a Decision, never an error. The rule itself is package rule; docs/guarantees.md states what it promises.
+// A refusal is a Decision, never an error. The rule itself is package rule; docs/guarantees.md states what it promises.
 package slidegate

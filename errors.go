@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A denial is a Decision, never an error. An error means that the outcome is unknown, or that the request was invalid. No
+// A refusal is a Decision, never an error. An error means that the outcome is unknown, or that the request was invalid. No
 // error text contains a key.
 var (
 	// ErrLimit is wrapped by errors that report an invalid limit.

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// A limiter needs a store and a limit. A denial is a decision, not an error.
+// A limiter needs a store and a limit. A refusal is a decision, not an error.
 func Example() {
 	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerMinute(3))
 	for range 4 {

@@ -57,11 +57,11 @@ type Limit struct {
 	Overlap rule.Overlap
 	// Anchor is where windows start. SlidingWindow and FixedWindow only.
 	Anchor rule.Anchor
-	// CountDenied makes denied requests use quota too, so that a client that keeps sending requests stays out.
-	CountDenied bool
+	// CountRefused makes refused requests use quota too, so that a client that keeps sending requests stays out.
+	CountRefused bool
 	// Lease lets a store with package layer/lease lease units for busy keys, and spend them without a round trip each. What
 	// is admitted stays exact. A TokenBucket then holds fewer units, by the amount that refills in 100 ms. SlidingWindow,
-	// FixedWindow and TokenBucket only, without AnchorFirst and CountDenied.
+	// FixedWindow and TokenBucket only, without AnchorFirst and CountRefused.
 	Lease bool
 	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
 	Burst int64
@@ -119,7 +119,7 @@ func (l Limit) compile() (rule.Limit, error) {
 			ErrLimit, l.Window, l.Calendar)}
 	}
 	r, err := rule.Limit{
-		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
+		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountRefused: l.CountRefused,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: rule.Micros(l.Window.Microseconds()),
 		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease,
 	}.Normalize()

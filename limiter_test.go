@@ -181,10 +181,10 @@ func TestDecisionNamesTheLimit(t *testing.T) {
 	}
 }
 
-// A cost of 0 as an argument is a peek with every method that takes units: nothing is written, even if denials count.
+// A cost of 0 as an argument is a peek with every method that takes units: nothing is written, even if refusals count.
 func TestCostZeroChargesNothing(t *testing.T) {
 	limit := exact("", 2, time.Minute)
-	limit.CountDenied = true
+	limit.CountRefused = true
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, limit)
 		allow(t, limiter, "k", 2)
@@ -285,7 +285,7 @@ func TestPerCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := allow(t, with, "ann", 1); d.Allowed {
-			t.Errorf("the third of two: got %+v, want denied", d)
+			t.Errorf("the third of two: got %+v, want refused", d)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 // ParseLimit reads a limit written as text: a quota, "/" or "per", and a window, which is a Go duration, a bare unit (s, m,
 // h, d, w, or second, minute, ...), a number of days or weeks (7d), or a calendar period (month, year, and with a zone also
 // day and week). Slots are written as their number, in-flight and ttl=30s. Options may follow, separated by spaces: an
-// algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-denied, lease,
+// algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-refused, lease,
 // name=login.
 //
 //	100/1m
@@ -251,11 +251,11 @@ func (l *limitText) parseOption(word string) error {
 	case "name":
 		l.Name = value
 		return nil
-	case "count-denied":
+	case "count-refused":
 		if value != "" {
 			break
 		}
-		l.CountDenied = true
+		l.CountRefused = true
 		return nil
 	case "lease":
 		if value != "" {
@@ -268,7 +268,7 @@ func (l *limitText) parseOption(word string) error {
 		return l.parseAlgorithm(word)
 	}
 	return parseError("unknown option %q; want %s with ttl=TIME, "+
-		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-denied, lease, name=TEXT", word, namesOf(rule.Algorithms))
+		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-refused, lease, name=TEXT", word, namesOf(rule.Algorithms))
 }
 
 func (l *limitText) parseAlgorithm(name string) error {
@@ -359,8 +359,8 @@ func (l Limit) String() string {
 	if l.Burst != 0 {
 		fmt.Fprintf(&b, " burst=%d", l.Burst)
 	}
-	if l.CountDenied {
-		b.WriteString(" count-denied")
+	if l.CountRefused {
+		b.WriteString(" count-refused")
 	}
 	if l.Lease {
 		b.WriteString(" lease")

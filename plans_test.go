@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
@@ -24,7 +24,7 @@ func TestPlansCountLikeTheLimiter(t *testing.T) {
 		{"60/1m", "600/1m", "60/1m sliding-window"},
 		{"600/1m", "60/1m segments=1", "600/1m sliding-window"},
 		{"600/1m", "60/1m token-bucket burst=9", "600/1m token-bucket"},
-		{"600/1m count-denied name=x", "60/1m", `600/1m sliding-log count-denied name="x"`},
+		{"600/1m count-refused name=x", "60/1m", `600/1m sliding-log count-refused name="x"`},
 		{"600/1m", "60/1h", "600/1m"},
 		{"600/1m fixed-window", "60/1m", "600/1m fixed-window"},
 		{"600/1m segments=6", "60/1m", "600/1m segments=6"},
@@ -157,14 +157,14 @@ func TestPlansNextToSlots(t *testing.T) {
 // layers returns several paths to one store.
 func layers(t testing.TB, bottom store.Store) map[string]store.Store {
 	coalesced := testkit.Must(coalesce.New(bottom, coalesce.Options{}))(t)
-	cached := testkit.Must(denycache.New(coalesced, denycache.Options{}))(t)
+	cached := testkit.Must(refusals.New(coalesced, refusals.Options{}))(t)
 	return map[string]store.Store{
-		"the store": bottom, "coalesce": coalesced, "denycache over coalesce": cached,
-		"failure over denycache": testkit.Must(failure.New(cached, failure.Options{Local: memstore.NewDefault()}))(t),
+		"the store": bottom, "coalesce": coalesced, "refusals over coalesce": cached,
+		"failure over refusals": testkit.Must(failure.New(cached, failure.Options{Local: memstore.NewDefault()}))(t),
 	}
 }
 
-// Two limiters whose limits differ but share their counts would deny clients that are within both.
+// Two limiters whose limits differ but share their counts would refuse clients that are within both.
 func TestNewRejectsSharedCounts(t *testing.T) {
 	bucket := func(quota, burst int64) slidegate.Limit {
 		return slidegate.Limit{Quota: quota, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: burst}

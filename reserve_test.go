@@ -64,10 +64,10 @@ func TestReserve(t *testing.T) {
 		}
 		r, d, err := limiter.Reserve(t.Context(), "k", 3)
 		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.LimitName != "tokens" {
-			t.Errorf("3 of the 2 that are left: got %+v, %v, want a denial by tokens with 2 left, for a minute", d, err)
+			t.Errorf("3 of the 2 that are left: got %+v, %v, want a refusal by tokens with 2 left, for a minute", d, err)
 		}
 		if !reflect.DeepEqual(r, slidegate.Reservation{}) {
-			t.Errorf("a denial reserved %+v", r)
+			t.Errorf("a refusal reserved %+v", r)
 		}
 		if n := used(t, limiter, "k"); n != 8 {
 			t.Errorf("used %d, want 8", n)
@@ -118,11 +118,11 @@ func TestSettleBeyondTheQuota(t *testing.T) {
 		settle(t, limiter, reserve(t, limiter, 5), 15)
 		d := allow(t, limiter, "k", 1)
 		if d.Allowed || d.Remaining != 0 || d.RetryAfter != 36*time.Second { // 5 too many and 1 more, of 10 per minute
-			t.Errorf("after 15 of 10 were used: got %+v, want denied, Remaining 0, RetryAfter 36s", d)
+			t.Errorf("after 15 of 10 were used: got %+v, want refused, Remaining 0, RetryAfter 36s", d)
 		}
 		clock.Advance(rule.Micros(d.RetryAfter.Microseconds()) - 1)
 		if d := allow(t, limiter, "k", 1); d.Allowed {
-			t.Errorf("admitted a microsecond too early: got %+v, want denied", d)
+			t.Errorf("admitted a microsecond too early: got %+v, want refused", d)
 		}
 		clock.Advance(1)
 		if d := allow(t, limiter, "k", 1); !d.Allowed {

@@ -17,7 +17,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-// Two limits decide together: a denial comes from the one with the latest RetryAfter, an admission from the one with the
+// Two limits decide together: a refusal comes from the one with the latest RetryAfter, an admission from the one with the
 // least left.
 func TestSeveralLimitsDecide(t *testing.T) {
 	const second, minute, never = time.Second, time.Minute, slidegate.Never
@@ -87,8 +87,8 @@ func TestSeveralLimitsDecide(t *testing.T) {
 	})
 }
 
-// After the clock stepped back, the state of a limit that admits stays ahead if another limit denies the request. The decision
-// is flagged, because that limit may deny later.
+// After the clock stepped back, the state of a limit that admits stays ahead if another limit refuses the request. The decision
+// is flagged, because that limit may refuse later.
 func TestClockMovedForAnyLimit(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, exact("hour", 9, time.Hour), exact("day", 2, 24*time.Hour))
@@ -99,7 +99,7 @@ func TestClockMovedForAnyLimit(t *testing.T) {
 		for _, verb := range []string{"Peek", "Allow"} {
 			d, err := callVerb(verb, "k", 1)(t.Context(), limiter)
 			if err != nil || d.Allowed || d.LimitName != "day" || d.Flags != rule.ClockMoved {
-				t.Errorf("%s: got %+v, %v; want a denial by the day, flagged because of the hour", verb, d, err)
+				t.Errorf("%s: got %+v, %v; want a refusal by the day, flagged because of the hour", verb, d, err)
 			}
 			if hour, day := d.Answers[0].Flags, d.Answers[1].Flags; hour != rule.ClockMoved || day != 0 {
 				t.Errorf("%s: got the flags %v and %v, want only the hour's state moved", verb, hour, day)
@@ -117,7 +117,7 @@ func claim(limit slidegate.Limit, key string, cost int64) slidegate.Claim {
 	return slidegate.Claim{Limit: limit, Key: key, Cost: cost}
 }
 
-// A limit per user, one per tenant and a global budget each have their own key and cost, and a denial by one charges none.
+// A limit per user, one per tenant and a global budget each have their own key and cost, and a refusal by one charges none.
 func TestClaimsAreAllOrNothing(t *testing.T) {
 	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
@@ -137,13 +137,13 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			t.Errorf("the tenant has the least left: got %+v, want 10 granted by tenant, the second, with 2 left", d)
 		}
 		if d := decide("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
-			t.Errorf("the tenant has too little left: got %+v, want a denial by the second of three, and 4 left of the user", d)
+			t.Errorf("the tenant has too little left: got %+v, want a refusal by the second of three, and 4 left of the user", d)
 		}
 		if d := decide("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
 			t.Errorf("the budget has 100 - 16 - 20 - 40 left: got %+v, want allowed, Remaining 24", d)
 		}
 		if d := decide("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
-			t.Errorf("the budget has too little left: got %+v, want a denial by global, the third, and 20 left of the tenant", d)
+			t.Errorf("the budget has too little left: got %+v, want a refusal by global, the third, and 20 left of the tenant", d)
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestSameAddressTwice(t *testing.T) {
 		}
 		d, err = limiter.For(claim(a, "k", 3), claim(a, "k", 2)).Allow(t.Context())
 		if err != nil || d.Allowed || d.Remaining != 4 || d.RetryAfter != time.Minute {
-			t.Errorf("3 and 2 of the 4 that are left: got %+v, %v, want a denial with 4 left, for a minute", d, err)
+			t.Errorf("3 and 2 of the 4 that are left: got %+v, %v, want a refusal with 4 left, for a minute", d, err)
 		}
 		d, err = limiter.For(claim(a, "k", 2), claim(a, "other", 3)).Allow(t.Context())
 		if err != nil || !d.Allowed || d.Remaining != 2 || d.Answers[1].Remaining != 7 {
@@ -191,8 +191,8 @@ func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
 
 func TestConflictingLimitsAreRejected(t *testing.T) {
 	ten, twenty := slidegate.PerMinute(10), slidegate.PerMinute(20)
-	whole, denied, named := ten, ten, twenty
-	whole.Overlap, denied.CountDenied, named.Name = slidegate.OverlapWhole, true, "burst"
+	whole, refused, named := ten, ten, twenty
+	whole.Overlap, refused.CountRefused, named.Name = slidegate.OverlapWhole, true, "burst"
 	window, segment := ten, ten
 	window.Algorithm, segment.Segments = slidegate.SlidingWindow, 1
 	for _, test := range []struct {
@@ -202,7 +202,7 @@ func TestConflictingLimitsAreRejected(t *testing.T) {
 	}{
 		{"quotas", []slidegate.Claim{claim(ten, "k", 1), claim(twenty, "k", 1)}, slidegate.ErrConflict},
 		{"overlaps", []slidegate.Claim{claim(window, "k", 1), claim(whole, "k", 1)}, slidegate.ErrConflict},
-		{"refusals", []slidegate.Claim{claim(ten, "k", 1), claim(denied, "k", 0)}, slidegate.ErrConflict},
+		{"refusals", []slidegate.Claim{claim(ten, "k", 1), claim(refused, "k", 0)}, slidegate.ErrConflict},
 		{"far apart", []slidegate.Claim{claim(ten, "k", 1), claim(ten, "other", 1), claim(twenty, "k", 1)}, slidegate.ErrConflict},
 		{"two keys", []slidegate.Claim{claim(ten, "k", 1), claim(twenty, "other", 1)}, nil},
 		{"two names", []slidegate.Claim{claim(ten, "k", 1), claim(named, "k", 1)}, nil},

@@ -30,7 +30,7 @@ func checkFull(t testing.TB, limiter *slidegate.Limiter, key string) time.Durati
 	t.Helper()
 	r, d, err := limiter.Acquire(t.Context(), key)
 	if err != nil || d.Allowed || !reflect.DeepEqual(r, slidegate.Reservation{}) {
-		t.Fatalf("got %+v, %+v, %v, want a denial and no reservation", r, d, err)
+		t.Fatalf("got %+v, %+v, %v, want a refusal and no reservation", r, d, err)
 	}
 	return d.RetryAfter
 }
@@ -67,7 +67,7 @@ func TestSlots(t *testing.T) {
 		}
 		advance(clock, 6*time.Second)
 		if d, err := limiter.Renew(t.Context(), third); err != nil || d.Allowed {
-			t.Errorf("a slot was renewed a second too late: got %+v, %v, want denied", d, err)
+			t.Errorf("a slot was renewed a second too late: got %+v, %v, want refused", d, err)
 		}
 		acquire(t, limiter, "k")
 		if _, err := limiter.Release(t.Context(), third); err != nil {
@@ -89,7 +89,7 @@ func TestSlotsTogetherWithRates(t *testing.T) {
 			t.Helper()
 			r, d, err := claims.Reserve(t.Context())
 			if err != nil || d.Allowed != (want == "") || !d.Allowed && d.LimitName != want {
-				t.Fatalf("got %+v, %v, want a denial by %q", d, err, want)
+				t.Fatalf("got %+v, %v, want a refusal by %q", d, err, want)
 			}
 			return r
 		}
@@ -169,7 +169,7 @@ func TestReserveTakesOneSlot(t *testing.T) {
 // Only methods that return a reservation take a slot. All others return an error that says what to use, and take nothing of
 // the other limits.
 func TestSlotsNeedAReservation(t *testing.T) {
-	slots, rate := slidegate.Slots(2, time.Minute), slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountDenied: true}
+	slots, rate := slidegate.Slots(2, time.Minute), slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountRefused: true}
 	unfit := map[string]bool{}
 	for _, name := range []string{"Allow", "AllowN", "AllowInto", "AllowUpTo", "Wait", "Charge"} {
 		unfit[name], unfit["For."+name] = true, true
@@ -200,7 +200,7 @@ func TestSlotsNeedAReservation(t *testing.T) {
 
 // Waiting for a slot is rejected immediately, not only once the other limits have units left.
 func TestWaitRejectsSlots(t *testing.T) {
-	rate := slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountDenied: true}
+	rate := slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountRefused: true}
 	limiter := newLimiter(t, newReference(), rate, slidegate.Slots(2, time.Minute))
 	if _, err := limiter.For(claim(rate, "k", 5)).Allow(t.Context()); err != nil {
 		t.Fatal(err)

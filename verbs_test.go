@@ -98,7 +98,7 @@ func TestSameDecisionsWithAndWithoutBatch(t *testing.T) {
 	const seed = 1
 	limits := []slidegate.Limit{
 		slidegate.PerSecond(7),
-		{Name: "denied", Quota: 7, Window: time.Second, CountDenied: true},
+		{Name: "refused", Quota: 7, Window: time.Second, CountRefused: true},
 		{Quota: 7, Window: time.Second, Segments: 5, Overlap: slidegate.OverlapWhole},
 		{Quota: 7, Window: time.Second, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
 		{Quota: 7, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 9},

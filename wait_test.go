@@ -60,13 +60,13 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 				time.Sleep(limit.Window / 7)
 				d, err := limiter.Peek(t.Context(), "k", 9)
 				if err != nil || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter == slidegate.Never {
-					t.Fatalf("got %+v, %v, want a denial with a finite RetryAfter", d, err)
+					t.Fatalf("got %+v, %v, want a refusal with a finite RetryAfter", d, err)
 				}
 				if took := timed(func() { wait(t, limiter, 9) }); took != d.RetryAfter {
 					t.Errorf("waited for %v, RetryAfter was %v", took, d.RetryAfter)
 				}
 				if d := allow(t, limiter, "k", 2); d.Allowed {
-					t.Errorf("what was waited for was not taken: got %+v, want denied", d)
+					t.Errorf("what was waited for was not taken: got %+v, want refused", d)
 				}
 			})
 		})
@@ -99,11 +99,11 @@ func TestWaitForNever(t *testing.T) {
 	})
 }
 
-// A wait that cannot end before the deadline does not begin: it neither sleeps nor charges, even if denials count.
+// A wait that cannot end before the deadline does not begin: it neither sleeps nor charges, even if refusals count.
 func TestWaitBeyondTheDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 5, time.Second), exact("minute", 5, time.Minute)
-		minute.CountDenied = true
+		minute.CountRefused = true
 		full, both := newLimiter(t, store, minute), newLimiter(t, store, second, minute)
 		allow(t, full, "k", 5)
 		time.Sleep(10 * time.Second)
@@ -173,11 +173,11 @@ func TestWaitAfterItWasCancelled(t *testing.T) {
 	})
 }
 
-// If denials count, requesting too early would postpone the admission again and again.
+// If refusals count, requesting too early would postpone the admission again and again.
 func TestWaitDoesNotPostponeItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, store store.Store) {
 		limit := exact("strict", 2, time.Minute)
-		limit.CountDenied = true
+		limit.CountRefused = true
 		limiter := newLimiter(t, store, exact("lenient", 100, time.Minute), limit)
 		wait(t, limiter, 2)
 		time.Sleep(10 * time.Second)
@@ -255,7 +255,7 @@ func leastShare(t testing.TB, limit slidegate.Limit) float64 {
 	return least
 }
 
-// share runs a client that requests one unit at a time, and after each denial waits for RetryAfter. It counts what is
+// share runs a client that requests one unit at a time, and after each refusal waits for RetryAfter. It counts what is
 // admitted from the end of one wait to the end of another, 24 windows later or, for small quotas, up to 500. The first
 // windows, in which a burst may be free, do not count.
 func share(t testing.TB, limit slidegate.Limit, begin rule.Micros) float64 {
@@ -304,7 +304,7 @@ func TestBurstWaitsNoLongerThanTheWindow(t *testing.T) {
 			allowOne(t, limiter, "k")
 		}
 		if d := allowOne(t, limiter, "k"); d.Allowed || d.RetryAfter > time.Minute {
-			t.Errorf("at second %d: sixth request of five: got %+v, want a denial for at most a minute", start, d)
+			t.Errorf("at second %d: sixth request of five: got %+v, want a refusal for at most a minute", start, d)
 		}
 	}
 }

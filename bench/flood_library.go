@@ -18,7 +18,7 @@ type floodResult struct {
 	bytes        int64     // how many bytes the limiter may take, if that can be set
 	half, end    footprint // memory added after half of the keys, and after all of them
 	victims      int       // keys that had used their quota before the flood
-	stillDenied  int       // how many of them are refused afterwards
+	stillRefused int       // how many of them are refused afterwards
 	most         int       // the most that any one key was admitted
 	refusedEarly int       // new keys that were refused at once
 }
@@ -34,7 +34,7 @@ func (f *floodResult) bounded() bool {
 }
 
 func (f *floodResult) holds() bool {
-	return f.bounded() && f.stillDenied == f.victims && f.most <= floodQuota
+	return f.bounded() && f.stillRefused == f.victims && f.most <= floodQuota
 }
 
 func (r *run) floodTables() ([]*table, error) {
@@ -44,7 +44,7 @@ func (r *run) floodTables() ([]*table, error) {
 	}
 	t := &table{
 		title: fmt.Sprintf("Flood: %s new keys against a store for %s, quota %d", count(floodFactor*bound), count(bound), floodQuota),
-		columns: []string{"library", "MB at half", "MB at end", "memory bounded", "denied keys still denied", "most admitted to a key",
+		columns: []string{"library", "MB at half", "MB at end", "memory bounded", "refused keys still refused", "most admitted to a key",
 			"new keys refused", "result"},
 	}
 	flood := newKeys(bound, floodFactor*bound)
@@ -58,11 +58,11 @@ func (r *run) floodTables() ([]*table, error) {
 		if !f.holds() {
 			result = "FAIL"
 			if l.family == own {
-				r.fail("flood: %s: bounded %v, %d of %d still denied, at most %d of %d admitted",
-					l.name, f.bounded(), f.stillDenied, f.victims, f.most, floodQuota)
+				r.fail("flood: %s: bounded %v, %d of %d still refused, at most %d of %d admitted",
+					l.name, f.bounded(), f.stillRefused, f.victims, f.most, floodQuota)
 			}
 		}
-		t.add(l.name, megabytes(f.half.heap), megabytes(f.end.heap), yesNo(f.bounded()), fmt.Sprintf("%d of %d", f.stillDenied, f.victims),
+		t.add(l.name, megabytes(f.half.heap), megabytes(f.end.heap), yesNo(f.bounded()), fmt.Sprintf("%d of %d", f.stillRefused, f.victims),
 			fmt.Sprint(f.most), fmt.Sprint(f.refusedEarly), result)
 	}
 	t.note("One request in five has a key that was used before, and one new key in a hundred sends %d requests in a row. Only "+
@@ -112,7 +112,7 @@ func (r *run) flood(l *library, bound int, flood keys) (*floodResult, error) {
 	}
 	f.end = measureMemory().less(before) // admitted was allocated before
 	f.most = int(slices.Max(admitted))
-	f.stillDenied = victims.n - drive(opened, victims, 0, victims.n)
+	f.stillRefused = victims.n - drive(opened, victims, 0, victims.n)
 	return f, nil
 }
 

@@ -25,7 +25,7 @@ type openMiddleware struct {
 // The goals of this project's rows, as fractions of what the fastest peer adds to the handler.
 const (
 	goalAllowed = 1.0 / 5
-	goalDenied  = 1.0 / 3
+	goalRefused = 1.0 / 3
 	anyAllocs   = math.MaxInt // no goal
 )
 
@@ -125,12 +125,12 @@ func (r *run) httpTables() ([]*table, error) {
 	for i := range rows {
 		libraries = append(libraries, rows[i].library())
 	}
-	allowed, denied := r.hotLoad("HTTP, allowed"), r.hotLoad("HTTP, denied")
+	allowed, refused := r.hotLoad("HTTP, allowed"), r.hotLoad("HTTP, refused")
 	allowed.most = ampleQuota / 10 * 9
 	allowed.minShare, allowed.maxShare = 1, 1
 	groups := []*group{
 		{spec: spec{quota: ampleQuota, window: quotaWindow}, loads: []load{allowed}},
-		{spec: spec{quota: scantQuota, window: quotaWindow}, loads: []load{denied}, fill: hotKeys, times: 2 * scantQuota},
+		{spec: spec{quota: scantQuota, window: quotaWindow}, loads: []load{refused}, fill: hotKeys, times: 2 * scantQuota},
 	}
 	s := results{}
 	for _, g := range groups {
@@ -139,7 +139,7 @@ func (r *run) httpTables() ([]*table, error) {
 			return nil, err
 		}
 	}
-	return []*table{r.httpTable(&allowed, rows, s, goalAllowed), r.httpTable(&denied, rows, s, goalDenied)}, nil
+	return []*table{r.httpTable(&allowed, rows, s, goalAllowed), r.httpTable(&refused, rows, s, goalRefused)}, nil
 }
 
 // middlewares returns the rows of the selected libraries, and the handler alone.

@@ -151,7 +151,7 @@ func TestWrongDecisionsFailTheRun(t *testing.T) {
 	if _, err := r.hotTables(); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "hot key, denied") {
+	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "hot key, refused") {
 		t.Errorf("got failures %q, want one about the hot key", r.failures)
 	}
 }

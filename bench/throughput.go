@@ -16,15 +16,15 @@ const (
 
 // hotTables measures one key that all callers use: always admitted, and always refused.
 func (r *run) hotTables() ([]*table, error) {
-	allowed, denied := r.hotLoad("hot key, allowed"), r.hotLoad("hot key, denied")
+	allowed, refused := r.hotLoad("hot key, allowed"), r.hotLoad("hot key, refused")
 	allowed.most = ampleQuota / 10 * 9
 	allowed.minShare, allowed.maxShare = 0.999, 1
-	denied.minShare, denied.maxShare = 0, 0.001
+	refused.minShare, refused.maxShare = 0, 0.001
 	s, libraries := results{}, r.withDefault(r.libraries)
 	for _, procs := range r.procs { // A fresh store for each, so that the quota is never used up.
 		groups := []*group{
 			{spec: spec{quota: ampleQuota, window: quotaWindow}, loads: []load{allowed}},
-			{spec: spec{quota: scantQuota, window: quotaWindow}, loads: []load{denied}, fill: hotKeys, times: 2 * scantQuota},
+			{spec: spec{quota: scantQuota, window: quotaWindow}, loads: []load{refused}, fill: hotKeys, times: 2 * scantQuota},
 		}
 		for _, g := range groups {
 			g.procs, g.libraries = []int{procs}, libraries
@@ -33,7 +33,7 @@ func (r *run) hotTables() ([]*table, error) {
 			}
 		}
 	}
-	t1, t2 := r.timeTable(&allowed, libraries, s), r.timeTable(&denied, libraries, s)
+	t1, t2 := r.timeTable(&allowed, libraries, s), r.timeTable(&refused, libraries, s)
 	t1.note("The sliding-log row takes turns on two keys with 10,000 a millisecond each, the most that a log can admit. With the " +
 		"quota of this table the default is a counter; with that of the refused requests it is a log.")
 	return []*table{t1, t2}, nil

@@ -36,7 +36,7 @@
 //	      pro: {limits: [1000/1m]}
 //	      internal: {unlimited: true}
 //	    allow: [127.0.0.1]     # admitted, and charged nothing
-//	    deny: [key:bot-*]      # refused immediately; takes precedence over allow
+//	    block: [key:bot-*]      # refused immediately; takes precedence over allow
 //	    penalty: 10m           # a refusal by the limits keeps a key out for this long
 //	    refusal: {detail: "Try again in {retry_after} seconds."}
 //	    shadow: false          # count and report, but refuse nothing

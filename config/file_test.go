@@ -45,7 +45,7 @@ func TestLoad(t *testing.T) {
 		{Name: "login", Key: mustTemplate(t, "{address} {field:user.name}"), Cost: mustCost(t, "bytes"), Limits: []slidegate.Limit{
 			{Name: "burst", Quota: 5, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 20},
 			{Name: "day", Quota: 100, Window: 24 * time.Hour, Segments: 24, Overlap: slidegate.OverlapWhole,
-				Anchor: slidegate.AnchorFirst, CountDenied: true},
+				Anchor: slidegate.AnchorFirst, CountRefused: true},
 			{Quota: 3, Window: 10 * time.Second, Algorithm: slidegate.FixedWindow},
 		}},
 	}}
@@ -167,5 +167,5 @@ policies:
 	fmt.Println(err)
 	// Output:
 	// api {user} {method} 1 [100/1m 1000/1h sliding-log]
-	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)
+	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, ttl, calendar, zone)
 }

@@ -48,7 +48,7 @@ policies:
     allow:
       - "127.0.0.1"
       - "key:health"
-    deny: []
+    block: []
     # penalty: none
     # refusal: the default texts
     shadow: true
@@ -67,7 +67,7 @@ policies:
     overrides: []
     # plans: none
     allow: []
-    deny: []
+    block: []
     # penalty: none
     # refusal: the default texts
     shadow: false
@@ -106,7 +106,7 @@ policies:
     overrides: []
     # plans: none
     allow: []
-    deny: []
+    block: []
     # penalty: none
     # refusal: the default texts
     shadow: false

@@ -58,7 +58,7 @@ func checkFile(t *testing.T, f *File) {
 			}
 			checkLimits(t, o.Limits)
 		}
-		for _, prefix := range slices.Concat(p.Allow.Addresses, p.Deny.Addresses, f.Service.TrustedProxies) {
+		for _, prefix := range slices.Concat(p.Allow.Addresses, p.Block.Addresses, f.Service.TrustedProxies) {
 			if prefix != prefix.Masked() || !prefix.IsValid() || prefix.Addr().Is4In6() {
 				t.Fatalf("%v is not in canonical form", prefix)
 			}

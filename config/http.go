@@ -74,7 +74,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	}
 	used := p.Key.Fields()
 	made = httplimit.Policy{
-		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
 		// KeyOf replaces a missing name.
 		Key: httplimit.KeyFunc(func(r *http.Request) (string, error) {

@@ -16,7 +16,7 @@ var (
 )
 
 const (
-	limitList = "(want one of name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
+	limitList = "(want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, ttl, calendar, zone)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(want one of address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)"
 )
@@ -86,21 +86,21 @@ var badFiles = []struct{ name, text, want string }{
 6:11: cost: "byte" is not a cost; did you mean "bytes"? (want a whole number in plain digits, header:NAME, bytes or field:PATH)
 9:11: cost: "1.5" is not a cost (want a whole number in plain digits, header:NAME, bytes or field:PATH)`},
 
-	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m lease\n      - {quota: 500, window: 1m, count_denied: true, lease: true}\n      - 500/1m anchor=first lease\n" +
+	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m lease\n      - {quota: 500, window: 1m, count_refused: true, lease: true}\n      - 500/1m anchor=first lease\n" +
 		"      - 5 in-flight ttl=30s lease\n      - 10/1s token-bucket burst=2 lease\n      - {quota: 5, window: 1m, overlap: whole, lease: 1}\n    overrides: [{key: k, limits: [60/1m lease]}]\n", `
 4:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "100/1m lease")
-5:9: invalid limit: lease: a limit with count_denied cannot be leased, because the store must receive every request` + leasable + `
+5:9: invalid limit: lease: a limit with count_refused cannot be leased, because the store must receive every request` + leasable + `
 6:9: invalid limit: lease: a limit with anchor first cannot be leased, because the store does not see the request that starts the window` + leasable + ` (in "500/1m anchor=first lease")
 7:9: invalid limit: lease: an in-flight limit cannot be leased, because a slot is held from the time of its charge` + leasable + ` (in "5 in-flight ttl=30s lease")
 8:9: invalid limit: lease: a bucket of 2 that refills 1 in 100ms is too small; set burst to at least 4, or leave lease out (in "10/1s token-bucket burst=2 lease")
 9:55: lease: must be true or false, not "1"
 10:35: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "60/1m lease")`},
-	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1h, 60/1d]}]\n    candidate: [1000/1m count-denied]\n" +
+	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1h, 60/1d]}]\n    candidate: [1000/1m count-refused]\n" +
 		"  b: {limits: [1000/1m], lease: always}\n  c: {limits: [1000/1m], candidate: [1000/1m lease]}\n", `
 5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (the policy has lease: true on line 3)
 6:34: lease: the policy has lease: true on line 3, which applies to all of its limits; leave it out there and write lease: true for some limits, or leave it out here
 7:42: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + `
-8:17: invalid limit: lease: a limit with count_denied cannot be leased, because the store must receive every request` + leasable + ` (the policy has lease: true on line 3)
+8:17: invalid limit: lease: a limit with count_refused cannot be leased, because the store must receive every request` + leasable + ` (the policy has lease: true on line 3)
 9:33: lease: must be true or false, not "always"
 10:37: candidate: has the same limits as the policy; change one, or leave the candidate out`},
 	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
@@ -108,9 +108,9 @@ var badFiles = []struct{ name, text, want string }{
 5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h, or slots, such as 50 in-flight ttl=30s (in "100")
 6:8: a limit must be a string such as 100/1m, or a mapping with quota and window, not nothing
 7:9: a limit must be a string such as 100/1m, or a mapping with quota and window, not a list`},
-	{"limit field", "policies:\n  a:\n    limits:\n      - window: 1h\n        quotta: 5\n      - quota: 5\n        window: 1m\n        count-denied: true\n        colour: red\n", `
+	{"limit field", "policies:\n  a:\n    limits:\n      - window: 1h\n        quotta: 5\n      - quota: 5\n        window: 1m\n        count-refused: true\n        colour: red\n", `
 5:9: "quotta" is not a field of a limit; did you mean "quota"? ` + limitList + `
-8:9: "count-denied" is not a field of a limit; did you mean "count_denied"? ` + limitList + `
+8:9: "count-refused" is not a field of a limit; did you mean "count_refused"? ` + limitList + `
 9:9: "colour" is not a field of a limit ` + limitList},
 	{"limit lacks", "policies:\n  a:\n    limits:\n      - quota: 5\n      - {window: 1m}\n      - {}\n", `
 4:9: the limit has no window; add window: 1m, say
@@ -165,8 +165,8 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 5, window: 1m, algorithm: sliding-lock}
       - {quota: 5, window: 1m, overlap: hole}
       - {quota: 5, window: 1m, anchor: epoch}
-      - {quota: 5, window: 1m, count_denied: yes}
-      - {quota: 5, window: 1m, count_denied: "true"}
+      - {quota: 5, window: 1m, count_refused: yes}
+      - {quota: 5, window: 1m, count_refused: "true"}
       - {quota: 5, window: 1m, name: 5}
       - {quota: 5, window: 1m, name: [a]}
       - {quota: 5, window: 1m, burst: 5}
@@ -174,8 +174,8 @@ var badFiles = []struct{ name, text, want string }{
 4:43: algorithm: "sliding-lock" is not an algorithm; did you mean "sliding-log"? (want one of sliding-window, sliding-log, fixed-window, token-bucket, in-flight)
 5:41: overlap: "hole" is not an overlap; did you mean "whole"? (want one of up, down, whole)
 6:40: anchor: "epoch" is not an anchor (want one of clock, first)
-7:46: count_denied: must be true or false, not "yes"
-8:46: count_denied: must be true or false, not "true"
+7:47: count_refused: must be true or false, not "yes"
+8:47: count_refused: must be true or false, not "true"
 9:38: name: 5 is not a string; write it in quotes
 10:38: name: must be a string, not a list
 11:9: invalid limit: burst: 5 applies to token-bucket only, not to sliding-log; leave it out, or name token-bucket`},
@@ -194,7 +194,7 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 50, algorithm: in-flight, ttl: 30}
       - {quota: 50, algorithm: in-flight, ttl: 1us}
       - {quota: 20000, algorithm: in-flight, ttl: 1m}
-      - {quota: 5, algorithm: in-flight, ttl: 1m, count_denied: true}
+      - {quota: 5, algorithm: in-flight, ttl: 1m, count_refused: true}
 `, `
 4:9: invalid limit: ttl: missing; it is how long a slot is held unless it is renewed; write 50 in-flight ttl=30s (in "50 in-flight")
 5:21: ttl: applies to in-flight only; add algorithm: in-flight, or write window: instead
@@ -204,7 +204,7 @@ var badFiles = []struct{ name, text, want string }{
 9:48: ttl: "30" has no unit; write a duration such as 30s, 1m, 24h or 7d
 10:48: invalid limit: ttl: must be 1ms to 5 years (43920h), not 1us
 11:9: invalid limit: quota: an in-flight limit stores every slot, so it must be at most 10000, not 20000
-12:9: invalid limit: count_denied: a denied request holds no slot, so it does not apply to in-flight; leave it out`},
+12:9: invalid limit: count_refused: a refused request holds no slot, so it does not apply to in-flight; leave it out`},
 	{"calendar", `policies:
   a:
     limits:

@@ -116,16 +116,16 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"address groups text", top("address_groups: 64"),
 		`1:17: address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not "64"`},
 	{"keys that no request has", "policies:\n  a:\n    limits: [1/s]\n    key: address\n    overrides: [{key: alice, unlimited: true}, {keys: \"team-*\", unlimited: true}]\n    allow: [\"key:192.0.2.1/24\", \"key:2001:db8::/60\"]\n" +
-		"  b:\n    key: \"{user} {path}\"\n    limits: [1/s]\n    deny: [key:alice, \"key:alice /x y\", \"key:alice /x%20y\"]\n" +
-		"  c:\n    key: header:X\n    limits: [1/s]\n    deny: [\"key:bob \", \"key:address:bob\", \"key:address:2001:db8::3\", \"key:2001:db8::3\", \"key:=bob \"]\naddress_groups: {ipv6: 56}\n", `
+		"  b:\n    key: \"{user} {path}\"\n    limits: [1/s]\n    block: [key:alice, \"key:alice /x y\", \"key:alice /x%20y\"]\n" +
+		"  c:\n    key: header:X\n    limits: [1/s]\n    block: [\"key:bob \", \"key:address:bob\", \"key:address:2001:db8::3\", \"key:2001:db8::3\", \"key:=bob \"]\naddress_groups: {ipv6: 56}\n", `
 5:23: key: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
 5:55: keys: the key is a pattern that no address fits, and keys are addresses here; write a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
 6:13: allow: the key has bits beyond its length; write the prefix 192.0.2.0/24, or the address alone (to mean a key as it is, write = before it)
 6:33: allow: the key is longer than the groups in which addresses are counted; write 2001:db8::/56 to mean the whole group (to mean a key as it is, write = before it)
-10:12: deny: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
-10:23: deny: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
-14:12: deny: the key begins or ends with a space; remove it, or write = before the key if it is part of it
-14:24: deny: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
+10:13: block: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
+10:24: block: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
+14:13: block: the key begins or ends with a space; remove it, or write = before the key if it is part of it
+14:25: block: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
 	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
 		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: {path: /}}\n", `
 2:29: match: the pattern is empty; leave match out for every request
@@ -147,18 +147,18 @@ var badServiceFiles = []struct{ name, text, want string }{
 8:29: match: a pattern is not a URL; write "shop.example/login", or "/login" for every host
 9:29: match: "api" would be read as a host; write "/api/users" for a path, or "api./users" for the host of this name`},
 	{"shadow", below("    shadow: yes"), `4:13: shadow: must be true or false, not "yes"`},
-	{"lists", below("    allow:\n      - alice\n      - key:\n      - key: alice\n      - 10.0.0.1/8\n      - \"key:\"\n    deny: 10.0.0.1"), `
+	{"lists", below("    allow:\n      - alice\n      - key:\n      - key: alice\n      - 10.0.0.1/8\n      - \"key:\"\n    block: 10.0.0.1"), `
 5:9: allow: must be an address, or a prefix such as 10.0.0.0/8; write key: before a key, as in key:alice
 6:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
 7:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
 8:9: allow: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
 9:9: allow: needs a key after "key:"
-10:11: deny: must be a list of addresses and keys, such as [10.0.0.0/8, key:alice], not "10.0.0.1"`},
-	{"long pattern", below("    deny:\n      - key:" + strings.Repeat("a", 256) + "*\n    overrides:\n      - {keys: " + strings.Repeat("a", 256) + "*, unlimited: true}"), `
-5:9: deny: a pattern may have at most 256 bytes
+10:12: block: must be a list of addresses and keys, such as [10.0.0.0/8, key:alice], not "10.0.0.1"`},
+	{"long pattern", below("    block:\n      - key:" + strings.Repeat("a", 256) + "*\n    overrides:\n      - {keys: " + strings.Repeat("a", 256) + "*, unlimited: true}"), `
+5:9: block: a pattern may have at most 256 bytes
 7:9: keys: a pattern may have at most 256 bytes`},
-	{"many stars", below("    deny:\n      - key:" + strings.Repeat("a*", 17) + "\n      - key:" + strings.Repeat("a*", 16)),
-		`5:9: deny: a pattern may have at most 16 *`},
+	{"many stars", below("    block:\n      - key:" + strings.Repeat("a*", 17) + "\n      - key:" + strings.Repeat("a*", 16)),
+		`5:9: block: a pattern may have at most 16 *`},
 
 	{"candidate", below("    candidate: [1/1s]"),
 		`4:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},

@@ -27,7 +27,7 @@ func TestLease(t *testing.T) {
         unlimited: true
     # plans: none
     allow: []
-    deny: []
+    block: []
     # penalty: none
     # refusal: the default texts
     shadow: false
@@ -46,7 +46,7 @@ func TestLease(t *testing.T) {
     overrides: []
     # plans: none
     allow: []
-    deny: []
+    block: []
     # penalty: none
     # refusal: the default texts
     shadow: false

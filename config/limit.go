@@ -69,7 +69,7 @@ func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidega
 // limit does not show. As in a text, the algorithm is then sliding-window.
 func setSlidingWindow(limit *slidegate.Limit, given given) {
 	if (given.has("overlap") || given.has("anchor")) && *limit == (slidegate.Limit{
-		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountDenied: limit.CountDenied, Lease: limit.Lease,
+		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountRefused: limit.CountRefused, Lease: limit.Lease,
 	}) {
 		limit.Algorithm = slidegate.SlidingWindow
 	}

@@ -64,7 +64,7 @@ func TestService(t *testing.T) {
 		},
 		Policies: []Policy{{
 			Name: "login", Key: address, Match: Routes("POST /login"), Limits: []slidegate.Limit{minute(5)},
-			Deny:    policy.List{Addresses: prefixes("203.0.113.0/24", "2001:db8::/32"), Keys: []string{"mallory", "bot-*"}},
+			Block:   policy.List{Addresses: prefixes("203.0.113.0/24", "2001:db8::/32"), Keys: []string{"mallory", "bot-*"}},
 			Failure: store.FailClosed,
 		}, {
 			Name: "api", Key: mustTemplate(t, "header:X-Api-Key"), Limits: []slidegate.Limit{minute(100), hour},
@@ -86,7 +86,7 @@ func TestService(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got.Policies[0].Allow.IsZero() != true || got.Policies[0].Deny.IsZero() || got.Policies[1].Allow.IsZero() {
+	if got.Policies[0].Allow.IsZero() != true || got.Policies[0].Block.IsZero() || got.Policies[1].Allow.IsZero() {
 		t.Error("IsZero reports a list with clients as empty")
 	}
 }
@@ -104,7 +104,7 @@ func TestServiceAccepts(t *testing.T) {
 	}
 	for _, line := range []string{
 		"match: /", "match: /{$}", "match: PURGE /x", "match: example.com/", "match: GET /a/{b...}",
-		"allow: [0.0.0.0/0, \"::/0\"]", "allow: [key:a*b, \"key:= \", \"key:key:\", ::1]", "deny: [key:a, key:a]",
+		"allow: [0.0.0.0/0, \"::/0\"]", "allow: [key:a*b, \"key:= \", \"key:key:\", ::1]", "block: [key:a, key:a]",
 		"candidate: [2/s]", "candidate: [1/s, 2/m]", "candidate: [1/s sliding-window]", "candidate: [1/s anchor=first]",
 		"overrides: [{key: \"\", unlimited: true}]",
 		"overrides: [{keys: a*, unlimited: true}, {keys: \"*a\", unlimited: true}, {key: b, unlimited: true}, {keys: \"*\", limits: [1/s]}]",
@@ -158,7 +158,7 @@ func TestDefaultPolicy(t *testing.T) {
 func TestManyPatterns(t *testing.T) {
 	for _, test := range []struct{ before, format, want string }{
 		{"    overrides:\n", "    - {keys: \"%d-*\", unlimited: true}\n", "keys: at most 1000 patterns"},
-		{"    deny:\n", "    - \"key:%d-*\"\n", "deny: at most 1000 patterns"},
+		{"    block:\n", "    - \"key:%d-*\"\n", "block: at most 1000 patterns"},
 	} {
 		before := "policies:\n  a:\n    limits: [1/s]\n" + test.before
 		if _, err := Parse("f", []byte(manyLines(before, test.format, 1000))); err != nil {

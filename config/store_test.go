@@ -83,7 +83,7 @@ func TestNoErrorHasAPassword(t *testing.T) {
 		"policies: {a: " + address + "}", "policies: {a: {key: \"" + address + "\"}}", "policies: {a: {cost: \"" + address + "\"}}",
 		"policies: {a: {match: \"" + address + "\"}}", "policies: {a: {match: \"GET " + address + "{\"}}",
 		"policies: {a: {limits: [{quota: \"" + address + "\", window: \"" + address + "\"}]}}",
-		"policies: {a: {allow: [\"" + address + "\"], deny: \"" + address + "\"}}", "default_policy: " + address + "\npolicies: {a: {limits: [1/s]}}",
+		"policies: {a: {allow: [\"" + address + "\"], block: \"" + address + "\"}}", "default_policy: " + address + "\npolicies: {a: {limits: [1/s]}}",
 		"store_timeout: " + address, "trusted_proxies: " + address, "trusted_proxies: [\"" + address + "\"]", address, "store: " + address + ": x",
 		"store: | " + address,
 		"policies: {a: {overrides: \"" + address + "\"}}", "policies: {a: {overrides: [\"" + address + "\"], shadow: \"" + address + "\"}}",

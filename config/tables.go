@@ -144,9 +144,9 @@ var policyTable = table[Policy]{
 		func(w *formatter, p *Policy) { w.list("allow", clients(p.Allow)) },
 	},
 	{
-		"deny", "a list of addresses and keys", "none", "Clients that are refused immediately, even if they are also on the allow list.",
-		func(r *reader, p *Policy, e yamlfile.Field) { p.Deny = r.list(e) },
-		func(w *formatter, p *Policy) { w.list("deny", clients(p.Deny)) },
+		"block", "a list of addresses and keys", "none", "Clients that are refused immediately, even if they are also on the allow list.",
+		func(r *reader, p *Policy, e yamlfile.Field) { p.Block = r.list(e) },
+		func(w *formatter, p *Policy) { w.list("block", clients(p.Block)) },
 	},
 	{
 		"penalty", "a duration", "none", "How long a key is refused after it exceeded the limits. Not with leased limits.",
@@ -292,11 +292,11 @@ var limitTable = table[slidegate.Limit]{
 		}, nil,
 	},
 	{
-		"count_denied", boolean, "false", "Whether refused requests are charged too.",
-		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.CountDenied = r.Bool(e) }, nil,
+		"count_refused", boolean, "false", "Whether refused requests are charged too.",
+		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.CountRefused = r.Bool(e) }, nil,
 	},
 	{
-		"lease", boolean, "false", "A server charges units of busy keys in advance and spends them without a round trip each. Sliding windows, fixed windows and token buckets only, without anchor first and count_denied.",
+		"lease", boolean, "false", "A server charges units of busy keys in advance and spends them without a round trip each. Sliding windows, fixed windows and token buckets only, without anchor first and count_refused.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			if l.Lease = r.Bool(e); !l.Lease {
 				r.unleased = append(r.unleased, e.At)

@@ -30,9 +30,9 @@ type Policy struct {
 	// with one that is not listed.
 	Plans  []policy.Plan
 	PlanBy fields.Field
-	// Allow lists clients that are admitted and charged nothing, Deny clients that are refused immediately. Clients on both
+	// Allow lists clients that are admitted and charged nothing, Block clients that are refused immediately. Clients on both
 	// lists are refused.
-	Allow, Deny policy.List
+	Allow, Block policy.List
 	// Penalty is how long a key is refused after a refusal by the limits; 0 means until the limits admit it again.
 	Penalty time.Duration
 	// Refusal is the texts of refusals by the limits. Empty fields are taken from the Service.

@@ -34,7 +34,7 @@ func isEveryKey(pattern string) bool { return pattern != "" && strings.Trim(patt
 // warnEveryone warns about an entry of a list that every client fits.
 func (r *reader) warnEveryone(at yamlfile.Position, list, entry string) {
 	effect := "nobody is limited"
-	if list == "deny" {
+	if list == "block" {
 		effect = "everybody is refused"
 	}
 	if prefix, err := parseAddresses(entry); err == nil { // only addresses of one family

@@ -239,8 +239,8 @@ func (c *Client) take(ctx context.Context, what *call) (held *engine.Transaction
 			r.End()
 		}
 	}()
-	// Where denied requests count, a waiting call must not take before its time: each denial would postpone it.
-	peeks := c.wait && r.CountsDenied()
+	// Where refused requests count, a waiting call must not take before its time: each refusal would postpone it.
+	peeks := c.wait && r.CountsRefused()
 	for ; ; waited = true {
 		if err := ctx.Err(); err != nil { // a caller that has left must not take anything
 			return nil, waited, status.FromContextError(err).Err()
@@ -278,7 +278,7 @@ func (c *Client) decide(ctx context.Context, what *call, r *engine.Transaction, 
 	c.decider.decide(ctx, what, r, rule.Take, event)
 }
 
-// mayWait reports whether a denied call should wait.
+// mayWait reports whether a refused call should wait.
 func (c *Client) mayWait(ctx context.Context, v *policy.Decision) bool {
 	return c.wait && v.By == policy.ByLimits && !v.Mistake && !v.Ended && v.Decision.RetryAfter != slidegate.Never &&
 		v.Decision.Flags&rule.FallbackClosed == 0 && lastsLonger(ctx, retryDelay(v))
@@ -287,7 +287,7 @@ func (c *Client) mayWait(ctx context.Context, v *policy.Decision) bool {
 // slotPoll is how often a call that waits for a slot tries again.
 const slotPoll = 50 * time.Millisecond
 
-// retryDelay returns how long a denied call should wait before it tries again. A slot of an in-flight limit may be
+// retryDelay returns how long a refused call should wait before it tries again. A slot of an in-flight limit may be
 // released at any time before RetryAfter.
 func retryDelay(v *policy.Decision) time.Duration {
 	d := &v.Decision

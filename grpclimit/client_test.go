@@ -73,7 +73,7 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 		}
 		got := seen.take() // the third and the fifth had to wait first
 		if len(got) != 7 || got[2].Decision.Allowed || got[2].Refused || !got[3].Decision.Allowed {
-			t.Errorf("got events %+v; want 7, the third denied but not refused, the fourth allowed", got)
+			t.Errorf("got events %+v; want 7, the third refused but not refused, the fourth allowed", got)
 		}
 	})
 }
@@ -145,13 +145,13 @@ func TestClientNeverAndCancelled(t *testing.T) {
 	})
 }
 
-// Where denied requests use quota, a waiting client must not take too early, or it would wait forever.
+// Where refused requests use quota, a waiting client must not take too early, or it would wait forever.
 func TestClientWaitsWhereRefusalsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log count-denied"), grpclimit.ClientOptions{Wait: true})
+		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log count-refused"), grpclimit.ClientOptions{Wait: true})
 		start := time.Now()
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
-		time.Sleep(20 * time.Second) // a denial now would postpone it until 1m20s
+		time.Sleep(20 * time.Second) // a refusal now would postpone it until 1m20s
 		wantCode(t, "the second", r.call(t.Context(), say, nil), codes.OK)
 		checkElapsed(t, "the second", start, time.Minute)
 	})
@@ -171,7 +171,7 @@ func TestClientCostOfRequest(t *testing.T) {
 
 func TestClientStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := newFailingStore(t, failingStore{err: errDown}, "1/1m sliding-log count-denied")
+		down := newFailingStore(t, failingStore{err: errDown}, "1/1m sliding-log count-refused")
 		open := newRemote(t, down, grpclimit.ClientOptions{Wait: true})
 		wantCode(t, "open", open.call(t.Context(), say, nil), codes.OK)
 		closed := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: store.FailClosed})

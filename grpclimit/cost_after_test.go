@@ -73,7 +73,7 @@ func TestCostAfter(t *testing.T) {
 	}
 }
 
-// A shadow policy is charged by the reply too, and one with a Cost of 0 that is charged afterwards denies once it is
+// A shadow policy is charged by the reply too, and one with a Cost of 0 that is charged afterwards refuses once it is
 // overdrawn.
 func TestCostAfterInTheShadow(t *testing.T) {
 	free := func(context.Context, string, any) int64 { return 0 }
@@ -171,11 +171,11 @@ func TestSendRemaining(t *testing.T) {
 	}
 }
 
-// A client on a deny list is refused without a call to the store, which would block.
-func TestDenyList(t *testing.T) {
+// A client on a block list is refused without a call to the store, which would block.
+func TestBlockList(t *testing.T) {
 	limits, err := grpclimit.New(newFailingStore(t, failingStore{blocks: true}, "1/1m"), grpclimit.Options{
 		Timeout:  -1,
-		Policies: []grpclimit.Policy{{Key: grpclimit.Global(), Deny: policy.List{Keys: []string{""}}}},
+		Policies: []grpclimit.Policy{{Key: grpclimit.Global(), Block: policy.List{Keys: []string{""}}}},
 	})
 	if err != nil {
 		t.Fatal(err)

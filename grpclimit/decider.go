@@ -181,7 +181,7 @@ func (d *decider) report(ctx context.Context, event *Event) {
 	}
 }
 
-// admit makes the final decision on a call. It returns the refusal, if the call is denied; the request to settle when
+// admit makes the final decision on a call. It returns the refusal, if the call is refused; the request to settle when
 // the call has ended, if a policy has a CostAfter; and the metadata about what is left, if any.
 func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *engine.Transaction, left metadata.MD) {
 	var buffer [4]*compiled

@@ -111,7 +111,7 @@ func drain(t *testing.T, limits *grpclimit.Interceptors) {
 	}
 }
 
-// closedStore is a store under a failure layer that denies.
+// closedStore is a store under a failure layer that refuses.
 type closedStore struct{ failingStore }
 
 func (closedStore) Apply(_ context.Context, batch []store.Request) error {
@@ -124,7 +124,7 @@ func (closedStore) Apply(_ context.Context, batch []store.Request) error {
 	return nil
 }
 
-// A store that denies because it could not decide has not exhausted a quota, and a client has nothing to wait for.
+// A store that refuses because it could not decide has not exhausted a quota, and a client has nothing to wait for.
 func TestStoreFailsClosedByItself(t *testing.T) {
 	limiter, err := slidegate.New(closedStore{}, parse("1/1m")...)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestMethodsAreWrittenInFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = grpclimit.New(limiter, grpclimit.Options{Policies: []grpclimit.Policy{{Key: test.key, Deny: policy.List{Keys: []string{test.text}}}}})
+		_, err = grpclimit.New(limiter, grpclimit.Options{Policies: []grpclimit.Policy{{Key: test.key, Block: policy.List{Keys: []string{test.text}}}}})
 		if (err == nil) != test.ok || !test.ok && !strings.Contains(err.Error(), "such as /package.Service/Method") {
 			t.Errorf("%s: got %v, want it accepted: %t", test.text, err, test.ok)
 		}

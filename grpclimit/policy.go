@@ -44,27 +44,27 @@ type Policy struct {
 	Cost func(ctx context.Context, method string, message any) int64
 	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is
 	// returned or charged, beyond the quota if necessary: also under Shadow and for a Candidate. It must not be
-	// negative. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the call is denied while no
+	// negative. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the call is refused while no
 	// unit is left, and takes one until it has ended. Messages of a stream are
 	// not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
-	// Overrides are other limits for some keys, Allow and Deny are lists of clients by key and by address; a client
-	// on both is refused. A client on the deny list is refused with PERMISSION_DENIED. Write a key as a person knows it: the
+	// Overrides are other limits for some keys, Allow and Block are lists of clients by key and by address; a client
+	// on both is refused. A client on the block list is refused with PERMISSION_DENIED. Write a key as a person knows it: the
 	// user, the address or a prefix, the API key itself. policy.Override describes what that means for each Key; what can
 	// match no call is an error.
-	Overrides   []policy.Override
-	Allow, Deny policy.List
+	Overrides    []policy.Override
+	Allow, Block policy.List
 	// PerMessage charges each message that the client sends in a stream, in addition to the stream itself. A server's
-	// handler gets a denial as the error of RecvMsg, and can then only return it; a client's SendMsg waits or refuses
+	// handler gets a refusal as the error of RecvMsg, and can then only return it; a client's SendMsg waits or refuses
 	// like a call. Where the client sends just one message, that is the call, and is not charged again.
 	PerMessage bool
 	// PerReply charges each message that the server sends in a stream, in the same way.
 	PerReply bool
-	// Shadow decides and reports, and never denies: to try a policy on real traffic.
+	// Shadow decides and reports, and never refuses: to try a policy on real traffic.
 	Shadow bool
 	// Candidate limits are counted in addition to the policy's own and only reported to OnDecision.
 	Candidate []slidegate.Limit
-	// Penalty keeps a key out for this long after a denial by the limits; see httplimit.Policy.
+	// Penalty keeps a key out for this long after a refusal by the limits; see httplimit.Policy.
 	Penalty time.Duration
 	// Failure is the failure mode; the zero value means the mode of the options.
 	Failure store.Mode
@@ -91,7 +91,7 @@ type compiled struct {
 // newPolicy compiles a policy, or returns what is wrong with it. The key is a server's default; on a
 // client, it has only the form of ClientOptions.Key.
 func newPolicy(given Policy, index int, key Key) (*compiled, error) {
-	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
+	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Block.Addresses) > 0}
 	switch {
 	case p.Key.IsZero():
 		p.Key = key
@@ -110,7 +110,7 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 // rules returns the part of the policy that the engine needs.
 func (p *compiled) rules() engine.Spec {
 	return engine.Spec{
-		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }

@@ -37,7 +37,7 @@ func refuse(ctx context.Context, v *policy.Decision) *refusal {
 	case v.Forbidden() && v.By == policy.ByRuling:
 		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is blocked")}
 	case v.Forbidden():
-		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is denied access")}
+		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is refused access")}
 	case v.By == policy.ByRuling:
 		return exhaustedRefusal("grpclimit: the client is blocked", d.RetryAfter)
 	case d.Flags&rule.FallbackClosed != 0:
@@ -81,7 +81,7 @@ func pushback(retryAfter time.Duration) string {
 	return strconv.FormatInt(int64(whole), 10)
 }
 
-// violations returns one violation per limit that denied.
+// violations returns one violation per limit that refused.
 func violations(v *policy.Decision) []*errdetails.QuotaFailure_Violation {
 	d := &v.Decision
 	if len(d.Answers) == 0 {
@@ -96,7 +96,7 @@ func violations(v *policy.Decision) []*errdetails.QuotaFailure_Violation {
 	return found
 }
 
-// violation describes a limit that denied. Its subject is the limit's name, or its text if it has none.
+// violation describes a limit that refused. Its subject is the limit's name, or its text if it has none.
 func violation(limit slidegate.Limit, never bool, left int64) *errdetails.QuotaFailure_Violation {
 	subject := limit.Name
 	limit.Name = ""

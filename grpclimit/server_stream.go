@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// serverStream charges the messages of a stream. After a denial nothing passes any more: a handler that continued would
+// serverStream charges the messages of a stream. After a refusal nothing passes any more: a handler that continued would
 // send the client another retry time with each message.
 type serverStream struct {
 	grpc.ServerStream
@@ -47,7 +47,7 @@ func (s *serverStream) charge(at stage, message any) error {
 	if refused == nil {
 		return nil
 	}
-	if s.refused.CompareAndSwap(nil, refused) { // otherwise the other direction was denied first, and the client gets that denial
+	if s.refused.CompareAndSwap(nil, refused) { // otherwise the other direction was refused first, and the client gets that refusal
 		s.SetTrailer(refused.trailer())
 	}
 	return s.refused.Load().status.Err()

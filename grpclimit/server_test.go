@@ -144,14 +144,14 @@ func TestSeveralPoliciesAllOrNone(t *testing.T) {
 		t.Errorf("got violations %v, want all and user/minute", v)
 	}
 	got := seen.take()
-	if len(got) != 13 { // two for each of three admissions, one for each of five denials by user, and two for the last call
+	if len(got) != 13 { // two for each of three admissions, one for each of five refusals by user, and two for the last call
 		t.Fatalf("got %d events, want 13", len(got))
 	}
 	if e := got[2]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.LimitName != "user/minute" || e.Shadow || e.Err != nil {
-		t.Errorf("the event of a denial by user: got %+v, want one of %s by user/minute, no shadow, no error", e, say)
+		t.Errorf("the event of a refusal by user: got %+v, want one of %s by user/minute, no shadow, no error", e, say)
 	}
 	if e := got[11]; e.Policy != "all" || !e.Refused {
-		t.Errorf("the event of a denial by all: got %+v, want the policy all, refused", e)
+		t.Errorf("the event of a refusal by all: got %+v, want the policy all, refused", e)
 	}
 	if e := got[0]; e.Policy != "all" || e.Refused || !e.Decision.Allowed || e.Decision.Remaining != 2 {
 		t.Errorf("the first event of an admission: got %+v, want the policy all with 2 left", e)

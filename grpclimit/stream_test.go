@@ -76,7 +76,7 @@ func TestPerMessage(t *testing.T) {
 	}
 	got := seen.take()
 	if len(got) != 6 || got[5].Policy != "messages" || !got[5].Refused || got[5].Method != chat {
-		t.Errorf("got events %+v; want 6, the last a denial by messages of %s", got, chat)
+		t.Errorf("got events %+v; want 6, the last a refusal by messages of %s", got, chat)
 	}
 	c.Advance(50_000_000)
 	stream = open(t, conn, &chatDesc)
@@ -104,7 +104,7 @@ func TestRefusedStreamStaysRefused(t *testing.T) {
 		t.Errorf("got trailer %q, want one value", got)
 	}
 	if got := seen.take(); len(got) != 3 || !got[2].Refused {
-		t.Errorf("got %d events, want 3: the stream, a message, a denial", len(got))
+		t.Errorf("got %d events, want 3: the stream, a message, a refusal", len(got))
 	}
 }
 

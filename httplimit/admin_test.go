@@ -170,9 +170,9 @@ func TestPeekAndResetDuringAnOutage(t *testing.T) {
 func TestPeekOfAListedClient(t *testing.T) {
 	memory := testkit.Must(memstore.New(memstore.Options{}))(t)
 	m := testkit.Must(New(testkit.Must(slidegate.New(memory, slidegate.PerMinute(1)))(t), Options{Policies: []Policy{{
-		Name: "api", Key: ByHeader("X-User"), Allow: policy.List{Keys: []string{"vip"}}, Deny: policy.List{Keys: []string{"bad"}},
+		Name: "api", Key: ByHeader("X-User"), Allow: policy.List{Keys: []string{"vip"}}, Block: policy.List{Keys: []string{"bad"}},
 	}}}))(t)
-	for key, want := range map[string]policy.By{"vip": policy.ByAllowList, "bad": policy.ByDenyList, "ann": policy.ByLimits} {
+	for key, want := range map[string]policy.By{"vip": policy.ByAllowList, "bad": policy.ByBlockList, "ann": policy.ByLimits} {
 		if event, err := m.Peek(t.Context(), "api", key); err != nil || event.By != want {
 			t.Errorf("%s: decided by %v, %v; want %v", key, event.By, err, want)
 		}

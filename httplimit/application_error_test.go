@@ -165,7 +165,7 @@ func TestRefusalsAreTrue(t *testing.T) {
 		t.Errorf("9 of 10 are left: got %q", w.Body)
 	}
 	plan = policy.Refused()
-	if w := p.from("192.0.2.1"); w.Code != 403 || w.Body.String() != "The client is denied access.\n" {
+	if w := p.from("192.0.2.1"); w.Code != 403 || w.Body.String() != "The client is refused access.\n" {
 		t.Errorf("a plan that admits nothing: got %d %q", w.Code, w.Body)
 	}
 }

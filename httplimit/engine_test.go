@@ -42,7 +42,7 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 		Name: "api", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)},
 		Overrides: []policy.Override{{Key: "192.0.2.7", Limits: []slidegate.Limit{named("", 1)}}, {Key: "192.0.2.8*", Pattern: true, Unlimited: true}},
 		Allow:     policy.List{Keys: []string{"192.0.2.9"}},
-		Deny:      policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
+		Block:     policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
 	}}}, nil)
 	for address, want := range map[string][]int{
 		"192.0.2.1": {200, 200, 429}, "192.0.2.7": {200, 429}, "192.0.2.80": {200, 200, 200}, "192.0.2.9": {200, 200, 200}, "198.51.100.1": {403, 403},
@@ -50,11 +50,11 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 		p.want(func() *httptest.ResponseRecorder { return p.from(address) }, want...)
 	}
 	w := p.from("198.51.100.1")
-	if got := w.Body.String(); got != deniedBodies[BodyProblem] || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
-		t.Errorf("on the deny list: got body %q with %v, want %q without Retry-After and RateLimit", got, w.Header(), deniedBodies[BodyProblem])
+	if got := w.Body.String(); got != refusedBodies[BodyProblem] || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
+		t.Errorf("on the block list: got body %q with %v, want %q without Retry-After and RateLimit", got, w.Header(), refusedBodies[BodyProblem])
 	}
-	if e := p.last(); e.By != policy.ByDenyList || !e.Refused {
-		t.Errorf("got event %+v, want a refusal by the deny list", e)
+	if e := p.last(); e.By != policy.ByBlockList || !e.Refused {
+		t.Errorf("got event %+v, want a refusal by the block list", e)
 	}
 	p.events = nil
 	p.from("192.0.2.2")
@@ -67,7 +67,7 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 		}
 	}
 	if want := []bool{true, false, true, false}; !slices.Equal(seen, want) || p.events[2].Decision.Allowed {
-		t.Errorf("got events %+v, want candidates where %v, and a denial by the second candidate", p.events, want)
+		t.Errorf("got events %+v, want candidates where %v, and a refusal by the second candidate", p.events, want)
 	}
 }
 

@@ -147,7 +147,7 @@ func TestFlagsOfTheStore(t *testing.T) {
 			reported bool
 		}{
 			{true, rule.FallbackOpen, 200, false},
-			{false, rule.FallbackOpen, 429, false}, // denied before the outage
+			{false, rule.FallbackOpen, 429, false}, // refused before the outage
 			{false, rule.FallbackClosed, 503, false},
 			{true, rule.FallbackLocal, 200, true},
 			{false, rule.FallbackLocal, 429, true},

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/rulings"
 )
 
-// A client is refused by what a person knows of it, in a deny list, an override and a ruling, or New and Add return an
+// A client is refused by what a person knows of it, in a block list, an override and a ruling, or New and Add return an
 // error that says what to write.
 func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
 	user, team, secret := httplimit.ByHeader("X-User"), httplimit.ByHeader("X-Team"), httplimit.ByAPIKey("X-Api-Key")
@@ -73,7 +73,7 @@ func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
 	} {
 		once := []slidegate.Limit{slidegate.PerMinute(1)}
 		for way, given := range map[string]httplimit.Policy{
-			"deny": {Deny: policy.List{Keys: []string{test.text}}}, "override": {Overrides: []policy.Override{{Key: test.text, Limits: once}}},
+			"block": {Block: policy.List{Keys: []string{test.text}}}, "override": {Overrides: []policy.Override{{Key: test.text, Limits: once}}},
 			"allow": {Allow: policy.List{Keys: []string{test.text}}}, "ruling": {},
 		} {
 			given.Key = test.key
@@ -95,7 +95,7 @@ func TestClientsAreNamedAsPeopleKnowThem(t *testing.T) {
 				t.Errorf("%s, %s: %v", test.name, way, err)
 				continue
 			}
-			want := map[string]int{"deny": 403, "override": 429, "allow": 200, "ruling": 403}[way]
+			want := map[string]int{"block": 403, "override": 429, "allow": 200, "ruling": 403}[way]
 			statusOf(m, test.request, "192.0.2.1") // the override admits one
 			if got := statusOf(m, test.request, "192.0.2.1"); got != want {
 				t.Errorf("%s, %s: got status %d, want %d", test.name, way, got, want)

@@ -263,7 +263,7 @@ func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items 
 	case v.Forbidden() && v.By == policy.ByRuling:
 		m.send(w, http.StatusForbidden, []byte(blockedBodies[m.opts.Body]))
 	case v.Forbidden():
-		m.send(w, http.StatusForbidden, []byte(deniedBodies[m.opts.Body]))
+		m.send(w, http.StatusForbidden, []byte(refusedBodies[m.opts.Body]))
 	case v.Mistake:
 		m.send(w, http.StatusInternalServerError, []byte(mistakeBodies[m.opts.Body]))
 	case v.Ended:
@@ -287,7 +287,7 @@ func (m *Middleware) textsOf(policy string) *RefusalTexts {
 	return nil
 }
 
-// Texts for clients that are blocked for good, or are on a deny list or have a plan that admits nothing, and for requests that could not be decided because the
+// Texts for clients that are blocked for good, or are on a block list or have a plan that admits nothing, and for requests that could not be decided because the
 // policies are wrong: the client is not responsible for that, so the response does not give the reason.
 var (
 	blockedBodies = [bodies]string{
@@ -296,10 +296,10 @@ var (
 		"The client is blocked.\n",
 		"",
 	}
-	deniedBodies = [bodies]string{
-		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is denied access."}` + "\n",
-		`{"error":"denied"}` + "\n",
-		"The client is denied access.\n",
+	refusedBodies = [bodies]string{
+		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is refused access."}` + "\n",
+		`{"error":"refused"}` + "\n",
+		"The client is refused access.\n",
 		"",
 	}
 	mistakeBodies = [bodies]string{

@@ -126,20 +126,20 @@ func TestShadow(t *testing.T) {
 		{Name: "live", Limits: []slidegate.Limit{slidegate.PerMinute(3)}},
 	}}, nil)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 200, 200, 429)
-	var tried, denied int
+	var tried, refused int
 	for _, e := range p.events {
 		if e.Shadow {
 			tried++
 			if !e.Decision.Allowed {
-				denied++
+				refused++
 			}
 			if e.Refused || e.Policy != "tried" {
 				t.Errorf("got shadow event %+v, want the policy tried and no refusal", e)
 			}
 		}
 	}
-	if tried != 4 || denied != 3 {
-		t.Errorf("got %d tried and %d denied, want 4 and 3", tried, denied)
+	if tried != 4 || refused != 3 {
+		t.Errorf("got %d tried and %d refused, want 4 and 3", tried, refused)
 	}
 }
 

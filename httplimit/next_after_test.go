@@ -19,7 +19,7 @@ func TestNextAfterTheLastUnit(t *testing.T) {
 	for _, text := range []string{
 		"1/1s", "5/1m", "5/1m sliding-window", "5/1m sliding-window segments=6", "5/1m sliding-window overlap=whole", "5/1m sliding-window overlap=down",
 		"5/1m sliding-window anchor=first", "5/1m sliding-log", "1/1m sliding-log", "5/1m fixed-window", "5/1m fixed-window anchor=first",
-		"5/1m token-bucket", "5/1m token-bucket burst=1", "7/1m token-bucket burst=3", "5/1m sliding-log count-denied",
+		"5/1m token-bucket", "5/1m token-bucket burst=1", "7/1m token-bucket burst=3", "5/1m sliding-log count-refused",
 	} {
 		limit := slidegate.MustParseLimit(text)
 		capacity := limit.Quota

@@ -52,11 +52,11 @@ type Policy struct {
 	// and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the
 	// request is refused while no unit is left, and takes one until the cost is known.
 	CostAfter CostAfter
-	// Overrides are other limits for some keys; Allow and Deny are lists of clients by key and by address. A client on the deny
+	// Overrides are other limits for some keys; Allow and Block are lists of clients by key and by address. A client on the block
 	// list is refused with 403, also if it is on both. Write a key as a person knows it: the user, the address or a prefix, the
 	// API key itself. policy.Override describes what that means for each Key; what can match no request is an error of New.
-	Overrides   []policy.Override
-	Allow, Deny policy.List
+	Overrides    []policy.Override
+	Allow, Block policy.List
 	// Shadow decides and reports, and never refuses, to try a policy on real traffic.
 	Shadow bool
 	// Candidate are limits that are counted beside the policy's own limits and only reported to OnDecision.
@@ -85,7 +85,7 @@ type compiled struct {
 
 // newPolicy compiles a policy. The rest of a policy with an error can still be checked.
 func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
-	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
+	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Block.Addresses) > 0}
 	p.selfNamed = !p.Key.IsZero() && !p.ShareEmptyKey && !p.Key.shared && !p.Key.always
 	if p.Key.IsZero() {
 		p.Key = ByAddress(opts.Client)
@@ -111,7 +111,7 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 // Rules returns the policy as the policy engine needs it: everything that is not about HTTP.
 func (p *Policy) Rules() engine.Spec {
 	return engine.Spec{
-		Name: p.Name, Form: p.Key.form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Name: p.Name, Form: p.Key.form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }

@@ -302,7 +302,7 @@ func TestShadowAlone(t *testing.T) {
 			}
 		}
 		if e := p.last(); e.Decision.Allowed || !e.Shadow || e.Refused || e.Decision.RetryAfter != time.Minute {
-			t.Errorf("got event %+v, want a denial by a shadow, not refused, to retry after 1m", e)
+			t.Errorf("got event %+v, want a refusal by a shadow, not refused, to retry after 1m", e)
 		}
 	}
 }

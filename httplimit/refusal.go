@@ -16,7 +16,7 @@ import (
 )
 
 // Refusal replaces the default texts of a policy's refusals by its limits. An empty field keeps the default. It does not apply
-// to clients on a deny list, to requests that could not be decided, or to requests that are larger than the quota: its texts
+// to clients on a block list, to requests that could not be decided, or to requests that are larger than the quota: its texts
 // would not be true of them.
 type Refusal struct {
 	// Type is the type of the problem document (RFC 9457): an absolute URI, which should lead to a page that explains it.

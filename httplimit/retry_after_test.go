@@ -16,10 +16,10 @@ import (
 func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := slidegate.Limit{
-			Quota:       rapid.Int64Range(1, 20).Draw(t, "quota"),
-			Window:      time.Duration(rapid.Int64Range(1, 120_000).Draw(t, "window")) * time.Millisecond,
-			Algorithm:   rapid.SampledFrom([]rule.Algorithm{slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket}).Draw(t, "algorithm"),
-			CountDenied: rapid.Bool().Draw(t, "count denied"),
+			Quota:        rapid.Int64Range(1, 20).Draw(t, "quota"),
+			Window:       time.Duration(rapid.Int64Range(1, 120_000).Draw(t, "window")) * time.Millisecond,
+			Algorithm:    rapid.SampledFrom([]rule.Algorithm{slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket}).Draw(t, "algorithm"),
+			CountRefused: rapid.Bool().Draw(t, "count refused"),
 		}
 		if limit.Algorithm == slidegate.SlidingWindow {
 			limit.Segments = rapid.SampledFrom([]int{1, 2, 10}).Draw(t, "segments")

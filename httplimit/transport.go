@@ -115,7 +115,7 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 	}
 	t := &Transport{next: next, opts: opts, blocks: newBlocks(opts.MaxKeys)}
 	if opts.Limiter != nil {
-		t.peeks = opts.Wait && slices.ContainsFunc(opts.Limiter.Limits(), func(l slidegate.Limit) bool { return l.CountDenied })
+		t.peeks = opts.Wait && slices.ContainsFunc(opts.Limiter.Limits(), func(l slidegate.Limit) bool { return l.CountRefused })
 	}
 	return t, nil
 }

@@ -48,7 +48,7 @@ func TestTransportOwnLimit(t *testing.T) {
 // Where refusals are charged, a waiting request does not delay itself.
 func TestTransportWaitsWhereRefusalsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := transportLimiter(t, "1/1m sliding-log count-denied")
+		limiter := transportLimiter(t, "1/1m sliding-log count-refused")
 		next := newOrigin(respondInTurn())
 		patient := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter, Wait: true})
 		prompt := newTransport(t, next, httplimit.TransportOptions{Limiter: limiter})

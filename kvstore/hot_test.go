@@ -49,7 +49,7 @@ func TestBusyKeyDelaysNoOther(t *testing.T) {
 		var calls inFlight
 		engine := calls.slow()
 		s := newStore(t, engine, kvstore.Options{Timeout: time.Minute})
-		busy := testkit.Must(slidegate.New(s, slidegate.Limit{Name: "counted", Quota: 5, Window: time.Hour, CountDenied: true}))(t)
+		busy := testkit.Must(slidegate.New(s, slidegate.Limit{Name: "counted", Quota: 5, Window: time.Hour, CountRefused: true}))(t)
 		calm := hourlyLimiter(t, s, quota)
 		allow := func(limiter *slidegate.Limiter, key string, longest time.Duration) {
 			begun := time.Now()

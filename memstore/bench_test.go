@@ -53,7 +53,7 @@ func BenchmarkUniform(b *testing.B) {
 	}
 }
 
-// Decisions about one key that is always admitted, and one that is always denied.
+// Decisions about one key that is always admitted, and one that is always refused.
 func BenchmarkHot(b *testing.B) {
 	for _, name := range []string{"window", "log", "parts6", "bucket"} {
 		for _, refused := range []bool{false, true} {
@@ -64,7 +64,7 @@ func BenchmarkHot(b *testing.B) {
 			case name == "log":
 				limit.Quota, limit.Window = 10_000, time.Millisecond // the largest rate of a log
 			}
-			b.Run(fmt.Sprintf("%s/denied=%v", name, refused), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/refused=%v", name, refused), func(b *testing.B) {
 				limiter := newLimiter(b, open(b, memstore.Options{}), limit)
 				for range 10 {
 					allow(b, limiter, "user:00000001", 1)

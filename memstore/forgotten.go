@@ -10,7 +10,7 @@ import (
 )
 
 // forgotten remembers the keys of one limit that lost their slots while they still counted: for each key, how many units
-// and as of when. It is small, so it is not exact, but it errs only toward denial: it may mistake a key for one that it
+// and as of when. It is small, so it is not exact, but it errs only toward refusal: it may mistake a key for one that it
 // remembers, or return more units than there were, or a later time. It is safe for concurrent use.
 //
 // It consists of layers of rows, each layer larger than the one before. A key has two rows in each layer. A trace goes into

@@ -80,7 +80,7 @@ type player struct {
 }
 
 // Whatever happens, and however little memory there is, a forgotten key is recalled with at least what it had.
-func TestForgottenOnlyErrsTowardDenial(t *testing.T) {
+func TestForgottenOnlyErrsTowardRefusal(t *testing.T) {
 	Alone(t)
 	for _, limit := range someLimits(t) {
 		for _, room := range []int64{0, 4 << 10, 20 << 10, 1 << 30} {

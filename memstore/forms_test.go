@@ -21,8 +21,8 @@ func TestCountsOutgrowTheirWord(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		{Quota: 5000, Window: time.Millisecond}, // a packed count of a millisecond ends at 4095
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapDown},
-		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapWhole, CountDenied: true},
-		{Quota: 20, Window: time.Millisecond, Algorithm: slidegate.SlidingWindow, CountDenied: true}, // outgrown by denials alone
+		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapWhole, CountRefused: true},
+		{Quota: 20, Window: time.Millisecond, Algorithm: slidegate.SlidingWindow, CountRefused: true}, // outgrown by refusals alone
 		{Quota: 1 << 50, Window: time.Hour},
 		{Quota: 1 << 50, Window: time.Hour, Algorithm: slidegate.FixedWindow},
 		{Quota: 1 << 30, Window: 5 * 366 * 24 * time.Hour},
@@ -67,7 +67,7 @@ func TestCountsOutgrowTheirWord(t *testing.T) {
 func TestConcurrentOperations(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
-	const quota = 4000 // the costs of denials and of a burst make counts cross 4095
+	const quota = 4000 // the costs of refusals and of a burst make counts cross 4095
 	limits := []slidegate.Limit{
 		{Name: "a", Quota: quota, Window: time.Millisecond},
 		{Name: "b", Quota: quota, Window: time.Hour},

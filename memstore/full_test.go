@@ -25,14 +25,14 @@ func limitsOfAllForms(quota int64) []slidegate.Limit {
 		{Quota: quota, Window: time.Minute, Segments: 6},
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingLog},
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.TokenBucket},
-		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingWindow, CountDenied: true},
+		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingWindow, CountRefused: true},
 		{Quota: quota << 30, Window: time.Millisecond}, // too large to be packed
 	}
 }
 
-// A store that is full of live keys must not admit what a store without bounds would deny. The oracle receives only what
-// the store admitted, so if the oracle denies, the store gave a key more than the rule does.
-func TestFullStoreOnlyErrsTowardDenial(t *testing.T) {
+// A store that is full of live keys must not admit what a store without bounds would refuse. The oracle receives only what
+// the store admitted, so if the oracle refuses, the store gave a key more than the rule does.
+func TestFullStoreOnlyErrsTowardRefusal(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(5) {
 		t.Run(limit.String(), func(t *testing.T) {
@@ -79,8 +79,8 @@ func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge 
 	return d
 }
 
-// A flood of new keys must not let a denied key back in, grow the store, or give any key more than its quota.
-func TestFloodReleasesNoDeniedKey(t *testing.T) {
+// A flood of new keys must not let a refused key back in, grow the store, or give any key more than its quota.
+func TestFloodReleasesNoRefusedKey(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3)[:8] {
 		t.Run(limit.String(), func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestFloodReleasesNoDeniedKey(t *testing.T) {
 				}
 			}
 			if d := allow(t, limiter, "victim", 1); d.Allowed {
-				t.Error("the flood let a denied key back in")
+				t.Error("the flood let a refused key back in")
 			}
 			if used, room := store.Capacity(); used > room {
 				t.Errorf("grew to %d bytes, want at most %d", used, room)

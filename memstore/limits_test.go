@@ -38,7 +38,7 @@ func takeEach(t testing.TB, st store.Store, limits []slidegate.Limit) {
 	t.Helper()
 	for _, limit := range limits {
 		if d := allow(t, newLimiter(t, st, limit), "key", 1); !d.Allowed {
-			t.Fatalf("%s: the first unit was denied", limit)
+			t.Fatalf("%s: the first unit was refused", limit)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestIdleShapeMakesSpace(t *testing.T) {
 			}
 			clock.Advance(4_000_000) // the windows of one and two seconds have passed, and one or two others
 			if isFull(t, st, hour) {
-				t.Error("denied although keys of one second have expired")
+				t.Error("refused although keys of one second have expired")
 			}
 			if allow(t, newLimiter(t, st, limits[most-1]), "key", 1).Allowed {
 				t.Errorf("%s: admitted twice within its window", limits[most-1])
@@ -157,7 +157,7 @@ func TestDropDuringADecision(t *testing.T) {
 			}
 			clock.Advance(200_000)
 			if !allow(t, limiter, "key", limit.Quota).Allowed { // drops the other shape
-				t.Fatal("denied after the window restarted")
+				t.Fatal("refused after the window restarted")
 			}
 			close(goOn)
 			if <-late {
@@ -201,7 +201,7 @@ func TestPreparedShapesHaveSpace(t *testing.T) {
 		}
 		clock.Advance(30_000_000) // the other shapes are idle; those of the released limits are not
 		if isFull(t, st, slidegate.Limit{Quota: 1, Window: time.Minute}) {
-			t.Error("denied although there are idle shapes")
+			t.Error("refused although there are idle shapes")
 		}
 		again()
 	}

@@ -169,7 +169,7 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 			if live == 0 {
 				blocking = at
 			}
-		case limit.CountDenied && cost > 0:
+		case limit.CountRefused && cost > 0:
 			outcome, remaining = quick.Refused, 0
 			drop = total - int(max(limit.Quota, live)-cost) // the cost replaces the oldest units
 			if blocking = at; cost <= limit.Quota-cost {

@@ -130,7 +130,7 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 	clock := &clock{now: func() rule.Micros { return now }}
 	quotas := []int64{1, 3, 10, 12, 20, 40, 100, 300}
 	limit := &rule.Limit{Algorithm: rule.SlidingLog, Quota: quotas[random.IntN(len(quotas))], Window: window}
-	changing, denied := random.IntN(3) == 0, random.IntN(3) == 0
+	changing, refused := random.IntN(3) == 0, random.IntN(3) == 0
 	step := 1 + int64(window)/int64([]int{1, 5, 50, 500}[random.IntN(4)])
 	var l line
 	l[hashWord].Store(7)
@@ -140,7 +140,7 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 		if changing && random.IntN(20) == 0 {
 			limit.Quota = quotas[random.IntN(len(quotas))]
 		}
-		limit.CountDenied = denied && random.IntN(2) == 0
+		limit.CountRefused = refused && random.IntN(2) == 0
 		switch random.IntN(60) {
 		case 0:
 			now = min(rule.MaxNow, now+2*window)
@@ -252,7 +252,7 @@ func TestLogLineDetectsConcurrentChanges(t *testing.T) {
 		{"a unit is taken", 12, 1, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, quick.Admitted, 6},
 		{"a unit is taken before a peek", 5, 0, func(s *rule.State, limit *rule.Limit) { limit.TakeOne(s, testStart, 1) }, quick.Admitted, 14},
 		{"all are returned", 20, 1, func(s *rule.State, _ *rule.Limit) { clearState(s) }, quick.Admitted, 19},
-		{"all are returned before a denial", 20, 20, func(s *rule.State, limit *rule.Limit) { clearState(s); limit.TakeOne(s, testStart, 1) }, quick.Refused, 19},
+		{"all are returned before a refusal", 20, 20, func(s *rule.State, limit *rule.Limit) { clearState(s); limit.TakeOne(s, testStart, 1) }, quick.Refused, 19},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			memory, _ := unlimitedSlab()
@@ -351,7 +351,7 @@ func TestLogLinesConcurrently(t *testing.T) {
 					})
 				case quick.Refused:
 					if after <= 0 || remaining >= cost {
-						t.Errorf("a cost of %d is denied for %d with %d remaining", cost, after, remaining)
+						t.Errorf("a cost of %d is refused for %d with %d remaining", cost, after, remaining)
 					}
 				}
 				if outcome == quick.Admitted && cost > 0 {

@@ -161,7 +161,7 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 			remaining = f.quick.Room(limit, first+older-oldest, oldest, start+f.part-at) - cost
 		}
 		if remaining < 0 || cost == 0 {
-			if cost > limit.Quota || limit.CountDenied && cost > 0 {
+			if cost > limit.Quota || limit.CountRefused && cost > 0 {
 				break
 			}
 			r := partsRolled{position, shift, start, current, 0, older}

@@ -18,7 +18,7 @@ func drawParts(t *testing.T, random *rand.Rand, segments int, most int64) []rule
 	for i := range limits {
 		limits[i] = shape
 		limits[i].Quota, limits[i].Overlap = drawn(random, most), rule.Overlap(random.IntN(3))
-		limits[i].CountDenied = random.IntN(6) == 0
+		limits[i].CountRefused = random.IntN(6) == 0
 		limits[i] = normal(t, limits[i])
 	}
 	return limits

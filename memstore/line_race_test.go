@@ -106,7 +106,7 @@ func TestBucketFormUnderContention(t *testing.T) {
 			t.Errorf("%d are missing, want %d, of %d admitted", got, want, p.admitted.Load())
 		}
 		if p.refused.Load() == 0 || s.Missing*window+s.Rest > limit.Burst*window {
-			t.Errorf("%d were denied, and %d are missing", p.refused.Load(), s.Missing)
+			t.Errorf("%d were refused, and %d are missing", p.refused.Load(), s.Missing)
 		}
 	}
 }

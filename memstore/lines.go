@@ -15,7 +15,7 @@ type lineForm interface {
 	// lines returns how many lines a slot takes.
 	lines() int
 	// take decides a Take of cost for the key with hash h. quick.Undecided means that nothing was done, and that the slot
-	// must be acquired to decide. After is RetryAfter of a denial and NextAfter of an admission.
+	// must be acquired to decide. After is RetryAfter of a refusal and NextAfter of an admission.
 	take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
 		outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros)
 	// load copies the state to s. Counts and Slots are appended to s.Counts[:0] and s.Slots[:0].

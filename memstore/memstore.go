@@ -31,7 +31,7 @@ type Options struct {
 	// If there is no space for a new key, it replaces the least-used key near it, and the replaced key is remembered in
 	// less space: about 5 bytes per key, in up to three eighths of MaxBytes. A key that was forgotten, and in rare cases
 	// one that looks like it, starts with at least what it had used, and the answer has the flag Inherited. So a flood of
-	// new keys can cause denials, but never admissions. Limits share the space equally if they need it.
+	// new keys can cause refusals, but never admissions. Limits share the space equally if they need it.
 	//
 	// An eighth is for settlements of reservations, at 128 bytes each. A settlement is remembered for one to two times as
 	// long as the units of its limits count. If there is no space, another settlement changes nothing, and its answer has

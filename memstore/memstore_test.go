@@ -135,7 +135,7 @@ func TestGrowthUnderLoad(t *testing.T) {
 			}
 		}
 		if int(admitted.Load()) != seen || seen != keys {
-			t.Errorf("%s: %d keys, %d admissions, %d denied afterwards", limit, keys, admitted.Load(), seen)
+			t.Errorf("%s: %d keys, %d admissions, %d refused afterwards", limit, keys, admitted.Load(), seen)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // pairForm holds states that fit in one word each: a hash and the word, four slots per line. A decision about an existing
 // key takes no lock: it reads the word, decides, and swaps the word for the new one unless another request has changed it.
-// A denial writes nothing at all, so denials scale with the number of processors.
+// A refusal writes nothing at all, so refusals scale with the number of processors.
 //
 // Everything else happens under the page's lock, and must respect requests without the lock: a claimed slot has the word
 // `locked`, which makes them wait for the lock; a slot gets a new owner in the order word locked, new hash, new word, and a

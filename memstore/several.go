@@ -11,7 +11,7 @@ import (
 // repeats the rule for several limits of rule.Decide, and a test keeps the two equal.
 
 // canTakeLines reports whether a take over several limits can be decided without loading logs: all keys have slots, and
-// denials do not count.
+// refusals do not count.
 func (j *job) canTakeLines() bool {
 	if j.op != rule.Take || len(j.claims) == 1 {
 		return false
@@ -19,7 +19,7 @@ func (j *job) canTakeLines() bool {
 	logs := 0
 	for i := range j.claims {
 		c := &j.claims[i]
-		if c.slot < 0 || c.plan.limit.Algorithm == rule.InFlight || c.isLog() && c.plan.limit.CountDenied {
+		if c.slot < 0 || c.plan.limit.Algorithm == rule.InFlight || c.isLog() && c.plan.limit.CountRefused {
 			return false
 		}
 		if c.isLog() {
@@ -81,7 +81,7 @@ func (c *claim) takeLine(j *job, cost int64) (outcome quick.Outcome, remaining i
 	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost)
 }
 
-// carryOut charges a claim if all limits admit the request, and fills in the denial otherwise.
+// carryOut charges a claim if all limits admit the request, and fills in the refusal otherwise.
 func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
 	if !c.isLog() {
 		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.now, c.cost)

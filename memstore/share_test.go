@@ -24,7 +24,7 @@ func named(name string, quota int64) []slidegate.Limit {
 }
 
 // A flood of keys on one limit takes no space from others: their first-time clients are all admitted although all memory
-// was taken, without the flag Inherited. The denied key of the flooded limit stays denied.
+// was taken, without the flag Inherited. The refused key of the flooded limit stays refused.
 func TestFloodOnAnotherLimit(t *testing.T) {
 	memstore.Alone(t)
 	for _, flooded := range named("flooded", 100) {
@@ -45,12 +45,12 @@ func TestFloodOnAnotherLimit(t *testing.T) {
 				}
 				for client := range 300 {
 					if d := allow(t, l, fmt.Sprint(client), 1); d.Allowed || d.Flags&rule.Inherited != 0 {
-						t.Fatalf("%s: client %d: %+v, want it denied by its own counts", limit, client, d)
+						t.Fatalf("%s: client %d: %+v, want it refused by its own counts", limit, client, d)
 					}
 				}
 			}
 			if d := allow(t, flood, "victim", 1); d.Allowed {
-				t.Error("the denied key of the flooded limit was admitted again")
+				t.Error("the refused key of the flooded limit was admitted again")
 			}
 			if used, room := st.Capacity(); used > room {
 				t.Errorf("%d bytes in use, want at most %d", used, room)
@@ -80,7 +80,7 @@ func TestFloodLeavesNothingBehind(t *testing.T) {
 			}
 			for client := range clients {
 				if d := allow(t, other, fmt.Sprint(client), 1); d.Allowed || d.Flags != 0 {
-					t.Fatalf("client %d: %+v, want it denied by its own counts", client, d)
+					t.Fatalf("client %d: %+v, want it refused by its own counts", client, d)
 				}
 			}
 			for _, stats := range st.Stats().Limits {

@@ -58,7 +58,7 @@ func (s *Store) Snapshot(w io.Writer) error {
 	for _, t := range tables {
 		t.snapshot(e)
 	}
-	s.settlements.snapshot(e, s.clock.read()) // after the states, because a settlement without its state can only cause denials
+	s.settlements.snapshot(e, s.clock.read()) // after the states, because a settlement without its state can only cause refusals
 	s.snapshotDocuments(e)
 	e.int(recordEnd)
 	e.flush()

@@ -48,18 +48,18 @@ func TestSnapshotForgetsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := newLimiter(t, restored, limit)
-			denied := 0
+			refused := 0
 			for i := range 5000 {
 				want, got := allow(t, before, fmt.Sprint(i), 2*unit), allow(t, after, fmt.Sprint(i), 2*unit)
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("key %d: %+v, want %+v", i, got, want)
 				}
 				if !got.Allowed {
-					denied++
+					refused++
 				}
 			}
-			if limit.Window > time.Second && denied == 0 {
-				t.Error("nothing was denied: the test proves nothing")
+			if limit.Window > time.Second && refused == 0 {
+				t.Error("nothing was refused: the test proves nothing")
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func TestSnapshotKeepsForgottenKeys(t *testing.T) {
 			}
 			after := newLimiter(t, restored, limit)
 			for i := range 9000 {
-				// Some keys may have their last unit left, which the floor had denied them; none has three.
+				// Some keys may have their last unit left, which the floor had refused them; none has three.
 				if allow(t, after, fmt.Sprint(i), limit.Quota).Allowed {
 					t.Fatalf("%s: key %d has its quota back in a store of %d", limit, i, size)
 				}
@@ -122,7 +122,7 @@ func TestSnapshotByTheRealClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := allow(t, newLimiter(t, restored, sliding(2, time.Hour)), "key", 1); d.Allowed {
-		t.Errorf("forgotten: got %+v, want denied", d)
+		t.Errorf("forgotten: got %+v, want refused", d)
 	}
 }
 

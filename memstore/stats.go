@@ -27,7 +27,7 @@ type LimitStats struct {
 	Forgotten int64 // approximate number of keys of which only a trace is left
 	Evictions int64 // total number of live keys that were forgotten
 	Recalled  int64 // decisions about keys that had been forgotten, or looked like one
-	Refused   int64 // how many of those decisions were denials
+	Refused   int64 // how many of those decisions were refusals
 }
 
 // Stats returns the size of the store. It visits every limit, not every key, so it is cheap enough to call each time

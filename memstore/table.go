@@ -52,7 +52,7 @@ type tableCounts struct {
 	held      atomic.Int64 // slots with a key, which may have expired
 	evictions atomic.Int64 // live keys that were forgotten
 	recalled  atomic.Int64 // decisions about keys that had been forgotten, or looked like one
-	refused   atomic.Int64 // how many of those decisions were denials
+	refused   atomic.Int64 // how many of those decisions were refusals
 }
 
 // directory maps the first depth bits of a hash to a page.

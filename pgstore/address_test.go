@@ -110,7 +110,7 @@ func TestAddressesOfShapes(t *testing.T) {
 	}{
 		{func(l *slidegate.Limit) { l.Quota = 11 }, true},
 		{func(l *slidegate.Limit) { l.Overlap = slidegate.OverlapWhole }, true},
-		{func(l *slidegate.Limit) { l.CountDenied = true }, true},
+		{func(l *slidegate.Limit) { l.CountRefused = true }, true},
 		{func(l *slidegate.Limit) { l.Window = 2 * time.Hour }, false},
 		{func(l *slidegate.Limit) { l.Segments = 2 }, false},
 		{func(l *slidegate.Limit) { l.Anchor = slidegate.AnchorFirst }, false},

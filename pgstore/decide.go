@@ -83,7 +83,7 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 	index, _ := slices.BinarySearch(t.addresses, a.address)
 	t.numbers = append(t.numbers,
 		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(statecode.Code(l.Algorithm)), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
-		bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
+		bit(l.CountRefused), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 
 // memoOf returns how long a settlement is remembered, and how many are: the maximum over its charges. It returns 0 for
@@ -182,7 +182,7 @@ func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, 
 		answer = port.AnswerLog(l, reply[0], rule.Micros(reply[1]), rule.Micros(reply[2]), now, at, moved, cost, granted, allowed)
 	} else {
 		s, ok := stateOf(l, reply, counts)
-		if !ok || len(reply) == 0 && !allowed && cost <= l.Capacity() { // a limit that was never charged denies nothing
+		if !ok || len(reply) == 0 && !allowed && cost <= l.Capacity() { // a limit that was never charged refuses nothing
 			return answer, false
 		}
 		answer = port.Answer(l, &s, now, cost, granted, allowed, moved)

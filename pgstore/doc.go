@@ -1,6 +1,6 @@
 // Package pgstore keeps state in PostgreSQL 13 or later, at a URL or over a pool that the caller already has. One call of
 // one function decides every batch of requests at the data, by the server's clock and the same rule as in every store, in
-// one round trip; a denial writes nothing, takes no lock and waits for no disk.
+// one round trip; a refusal writes nothing, takes no lock and waits for no disk.
 //
 //	st, err := pgstore.Open(ctx, "postgres://user:password@localhost/limits")
 //	limiter, err := slidegate.New(st, slidegate.PerMinute(100))

@@ -23,7 +23,7 @@ var fixes = map[string]string{
 	"42703":          "the table is of another version; run Migrate",
 	"42501":          "the role lacks a privilege; it needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the table",
 	"25006":          "the server is a replica or read-only; connect to the primary (target_session_attrs=read-write)",
-	"53100":          "the server's disk is full; free some space (denials still work, decisions that have to be written do not)",
+	"53100":          "the server's disk is full; free some space (refusals still work, decisions that have to be written do not)",
 	"53300":          "the server accepts no more connections; make the pool smaller, or use PgBouncer",
 	"57014":          "the server canceled the call; statement_timeout is shorter than the wait for other callers of the same keys",
 	"55P03":          "lock_timeout is shorter than the wait for other callers of the same keys",

@@ -113,7 +113,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// A function that admits what the rule denies by the same state, or the reverse, is of another version.
+// A function that admits what the rule refuses by the same state, or the reverse, is of another version.
 func TestDisagreementWithTheRuleIsAnError(t *testing.T) {
 	limits := map[string]slidegate.Limit{}
 	for _, limit := range kinds() {

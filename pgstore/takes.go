@@ -53,7 +53,7 @@ func (t *roundTrip) planRuns(batch []store.Request) bool {
 		last := &t.entries[len(t.entries)-1]
 		before, charge := &batch[t.parts[i-1].request].Charges[0], &batch[t.parts[i].request].Charges[0]
 		l := charge.Limit.Rule()
-		apart := l.Algorithm == rule.SlidingLog && l.CountDenied // every denial changes which unit another one waits for
+		apart := l.Algorithm == rule.SlidingLog && l.CountRefused // every refusal changes which unit another one waits for
 		if apart || before.Limit.ID() != charge.Limit.ID() || before.Cost != charge.Cost || last.to-last.from >= maxRun {
 			slices.SortFunc(t.parts, func(a, b part) int { return cmp.Compare(a.request, b.request) })
 			return false
@@ -69,7 +69,7 @@ func (t *roundTrip) planTake(s *Store, batch []store.Request) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
 	t.args = append(t.args, t.parts[e.from].address, s.now(), s.commit(), bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.AnchorFirst),
-		bit(l.CountDenied), int64(l.Overlap), l.Quota, int64(l.Window), charge.Cost, int64(e.to-e.from))
+		bit(l.CountRefused), int64(l.Overlap), l.Quota, int64(l.Window), charge.Cost, int64(e.to-e.from))
 }
 
 // planTakes encodes several runs for take_many.
@@ -77,7 +77,7 @@ func (t *roundTrip) planTakes(s *Store, batch []store.Request) {
 	for _, e := range t.entries {
 		charge := &batch[t.parts[e.from].request].Charges[0]
 		l := charge.Limit.Rule()
-		kind := bit(l.Algorithm == rule.FixedWindow) + 2*bit(l.Anchor == rule.AnchorFirst) + 4*bit(l.CountDenied) + 8*int64(l.Overlap)
+		kind := bit(l.Algorithm == rule.FixedWindow) + 2*bit(l.Anchor == rule.AnchorFirst) + 4*bit(l.CountRefused) + 8*int64(l.Overlap)
 		t.addresses = append(t.addresses, t.parts[e.from].address)
 		t.kinds = append(t.kinds, kind)
 		t.quotas = append(t.quotas, l.Quota)
@@ -109,7 +109,7 @@ func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {
 	s := rule.State{Start: rule.Micros(start), Counts: counts[:l.Parts()]}
 	for j := range e.to - e.from {
 		charged := min(j+1, admitted)
-		if l.CountDenied && cost <= l.Quota {
+		if l.CountRefused && cost <= l.Quota {
 			charged = j + 1
 		}
 		counts[0] = min(base+int64(charged)*cost, rule.MaxQuota)

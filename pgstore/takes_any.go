@@ -71,7 +71,7 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 	default:
 		kind += 32 * int64(rule.OverlapWhole)
 	}
-	kind += 8*bit(l.Anchor == rule.AnchorFirst) + 16*bit(l.CountDenied)
+	kind += 8*bit(l.Anchor == rule.AnchorFirst) + 16*bit(l.CountRefused)
 	t.numbers = append(t.numbers, kind, int64(l.Parts()), part, int64(l.Window), capacity, unit, int64(times), l.Quota)
 }
 
@@ -159,7 +159,7 @@ func (t *roundTrip) readLogRun(batch []store.Request, e entry, reply []int64) {
 		if allowed {
 			granted, wait = cost, first
 		}
-		if cost > 0 && (allowed || l.CountDenied && cost <= l.Quota) {
+		if cost > 0 && (allowed || l.CountRefused && cost <= l.Quota) {
 			live, newest = min(live+cost, max(live, l.Quota)), at
 		}
 		batch[t.parts[e.from+j].request].Answers[0] = port.AnswerLog(l, live, newest, wait, now, at, moved, cost, granted, allowed)

@@ -11,16 +11,16 @@ import (
 type By uint8
 
 // Values of By: the limits, also those of a ruling; one of the lists; an override, plan or ruling without limits; or a
-// ruling that denies everything. A plan that admits nothing counts as a deny list.
+// ruling that refuses everything. A plan that admits nothing counts as a block list.
 const (
 	ByLimits By = iota
 	ByAllowList
-	ByDenyList
+	ByBlockList
 	ByUnlimited
 	ByRuling
 )
 
-var byNames = [...]string{"limits", "allow_list", "deny_list", "unlimited", "ruling"}
+var byNames = [...]string{"limits", "allow_list", "block_list", "unlimited", "ruling"}
 
 // String returns the name of b in metrics and JSON.
 func (b By) String() string {
@@ -35,7 +35,7 @@ func (b By) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
 // Decision is what a request gets, or one policy's part of it. No field contains a key.
 type Decision struct {
-	// The decision of the limits, even if Shadow turns a denial into an admission. Its flags report whether the store
+	// The decision of the limits, even if Shadow turns a refusal into an admission. Its flags report whether the store
 	// decided or, because it could not, the failure mode. Where the limits did not decide (see By), only Allowed, Granted
 	// and RetryAfter are meaningful.
 	slidegate.Decision
@@ -44,39 +44,39 @@ type Decision struct {
 	// Plan is the name of the plan by which the request was decided; empty if the policy does not list it.
 	Plan string
 	By   By
-	// Shadow reports whether the policy is in shadow mode: whatever it decided, it denied nothing.
+	// Shadow reports whether the policy is in shadow mode: whatever it decided, it refused nothing.
 	Shadow bool
-	// Candidate reports whether this is the decision of a policy's candidate limits, which deny nothing either.
+	// Candidate reports whether this is the decision of a policy's candidate limits, which refuse nothing either.
 	Candidate bool
 	// ChargedTwice reports whether a middleware around this one has already charged the request to one of the same limits, in
 	// the same store and for the same key. The client then gets half of its quota. Name the limits or the policies
 	// differently, or remove one of the two middlewares.
 	ChargedTwice bool
 	// Penalty is how long the key is kept out because it exceeded the limits, now or before. The
-	// answers of the policy's limits are then denials for at least as long. It is 0 if the key is not kept out.
+	// answers of the policy's limits are then refusals for at least as long. It is 0 if the key is not kept out.
 	Penalty time.Duration
-	// Refused reports whether the request is denied.
+	// Refused reports whether the request is refused.
 	Refused bool
 	// Limits are the limits of Answers, in the same order. They are shared and must not be changed.
 	Limits []slidegate.Limit
 	// Err is why the store could not decide, or could not settle afterwards. The flags report which failure
 	// mode decided, if one did: with rule.FallbackLocal and rule.FallbackOptimistic limits decided in this process, and
-	// otherwise no limit did, unless the store denied the request before the outage. FallbackLocal also occurs in the mode
+	// otherwise no limit did, unless the store refused the request before the outage. FallbackLocal also occurs in the mode
 	// open: for a request that the store was only late to answer.
 	Err error
-	// Ended reports whether the request was denied because the caller's own context had ended.
+	// Ended reports whether the request was refused because the caller's own context had ended.
 	Ended bool
-	// Mistake reports whether the request was denied because it cannot be decided at all, whatever the failure mode: a plan
+	// Mistake reports whether the request was refused because it cannot be decided at all, whatever the failure mode: a plan
 	// with an invalid limit, for example, or more limits than the store decides together. It is a server error.
 	Mistake bool
 	// Note is what the middleware has prepared for Limits. It is of no use to others.
 	Note any
 }
 
-// Forbidden reports whether the client is denied whatever it does: by a deny list, or by a ruling that does not end. A
-// ruling that ends has a RetryAfter, to its end; limits are checked only then, and may deny for longer.
+// Forbidden reports whether the client is refused whatever it does: by a block list, or by a ruling that does not end. A
+// ruling that ends has a RetryAfter, to its end; limits are checked only then, and may refuse for longer.
 func (d *Decision) Forbidden() bool {
-	return !d.Allowed && (d.By == ByDenyList || d.By == ByRuling) && d.RetryAfter == slidegate.Never
+	return !d.Allowed && (d.By == ByBlockList || d.By == ByRuling) && d.RetryAfter == slidegate.Never
 }
 
 var (

@@ -46,7 +46,7 @@ func (p *Plan) IsZero() bool {
 }
 
 // Limits returns a plan of these limits. A limit of the same name and shape keeps its usage when a client changes
-// plans. An empty list is a mistake: the request is then denied; for a client without limits, use Unlimited.
+// plans. An empty list is a mistake: the request is then refused; for a client without limits, use Unlimited.
 //
 // A limit without an algorithm counts as the policy's limit of the same name and window does. If it cannot, because
 // that limit is a sliding log and the quota is above rule.MaxLogQuota, it uses its own default algorithm and has its
@@ -61,11 +61,11 @@ func Limits(limits ...slidegate.Limit) Plan {
 // Unlimited returns a plan without limits: the request is admitted and charged nothing.
 func Unlimited() Plan { return Plan{Unlimited: true} }
 
-// Refused returns a plan that admits nothing, as a deny list does: not even a client on the allow list.
+// Refused returns a plan that admits nothing, as a block list does: not even a client on the allow list.
 func Refused() Plan { return Plan{Refused: true} }
 
 // Named returns the plan of that name among those that the policy lists. An unknown or empty name is a mistake: the request
-// is then denied.
+// is then refused.
 func Named(name string) Plan {
 	if name == "" {
 		return Limits() // the zero Plan would mean the policy's own limits

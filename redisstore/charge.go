@@ -17,7 +17,7 @@ func appendLimit(to []byte, charge *store.Charge, op rule.Op, charges int, remem
 		part /= rule.Micros(l.Segments)
 	}
 	to = append(to, byte(op), byte(charges), byte(statecode.Code(l.Algorithm)), bit(l.Calendar != 0), bit(remembered),
-		byte(l.Overlap), bit(l.Anchor == rule.AnchorFirst), bit(l.CountDenied))
+		byte(l.Overlap), bit(l.Anchor == rule.AnchorFirst), bit(l.CountRefused))
 	for _, n := range [...]int64{l.Quota, int64(l.Window), charge.Cost, int64(l.Parts()), int64(part), l.Burst, int64(charge.At)} {
 		to = appendNumber(to, n)
 	}

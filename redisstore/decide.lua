@@ -787,9 +787,9 @@ end
 -- read reads a charge.
 local function read(key, text)
   local it, calendar, at = { key = key }
-  it.op, it.charges, it.algorithm, calendar, it.remembered, it.overlap, it.first, it.countDenied, it.quota, it.window, it.cost, it.parts, it.part, it.burst, it.from, at =
+  it.op, it.charges, it.algorithm, calendar, it.remembered, it.overlap, it.first, it.countRefused, it.quota, it.window, it.cost, it.parts, it.part, it.burst, it.from, at =
     unpack_('<BBBBBBBBddddddd', text)
-  it.first, it.countDenied = it.first == 1, it.countDenied == 1
+  it.first, it.countRefused = it.first == 1, it.countRefused == 1
   if not algorithms[it.algorithm] then
     algorithms[it.algorithm] = makers[it.algorithm]()
   end
@@ -825,7 +825,7 @@ local function take(items)
   end
   for _, it in ipairs(items) do
     if not it.allowed then
-      if it.countDenied and it.cost > 0 and it.cost <= it.capacity then
+      if it.countRefused and it.cost > 0 and it.cost <= it.capacity then
         it.changed = it.rule.refuse(it, it.cost) ~= false
       end
       if it.moved and not it.changed then

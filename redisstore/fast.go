@@ -302,7 +302,7 @@ func (r *reader) fastLog(l *rule.Limit, flags string, now rule.Micros, cost int6
 	if allowed {
 		granted = cost
 	}
-	if allowed || l.CountDenied && cost <= l.Quota {
+	if allowed || l.CountRefused && cost <= l.Quota {
 		live = min(live+cost, max(live, l.Quota))
 	}
 	return port.AnswerLog(l, live, newest, blocking, now, now, false, cost, granted, allowed), nil

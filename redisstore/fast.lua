@@ -87,7 +87,7 @@ if path > 0 then
   local flags, extra, seen = not alone and {}, nil, 0 -- seen is the number of keys with a decided charge
   local limit, which, more, cost = -1, 0, 0
   local returns = 0 -- the number of refunds so far
-  local overlap, first, denied, quota, window, part, parts, burst, cell
+  local overlap, first, refused, quota, window, part, parts, burst, cell
   local width, format, two, top -- of a log
   local count = charges
   if list then
@@ -121,7 +121,7 @@ if path > 0 then
       if which ~= limit then
         local own
         limit = which
-        overlap, first, denied, quota, window, own, parts, part, burst = unpack_('<BBBdddddd', limits, LIMIT * which + 23)
+        overlap, first, refused, quota, window, own, parts, part, burst = unpack_('<BBBdddddd', limits, LIMIT * which + 23)
         cost = list and cost or own
         cell = (window - window % 8) / 8
         if path == LOG then
@@ -247,7 +247,7 @@ if path > 0 then
               other = other - amount
             end
           end
-        elseif amount > 0 and (allowed or denied == 1 and amount <= quota) then
+        elseif amount > 0 and (allowed or refused == 1 and amount <= quota) then
           if path == PARTS and current + amount > NARROW then
             unfit = k
             break
@@ -300,7 +300,7 @@ if path > 0 then
           if back > 0 and debt > 0 then
             allowed, changed, owed = true, true, owed - (back < debt and back or debt)
           end
-        elseif amount > 0 and (allowed or denied == 1 and amount <= burst and debt < empty) then
+        elseif amount > 0 and (allowed or refused == 1 and amount <= burst and debt < empty) then
           changed, as_of, owed = true, now, allowed and after or empty
           local rest = owed % quota
           local full = (owed - rest) / quota
@@ -361,7 +361,7 @@ if path > 0 then
         held = live + added -- what counts
         allowed = held + cost <= quota
         local after = held
-        if cost > 0 and (allowed or denied == 1 and cost <= quota) then
+        if cost > 0 and (allowed or refused == 1 and cost <= quota) then
           if stamp >= top - cell then -- the units need another base
             unfit = k
             break

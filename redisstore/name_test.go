@@ -128,7 +128,7 @@ func TestNamesOfShapes(t *testing.T) {
 	for i, same := range []func(*slidegate.Limit){
 		func(l *slidegate.Limit) { l.Quota = 11 },
 		func(l *slidegate.Limit) { l.Overlap = slidegate.OverlapWhole },
-		func(l *slidegate.Limit) { l.CountDenied = true },
+		func(l *slidegate.Limit) { l.CountRefused = true },
 	} {
 		if name(same) != own {
 			t.Errorf("change %d outside of the shape changed the name to %s", i, name(same))

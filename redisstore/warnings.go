@@ -15,7 +15,7 @@ const samples = 256
 
 // Warnings returns settings of the server under which limits do not hold: one sentence per problem, none if all is
 // well. A server with a maxmemory-policy other than noeviction evicts keys when its memory is full, and a client that
-// was denied then has its whole quota again. Warnings calls the server, or all nodes of a cluster, and is meant to be
+// was refused then has its whole quota again. Warnings calls the server, or all nodes of a cluster, and is meant to be
 // called once at startup. An error means that the settings could not be read, for example because INFO is forbidden.
 func (s *Store) Warnings(ctx context.Context) ([]string, error) {
 	calls := make([]Call, 1)

@@ -22,27 +22,27 @@ var Algorithms = []Algorithm{SlidingWindow, SlidingLog, FixedWindow, TokenBucket
 
 // traits is what is particular about an algorithm.
 type traits struct {
-	name        string
-	segments    bool   // the window can be divided into parts
-	overlap     bool   // the oldest part can be weighted
-	anchor      bool   // windows can start with a key's first request
-	burst       bool   // it has a capacity apart from the quota
-	countDenied bool   // a refused request can use quota
-	stores      string // what it stores one by one, so that the quota is at most MaxLogQuota
-	instead     string // what to use for a larger quota
-	notLeased   string // why units cannot be spent later than they were charged
+	name         string
+	segments     bool   // the window can be divided into parts
+	overlap      bool   // the oldest part can be weighted
+	anchor       bool   // windows can start with a key's first request
+	burst        bool   // it has a capacity apart from the quota
+	countRefused bool   // a refused request can use quota
+	stores       string // what it stores one by one, so that the quota is at most MaxLogQuota
+	instead      string // what to use for a larger quota
+	notLeased    string // why units cannot be spent later than they were charged
 }
 
 var algorithms = [...]traits{
 	DefaultAlgorithm: {name: "default"},
 	SlidingLog: {
-		name: "sliding-log", countDenied: true, stores: "a sliding-log stores every unit",
+		name: "sliding-log", countRefused: true, stores: "a sliding-log stores every unit",
 		instead:   "; sliding-window with overlap whole gives the same hard cap in constant memory",
 		notLeased: "a sliding-log limit cannot be leased, because it counts every unit from the time of its charge",
 	},
-	FixedWindow:   {name: "fixed-window", anchor: true, countDenied: true},
-	TokenBucket:   {name: "token-bucket", burst: true, countDenied: true},
-	SlidingWindow: {name: "sliding-window", segments: true, overlap: true, anchor: true, countDenied: true},
+	FixedWindow:   {name: "fixed-window", anchor: true, countRefused: true},
+	TokenBucket:   {name: "token-bucket", burst: true, countRefused: true},
+	SlidingWindow: {name: "sliding-window", segments: true, overlap: true, anchor: true, countRefused: true},
 	InFlight: {
 		name: "in-flight", stores: "an in-flight limit stores every slot",
 		notLeased: "an in-flight limit cannot be leased, because a slot is held from the time of its charge",

@@ -67,7 +67,7 @@ func TestNeverOverQuotaInAnyInterval(t *testing.T) {
 // In any interval, a bucket admits no more than it holds plus what is refilled in the interval.
 func TestBucketNeverExceedsItsRate(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
-		l := drawSize(t, Limit{Algorithm: TokenBucket, CountDenied: rapid.Bool().Draw(t, "count denied")})
+		l := drawSize(t, Limit{Algorithm: TokenBucket, CountRefused: rapid.Bool().Draw(t, "count refused")})
 		list := drawAdmissions(t, &l)
 		for i := range list {
 			units := new(big.Int)

@@ -14,7 +14,7 @@ package rule
 
 func (l *Limit) emptyDebt() wide { return product(l.Burst, l.Window) }
 
-// deepestDebt is how far charges under l can overdraw a bucket, because they cannot be denied: one window's refill beyond
+// deepestDebt is how far charges under l can overdraw a bucket, because they cannot be refused: one window's refill beyond
 // empty, and no more units than a port can represent exactly. A debt from the time of a larger limit may be deeper.
 func (l *Limit) deepestDebt() wide { return product(min(l.Burst+l.Quota, MaxQuota), l.Window) }
 
@@ -67,7 +67,7 @@ func (l *Limit) chargeBucket(s *State, v *view, n int64) {
 }
 
 // drainBucket empties the bucket, and reports whether that changed it: a bucket that is empty or overdrawn stays as it is.
-// It is the effect of a denial that counts.
+// It is the effect of a refusal that counts.
 func (l *Limit) drainBucket(s *State, v *view) (changed bool) {
 	if empty := l.emptyDebt(); empty.above(v.debt) {
 		l.raiseDebt(s, v, empty)

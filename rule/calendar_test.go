@@ -107,7 +107,7 @@ func TestCalendarWindows(t *testing.T) {
 	// Clocks are set forward on the 29th: the day has 23 hours, and the month one less than 744.
 	play(t, Limit{Quota: 3, Calendar: Day, Zone: berlin}, []step{
 		{at: at(berlin, "2026-03-29 00:00:00"), cost: 2, want: allowed(1).reset(23 * hour)},
-		{at: at(berlin, "2026-03-29 01:00:00"), cost: 2, want: denied(1).retry(22 * hour)},
+		{at: at(berlin, "2026-03-29 01:00:00"), cost: 2, want: refused(1).retry(22 * hour)},
 		{at: at(berlin, "2026-03-30 00:00:00") - 1, cost: 1, want: allowed(0).next(1).reset(1)},
 		{at: at(berlin, "2026-03-30 00:00:00"), cost: 3, want: allowed(0).next(24 * hour)},
 	})
@@ -125,8 +125,8 @@ func TestCalendarWindows(t *testing.T) {
 	play(t, Limit{Quota: 5, Calendar: Week}, []step{
 		{at: at("UTC", "2026-11-15 23:59:59"), cost: 5, want: allowed(0).next(second)},
 		{at: at("UTC", "2026-11-16 00:00:00"), cost: 4, want: allowed(1).reset(168 * hour)},
-		{at: at("UTC", "2026-11-15 23:59:59"), cost: 2, want: denied(1).deciding(at("UTC", "2026-11-16 00:00:00")).retry(168*hour + second)},
-		{at: at("UTC", "2026-10-01 00:00:00"), cost: 2, want: denied(1).moved().retry(96 * hour)},
+		{at: at("UTC", "2026-11-15 23:59:59"), cost: 2, want: refused(1).deciding(at("UTC", "2026-11-16 00:00:00")).retry(168*hour + second)},
+		{at: at("UTC", "2026-10-01 00:00:00"), cost: 2, want: refused(1).moved().retry(96 * hour)},
 	})
 	play(t, Limit{Quota: 5, Calendar: Year}, []step{{at: at("UTC", "2028-01-01 00:00:00"), cost: 5, want: allowed(0).next(366 * 24 * hour)}})
 	// Samoa skipped 30 December 2011; in Beirut, midnight is skipped when summer time begins.

@@ -19,7 +19,7 @@ type view struct {
 // Answer is the answer of one limit to one request. A Store returns one for each charge. It is small enough to be returned
 // in registers.
 type Answer struct {
-	// Allowed reports whether this limit admits the request. If another limit of the request denied it, nothing was
+	// Allowed reports whether this limit admits the request. If another limit of the request refused it, nothing was
 	// charged.
 	Allowed bool
 	Flags   Flags
@@ -33,7 +33,7 @@ type Answer struct {
 	RetryAfter Micros
 	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives. With ClockMoved,
 	// ResetAfter and RetryAfter start over in every answer to a request that writes nothing, such as a peek, until a
-	// request is charged or denied.
+	// request is charged or refused.
 	ResetAfter Micros
 	// NextAfter is how long it takes until a unit is free if nothing else arrives. It is set if the request was allowed and
 	// left no unit, and 0 otherwise.
@@ -181,11 +181,11 @@ func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed boo
 	return l.answer(s, &v, cost, 0, false), changed
 }
 
-// refuse applies a denial to s: it changes nothing unless denials count. A state that the clock left far ahead is written
+// refuse applies a refusal to s: it changes nothing unless refusals count. A state that the clock left far ahead is written
 // back too; otherwise it would move along with the clock, and the time to retry would never come.
 func (l *Limit) refuse(s *State, v *view, cost int64) (changed bool) {
 	switch {
-	case l.CountDenied && cost > 0 && cost <= l.Capacity():
+	case l.CountRefused && cost > 0 && cost <= l.Capacity():
 		if l.Algorithm == TokenBucket {
 			return l.drainBucket(s, v)
 		}
@@ -286,13 +286,13 @@ func take(items []Item, answers []Answer) {
 				it.Changed = true
 			}
 			answers[i] = it.answer(it.Cost, true)
-		default: // another limit denied the request
+		default: // another limit refused the request
 			answers[i] = it.answer(0, true)
 		}
 	}
 }
 
-// takeUpTo grants the least that any limit has left. If that is nothing, it is a denial of a cost of 1.
+// takeUpTo grants the least that any limit has left. If that is nothing, it is a refusal of a cost of 1.
 func takeUpTo(items []Item, answers []Answer) {
 	grant := int64(MaxQuota)
 	for i := range items {
@@ -335,7 +335,7 @@ func (it *Item) lookAgain(keepMoved bool) {
 	it.view.Moved = it.view.Moved || moved
 }
 
-// renew renews the slot of the item's id, and denies the request if that slot is no longer held. Other limits have
+// renew renews the slot of the item's id, and refuses the request if that slot is no longer held. Other limits have
 // nothing to renew.
 func (it *Item) renew() Answer {
 	l := it.Limit

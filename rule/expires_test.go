@@ -63,7 +63,7 @@ func TestExpiresNotBeforeItIsFree(t *testing.T) {
 			t.Fatalf("%+v\n%+v expires at %d, but is free at %d", l, s, expires, free)
 		}
 		shape := l
-		shape.Quota, shape.Overlap, shape.CountDenied, shape.Burst = 1, OverlapUp, false, min(1, l.Burst)
+		shape.Quota, shape.Overlap, shape.CountRefused, shape.Burst = 1, OverlapUp, false, min(1, l.Burst)
 		if of := shape.Expires(&s); of != expires {
 			t.Fatalf("expires at %d with its limit and at %d with its shape", expires, of)
 		}

@@ -11,11 +11,11 @@ type Flags uint16
 // Values of Flags.
 const (
 	// Inherited: the store was full of live keys, and this key inherited counts that may not be its own. That can only have
-	// caused a denial, never an admission.
+	// caused a refusal, never an admission.
 	Inherited Flags = 1 << iota
 	// ClockMoved: the state was more than a window ahead of the clock and was moved back with its counts.
 	ClockMoved
-	// Cached: denied from a local cache; Remaining and ResetAfter are as of the store's last answer.
+	// Cached: refused from a local cache; Remaining and ResetAfter are as of the store's last answer.
 	Cached
 	// FallbackOpen, FallbackClosed and FallbackLocal: the store did not answer in time, and the failure mode decided.
 	FallbackOpen

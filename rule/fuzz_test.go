@@ -94,7 +94,7 @@ func (r *source) number(least, most int64) int64 {
 func (r *source) limit() (l Limit, ok bool) {
 	l.Algorithm = SlidingLog + Algorithm(r.byte()%5)
 	choices := r.byte()
-	l.CountDenied = choices&1 == 1 && l.Algorithm != InFlight
+	l.CountRefused = choices&1 == 1 && l.Algorithm != InFlight
 	parts := Micros(1)
 	switch l.Algorithm {
 	case SlidingWindow:
@@ -105,7 +105,7 @@ func (r *source) limit() (l Limit, ok bool) {
 		l.Anchor = Anchor(choices >> 3 & 1)
 		if period := choices >> 4; period > 0 && period <= byte(Year) && l.Anchor == AnchorClock {
 			l.Calendar, l.Zone = Period(period), someZones[int(choices&7)%len(someZones)]
-			l, err := Limit{Calendar: l.Calendar, Zone: l.Zone, CountDenied: l.CountDenied, Quota: r.number(1, MaxQuota)}.Normalize()
+			l, err := Limit{Calendar: l.Calendar, Zone: l.Zone, CountRefused: l.CountRefused, Quota: r.number(1, MaxQuota)}.Normalize()
 			return l, err == nil
 		}
 	}

@@ -96,11 +96,11 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 		}
 	case a.RetryAfter == 0 && l.Algorithm == InFlight && admitted(l, s, now, cost): // the slot to renew is lost, but others are free
 	case a.RetryAfter <= 0 || a.RetryAfter == Never:
-		t.Fatalf("cost %d denied at %d, but RetryAfter is %d", cost, now, a.RetryAfter)
+		t.Fatalf("cost %d refused at %d, but RetryAfter is %d", cost, now, a.RetryAfter)
 	case !admitted(l, s, now+a.RetryAfter, cost):
-		t.Fatalf("cost %d denied at %d is still denied after %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
+		t.Fatalf("cost %d refused at %d is still refused after %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
 	case admitted(l, s, now+a.RetryAfter-1, cost):
-		t.Fatalf("cost %d denied at %d is admitted before %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
+		t.Fatalf("cost %d refused at %d is admitted before %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
 	}
 	switch {
 	case (a.NextAfter != 0) != (a.Allowed && a.Remaining == 0) || a.NextAfter < 0:

@@ -7,8 +7,8 @@ func (l *Limit) checkLease() error {
 	why := algorithms[l.Algorithm].notLeased
 	switch {
 	case why != "":
-	case l.CountDenied:
-		why = "a limit with count_denied cannot be leased, because the store must receive every request"
+	case l.CountRefused:
+		why = "a limit with count_refused cannot be leased, because the store must receive every request"
 	case l.Anchor == AnchorFirst:
 		why = "a limit with anchor first cannot be leased, because the store does not see the request that starts the window"
 	default:

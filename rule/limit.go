@@ -76,17 +76,17 @@ const (
 // Limit is a quota of units per window, and how the units are counted. The zero value is not usable, and a Limit must pass
 // through Normalize before it decides. It is a plain value, safe to copy and to share.
 type Limit struct {
-	Algorithm   Algorithm
-	Overlap     Overlap // sliding-window only
-	Anchor      Anchor  // sliding-window and fixed-window only
-	CountDenied bool    // whether a denied request uses quota
-	Lease       bool    // whether units may be charged in advance and spent later; the rule itself is the same
-	Calendar    Period  // fixed-window only: windows are days, weeks, months or years in Zone instead of a fixed length
-	Segments    int     // sliding-window only: 1 to MaxSegments; 0 means 1
-	Quota       int64   // units per window; in-flight: slots
-	Burst       int64   // token-bucket only: how many units the bucket holds; 0 means Quota
-	Window      Micros  // in-flight: how long a slot is held unless it is renewed; with Calendar, 0 or the longest period
-	Zone        string  // with Calendar only: an IANA time zone; empty means UTC
+	Algorithm    Algorithm
+	Overlap      Overlap // sliding-window only
+	Anchor       Anchor  // sliding-window and fixed-window only
+	CountRefused bool    // whether a refused request uses quota
+	Lease        bool    // whether units may be charged in advance and spent later; the rule itself is the same
+	Calendar     Period  // fixed-window only: windows are days, weeks, months or years in Zone instead of a fixed length
+	Segments     int     // sliding-window only: 1 to MaxSegments; 0 means 1
+	Quota        int64   // units per window; in-flight: slots
+	Burst        int64   // token-bucket only: how many units the bucket holds; 0 means Quota
+	Window       Micros  // in-flight: how long a slot is held unless it is renewed; with Calendar, 0 or the longest period
+	Zone         string  // with Calendar only: an IANA time zone; empty means UTC
 }
 
 // Capacity returns the most that one request can ever take: the quota, or the burst of a token bucket.
@@ -192,8 +192,8 @@ func (l *Limit) checkUnused() error {
 		return fmt.Errorf(ignored, "anchor", l.Anchor, only(func(t *traits) bool { return t.anchor }), l.Algorithm)
 	case l.Burst != 0 && !is.burst:
 		return fmt.Errorf(ignored+", or name token-bucket", "burst", l.Burst, only(func(t *traits) bool { return t.burst }), l.Algorithm)
-	case l.CountDenied && !is.countDenied:
-		return fmt.Errorf("count_denied: a denied request holds no slot, so it does not apply to %s; leave it out", l.Algorithm)
+	case l.CountRefused && !is.countRefused:
+		return fmt.Errorf("count_refused: a refused request holds no slot, so it does not apply to %s; leave it out", l.Algorithm)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 package rule
 
 // A sliding log keeps the time of every unit. A unit counts if and only if its time is less than a window ago, whatever the
-// quota is by then. If a charge cannot be denied, or a denial counts, it overwrites the oldest units: the state never grows
+// quota is by then. If a charge cannot be refused, or a refusal counts, it overwrites the oldest units: the state never grows
 // beyond the quota, or beyond the units that counted already if the quota was larger before.
 
 // lookLog counts the units that are still in the window.

@@ -85,8 +85,8 @@ func (m *bucketModel) charge(l *Limit, at Micros, n int64, _ ID) {
 	m.raise(l, at, missing)
 }
 
-// deny empties the bucket, and takes no more than that.
-func (m *bucketModel) deny(l *Limit, at Micros, _ int64) {
+// refuse empties the bucket, and takes no more than that.
+func (m *bucketModel) refuse(l *Limit, at Micros, _ int64) {
 	if empty := new(big.Rat).SetInt64(l.Burst); m.owed(l, at).Cmp(empty) < 0 {
 		m.raise(l, at, empty)
 	}

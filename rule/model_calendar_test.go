@@ -42,7 +42,7 @@ func (m *calendarModel) charge(l *Limit, at Micros, n int64, _ ID) {
 	m.units = min(m.units+n, MaxQuota)
 }
 
-func (m *calendarModel) deny(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
+func (m *calendarModel) refuse(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
 
 func (m *calendarModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) int64 {
 	if !m.current(l, at) || moment != Oldest && moment < m.start {

@@ -61,8 +61,8 @@ func (m *logModel) drop(n int64) {
 	}
 }
 
-func (m *logModel) deny(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
-func (m *logModel) written(l *Limit, at Micros)       { m.all, _ = m.live(l, at) }
+func (m *logModel) refuse(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
+func (m *logModel) written(l *Limit, at Micros)         { m.all, _ = m.live(l, at) }
 
 func (m *logModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) (given int64) {
 	live, _ := m.live(l, at)

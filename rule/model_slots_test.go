@@ -52,8 +52,8 @@ func (m *slotsModel) charge(l *Limit, at Micros, _ int64, id ID) {
 	m.all = live
 }
 
-func (m *slotsModel) deny(*Limit, Micros, int64)  {}
-func (m *slotsModel) written(l *Limit, at Micros) { m.all = m.live(l, at) }
+func (m *slotsModel) refuse(*Limit, Micros, int64) {}
+func (m *slotsModel) written(l *Limit, at Micros)  { m.all = m.live(l, at) }
 
 func (m *slotsModel) back(l *Limit, at Micros, n int64, moment Micros, id ID) int64 {
 	live := m.live(l, at)

@@ -20,9 +20,9 @@ type model interface {
 	place(l *Limit, now Micros) (at Micros, moved bool)
 	// room returns what is free at the time that decides; it is negative if overdrawn.
 	room(l *Limit, at Micros) int64
-	// charge adds n units; deny applies a denial of n units that counts.
+	// charge adds n units; refuse applies a refusal of n units that counts.
 	charge(l *Limit, at Micros, n int64, id ID)
-	deny(l *Limit, at Micros, n int64)
+	refuse(l *Limit, at Micros, n int64)
 	// back removes up to n units that were charged at moment, or the oldest, and returns how many it removed.
 	back(l *Limit, at Micros, n int64, moment Micros, id ID) int64
 	// written is called after a decision that stores the model, which may then drop what no longer counts.
@@ -177,8 +177,8 @@ func (k *modelItem) admits() bool {
 func (k *modelItem) take(all bool) Answer {
 	switch {
 	case !k.admits():
-		if k.limit.CountDenied && k.cost > 0 && k.cost <= k.limit.Capacity() {
-			k.placed.deny(k.limit, k.at, k.cost)
+		if k.limit.CountRefused && k.cost > 0 && k.cost <= k.limit.Capacity() {
+			k.placed.refuse(k.limit, k.at, k.cost)
 			k.store()
 		} else if k.moved {
 			k.store()

@@ -136,7 +136,7 @@ func (m *windowModel) charge(l *Limit, at Micros, n int64, _ ID) {
 	m.all = append(m.all, charged{at, min(n, MaxQuota-count.Int64())})
 }
 
-func (m *windowModel) deny(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
+func (m *windowModel) refuse(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
 
 func (m *windowModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) (given int64) {
 	start, ages := m.ages(l, at)

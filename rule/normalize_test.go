@@ -54,7 +54,7 @@ func TestInvalidLimits(t *testing.T) {
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: 1000, Burst: MaxQuota}, "burst", "a smaller burst or a larger quota"},
 		{Limit{Algorithm: InFlight, Quota: 1}, "ttl", "must be 1ms to 5 years"},
 		{Limit{Algorithm: InFlight, Quota: 10_001, Window: second}, "quota", "stores every slot, so it must be at most 10000, not 10001"},
-		{Limit{Algorithm: InFlight, Quota: 1, Window: second, CountDenied: true}, "count_denied", "leave it out"},
+		{Limit{Algorithm: InFlight, Quota: 1, Window: second, CountRefused: true}, "count_refused", "leave it out"},
 		{Limit{Algorithm: InFlight, Quota: 1, Window: second, Anchor: AnchorFirst}, "anchor", "not to in-flight"},
 		{Limit{Calendar: 5, Quota: 1}, "calendar", "unknown value 5"},
 		{Limit{Calendar: Month, Quota: 1, Zone: "Mars/Olympus"}, "zone", `"Mars/Olympus" is not a time zone`},
@@ -85,7 +85,7 @@ func TestDefaults(t *testing.T) {
 		// Without an algorithm: a log up to a quota of 100, a window above, and a window if one of its options is set.
 		{Limit{Quota: 5, Window: second}, Limit{Algorithm: SlidingLog, Quota: 5, Window: second}},
 		{Limit{Quota: 100, Window: second}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second}},
-		{Limit{Quota: 100, Window: second, CountDenied: true}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second, CountDenied: true}},
+		{Limit{Quota: 100, Window: second, CountRefused: true}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second, CountRefused: true}},
 		{Limit{Quota: 101, Window: second}, Limit{Algorithm: SlidingWindow, Quota: 101, Window: second, Segments: 1}},
 		{Limit{Quota: MaxQuota, Window: MaxWindow}, Limit{Algorithm: SlidingWindow, Quota: MaxQuota, Window: MaxWindow, Segments: 1}},
 		{Limit{Quota: 5, Window: second, Segments: 1}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 1}},

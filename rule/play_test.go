@@ -37,7 +37,7 @@ type want struct {
 }
 
 func allowed(remaining int64) want { return want{allowed: true, remaining: remaining} }
-func denied(remaining int64) want  { return want{remaining: remaining} }
+func refused(remaining int64) want { return want{remaining: remaining} }
 
 func (w want) granted(n int64) want   { w.grantedIs = &n; return w }
 func (w want) retry(d Micros) want    { w.retryIs = &d; return w }

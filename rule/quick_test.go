@@ -22,7 +22,7 @@ func TestPairSameAsTakeOne(t *testing.T) {
 		if l.Algorithm == rule.SlidingWindow {
 			l.Segments, l.Overlap = 1, rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 		}
-		l.CountDenied = rapid.IntRange(0, 7).Draw(t, "count denied") == 0
+		l.CountRefused = rapid.IntRange(0, 7).Draw(t, "count refused") == 0
 		l = rule.DrawSize(t, l)
 		s := rule.DrawCounts(t, &l)
 		now := rule.Clamp(s.Start+rule.Draw(t, "since", -2*l.Window, 3*l.Window), 0, rule.MaxNow)
@@ -64,7 +64,7 @@ func checkPair(t *rapid.T, l *rule.Limit, s *rule.State, now rule.Micros, cost i
 func TestBucketSameAsTakeOne(t *testing.T) {
 	decided := map[quick.Outcome]int{}
 	rule.Property(t, 8_000, func(t *rapid.T) {
-		l := rule.Limit{Algorithm: rule.TokenBucket, CountDenied: rapid.IntRange(0, 7).Draw(t, "count denied") == 0}
+		l := rule.Limit{Algorithm: rule.TokenBucket, CountRefused: rapid.IntRange(0, 7).Draw(t, "count refused") == 0}
 		l = rule.DrawSize(t, l)
 		if rapid.Bool().Draw(t, "as users choose them") {
 			l.Window = rule.OneOf(t, "window", rule.Milli, rule.Second, rule.Minute, 60*rule.Minute, 24*60*rule.Minute)

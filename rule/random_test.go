@@ -53,7 +53,7 @@ func drawLimit(t *rapid.T) Limit {
 	if l.Algorithm == SlidingWindow || l.Algorithm == FixedWindow {
 		l.Anchor = Anchor(rapid.IntRange(0, 1).Draw(t, "anchor"))
 	}
-	l.CountDenied = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count denied")
+	l.CountRefused = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count refused")
 	return drawSize(t, l)
 }
 
@@ -66,7 +66,7 @@ var someZones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/
 func drawCalendar(t *rapid.T) Limit {
 	return drawSize(t, Limit{
 		Algorithm: FixedWindow, Calendar: Period(rapid.IntRange(int(Day), int(Year)).Draw(t, "period")),
-		Zone: rapid.SampledFrom(someZones).Draw(t, "zone"), CountDenied: rapid.Bool().Draw(t, "count denied"),
+		Zone: rapid.SampledFrom(someZones).Draw(t, "zone"), CountRefused: rapid.Bool().Draw(t, "count refused"),
 	})
 }
 
@@ -92,7 +92,7 @@ func drawWindow(t *rapid.T, least, most Micros) Micros {
 	return draw(t, "window", least, most)
 }
 
-// drawQuota returns l with another quota, burst, overlap and count_denied, and the same shape.
+// drawQuota returns l with another quota, burst, overlap and count_refused, and the same shape.
 func drawQuota(t *rapid.T, l Limit) Limit {
 	most := int64(MaxQuota)
 	if l.Algorithm == SlidingLog || l.Algorithm == InFlight {

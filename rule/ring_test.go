@@ -235,7 +235,7 @@ func TestNewRingTakesEightBytesPerUnit(t *testing.T) {
 
 // A store keeps two words of a log in addition to the ring itself.
 func TestRingGrowsOnlyAsItFills(t *testing.T) {
-	l := normal(t, Limit{Algorithm: SlidingLog, Quota: MaxLogQuota, Window: minute, CountDenied: true})
+	l := normal(t, Limit{Algorithm: SlidingLog, Quota: MaxLogQuota, Window: minute, CountRefused: true})
 	var s State
 	l.TakeOne(&s, 0, 1)
 	if size := ringBytes(&s.Log); size != 0 {

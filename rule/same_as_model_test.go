@@ -90,7 +90,7 @@ func drawChange(t *rapid.T, l Limit) Limit {
 	if l.Algorithm == SlidingWindow {
 		l.Overlap = Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 	}
-	l.CountDenied = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count denied")
+	l.CountRefused = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count refused")
 	if rapid.Bool().Draw(t, "beside") {
 		l.Quota = clamp(l.Quota+rapid.Int64Range(-1, 1).Draw(t, "quota"), 1, MaxQuota)
 		if n, err := l.Normalize(); err == nil {

@@ -64,7 +64,7 @@ func TestGiveBackLog(t *testing.T) {
 		{at: 4 * second, op: GiveBack, cost: 5, back: 2 * second, want: allowed(1).granted(1)},
 		{at: 4 * second, op: GiveBack, cost: 5, back: 2 * second, want: allowed(1).granted(0)}, // no longer there
 		{at: 4 * second, op: GiveBack, cost: 1, want: allowed(2).granted(1)},                   // 1s, 3s, 3s are left
-		{at: 4 * second, cost: 4, want: denied(2).retry(9 * second)},                           // two more must go: those of 1s and 3s
+		{at: 4 * second, cost: 4, want: refused(2).retry(9 * second)},                          // two more must go: those of 1s and 3s
 		{at: 11*second - 1, op: GiveBack, cost: 1, back: 1 * second, want: allowed(3).granted(1)},
 		{at: 11 * second, op: GiveBack, cost: 1, back: 1 * second, want: allowed(3).granted(0)},
 		{at: 12 * second, op: GiveBack, cost: 1, back: 3 * second, want: allowed(4).granted(1)},
@@ -99,8 +99,8 @@ func TestGiveBackBucket(t *testing.T) {
 		{at: 60 * second, cost: 100, want: allowed(0)},
 		{at: 120*second - 1, cost: 99, want: allowed(0)},
 		{at: 120*second - 1, op: GiveBack, cost: 100, back: 60 * second, want: allowed(1).granted(1)},
-		{at: 120*second - 1, cost: 100, want: denied(1)},
-		{at: 120*second - 1, cost: 2, want: denied(1).retry(600 * milli)},
+		{at: 120*second - 1, cost: 100, want: refused(1)},
+		{at: 120*second - 1, cost: 2, want: refused(1).retry(600 * milli)},
 	})
 }
 
@@ -109,8 +109,8 @@ func TestCharge(t *testing.T) {
 		{at: 60 * second, op: Charge, cost: 0, want: allowed(10).reset(0)},
 		{at: 60 * second, op: Charge, cost: 25, want: allowed(0).reset(2 * minute)},
 		// 25*covered <= 9*60s when 21.6s are covered, at 158.4s.
-		{at: 61 * second, cost: 1, want: denied(0).retry(97_400 * milli)},
-		{at: 61 * second, cost: 0, want: denied(0).retry(95 * second)}, // 24s: first the overdraft must be gone
+		{at: 61 * second, cost: 1, want: refused(0).retry(97_400 * milli)},
+		{at: 61 * second, cost: 0, want: refused(0).retry(95 * second)}, // 24s: first the overdraft must be gone
 		{at: 158_400 * milli, cost: 1, want: allowed(0)},
 	})
 	play(t, Limit{Algorithm: FixedWindow, Quota: 10, Window: minute}, []step{
@@ -121,9 +121,9 @@ func TestCharge(t *testing.T) {
 	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
 		{at: 1 * second, cost: 2, want: allowed(1)},
 		{at: 2 * second, op: Charge, cost: 2, want: allowed(0)}, // overwrites one of 1s
-		{at: 2 * second, cost: 1, want: denied(0).retry(9 * second)},
+		{at: 2 * second, cost: 1, want: refused(0).retry(9 * second)},
 		{at: 3 * second, op: Charge, cost: 25, want: allowed(0)}, // overwrites all
-		{at: 3 * second, cost: 1, want: denied(0).retry(10 * second)},
+		{at: 3 * second, cost: 1, want: refused(0).retry(10 * second)},
 	})
 }
 
@@ -131,17 +131,17 @@ func TestChargeBucket(t *testing.T) {
 	limit := Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3}
 	play(t, limit, []step{
 		{at: 100 * second, op: Charge, cost: 4, want: allowed(0).reset(20 * second)},
-		{at: 100 * second, cost: 1, want: denied(0).retry(10 * second)},
-		{at: 100 * second, cost: 0, want: denied(0).retry(5 * second)},
+		{at: 100 * second, cost: 1, want: refused(0).retry(10 * second)},
+		{at: 100 * second, cost: 0, want: refused(0).retry(5 * second)},
 		{at: 100 * second, op: Charge, cost: 100, want: allowed(0).reset(25 * second)}, // at most a window beyond empty
-		{at: 115*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 115*second - 1, cost: 1, want: refused(0).retry(1)},
 		{at: 115 * second, cost: 1, want: allowed(0)},
 	})
 	// The clock stepped back: the charge counts as of the state's own time.
 	play(t, limit, []step{
 		{at: 100 * second, op: Charge, cost: 100, want: allowed(0).reset(25 * second)},
 		{at: 95 * second, op: Charge, cost: 1, want: allowed(0).reset(30 * second)},
-		{at: 95 * second, cost: 1, want: denied(0).retry(20 * second)},
+		{at: 95 * second, cost: 1, want: refused(0).retry(20 * second)},
 	})
 }
 
@@ -154,15 +154,15 @@ func TestTakeUpTo(t *testing.T) {
 			{at: 600 * second, op: TakeUpTo, cost: 7, want: allowed(3).granted(7)},
 			{at: 600 * second, op: TakeUpTo, cost: 0, want: allowed(3).granted(0)},
 			{at: 600 * second, op: TakeUpTo, cost: 7, want: allowed(0).granted(3)},
-			{at: 600 * second, op: TakeUpTo, cost: 7, want: denied(0).granted(0)},
+			{at: 600 * second, op: TakeUpTo, cost: 7, want: refused(0).granted(0)},
 			{at: 1200 * second, op: TakeUpTo, cost: MaxQuota, want: allowed(0).granted(10)},
 		})
 	}
-	// If nothing is left, it is a denial of one unit: that determines RetryAfter, and what is charged if denials count.
-	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second, CountDenied: true}, []step{
+	// If nothing is left, it is a refusal of one unit: that determines RetryAfter, and what is charged if refusals count.
+	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second, CountRefused: true}, []step{
 		{at: 1 * second, cost: 1, want: allowed(2)},
 		{at: 2 * second, cost: 2, want: allowed(0)},
-		{at: 3 * second, op: TakeUpTo, cost: 3, want: denied(0).granted(0).retry(9 * second)}, // 2s, 2s, 3s
+		{at: 3 * second, op: TakeUpTo, cost: 3, want: refused(0).granted(0).retry(9 * second)}, // 2s, 2s, 3s
 		{at: 12 * second, op: TakeUpTo, cost: 3, want: allowed(0).granted(2)},
 	})
 }

@@ -22,7 +22,7 @@ func TestShapeNames(t *testing.T) {
 			}
 			shapes[name] = own
 			// Fields that are not part of the shape do not change it.
-			l.Quota, l.CountDenied = 7, !l.CountDenied && l.Algorithm != rule.InFlight
+			l.Quota, l.CountRefused = 7, !l.CountRefused && l.Algorithm != rule.InFlight
 			if l.Algorithm == rule.TokenBucket {
 				l.Burst = 9
 			}

@@ -11,9 +11,9 @@ import (
 
 // A store may forget a state before it has expired if it keeps a summary.
 
-// A state recalled from a summary, or from a larger one, admits nothing that the original state would have denied, even if
-// quota, burst, overlap and count_denied change from request to request.
-func TestRecallOnlyDenies(t *testing.T) {
+// A state recalled from a summary, or from a larger one, admits nothing that the original state would have refused, even if
+// quota, burst, overlap and count_refused change from request to request.
+func TestRecallOnlyRefuses(t *testing.T) {
 	for _, choice := range rule.EveryChoice() {
 		t.Run(rule.NameOfChoice(choice), func(t *testing.T) {
 			rule.Property(t, 300, func(t *rapid.T) { checkRecalled(t, rule.DrawSize(t, choice)) })
@@ -80,12 +80,12 @@ func drawPlan(t *rapid.T, l rule.Limit) rule.Limit {
 	if l.Algorithm == rule.SlidingWindow {
 		l.Overlap = rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 	}
-	l.CountDenied = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count denied")
+	l.CountRefused = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count refused")
 	return rule.DrawQuota(t, l)
 }
 
 // decideBoth decides by the recalled state. Whatever that admits, the real state must admit too. Both are charged the same, so
-// the real state is what the rule makes of the same admissions and denials. If a denial takes nothing from the recalled state,
+// the real state is what the rule makes of the same admissions and refusals. If a refusal takes nothing from the recalled state,
 // because that is a bucket without anything left to take, it takes nothing from the real one.
 func decideBoth(t *rapid.T, l *rule.Limit, real, recalled *rule.State, now rule.Micros) rule.Answer {
 	room, truth := l.Capacity()-l.Used(recalled, now), l.Capacity()-l.Used(real, now)

@@ -11,20 +11,20 @@ import (
 
 // everyChoice returns a limit without a size for each combination of options.
 func everyChoice() (limits []Limit) {
-	for _, denied := range []bool{false, true} {
+	for _, refused := range []bool{false, true} {
 		limits = append(limits,
-			Limit{Algorithm: SlidingLog, CountDenied: denied},
-			Limit{Algorithm: TokenBucket, CountDenied: denied},
-			Limit{Algorithm: FixedWindow, Anchor: AnchorClock, CountDenied: denied},
-			Limit{Algorithm: FixedWindow, Anchor: AnchorFirst, CountDenied: denied},
-			Limit{Algorithm: FixedWindow, Calendar: Day, Zone: "America/Sao_Paulo", CountDenied: denied},
-			Limit{Algorithm: FixedWindow, Calendar: Week, Zone: "Europe/Berlin", CountDenied: denied},
-			Limit{Algorithm: FixedWindow, Calendar: Month, Zone: "Asia/Kathmandu", CountDenied: denied},
+			Limit{Algorithm: SlidingLog, CountRefused: refused},
+			Limit{Algorithm: TokenBucket, CountRefused: refused},
+			Limit{Algorithm: FixedWindow, Anchor: AnchorClock, CountRefused: refused},
+			Limit{Algorithm: FixedWindow, Anchor: AnchorFirst, CountRefused: refused},
+			Limit{Algorithm: FixedWindow, Calendar: Day, Zone: "America/Sao_Paulo", CountRefused: refused},
+			Limit{Algorithm: FixedWindow, Calendar: Week, Zone: "Europe/Berlin", CountRefused: refused},
+			Limit{Algorithm: FixedWindow, Calendar: Month, Zone: "Asia/Kathmandu", CountRefused: refused},
 		)
 		for _, overlap := range []Overlap{OverlapUp, OverlapDown, OverlapWhole} {
 			for _, anchor := range []Anchor{AnchorClock, AnchorFirst} {
 				for _, segments := range []int{1, 2, 7, 60, 64} {
-					limits = append(limits, Limit{Algorithm: SlidingWindow, Overlap: overlap, Anchor: anchor, Segments: segments, CountDenied: denied})
+					limits = append(limits, Limit{Algorithm: SlidingWindow, Overlap: overlap, Anchor: anchor, Segments: segments, CountRefused: refused})
 				}
 			}
 		}
@@ -43,8 +43,8 @@ func nameOfChoice(l Limit) string {
 	if l.Calendar != 0 {
 		name += fmt.Sprintf("/%s/%s", l.Calendar, l.Zone)
 	}
-	if l.CountDenied {
-		name += "/count_denied"
+	if l.CountRefused {
+		name += "/count_refused"
 	}
 	return name
 }

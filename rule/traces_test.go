@@ -44,13 +44,13 @@ func (r *recording) limit(t *testing.T) Limit {
 	l := Limit{Algorithm: SlidingWindow, Quota: r.Params.Limit, Window: Micros(r.Params.WindowMs) * milli}
 	switch r.Params.Algorithm {
 	case "slidingCounter": // Deno KV
-		l.Overlap, l.CountDenied = OverlapDown, true
+		l.Overlap, l.CountRefused = OverlapDown, true
 	case "slidingWindow": // pg-ratelimit
 		l.Overlap, l.Anchor = OverlapUp, AnchorFirst
 	case "slidingLog": // Workers KV and Durable Objects
 		l.Algorithm = SlidingLog
-	case "slidingLogCountDenied": // the Redis sorted set
-		l.Algorithm, l.CountDenied = SlidingLog, true
+	case "slidingLogCountRefused": // the Redis sorted set
+		l.Algorithm, l.CountRefused = SlidingLog, true
 	default:
 		t.Fatalf("unknown algorithm %q of %s", r.Params.Algorithm, r.System)
 	}
@@ -127,7 +127,7 @@ func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (d
 		switch {
 		case strings.HasPrefix(system, "cf-"): // they report it as of before the request
 			differs("remaining before", line.Remaining, max(0, before.Room))
-		case a.Allowed: // the others report 0 in every denial, we report what is left
+		case a.Allowed: // the others report 0 in every refusal, we report what is left
 			differs("remaining", line.Remaining, a.Remaining)
 		}
 	}

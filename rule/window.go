@@ -20,7 +20,7 @@ func (l *Limit) startAt(now Micros) Micros {
 }
 
 // lookWindow finds where the current part starts at now, and by how many parts the counts have shifted. It does not
-// change the state, because a denial must not.
+// change the state, because a refusal must not.
 func (l *Limit) lookWindow(s *State, now Micros, v *view) {
 	if l.Calendar != 0 {
 		l.lookCalendar(s, now, v)

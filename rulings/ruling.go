@@ -15,7 +15,7 @@ type Kind string
 
 // The kinds of rulings.
 const (
-	Block     Kind = "block"     // all requests are denied
+	Block     Kind = "block"     // all requests are refused
 	Limits    Kind = "limits"    // other limits replace those that would apply to the key
 	Unlimited Kind = "unlimited" // all requests are admitted, and nothing is charged
 )

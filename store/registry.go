@@ -13,7 +13,7 @@ var ErrConflict = errors.New("one address with two different limits")
 // not share counts by mistake. slidegate.New calls it, even through layers. A Store implements it by embedding a Registry.
 type Declarer interface {
 	// Declare remembers limits. Two limits conflict if neither has a name and they have the same namespace and shape but
-	// are not equal: for example, they have different quotas or bursts, or only one of them counts denied requests. If one
+	// are not equal: for example, they have different quotas or bursts, or only one of them counts refused requests. If one
 	// of limits conflicts with a declared limit, Declare returns an error that wraps ErrConflict, and remembers none of
 	// them. A limit with a name may change: the name identifies it.
 	Declare(limits ...*Limit) error

@@ -35,7 +35,7 @@ func TestRegistry(t *testing.T) {
 		"one named":        {bind("", "", 5), bind("", "api", 100), false},
 		"other namespaces": {bind("a", "", 5), bind("b", "", 100), false},
 		"one namespace":    {bind("a", "", 5), bind("a", "", 100), true},
-		"denials count":    {bind("", "", 5), other(rule.Limit{CountDenied: true}), true},
+		"refusals count":   {bind("", "", 5), other(rule.Limit{CountRefused: true}), true},
 		"other overlap":    {bind("", "", 5), other(rule.Limit{Overlap: rule.OverlapWhole}), true},
 		"other window":     {bind("", "", 5), other(rule.Limit{Window: 1_000_000}), false},
 	} {

@@ -32,7 +32,7 @@ var ErrUnsupported = errors.New("not supported")
 //     are decided in order; across addresses the order is free.
 //   - One clock decides: a store with a server uses the server's clock, read once per request, inside the critical
 //     section. Time never goes backwards for a key, as package rule defines it.
-//   - A denial writes nothing, unless the limit counts denials or the state was left ahead by a clock that jumped
+//   - A refusal writes nothing, unless the limit counts refusals or the state was left ahead by a clock that jumped
 //     (rule.ClockMoved). A peek writes nothing.
 //   - A rule.Settle is carried out once for each ID and address of the first charge, as rule.DecideSettle describes. The
 //     store remembers it for at least the longest rule.Limit.Memory of its charges after rule.SettledAt, up to Settlements
@@ -44,7 +44,7 @@ var ErrUnsupported = errors.New("not supported")
 //     steps back, it does not matter whether the state is still there. If a store must forget a live state to stay within
 //     its bounds, it remembers at least what the key had used, and the key starts with that when it comes back; its answers
 //     then have the flag rule.Inherited. A store may occasionally mistake another key for one that was forgotten. It errs
-//     only toward denial.
+//     only toward refusal.
 //   - An error wraps what it says about the store and the request: ErrDown, ErrBusy, ErrUndone, ErrRefused. An error about one
 //     key, such as a state of a newer version, and the error of a context wrap neither ErrDown nor ErrBusy.
 //   - A caller that leaves while a connection is made does not fail others that wait for the same connection.
@@ -58,10 +58,10 @@ type Store interface {
 	// returns the first of these errors, so a caller with one request need only check the returned error.
 	//
 	// An error means that the outcome is unknown: the request may or may not have been charged, and may still be charged
-	// later, unless the error wraps ErrUndone. It is never a denial. Apply keeps no reference to the batch or anything in it after it returns.
+	// later, unless the error wraps ErrUndone. It is never a refusal. Apply keeps no reference to the batch or anything in it after it returns.
 	//
 	// If ctx has ended before Apply is called, nothing is charged and every request gets ctx's error, even in a store that
-	// would not have to wait: the caller is no longer there to use what is granted. (A layer may still return a denial that
+	// would not have to wait: the caller is no longer there to use what is granted. (A layer may still return a refusal that
 	// it has cached.) If ctx ends during Apply, Apply returns soon, and requests without an answer get ctx's error.
 	// Requests that must be carried out even if the caller has gone, because they return units or charge used ones, come with
 	// a context that has not ended.

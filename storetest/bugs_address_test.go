@@ -74,8 +74,8 @@ func stateBugs() []bug {
 		owning("loses counts when the quota changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Quota) }),
 		owning("loses counts when the overlap changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Overlap) }),
 		owning("loses counts when the burst changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Burst) }),
-		owning("loses counts when denials begin to count", func(l *rule.Limit) string {
-			return fmt.Sprint("#", l.CountDenied)
+		owning("loses counts when refusals begin to count", func(l *rule.Limit) string {
+			return fmt.Sprint("#", l.CountRefused)
 		}),
 		{"shares state between different anchors", "state", deciding(sharingAnchors)},
 	}

@@ -37,7 +37,7 @@ func traitBugs() []bug {
 		{"supports no charge", "traits", odd(store.Traits{Name: "odd"}, nil)},
 		{"has no name", "traits", odd(store.Traits{MaxCharges: 1}, nil)},
 		{"rejects limits with the wrong error", "traits", odd(sane, func(limit *store.Limit) error {
-			if limit.Rule().CountDenied {
+			if limit.Rule().CountRefused {
 				return errors.New("odd: no")
 			}
 			return nil
@@ -140,7 +140,7 @@ func singleTakerBugs() []bug {
 			request.Group = "one"
 			r.decide(request)
 		})},
-		{"does not count denials in TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
+		{"does not count refusals in TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
 			request.Op = rule.Peek
 			if r.decide(request); request.Answers[0].Allowed {
 				request.Op = rule.Take
@@ -240,23 +240,23 @@ func readOnlyBugs() []bug {
 		{"writes when it peeks", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Peek
 		})},
-		{"writes when it denies", "read-only", rolling(func(request *store.Request) bool {
+		{"writes when it refuses", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Take && !request.Answers[0].Allowed
 		})},
-		{"writes when it denies a take-up-to", "read-only", rolling(func(request *store.Request) bool {
+		{"writes when it refuses a take-up-to", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.TakeUpTo && !request.Answers[0].Allowed
 		})},
 		{"writes when it gives nothing back", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.GiveBack && request.Answers[0].Granted == 0
 		})},
-		{"writes when it denies a single take", "read-only", func(t testing.TB, clock *Clock) store.Store {
+		{"writes when it refuses a single take", "read-only", func(t testing.TB, clock *Clock) store.Store {
 			refusing := rolling(func(request *store.Request) bool { return !request.Answers[0].Allowed })(t, clock).(*planted)
 			return &planted{Reference: refusing.Reference, apply: refusing.Reference.Apply, takeOne: refusing.apply}
 		}},
-		{"writes when another limit denies", "read-only", rolling(func(request *store.Request) bool {
+		{"writes when another limit refuses", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Take && len(request.Charges) > 1 && !allowed(request)
 		})},
-		{"begins a window when another limit denies", "read-only", deciding(func(r *Reference, request *store.Request) {
+		{"begins a window when another limit refuses", "read-only", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			if len(request.Charges) == 1 || request.Op != rule.TakeUpTo || allowed(request) {
 				return

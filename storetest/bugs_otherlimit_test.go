@@ -61,7 +61,7 @@ func otherLimitBugs() []bug {
 		{"refills a bucket at the rate of the reservation", check, before(back, refill)},
 		{"restarts the end of a bucket when it gives back", check, after(back, restartEnd)},
 		{"restarts the end of a bucket when it refuses", check, after(func(r *store.Request) bool {
-			return r.Op == rule.Take && !r.Answers[0].Allowed && r.Charges[0].Limit.Rule().CountDenied
+			return r.Op == rule.Take && !r.Answers[0].Allowed && r.Charges[0].Limit.Rule().CountRefused
 		}, restartEnd)},
 	}
 }

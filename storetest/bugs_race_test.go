@@ -18,14 +18,14 @@ func severalBugs() []bug {
 				r.decide(part(request, i))
 			}
 		})},
-		{"charges, and gives back when a later limit denies", "several-limits", deciding(givingBackLater)},
-		{"counts the denials of other limits", "several-limits", deciding(func(r *Reference, request *store.Request) {
+		{"charges, and gives back when a later limit refuses", "several-limits", deciding(givingBackLater)},
+		{"counts the refusals of other limits", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			if request.Op != rule.Take || allowed(request) {
 				return
 			}
 			for i, charge := range request.Charges {
-				if charge.Limit.Rule().CountDenied && request.Answers[i].Allowed {
+				if charge.Limit.Rule().CountRefused && request.Answers[i].Allowed {
 					charged := part(request, i)
 					charged.Op = rule.Charge
 					r.decide(charged)

@@ -161,7 +161,7 @@ func slotBugs() []bug {
 				request.Answers[0] = peek.Answers[0]
 			}
 		})},
-		{"holds slots of denied requests", "in-flight", deciding(func(r *Reference, request *store.Request) {
+		{"holds slots of refused requests", "in-flight", deciding(func(r *Reference, request *store.Request) {
 			for i := range request.Charges {
 				r.decide(part(request, i))
 			}
@@ -206,7 +206,7 @@ func calendarBugs() []bug {
 		})},
 		{"makes every month 30 days long", "calendar", reading(func(l *rule.Limit) {
 			if l.Calendar == rule.Month {
-				*l = rule.Limit{Algorithm: rule.FixedWindow, Quota: l.Quota, CountDenied: l.CountDenied, Window: 30 * 86_400_000_000}
+				*l = rule.Limit{Algorithm: rule.FixedWindow, Quota: l.Quota, CountRefused: l.CountRefused, Window: 30 * 86_400_000_000}
 			}
 		})},
 		{"returns to the previous period", "calendar", preparing(func(r *Reference, l *rule.Limit, address string, now rule.Micros) {

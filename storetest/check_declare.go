@@ -25,7 +25,7 @@ func checkDeclare(t testing.TB, s *suite) {
 	renewed := named
 	renewed.Quota = 8
 	strict := slidegate.PerMinute(100)
-	strict.CountDenied = true
+	strict.CountRefused = true
 	for _, step := range []struct {
 		what     string
 		err      error
@@ -34,7 +34,7 @@ func checkDeclare(t testing.TB, s *suite) {
 		{"the first limit", limiter("", slidegate.PerMinute(100)), false},
 		{"an equal limit", limiter("", slidegate.PerMinute(100)), false},
 		{"a smaller quota", limiter("", slidegate.PerMinute(5)), true},
-		{"a limit that counts denied requests", limiter("", strict), true},
+		{"a limit that counts refused requests", limiter("", strict), true},
 		{"another window", limiter("", slidegate.PerHour(5)), false},
 		{"another namespace", limiter("-other", slidegate.PerMinute(5)), false},
 		{"a limit with a name", limiter("", named), false},

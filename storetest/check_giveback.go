@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkGiveBack: units return to where they were charged, never more than are there; charges that cannot be denied exceed
+// checkGiveBack: units return to where they were charged, never more than are there; charges that cannot be refused exceed
 // the quota; a reset forgets.
 func checkGiveBack(t testing.TB, s *suite) {
 	p := s.pair(t)
@@ -107,7 +107,7 @@ func checkRefilled(p *pair) {
 	p.single(rule.Take, limit, "key", 99)
 	p.giveBack(limit, "key", 100, first.At)
 	if a := p.single(rule.Take, limit, "key", 100); a.Allowed || a.Remaining != 1 {
-		p.fatalf("taking all after giving back refilled units: got %+v, want a denial with 1 remaining", a)
+		p.fatalf("taking all after giving back refilled units: got %+v, want a refusal with 1 remaining", a)
 	}
 }
 

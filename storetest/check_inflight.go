@@ -159,13 +159,13 @@ func checkSlotsWithRate(p *pair, limit *store.Limit) {
 			return p.bothAs(id, op, "group", slot(limit, key, p.clock.Now()), store.Charge{Limit: rate, Key: key, Cost: cost, At: p.clock.Now()})
 		}
 		if a := send(1, rule.Take, 31); a[0].Remaining != 3 {
-			p.fatalf("after a denied request: got %+v, want all 3 slots free", a)
+			p.fatalf("after a refused request: got %+v, want all 3 slots free", a)
 		}
 		send(1, rule.Take, 10)
 		send(2, rule.Take, 1)
 		send(3, rule.Take, 1)
 		if a := send(4, rule.Take, 1); a[0].Allowed || a[1].Remaining != 18 {
-			p.fatalf("a request without a free slot: got %+v, want a denial that leaves 18 units", a)
+			p.fatalf("a request without a free slot: got %+v, want a refusal that leaves 18 units", a)
 		}
 		send(1, rule.Renew, 1)
 		if a := send(1, rule.Settle, 10); a[0].Remaining != 1 || a[1].Remaining != 28 {

@@ -39,8 +39,8 @@ func checkOtherLimit(t testing.TB, s *suite) {
 		if q := p.sequenceOf(100+i, append(givingBack, rule.TakeUpTo, rule.Peek, rule.Renew), sizes[0]); q != nil {
 			q.evenly = true
 			for _, size := range sizes[1:] {
-				for _, denied := range []bool{false, size.Algorithm != rule.InFlight} {
-					size.CountDenied = denied
+				for _, refused := range []bool{false, size.Algorithm != rule.InFlight} {
+					size.CountRefused = refused
 					if limit := p.bindRule(q.subjects[0].variants[0].Name(), size); limit != nil {
 						q.subjects[0].variants = append(q.subjects[0].variants, limit)
 					}
@@ -141,7 +141,7 @@ func (o *otherLimit) bucketDowngraded(large, lowered *store.Limit) {
 		o.left(lowered, key, step.left, rule.Micros(min(1000, 1000-step.back))*unit)
 		o.moveBy(3_602_000_000)
 		if a := o.single(rule.Take, lowered, key, 1000); a.Allowed {
-			o.fatalf("a window later: got %+v, want a denial", a)
+			o.fatalf("a window later: got %+v, want a refusal", a)
 		}
 	}
 }
@@ -167,9 +167,9 @@ func (o *otherLimit) bucketRefunded(large, lowered *store.Limit) {
 		return
 	}
 	counted := *lowered.Rule()
-	counted.Burst, counted.CountDenied = 500, true
-	denying := o.bindRule("other", counted)
-	if denying == nil {
+	counted.Burst, counted.CountRefused = 500, true
+	refusing := o.bindRule("other", counted)
+	if refusing == nil {
 		return
 	}
 	o.single(rule.Take, large, "refund", 1000)
@@ -177,7 +177,7 @@ func (o *otherLimit) bucketRefunded(large, lowered *store.Limit) {
 	wait := func(limit *store.Limit, op rule.Op) {
 		o.t.Helper()
 		if a := o.single(op, limit, "refund", 500); a.RetryAfter != 60_000_000 {
-			o.fatalf("got %+v, want a denial for a minute", a)
+			o.fatalf("got %+v, want a refusal for a minute", a)
 		}
 	}
 	wait(lowered, rule.Peek)
@@ -185,8 +185,8 @@ func (o *otherLimit) bucketRefunded(large, lowered *store.Limit) {
 		o.fatalf("giving back: got %+v, want 1", a)
 	}
 	wait(lowered, rule.Peek)
-	wait(denying, rule.Take) // it has a smaller burst, so there is nothing to take
-	wait(denying, rule.Take)
+	wait(refusing, rule.Take) // it has a smaller burst, so there is nothing to take
+	wait(refusing, rule.Take)
 	wait(lowered, rule.Peek)
 }
 
@@ -217,9 +217,9 @@ func (o *otherLimit) logLowered(large, small *store.Limit) {
 		return
 	}
 	counted := *small.Rule()
-	counted.CountDenied = true
-	denying := o.bindRule("other", counted)
-	if denying == nil {
+	counted.CountRefused = true
+	refusing := o.bindRule("other", counted)
+	if refusing == nil {
 		return
 	}
 	for i, step := range []struct {
@@ -231,8 +231,8 @@ func (o *otherLimit) logLowered(large, small *store.Limit) {
 		{func(key string) rule.Answer { return o.giveBack(small, key, 1, rule.Oldest) }, 1},
 		{func(key string) rule.Answer { return o.giveBack(small, key, 30, rule.Oldest) }, 30},
 		{func(key string) rule.Answer { return o.single(rule.Take, small, key, 1) }, 0},
-		{func(key string) rule.Answer { return o.single(rule.Take, denying, key, 3) }, 0},
-		{func(key string) rule.Answer { return o.single(rule.Take, denying, key, 0) }, 0},
+		{func(key string) rule.Answer { return o.single(rule.Take, refusing, key, 3) }, 0},
+		{func(key string) rule.Answer { return o.single(rule.Take, refusing, key, 0) }, 0},
 	} {
 		key := string(rune('a' + i))
 		o.single(rule.Take, large, key, 60)

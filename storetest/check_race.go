@@ -35,7 +35,7 @@ func checkRace(t testing.TB, s *suite) {
 			raceUpTo(p, bound, fmt.Sprintf("up-to-%d", round))
 			raceRefunds(p, bound, fmt.Sprintf("refunds-%d", round))
 		}
-		if !limit.CountDenied { // denied costs that count leave less for the others, depending on the order
+		if !limit.CountRefused { // refused costs that count leave less for the others, depending on the order
 			raceSeveralKeys(p, bound)
 			raceMixedCosts(p, bound)
 			raceRounds(p, bound)
@@ -154,7 +154,7 @@ func raceRefunds(p *pair, limit *store.Limit, key string) {
 		}
 		return nil
 	})
-	if !limit.Rule().CountDenied { // otherwise denials in between were charged as well
+	if !limit.Rule().CountRefused { // otherwise refusals in between were charged as well
 		expectUsed(p, limit, key, held.Load(), held.Load())
 	}
 }

@@ -36,7 +36,7 @@ func raceMixedLimits(p *pair, round int) {
 		slidegate.Limit{Name: "tight", Quota: 20, Window: time.Minute, Algorithm: slidegate.SlidingWindow},
 		slidegate.Limit{Name: "log", Quota: 50, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 		slidegate.Limit{Name: "bucket", Quota: 40, Window: time.Minute, Algorithm: slidegate.TokenBucket},
-		slidegate.Limit{Name: "fixed", Quota: 30, Window: time.Hour, Algorithm: slidegate.FixedWindow, CountDenied: true},
+		slidegate.Limit{Name: "fixed", Quota: 30, Window: time.Hour, Algorithm: slidegate.FixedWindow, CountRefused: true},
 	)
 	var charges []store.Charge
 	for _, limit := range limits[:min(len(limits), p.store.Traits().MaxCharges)] {

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkReadOnly: peeks write nothing, denials write nothing unless they count, and giving nothing back writes nothing. What
+// checkReadOnly: peeks write nothing, refusals write nothing unless they count, and giving nothing back writes nothing. What
 // a store has written shows when the clock steps back: a state that was moved to a later time is then decided at that time.
 func checkReadOnly(t testing.TB, s *suite) {
 	p := s.pair(t)
@@ -41,7 +41,7 @@ func (p *pair) take(limit *store.Limit, key string, cost int64) {
 	}
 }
 
-// checkFreshUnwritten: a key that is only peeked at, or denied, does not begin a window.
+// checkFreshUnwritten: a key that is only peeked at, or refused, does not begin a window.
 func checkFreshUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	l := limit.Rule()
@@ -77,7 +77,7 @@ func checkUsedUnwritten(p *pair, limit *store.Limit) {
 		for _, cost := range []int64{l.Capacity(), min(l.Capacity()+1, rule.MaxQuota)} {
 			// A cost that would be admitted is not requested, because an admission must be written.
 			if a := p.single(rule.Peek, limit, "used", cost); !a.Allowed {
-				if l.CountDenied && cost <= l.Capacity() {
+				if l.CountRefused && cost <= l.Capacity() {
 					p.single(rule.Take, limit, "used", cost) // which must be written
 				} else {
 					p.take(limit, "used", cost)
@@ -96,7 +96,7 @@ func checkUsedUnwritten(p *pair, limit *store.Limit) {
 	}
 }
 
-// checkSparedUnwritten: a limit that would admit what another limit of the same request denies is left alone, whether it
+// checkSparedUnwritten: a limit that would admit what another limit of the same request refuses is left alone, whether it
 // has begun to count or not.
 func checkSparedUnwritten(p *pair, limit, full *store.Limit) {
 	p.t.Helper()

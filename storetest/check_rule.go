@@ -93,7 +93,7 @@ func scripts() []script {
 			{90*s - micro, take, 1, false, 0, micro, micro},
 			{90 * s, take, 10, true, 0, 0, 90 * s},
 		}},
-		{slidegate.Limit{Quota: 2, Window: time.Minute, Anchor: slidegate.AnchorFirst, CountDenied: true}, []scriptStep{
+		{slidegate.Limit{Quota: 2, Window: time.Minute, Anchor: slidegate.AnchorFirst, CountRefused: true}, []scriptStep{
 			{7 * s, take, 2, true, 0, 0, 120 * s},
 			{8 * s, take, 1, false, 0, 99 * s, 119 * s}, // charged nevertheless: a third of three is left at 107s
 			{8 * s, take, 3, false, 0, slidegate.Never, 119 * s},

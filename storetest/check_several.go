@@ -18,8 +18,8 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 	if most == 1 {
 		t.Skip("Traits.MaxCharges is 1: the store decides no request over several limits")
 	}
-	checkDenialChargesNone(p)
-	checkCountsOwnDenials(p)
+	checkRefusalChargesNone(p)
+	checkCountsOwnRefusals(p)
 	checkWithoutGroup(p)
 	all := catalogue()
 	for i := range s.times(25) {
@@ -43,9 +43,9 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 	}
 }
 
-// checkDenialChargesNone: when one limit denies a request, the others stay as they were, in any order and even if they
+// checkRefusalChargesNone: when one limit refuses a request, the others stay as they were, in any order and even if they
 // had no state.
-func checkDenialChargesNone(p *pair) {
+func checkRefusalChargesNone(p *pair) {
 	p.t.Helper()
 	for i, other := range smallLimits() {
 		p.forgetSubjects()
@@ -61,7 +61,7 @@ func checkDenialChargesNone(p *pair) {
 		expect := func(key string, used int64) {
 			p.t.Helper()
 			if a := p.both(rule.Peek, group, charge(limit, key, 1))[0]; a.Remaining != other.Quota-used {
-				p.fatalf("after a denied request %d units of another limit remain, want %d", a.Remaining, other.Quota-used)
+				p.fatalf("after a refused request %d units of another limit remain, want %d", a.Remaining, other.Quota-used)
 			}
 		}
 		p.both(rule.Take, group, charge(full, "x", 2), charge(limit, "known", 2))
@@ -72,19 +72,19 @@ func checkDenialChargesNone(p *pair) {
 		}
 		expect("known", 2)
 		expect("unknown", 0)
-		// If the denial had started the unknown key's window, that window would end earlier than the reference's.
+		// If the refusal had started the unknown key's window, that window would end earlier than the reference's.
 		p.moveBy(limit.Rule().Window / 3)
 		p.both(rule.Take, group, charge(limit, "unknown", 1))
 		expect("unknown", 1)
 	}
 }
 
-// checkCountsOwnDenials: a limit that counts denials counts its own only.
-func checkCountsOwnDenials(p *pair) {
+// checkCountsOwnRefusals: a limit that counts refusals counts its own only.
+func checkCountsOwnRefusals(p *pair) {
 	p.t.Helper()
 	p.forgetSubjects()
 	plain := p.bind(slidegate.Limit{Name: "plain", Quota: 1, Window: time.Hour})
-	counts := p.bind(slidegate.Limit{Name: "counts", Quota: 5, Window: time.Hour, Segments: 6, CountDenied: true})
+	counts := p.bind(slidegate.Limit{Name: "counts", Quota: 5, Window: time.Hour, Segments: 6, CountRefused: true})
 	if plain == nil || counts == nil {
 		return
 	}
@@ -95,10 +95,10 @@ func checkCountsOwnDenials(p *pair) {
 	}
 	take(1, 1)
 	if a := take(1, 2); a[0].Allowed || !a[1].Allowed || a[1].Remaining != 4 {
-		p.fatalf("a denial by the limit that does not count denials: got %+v, want 4 units left of the other one", a)
+		p.fatalf("a refusal by the limit that does not count refusals: got %+v, want 4 units left of the other one", a)
 	}
 	if a := take(0, 5); !a[0].Allowed || a[1].Allowed || a[1].Remaining != 0 {
-		p.fatalf("a denial by the limit that counts denials: got %+v, want none of its units left", a)
+		p.fatalf("a refusal by the limit that counts refusals: got %+v, want none of its units left", a)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // checkState: state belongs to namespace, name, key and shape. A limit of another shape starts empty; if quota, burst,
-// overlap or whether denials count changes, the counts stay.
+// overlap or whether refusals count changes, the counts stay.
 func checkState(t testing.TB, s *suite) {
 	p := s.pair(t)
 	checkShapesApart(p)
@@ -43,7 +43,7 @@ func checkChangedBucket(p *pair) {
 		p.single(rule.Take, limits[0], "key", change.from.Burst)
 		a := p.single(rule.Take, limits[1], "key", 1)
 		if a.Allowed || a.RetryAfter != rule.Micros(change.next.Microseconds()) || a.Flags != 0 {
-			p.fatalf("after the change from %v to %v: got %+v, want a denial for %v", change.from, change.to, a, change.next)
+			p.fatalf("after the change from %v to %v: got %+v, want a refusal for %v", change.from, change.to, a, change.next)
 		}
 		p.moveBy(a.RetryAfter - 1)
 		p.single(rule.Take, limits[1], "key", 1)
@@ -129,7 +129,7 @@ func checkShrunkLog(p *pair) {
 	// and 5, from minute 63 on.
 	refused := p.single(rule.Take, limits[1], "key", 1)
 	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != rule.Micros(want) {
-		p.fatalf("after the quota shrank: got %+v, want a denial for %dus", refused, want)
+		p.fatalf("after the quota shrank: got %+v, want a refusal for %dus", refused, want)
 	}
 	p.moveBy(refused.RetryAfter)
 	p.single(rule.Take, limits[1], "key", 1)

@@ -23,16 +23,16 @@ func catalogue() []slidegate.Limit {
 		l.Quota, l.Window = quotas[n%len(quotas)], divisible(windows[n%len(windows)], l.Segments)
 		limits = append(limits, l)
 	}
-	for _, denied := range []bool{false, true} {
+	for _, refused := range []bool{false, true} {
 		for _, anchor := range []rule.Anchor{rule.AnchorClock, slidegate.AnchorFirst} {
 			for _, overlap := range []rule.Overlap{rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole} {
 				for _, segments := range []int{1, 2, 6, 60} {
-					deal(slidegate.Limit{Algorithm: slidegate.SlidingWindow, Segments: segments, Overlap: overlap, Anchor: anchor, CountDenied: denied})
+					deal(slidegate.Limit{Algorithm: slidegate.SlidingWindow, Segments: segments, Overlap: overlap, Anchor: anchor, CountRefused: refused})
 				}
 			}
-			deal(slidegate.Limit{Algorithm: slidegate.FixedWindow, Anchor: anchor, CountDenied: denied})
+			deal(slidegate.Limit{Algorithm: slidegate.FixedWindow, Anchor: anchor, CountRefused: refused})
 		}
-		deal(slidegate.Limit{Algorithm: slidegate.TokenBucket, CountDenied: denied})
+		deal(slidegate.Limit{Algorithm: slidegate.TokenBucket, CountRefused: refused})
 	}
 	return append(limits, extremeLimits()...)
 }
@@ -42,12 +42,12 @@ func extremeLimits() []slidegate.Limit {
 	const log, bucket, fixed, window = slidegate.SlidingLog, slidegate.TokenBucket, slidegate.FixedWindow, slidegate.SlidingWindow
 	return []slidegate.Limit{
 		{Algorithm: log, Quota: 1, Window: time.Millisecond},
-		{Algorithm: log, Quota: 7, Window: time.Second, CountDenied: true},
+		{Algorithm: log, Quota: 7, Window: time.Second, CountRefused: true},
 		{Algorithm: log, Quota: 20, Window: 2 * time.Hour}, // longer than 71 minutes, which is 2^32 microseconds
 		{Algorithm: log, Quota: rule.MaxLogQuota, Window: fiveYear},
 		{Algorithm: bucket, Quota: 1_000_003, Window: time.Minute, Burst: 17},
 		{Algorithm: bucket, Quota: 7, Window: time.Second, Burst: 1},
-		{Algorithm: bucket, Quota: 3, Window: time.Second, Burst: 40, CountDenied: true},
+		{Algorithm: bucket, Quota: 3, Window: time.Second, Burst: 40, CountRefused: true},
 		{Algorithm: bucket, Quota: 1 << 40, Window: year},
 		{Algorithm: bucket, Quota: rule.MaxQuota, Window: time.Millisecond},
 		{Algorithm: bucket, Quota: rule.MaxQuota, Window: fiveYear},
@@ -65,7 +65,7 @@ func smallLimits() []slidegate.Limit {
 	return []slidegate.Limit{
 		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute, Segments: 6, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},
-		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapDown, CountDenied: true},
+		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapDown, CountRefused: true},
 		{Algorithm: slidegate.SlidingLog, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.FixedWindow, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.TokenBucket, Quota: 30, Window: time.Minute},
@@ -86,7 +86,7 @@ func slots() []rule.Limit {
 func calendars() []rule.Limit {
 	return []rule.Limit{
 		{Calendar: rule.Day, Quota: 10, Zone: "UTC"},
-		{Calendar: rule.Day, Quota: 3, Zone: "America/Sao_Paulo", CountDenied: true},
+		{Calendar: rule.Day, Quota: 3, Zone: "America/Sao_Paulo", CountRefused: true},
 		{Calendar: rule.Day, Quota: rule.MaxQuota, Zone: "Asia/Beirut"}, // where midnight is skipped when summer time begins
 		{Calendar: rule.Week, Quota: 100, Zone: "Australia/Lord_Howe"},
 		{Calendar: rule.Month, Quota: 1_000, Zone: "Europe/Berlin"},
@@ -98,7 +98,7 @@ func calendars() []rule.Limit {
 // variantOfRule is variantOf for a limit in integers.
 func variantOfRule(l rule.Limit) rule.Limit {
 	l.Quota = l.Quota/2 + 1
-	l.CountDenied = !l.CountDenied && l.Algorithm != rule.InFlight
+	l.CountRefused = !l.CountRefused && l.Algorithm != rule.InFlight
 	return l
 }
 
@@ -111,7 +111,7 @@ func variantOf(l slidegate.Limit) slidegate.Limit {
 		l.Burst = max(l.Burst, l.Quota)/2 + 1
 	}
 	l.Quota = l.Quota/2 + 1
-	l.CountDenied = !l.CountDenied
+	l.CountRefused = !l.CountRefused
 	return l
 }
 

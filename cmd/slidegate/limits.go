@@ -17,15 +17,15 @@ const defaultLimit = "100/1m"
 
 // limitFlags set the limits to replay.
 type limitFlags struct {
-	Limit       []string                `option:"replay.Limits" file:"limits" placeholder:"100/1m" sep:"none" help:"Quota per window, optionally followed by options: '100/1m', '20/1s token-bucket burst=40', '1000/month zone=Europe/Berlin'. Repeat the flag to apply several limits together. (default: 100/1m)" group:"Limits"`
-	Algorithm   *choice[rule.Algorithm] `placeholder:"NAME" help:"Algorithm of limits that do not name one: sliding-log, sliding-window, fixed-window, token-bucket, or default: a sliding-log up to a quota of 100, a sliding-window above. Slots (in-flight) cannot be replayed." group:"Limits"`
-	Segments    *int                    `placeholder:"N" help:"Number of parts that a sliding window is divided into, 1 to 64." group:"Limits"`
-	Overlap     *choice[rule.Overlap]   `placeholder:"HOW" help:"How to count the partly covered oldest part: up, down, whole." group:"Limits"`
-	Anchor      *choice[rule.Anchor]    `placeholder:"WHERE" help:"Where windows start: clock, first." group:"Limits"`
-	CountDenied bool                    `help:"Charge refused requests too." group:"Limits"`
-	Burst       *int64                  `placeholder:"N" help:"Capacity of a token bucket, in units." group:"Limits"`
-	Config      []string                `placeholder:"FILE" sep:"none" help:"Policy file, or a folder of such files, to replay instead of limits, as the service applies them: with their patterns, overrides and lists." group:"Limits"`
-	Policy      string                  `option:"config.policy" placeholder:"NAME" help:"Replay only this policy of the file." group:"Limits"`
+	Limit        []string                `option:"replay.Limits" file:"limits" placeholder:"100/1m" sep:"none" help:"Quota per window, optionally followed by options: '100/1m', '20/1s token-bucket burst=40', '1000/month zone=Europe/Berlin'. Repeat the flag to apply several limits together. (default: 100/1m)" group:"Limits"`
+	Algorithm    *choice[rule.Algorithm] `placeholder:"NAME" help:"Algorithm of limits that do not name one: sliding-log, sliding-window, fixed-window, token-bucket, or default: a sliding-log up to a quota of 100, a sliding-window above. Slots (in-flight) cannot be replayed." group:"Limits"`
+	Segments     *int                    `placeholder:"N" help:"Number of parts that a sliding window is divided into, 1 to 64." group:"Limits"`
+	Overlap      *choice[rule.Overlap]   `placeholder:"HOW" help:"How to count the partly covered oldest part: up, down, whole." group:"Limits"`
+	Anchor       *choice[rule.Anchor]    `placeholder:"WHERE" help:"Where windows start: clock, first." group:"Limits"`
+	CountRefused bool                    `help:"Charge refused requests too." group:"Limits"`
+	Burst        *int64                  `placeholder:"N" help:"Capacity of a token bucket, in units." group:"Limits"`
+	Config       []string                `placeholder:"FILE" sep:"none" help:"Policy file, or a folder of such files, to replay instead of limits, as the service applies them: with their patterns, overrides and lists." group:"Limits"`
+	Policy       string                  `option:"config.policy" placeholder:"NAME" help:"Replay only this policy of the file." group:"Limits"`
 }
 
 // replayTarget holds what to replay: limits, or the policies of a file.
@@ -71,7 +71,7 @@ func (r *replayCommand) against() (*routing.Policies, error) {
 
 // hasOptions reports whether a flag sets an option of limits.
 func (f *limitFlags) hasOptions() bool {
-	return f.Algorithm != nil || f.Segments != nil || f.Overlap != nil || f.Anchor != nil || f.CountDenied || f.Burst != nil
+	return f.Algorithm != nil || f.Segments != nil || f.Overlap != nil || f.Anchor != nil || f.CountRefused || f.Burst != nil
 }
 
 func (f *limitFlags) limits() ([]slidegate.Limit, error) {
@@ -107,7 +107,7 @@ func (f *limitFlags) setOptions(l *slidegate.Limit) {
 		l.Algorithm = slidegate.SlidingWindow // as in the text of a limit: up and clock are options of a sliding window, and its defaults
 	}
 	setIfUnset(&l.Burst, f.Burst)
-	l.CountDenied = l.CountDenied || f.CountDenied
+	l.CountRefused = l.CountRefused || f.CountRefused
 }
 
 func setIfUnset[T comparable](field *T, flag *T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxTrails is the number of most denied keys that the page draws over time.
+// maxTrails is the number of most refused keys that the page draws over time.
 const maxTrails = 6
 
 // replayCommand shows what limits would have done to recorded traffic.
@@ -38,15 +38,15 @@ type replayCommand struct {
 
 	limitFlags
 
-	Against []string `option:"replay.Against" placeholder:"FILE" sep:"none" help:"Policy file, or a folder of such files, to compare with on the same traffic: which keys would be newly denied, and which newly admitted. Needs --config." group:"Analysis"`
+	Against []string `option:"replay.Against" placeholder:"FILE" sep:"none" help:"Policy file, or a folder of such files, to compare with on the same traffic: which keys would be newly refused, and which newly admitted. Needs --config." group:"Analysis"`
 	Compare *bool    `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Analysis"`
 	Sweep   string   `option:"replay.Sweep" placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Analysis"`
-	Suggest string   `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that denies requests of at most this share of the keys, such as 1%." group:"Analysis"`
+	Suggest string   `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that refuses requests of at most this share of the keys, such as 1%." group:"Analysis"`
 
 	Format    string `enum:"text,json,csv" default:"text" help:"Output format: text, json, csv." group:"Output"`
 	HTML      string `placeholder:"FILE" help:"Write the report as an HTML page, with --compare and --sweep unless they are turned off." group:"Output"`
 	Decisions string `option:"replay.Decisions" placeholder:"FILE" help:"Write every decision as a JSON line, in the order of the input." group:"Output"`
-	Top       int    `option:"replay.Top" default:"10" help:"Number of most denied keys to list." group:"Output"`
+	Top       int    `option:"replay.Top" default:"10" help:"Number of most refused keys to list." group:"Output"`
 
 	Made string `option:"generate.Shape" name:"generate" placeholder:"SHAPE" help:"Replay synthetic traffic instead of a log: ${shapeNames}." group:"Synthetic traffic"`
 	shapeFlags

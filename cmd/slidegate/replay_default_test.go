@@ -19,8 +19,8 @@ func TestReplayDefaultNeverExceedsItsQuota(t *testing.T) {
 		if err := json.Unmarshal([]byte(mustCall(t, args...)), &found); err != nil {
 			t.Fatal(err)
 		}
-		if highest := found.Outcome.Limits[0].Highest.Units; highest > 60 || found.Outcome.Denied == 0 {
-			t.Errorf("%s: got at most %d in any minute and %d denied, want at most 60 and some denied", shape, highest, found.Outcome.Denied)
+		if highest := found.Outcome.Limits[0].Highest.Units; highest > 60 || found.Outcome.Refused == 0 {
+			t.Errorf("%s: got at most %d in any minute and %d refused, want at most 60 and some refused", shape, highest, found.Outcome.Refused)
 		}
 	}
 }

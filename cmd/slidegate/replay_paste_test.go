@@ -36,7 +36,7 @@ policies:
     key: "{address} {method}"
     cost: 2
     limits: [10/1m, 200/1h, 5 in-flight ttl=30s]
-    deny: [203.0.113.3]
+    block: [203.0.113.3]
     overrides:
       - {key: "203.0.113.0/28 GET", limits: [500/1m]}
       - {keys: "203.0.113.1*", unlimited: true}
@@ -82,13 +82,13 @@ policies:
 			}
 			pasted := write(t, "pasted.yaml", []byte(text))
 			again := findings(t, append(append(tt.again, "--config", pasted), tt.input...)...).Outcome
-			if again.Admitted != promise.Admitted || again.Denied != promise.Denied || again.KeysTouched != promise.KeysTouched ||
+			if again.Admitted != promise.Admitted || again.Refused != promise.Refused || again.KeysTouched != promise.KeysTouched ||
 				again.UnitsAdmitted != promise.UnitsAdmitted || again.Lockout.Length != promise.Lockout.Length {
-				t.Errorf("%s\ngot %d admitted, %d denied, %d touched; want %d, %d, %d as promised", text,
-					again.Admitted, again.Denied, again.KeysTouched, promise.Admitted, promise.Denied, promise.KeysTouched)
+				t.Errorf("%s\ngot %d admitted, %d refused, %d touched; want %d, %d, %d as promised", text,
+					again.Admitted, again.Refused, again.KeysTouched, promise.Admitted, promise.Refused, promise.KeysTouched)
 			}
-			if tt.input[0] == busy && (promise.Denied == 0) == (tt.name != "default above 100") {
-				t.Errorf("got %d denied: the case tests nothing", promise.Denied)
+			if tt.input[0] == busy && (promise.Refused == 0) == (tt.name != "default above 100") {
+				t.Errorf("got %d refused: the case tests nothing", promise.Refused)
 			}
 		})
 	}

@@ -49,7 +49,7 @@ policies:
   login:
     match: POST /login
     limits: [3/1h fixed-window]
-    deny: [203.0.113.66]
+    block: [203.0.113.66]
   api:
     match: /api/
     limits: [2/1h fixed-window]
@@ -65,27 +65,27 @@ func TestReplayOfPolicies(t *testing.T) {
 	var log []string
 	log = append(log, times(20, "203.0.113.7 GET /")...)
 	log = append(log, times(20, "203.0.113.7 GET /login")...)
-	log = append(log, times(5, "203.0.113.7 POST /login")...)    // 2 denied
-	log = append(log, times(2, "203.0.113.66 POST //login")...)  // on the deny list
-	log = append(log, times(5, "203.0.113.7 GET /api/users")...) // 3 denied
+	log = append(log, times(5, "203.0.113.7 POST /login")...)    // 2 refused
+	log = append(log, times(2, "203.0.113.66 POST //login")...)  // on the block list
+	log = append(log, times(5, "203.0.113.7 GET /api/users")...) // 3 refused
 	log = append(log, times(6, "10.0.0.1 GET /api/users")...)    // on the allow list
-	log = append(log, times(7, "203.0.113.9 GET /api/users")...) // 2 denied by the override
+	log = append(log, times(7, "203.0.113.9 GET /api/users")...) // 2 refused by the override
 	log = append(log, times(9, "2001:db8::1 GET /api/users")...) // unlimited
 	access := accessLog(t, log...)
 	for _, test := range []struct {
-		policy           []string
-		admitted, denied int64
-		unmatched        int64
-		byPolicy         string
+		policy            []string
+		admitted, refused int64
+		unmatched         int64
+		byPolicy          string
 	}{
 		{nil, 25, 9, 40, "[{login false 7 4 2 0 0 0} {api false 27 5 0 6 9 7}]"},
 		{[]string{"--policy", "login"}, 3, 4, 67, "[{login false 7 4 2 0 0 0}]"},
 		{[]string{"--policy", "api"}, 22, 5, 47, "[{api false 27 5 0 6 9 7}]"},
 	} {
 		found := findings(t, append(test.policy, "--config", file, access)...)
-		if o := found.Outcome; o.Admitted != test.admitted || o.Denied != test.denied || found.Sources[0].Unmatched != test.unmatched {
-			t.Errorf("%v: got %d admitted, %d denied, %d unmatched; want %d, %d and %d", test.policy, o.Admitted, o.Denied,
-				found.Sources[0].Unmatched, test.admitted, test.denied, test.unmatched)
+		if o := found.Outcome; o.Admitted != test.admitted || o.Refused != test.refused || found.Sources[0].Unmatched != test.unmatched {
+			t.Errorf("%v: got %d admitted, %d refused, %d unmatched; want %d, %d and %d", test.policy, o.Admitted, o.Refused,
+				found.Sources[0].Unmatched, test.admitted, test.refused, test.unmatched)
 		}
 		if got := fmt.Sprint(found.Policies); got != test.byPolicy {
 			t.Errorf("%v: got the policies %s, want %s", test.policy, got, test.byPolicy)
@@ -124,12 +124,12 @@ policies:
 			}
 		}
 	}
-	if o := found.Outcome; o.Admitted != 2 || o.Denied != 3 {
-		t.Errorf("got %d admitted and %d denied, want 2 and 3: the limit of shop decides, and the shadow policy denies nothing", o.Admitted, o.Denied)
+	if o := found.Outcome; o.Admitted != 2 || o.Refused != 3 {
+		t.Errorf("got %d admitted and %d refused, want 2 and 3: the limit of shop decides, and the shadow policy refuses nothing", o.Admitted, o.Refused)
 	}
 	alone := findings(t, "--config", file, "--policy", "tried", access)
-	if alone.Outcome.Denied != 3 || !strings.Contains(strings.Join(alone.Notes, "\n"), "tried is a shadow policy") {
-		t.Errorf("shadow policy alone: got %d denied and the notes %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
+	if alone.Outcome.Refused != 3 || !strings.Contains(strings.Join(alone.Notes, "\n"), "tried is a shadow policy") {
+		t.Errorf("shadow policy alone: got %d refused and the notes %q; want 3 and a note", alone.Outcome.Refused, alone.Notes)
 	}
 	if wrong := call(t, "replay", "--config", file, "--policy", "partners", access); wrong.status != exitFailure || !strings.Contains(wrong.err, "X-Api-Key") {
 		t.Errorf("policy whose key the log does not have: got status %d, %s", wrong.status, wrong.err)
@@ -158,8 +158,8 @@ func TestReplayKeysAreCanonical(t *testing.T) {
 // A replay does not connect to the store, so it needs no password.
 func TestReplayNeedsNoPassword(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte("store: redis://:${SLIDEGATE_TEST_UNSET}@localhost:6379\n"+sitePolicies))
-	if found := findings(t, "--config", file, accessLog(t, times(5, "203.0.113.7 POST /login")...)); found.Outcome.Denied != 2 {
-		t.Errorf("got %d denied, want 2", found.Outcome.Denied)
+	if found := findings(t, "--config", file, accessLog(t, times(5, "203.0.113.7 POST /login")...)); found.Outcome.Refused != 2 {
+		t.Errorf("got %d refused, want 2", found.Outcome.Refused)
 	}
 }
 
@@ -207,12 +207,12 @@ policies:
 	var log []string
 	log = append(log, times(2, "203.0.113.7 POST /api/search")...) // 20 units
 	log = append(log, times(4, "203.0.113.7 GET /api/search")...)  // 24
-	log = append(log, times(2, "203.0.113.7 POST /api/search")...) // denied
-	log = append(log, times(2, "203.0.113.7 PUT /upload")...)      // 25, and one denied
+	log = append(log, times(2, "203.0.113.7 POST /api/search")...) // refused
+	log = append(log, times(2, "203.0.113.7 PUT /upload")...)      // 25, and one refused
 	log = append(log, times(3, "203.0.113.7 GET /")...)
 	found := findings(t, "--config", file, accessLog(t, log...))
-	if found.Outcome.Admitted != 7 || found.Outcome.Denied != 3 {
-		t.Errorf("got %d admitted and %d denied, want 7 and 3", found.Outcome.Admitted, found.Outcome.Denied)
+	if found.Outcome.Admitted != 7 || found.Outcome.Refused != 3 {
+		t.Errorf("got %d admitted and %d refused, want 7 and 3", found.Outcome.Admitted, found.Outcome.Refused)
 	}
 	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests with that cost under the policy api were counted as 1 each.") {
 		t.Errorf("got the notes %s, want one about X-Cost", notes)
@@ -223,7 +223,7 @@ policies:
 func TestReplayNotesPenalty(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte("policies:\n  api: {limits: [2/1m], penalty: 10m}\n"))
 	found := findings(t, "--config", file, accessLog(t, times(9, "203.0.113.7 GET /api/a")...))
-	want := "The penalty of the policy api was not replayed: the service would deny keys for 10m0s after an excess, and so deny more."
+	want := "The penalty of the policy api was not replayed: the service would refuse keys for 10m0s after an excess, and so refuse more."
 	if got := found.Sources[0].Notes; len(got) != 1 || got[0] != want {
 		t.Errorf("got the notes %q, want %q", got, want)
 	}
@@ -245,13 +245,13 @@ policies:
 			fmt.Fprintf(&log, `{"level":"info","ts":1760000000.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":%q,"client_ip":%q,"proto":"HTTP/1.1","method":"GET","host":"a.example","uri":"/","headers":{"X-Plan":[%q]}},"status":200,"size":5,"duration":0.001}`+"\n", address, address, plan)
 		}
 	}
-	line(5, "203.0.113.1", "pro")      // 2 denied
-	line(5, "203.0.113.2", "gold")     // 4 denied: unknown plan
+	line(5, "203.0.113.1", "pro")      // 2 refused
+	line(5, "203.0.113.2", "gold")     // 4 refused: unknown plan
 	line(5, "203.0.113.3", "internal") // none
-	line(5, "203.0.113.9", "pro")      // 3 denied by the override
+	line(5, "203.0.113.9", "pro")      // 3 refused by the override
 	found := findings(t, "--config", file, write(t, "caddy.log", []byte(log.String())))
-	if o := found.Outcome; o.Admitted != 11 || o.Denied != 9 || len(found.Notes) > 0 {
-		t.Errorf("got %d admitted, %d denied and the notes %q, want 11, 9 and none", o.Admitted, o.Denied, found.Notes)
+	if o := found.Outcome; o.Admitted != 11 || o.Refused != 9 || len(found.Notes) > 0 {
+		t.Errorf("got %d admitted, %d refused and the notes %q, want 11, 9 and none", o.Admitted, o.Refused, found.Notes)
 	}
 	text := mustCall(t, "replay", "--config", file, accessLog(t, times(3, "203.0.113.7 GET /")...))
 	if want := "The log has no header:X-Plan, so all requests under the policy api were counted as having no plan."; !strings.Contains(strings.Join(strings.Fields(text), " "), want) {

@@ -21,11 +21,11 @@ func TestFormatsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := found.Outcome
-	if o.Admitted+o.Denied != 20_000 || o.Denied == 0 || len(found.Compare) != 6 || found.Sweep == nil || found.Suggestion == nil {
-		t.Fatalf("got %+v, want 20000 decisions of which some are denials, 6 comparisons, a sweep and a suggestion", found)
+	if o.Admitted+o.Refused != 20_000 || o.Refused == 0 || len(found.Compare) != 6 || found.Sweep == nil || found.Suggestion == nil {
+		t.Fatalf("got %+v, want 20000 decisions of which some are refusals, 6 comparisons, a sweep and a suggestion", found)
 	}
 	text := mustCall(t, args...)
-	for label, n := range map[string]int64{"admitted": o.Admitted, "denied": o.Denied, "keys touched": o.KeysTouched} {
+	for label, n := range map[string]int64{"admitted": o.Admitted, "refused": o.Refused, "keys touched": o.KeysTouched} {
 		if !regexp.MustCompile(label + `\s+` + groupDigits(n) + `\s`).MatchString(text) {
 			t.Errorf("text: %s %s is missing in\n%s", label, groupDigits(n), text)
 		}
@@ -42,8 +42,8 @@ func TestFormatsAgree(t *testing.T) {
 		t.Errorf("got %v rows of CSV by section, want 1 of the outcome, 1 of the limit, and those of the comparison and the sweep", sections)
 	}
 	for i, name := range rows[0] {
-		if rows[1][0] != "outcome" || name == "denied" && rows[1][i] != strconv.FormatInt(o.Denied, 10) {
-			t.Errorf("got %q in the CSV, want the outcome with %d denied, as in the JSON", rows[1], o.Denied)
+		if rows[1][0] != "outcome" || name == "refused" && rows[1][i] != strconv.FormatInt(o.Refused, 10) {
+			t.Errorf("got %q in the CSV, want the outcome with %d refused, as in the JSON", rows[1], o.Refused)
 		}
 	}
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -52,8 +52,8 @@ func TestFormatsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(html), groupDigits(o.Denied)) {
-		t.Errorf("page: %s is missing", groupDigits(o.Denied))
+	if !strings.Contains(string(html), groupDigits(o.Refused)) {
+		t.Errorf("page: %s is missing", groupDigits(o.Refused))
 	}
 }
 
@@ -83,7 +83,7 @@ func TestPolicy(t *testing.T) {
 // The options of flags apply to limits that do not set them.
 func TestChoices(t *testing.T) {
 	for _, pair := range [][2][]string{
-		{{"--limit", "5/1m", "--algorithm", "fixed-window", "--anchor", "first", "--count-denied"}, {"--limit", "5/1m fixed-window anchor=first count-denied"}},
+		{{"--limit", "5/1m", "--algorithm", "fixed-window", "--anchor", "first", "--count-refused"}, {"--limit", "5/1m fixed-window anchor=first count-refused"}},
 		{{"--limit", "5/1m", "--segments", "6", "--overlap", "whole"}, {"--limit", "5/1m segments=6 overlap=whole"}},
 		{{"--limit", "5/1m", "--overlap", "up"}, {"--limit", "5/1m overlap=up"}},
 		{{"--limit", "5/1m", "--segments", "1"}, {"--limit", "5/1m segments=1"}},

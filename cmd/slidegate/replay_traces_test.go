@@ -17,11 +17,11 @@ import (
 
 // choices are the flags that reproduce a limiter, by its name.
 var choices = map[string][]string{
-	"deno-kv":    {"--overlap", "down", "--anchor", "clock", "--count-denied"},
+	"deno-kv":    {"--overlap", "down", "--anchor", "clock", "--count-refused"},
 	"pg-sliding": {"--overlap", "up", "--anchor", "first"},
 	"cf-kv":      {"--algorithm", "sliding-log"},
 	"cf-do":      {"--algorithm", "sliding-log"},
-	"redis-zset": {"--algorithm", "sliding-log", "--count-denied"},
+	"redis-zset": {"--algorithm", "sliding-log", "--count-refused"},
 }
 
 // decidedLine is a line of a recording, or of the output of --decisions.
@@ -58,7 +58,7 @@ func compare(t *testing.T, quota int64, theirs, ours []decidedLine) {
 	if len(theirs) != len(ours) || len(ours) == 0 {
 		t.Fatalf("want %d decisions as recorded, got %d", len(theirs), len(ours))
 	}
-	denied := 0
+	refused := 0
 	for i, o := range ours {
 		r := theirs[i]
 		if o.Allowed != r.Allowed || !bytes.Equal(o.T, r.T) || o.Key != r.Key || o.Cost != r.Cost {
@@ -71,11 +71,11 @@ func compare(t *testing.T, quota int64, theirs, ours []decidedLine) {
 			t.Fatalf("line %d: cost %d, allowed %v: wrong retry_after_us", i+1, o.Cost, o.Allowed)
 		}
 		if !o.Allowed {
-			denied++
+			refused++
 		}
 	}
-	if denied == 0 || denied == len(ours) {
-		t.Errorf("got %d of %d denied: the recording tests little", denied, len(ours))
+	if refused == 0 || refused == len(ours) {
+		t.Errorf("got %d of %d refused: the recording tests little", refused, len(ours))
 	}
 }
 

@@ -48,7 +48,7 @@ func TestEnvoyOperatorCommands(t *testing.T) {
 	want("OVER_LIMIT")
 	admin := []string{"--server", s.url("admin")}
 	r := call(t, append([]string{"top"}, admin...)...)
-	found := regexp.MustCompile(`(?m)^ *1 .* 2/24h fixed-window count-denied +envoy:api +api\.path_/export/\*\.client +(".*")$`).FindStringSubmatch(r.out)
+	found := regexp.MustCompile(`(?m)^ *1 .* 2/24h fixed-window count-refused +envoy:api +api\.path_/export/\*\.client +(".*")$`).FindStringSubmatch(r.out)
 	if found == nil || found[1] != `"path=/export/a%2Cb,client=ann"` {
 		t.Fatalf("top: got status %d and\n%s%s", r.status, r.out, r.err)
 	}
@@ -57,7 +57,7 @@ func TestEnvoyOperatorCommands(t *testing.T) {
 		t.Errorf("/v1/top: got %s, want the rule", page)
 	}
 	commandLines{
-		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\ndecision   refused, by its limits\nlimit      2/24h fixed-window count-denied: 0 of 2 left, retry in "},
+		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\ndecision   refused, by its limits\nlimit      2/24h fixed-window count-refused: 0 of 2 left, retry in "},
 		{[]string{"explain", "path=/export/x,client=bob", "--policy", "envoy:api"}, exitOK, "2 of 2 left"},
 		{[]string{"explain", "path=/import,client=bob", "--policy", "envoy:api"}, exitOK, `no rule matches: api has no descriptor for entry 1, "path"`},
 		{[]string{"explain", key, "--policy", "envoy:apo"}, exitFailure, `did you mean "envoy:api"?`},
@@ -99,7 +99,7 @@ func TestEnvoyRulings(t *testing.T) {
 	want("OVER_LIMIT")
 	play(exitOK, "", "override", "client=ann", "5/1d")
 	want("OK") // 4 of 5: refused hits count
-	play(exitOK, "5/24h fixed-window count-denied: 1 of 5 left", "explain", "client=ann")
+	play(exitOK, "5/24h fixed-window count-refused: 1 of 5 left", "explain", "client=ann")
 	play(exitOK, "", "override", "client=ann", "--unlimited")
 	for range 9 {
 		want("OK")

@@ -97,9 +97,9 @@ func (t *Transaction) decideAlone(ctx context.Context, op rule.Op, d *policy.Dec
 	return true
 }
 
-// CountsDenied reports whether one of the limits counts denied requests, or a denial begins a penalty, so that a
+// CountsRefused reports whether one of the limits counts refused requests, or a refusal begins a penalty, so that a
 // waiting client must peek before it takes.
-func (t *Transaction) CountsDenied() bool {
+func (t *Transaction) CountsRefused() bool {
 	t.routeAll(rule.Take, t.given)
 	for i := range t.parts {
 		it := &t.parts[i]
@@ -107,7 +107,7 @@ func (t *Transaction) CountsDenied() bool {
 			continue
 		}
 		if it.policy.penalizes(rule.Take, it.bundle, it.Part) ||
-			slices.ContainsFunc(it.bundle.limits, func(l slidegate.Limit) bool { return l.CountDenied }) {
+			slices.ContainsFunc(it.bundle.limits, func(l slidegate.Limit) bool { return l.CountRefused }) {
 			return true
 		}
 	}

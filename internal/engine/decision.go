@@ -47,9 +47,9 @@ func (p *compiledPolicy) setMistake(v *policy.Decision, err error) {
 // setListed sets and counts the decision on a part that no limits apply to. The rules are those of a ruling or a plan, if one
 // decides.
 func (p *compiledPolicy) setListed(op rule.Op, by policy.By, r *bundle, part *Part, v *policy.Decision) {
-	denied := refusesAll(by)
-	*v = policy.Decision{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: denied && !p.shadow}
-	if denied {
+	refused := refusesAll(by)
+	*v = policy.Decision{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: refused && !p.shadow}
+	if refused {
 		v.Decision.RetryAfter = r.refusedFor()
 	} else {
 		v.Decision.Allowed = true
@@ -57,16 +57,16 @@ func (p *compiledPolicy) setListed(op rule.Op, by policy.By, r *bundle, part *Pa
 	if !counts(op) {
 		return
 	}
-	if !denied {
+	if !refused {
 		v.Decision.Granted = part.cost()
 	}
-	p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: denied})
+	p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: refused})
 }
 
-// refusesAll reports whether what decided a request denies everything, without limits.
-func refusesAll(by policy.By) bool { return by == policy.ByDenyList || by == policy.ByRuling }
+// refusesAll reports whether what decided a request refuses everything, without limits.
+func refusesAll(by policy.By) bool { return by == policy.ByBlockList || by == policy.ByRuling }
 
-// fail turns an error into a decision: the failure mode decides in an outage, everything else is denied.
+// fail turns an error into a decision: the failure mode decides in an outage, everything else is refused.
 func fail(ctx context.Context, v *policy.Decision, mode store.Mode, cost int64, err error) {
 	v.Err = err
 	v.Decision = slidegate.Decision{}
@@ -83,17 +83,17 @@ func fail(ctx context.Context, v *policy.Decision, mode store.Mode, cost int64, 
 	}
 }
 
-// undecided are the flags of decisions that no limit made, except for denials in the mode open.
+// undecided are the flags of decisions that no limit made, except for refusals in the mode open.
 const undecided = rule.FallbackOpen | rule.FallbackClosed
 
-// failed reports whether no limit decided: the request could not be decided, or the failure mode admits or denies
-// everything. A store without layers reports that by an error and a failure layer by its flags. What the mode open denies,
+// failed reports whether no limit decided: the request could not be decided, or the failure mode admits or refuses
+// everything. A store without layers reports that by an error and a failure layer by its flags. What the mode open refuses,
 // the limit can never admit.
 func failed(v *policy.Decision) bool {
 	return v.Ended || v.Mistake || v.Decision.Flags&undecided != 0 && (v.Decision.Allowed || v.Decision.Flags&rule.FallbackClosed != 0)
 }
 
-// refuses reports whether a decision denies the request.
+// refuses reports whether a decision refuses the request.
 func refuses(v *policy.Decision) bool { return !v.Decision.Allowed && !v.Shadow }
 
 // isMistake reports whether an error is about the request, and not about the store. It has the same list as
@@ -113,7 +113,7 @@ func hasEnded(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= 0
 }
 
-// refusedFor returns how long rules without limits deny everything: to the end of a ruling, or forever.
+// refusedFor returns how long rules without limits refuse everything: to the end of a ruling, or forever.
 func (r *bundle) refusedFor() time.Duration {
 	if r == nil || r.until.IsZero() {
 		return slidegate.Never

@@ -1,4 +1,4 @@
-// Package engine decides requests by policies: named sets of limits with overrides for some keys, allow and deny lists,
+// Package engine decides requests by policies: named sets of limits with overrides for some keys, allow and block lists,
 // a shadow mode, candidate limits, a penalty and a failure mode. It is under httplimit, grpclimit and the service, which add
 // only what their protocol needs: which policies apply to a request, and its key and cost under each.
 //

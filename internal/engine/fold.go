@@ -51,7 +51,7 @@ func (t *Transaction) foldListed() {
 	}
 }
 
-// foldJoint makes the decision of the policies that decide. A policy that would have admitted what another denied was not
+// foldJoint makes the decision of the policies that decide. A policy that would have admitted what another refused was not
 // charged, and is not counted.
 func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 	p := &t.plan

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// A request that costs nothing is denied exactly when one unit would be, with the same RetryAfter, and charges nothing,
+// A request that costs nothing is refused exactly when one unit would be, with the same RetryAfter, and charges nothing,
 // by every way to decide it and on every algorithm.
 func TestFreeRequestsCheckOneUnit(t *testing.T) {
 	ways := map[string]func(*testing.T, *Set, Part) policy.Decision{
@@ -53,7 +53,7 @@ func TestFreeRequestsCheckOneUnit(t *testing.T) {
 			return v
 		},
 	}
-	for _, text := range []string{"3/1m", "300/1m", "3/1m sliding-window", "3/1m fixed-window anchor=first", "3/1m token-bucket", "3/1m count-denied"} {
+	for _, text := range []string{"3/1m", "300/1m", "3/1m sliding-window", "3/1m fixed-window anchor=first", "3/1m token-bucket", "3/1m count-refused"} {
 		for name, way := range ways {
 			synctest.Test(t, func(t *testing.T) {
 				limit := testkit.Must(slidegate.ParseLimit(text))(t)
@@ -75,7 +75,7 @@ func TestFreeRequestsCheckOneUnit(t *testing.T) {
 				}
 				v, want := way(t, s, Part{Key: "ann"}), left()
 				if !v.Refused || v.Policy != "p" || v.Decision.RetryAfter != want.Decision.RetryAfter || v.Decision.RetryAfter <= 0 {
-					t.Errorf("%s, %s, all used: got %+v, want a denial like %+v", text, name, v, want)
+					t.Errorf("%s, %s, all used: got %+v, want a refusal like %+v", text, name, v, want)
 				}
 				testkit.Pass(want.Decision.RetryAfter)
 				if v := way(t, s, Part{Key: "ann"}); v.Refused {
@@ -86,7 +86,7 @@ func TestFreeRequestsCheckOneUnit(t *testing.T) {
 	}
 }
 
-// If one of several policies costs nothing and has no unit left, the request is denied and nothing is charged to the
+// If one of several policies costs nothing and has no unit left, the request is refused and nothing is charged to the
 // others; and vice versa. Policies that admit together are all counted, once.
 func TestFreePolicyBesideOthers(t *testing.T) {
 	counted := map[string][]Outcome{}
@@ -102,26 +102,26 @@ func TestFreePolicyBesideOthers(t *testing.T) {
 		t.Errorf("got %+v, want an admission by paid with 3 left, and 5 left of free", v)
 	}
 	if v := both(4); !v.Refused || v.Policy != "paid" {
-		t.Errorf("more than is left of paid: got %+v, want it denied by paid", v)
+		t.Errorf("more than is left of paid: got %+v, want it refused by paid", v)
 	}
 	take(t, s, Part{Policy: 0, Key: "ann", Cost: 5})
 	counted = map[string][]Outcome{}
 	for range 2 {
 		if v := both(1); !v.Refused || v.Policy != "free" || v.Decision.RetryAfter <= 0 || v.Decision.Remaining != 0 {
-			t.Errorf("nothing left of free: got %+v, want it denied by free", v)
+			t.Errorf("nothing left of free: got %+v, want it refused by free", v)
 		}
 	}
 	if left := left(t, s, 0, false); left != 0 {
 		t.Errorf("got %d left of free, want 0", left)
 	}
 	if v, err := s.Peek(t.Context(), "", Part{Policy: 1, Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 3 {
-		t.Errorf("got %+v, %v of paid, want 3 left: denials charge nothing", v, err)
+		t.Errorf("got %+v, %v of paid, want 3 left: refusals charge nothing", v, err)
 	}
 	if v, err := s.Peek(t.Context(), "", Part{Policy: 0, Key: "ann"}, Part{Policy: 1, Key: "ann", Cost: 1}); err != nil || !v.Refused {
-		t.Errorf("a peek at both: got %+v, %v; want a denial", v, err)
+		t.Errorf("a peek at both: got %+v, %v; want a refusal", v, err)
 	}
 	if got := counted["free"]; !slices.Equal(got, []Outcome{{Refused: true}, {Refused: true}}) || counted["paid"] != nil {
-		t.Errorf("counted %+v, want two denials by free and nothing by paid", counted)
+		t.Errorf("counted %+v, want two refusals by free and nothing by paid", counted)
 	}
 	counted = map[string][]Outcome{}
 	if v := settle(t, s, rule.Take, nil, Part{Policy: 0, Key: "bob"}, Part{Policy: 1, Key: "bob", Cost: 1}); v.Refused {
@@ -132,7 +132,7 @@ func TestFreePolicyBesideOthers(t *testing.T) {
 	}
 }
 
-// A request that holds a slot and costs nothing otherwise is denied while no unit is left, and takes no slot then.
+// A request that holds a slot and costs nothing otherwise is refused while no unit is left, and takes no slot then.
 func TestFreeRequestWithSlots(t *testing.T) {
 	slots := slidegate.Slots(2, time.Minute)
 	slots.Name = "slots"

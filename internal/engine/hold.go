@@ -185,7 +185,7 @@ func identifyHold(_ context.Context, t *Transaction) {
 	}
 }
 
-// awaitSlots calls the store once more if only in-flight limits denied the request while this process was releasing
+// awaitSlots calls the store once more if only in-flight limits refused the request while this process was releasing
 // slots of its key. A client that sends its next request as soon as it has the last response must find the slot free.
 func awaitSlots(ctx context.Context, t *Transaction) {
 	p := &t.plan
@@ -238,7 +238,7 @@ func (t *Transaction) awaitCancelled(cancelled <-chan struct{}) {
 	}()
 }
 
-// slotRefusal reports whether only in-flight limits denied a request, and the key of the first.
+// slotRefusal reports whether only in-flight limits refused a request, and the key of the first.
 func slotRefusal(result *store.Request) (key string, only bool) {
 	if result.Err != nil || result.Op != rule.Take {
 		return "", false

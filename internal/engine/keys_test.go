@@ -75,7 +75,7 @@ func TestNewRefusesKeysThatNoRequestHas(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(5)}
 	for option, given := range map[string]Spec{
 		"overrides": {Limits: limits, Overrides: []policy.Override{{Key: "team-*", Limits: limits}}},
-		"deny":      {Limits: limits, Form: address, Deny: policy.List{Keys: []string{"secret-name"}}},
+		"block":     {Limits: limits, Form: address, Block: policy.List{Keys: []string{"secret-name"}}},
 		"allow":     {Limits: limits, Form: keyform.Secret, Allow: policy.List{Keys: []string{"secret-name*"}}},
 	} {
 		_, err := NewOver(newMemory(t), []Spec{given}, Options{})

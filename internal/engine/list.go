@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// list is a compiled allow or deny list. A nil list is empty.
+// list is a compiled allow or block list. A nil list is empty.
 type list struct {
 	addresses keyform.Prefixes[netip.Prefix]
 	keys      keyform.Table[string] // the entries as they were written

@@ -81,15 +81,15 @@ func TestUnusualPrefixes(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1)}
 	limiter := testkit.Must(slidegate.New(newMemory(t)))(t)
 	mapped := policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("::ffff:1.2.3.0/120")}}
-	s := testkit.Must(New(limiter, []Spec{{Name: "p", Limits: limits, Deny: mapped}}, Options{}))(t)
-	for addr, want := range map[string]policy.By{"1.2.3.4": policy.ByDenyList, "::ffff:1.2.3.4": policy.ByDenyList, "1.2.4.4": policy.ByLimits, "2001:db8::1": policy.ByLimits} {
+	s := testkit.Must(New(limiter, []Spec{{Name: "p", Limits: limits, Block: mapped}}, Options{}))(t)
+	for addr, want := range map[string]policy.By{"1.2.3.4": policy.ByBlockList, "::ffff:1.2.3.4": policy.ByBlockList, "1.2.4.4": policy.ByLimits, "2001:db8::1": policy.ByLimits} {
 		if by, _, _ := s.Route(Part{Key: "ann", Address: netip.MustParseAddr(addr)}); by != want {
 			t.Errorf("%s is decided by %v, want %v", addr, by, want)
 		}
 	}
 	wrong := policy.List{Addresses: []netip.Prefix{{}}}
 	for option, policy := range map[string]Spec{
-		"deny": {Name: "p", Limits: limits, Deny: wrong}, "allow": {Name: "p", Limits: limits, Allow: wrong},
+		"block": {Name: "p", Limits: limits, Block: wrong}, "allow": {Name: "p", Limits: limits, Allow: wrong},
 	} {
 		_, err := New(limiter, []Spec{policy}, Options{})
 		var about *Error

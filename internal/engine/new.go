@@ -142,8 +142,8 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.allow, err = newList(given.Allow, p.form); err != nil {
 		return nil, &Error{Option: "allow", Err: err}
 	}
-	if p.deny, err = newList(given.Deny, p.form); err != nil {
-		return nil, &Error{Option: "deny", Err: err}
+	if p.refuse, err = newList(given.Block, p.form); err != nil {
+		return nil, &Error{Option: "block", Err: err}
 	}
 	if p.own, err = p.bundle(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
@@ -169,7 +169,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.allow == nil && p.deny == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && !p.own.slots
+	p.simple = p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && !p.own.slots
 	return p, nil
 }
 

@@ -21,7 +21,7 @@ func (o oneKey) Traits() store.Traits {
 }
 
 // TestOneKey checks that policies that count one request by different keys are an error before the first request, and
-// where that is known only at the request, a mistake that is reported and denies it.
+// where that is known only at the request, a mistake that is reported and refuses it.
 func TestOneKey(t *testing.T) {
 	limits := []slidegate.Limit{slidegate.PerMinute(10)}
 	policies := []Spec{{Name: "address", Limits: limits}, {Name: "user", Limits: limits}, {Name: "watched", Limits: limits, Shadow: true}}
@@ -54,7 +54,7 @@ func TestOneKey(t *testing.T) {
 		return v
 	}
 	if v := decide("", "192.0.2.1", "ann"); !errors.Is(v.Err, slidegate.ErrUnsupported) || !v.Refused {
-		t.Errorf("two keys of one request: got %+v, want a mistake that is denied", v)
+		t.Errorf("two keys of one request: got %+v, want a mistake that is refused", v)
 	}
 	if v := decide("", "ann", "ann", "shadow"); v.Err != nil || v.Refused {
 		t.Errorf("one key, and another in the shadow: got %+v, want it admitted", v)

@@ -11,10 +11,10 @@ import (
 type Part struct {
 	Policy  int        // its index in the policies passed to New
 	Key     string     // the client that is limited
-	Address netip.Addr // the client's address, if known, for allow and deny lists
-	// Cost is how many units are taken. With 0 nothing is charged, but the request is denied as if it cost one unit: it
+	Address netip.Addr // the client's address, if known, for allow and block lists
+	// Cost is how many units are taken. With 0 nothing is charged, but the request is refused as if it cost one unit: it
 	// checks whether a unit is left, for those who charge otherwise. A negative cost counts as 1, and one above
-	// rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be denied.
+	// rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
 	Cost int64
 	Plan policy.Plan
 	// Candidate uses the candidate's limits instead of the policy's own. It is a mistake if the policy has none.
@@ -23,7 +23,7 @@ type Part struct {
 	// Transaction with SlotsHeld takes one unit for it until Settle, so that concurrent requests do not all get the last one.
 	Hold bool
 	// Err is why the application could not say who the client is, or what its plan is. The part is then not decided: it
-	// denies the request, whatever the failure mode is, since the limits of another client or plan would be wrong. The
+	// refuses the request, whatever the failure mode is, since the limits of another client or plan would be wrong. The
 	// decision has Err, and the flag rule.FallbackClosed.
 	Err error
 
@@ -45,7 +45,7 @@ func (p *Part) op(op rule.Op) rule.Op {
 	return op
 }
 
-// costOf returns the cost of the part in an op. A peek at nothing would be denied only where more than the quota is used.
+// costOf returns the cost of the part in an op. A peek at nothing would be refused only where more than the quota is used.
 func (p *Part) costOf(op rule.Op) int64 {
 	if op == rule.Peek {
 		return max(p.cost(), 1)

@@ -16,15 +16,15 @@ import (
 )
 
 // A penalty is an additional limit beside those of the policy: a fixed window as long as the penalty that begins with the
-// first charge. Every decision of the policy also takes 0 units from it, which is denied while it is overdrawn, and the first
-// denial by the policy's limits overdraws it. So it is kept in the store, all processes obey it, and it ends with its window;
-// later denials do not extend it, since its window has begun.
+// first charge. Every decision of the policy also takes 0 units from it, which is refused while it is overdrawn, and the first
+// refusal by the policy's limits overdraws it. So it is kept in the store, all processes obey it, and it ends with its window;
+// later refusals do not extend it, since its window has begun.
 
 const (
 	// penaltyName is the name of the limit.
 	penaltyName = "penalty"
 	// penaltyQuota is its quota, and penaltyUnits what is charged to begin it: more than the quota, so that a cost of 0
-	// is denied.
+	// is refused.
 	penaltyQuota = 1
 	penaltyUnits = 2
 )
@@ -189,7 +189,7 @@ func (s *Set) sendPenalties(ctx context.Context, op rule.Op, group string, all [
 	return none
 }
 
-// exceeds reports whether limits denied a request because too much was used: not because it can never be admitted, and
+// exceeds reports whether limits refused a request because too much was used: not because it can never be admitted, and
 // not because the store could not decide.
 func exceeds(own []rule.Answer) bool {
 	return slices.ContainsFunc(own, func(a rule.Answer) bool {
@@ -206,7 +206,7 @@ func refuseAll(own []rule.Answer, left rule.Micros) {
 	}
 }
 
-// logPenaltyError logs that a penalty could not be looked up or begun, at most once per minute: the request is denied
+// logPenaltyError logs that a penalty could not be looked up or begun, at most once per minute: the request is refused
 // nevertheless, by the limits.
 func (s *Set) logPenaltyError(p *compiledPolicy, err error) {
 	const pause = time.Minute

@@ -8,7 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -30,19 +30,19 @@ func checkAdmits(t *testing.T, s *Set, part Part) {
 	}
 }
 
-// checkPenalty checks that a part is denied by a penalty that ends after left, and by nothing that ends later.
+// checkPenalty checks that a part is refused by a penalty that ends after left, and by nothing that ends later.
 func checkPenalty(t *testing.T, s *Set, part Part, left time.Duration) {
 	t.Helper()
 	v := take(t, s, part)
 	if !v.Refused || v.Penalty != left || v.Decision.RetryAfter != left || v.Decision.Remaining != 0 || v.Err != nil {
-		t.Errorf("%+v: got %+v, want a denial for %v by the penalty", part, v, left)
+		t.Errorf("%+v: got %+v, want a refusal for %v by the penalty", part, v, left)
 	}
 	if len(v.Limits) != 1 || v.Decision.Answers != nil {
 		t.Errorf("%+v: the verdict has the limits %v and the answers %v, want only the policy's own limit", part, v.Limits, v.Decision.Answers)
 	}
 }
 
-// The first denial begins the penalty, later ones do not prolong it, and a client that waits until the retry time is
+// The first refusal begins the penalty, later ones do not prolong it, and a client that waits until the retry time is
 // admitted.
 func TestPenalty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -70,14 +70,14 @@ func TestPenaltyShorterThanTheLimit(t *testing.T) {
 		part := Part{Key: "k", Cost: 1}
 		checkAdmits(t, s, part)
 		if v := take(t, s, part); v.Decision.RetryAfter != time.Minute || v.Penalty != 10*time.Second {
-			t.Errorf("got %+v, want a denial for a minute and a penalty of ten seconds", v)
+			t.Errorf("got %+v, want a refusal for a minute and a penalty of ten seconds", v)
 		}
 		testkit.Pass(time.Minute)
 		checkAdmits(t, s, part)
 	})
 }
 
-// A cost above the quota, a peek and a cost of 0 do not begin a penalty. One that has begun denies a cost of 0 too.
+// A cost above the quota, a peek and a cost of 0 do not begin a penalty. One that has begun refuses a cost of 0 too.
 func TestPenaltyNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized("p", 2, time.Hour)
@@ -85,7 +85,7 @@ func TestPenaltyNotBegun(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, p)
 		part := Part{Key: "k", Cost: 3}
 		if v := take(t, s, part); !v.Refused || v.Penalty != 0 || v.Decision.RetryAfter != slidegate.Never {
-			t.Errorf("more than the quota: got %+v, want a denial forever without a penalty", v)
+			t.Errorf("more than the quota: got %+v, want a refusal forever without a penalty", v)
 		}
 		part.Cost = 2
 		checkAdmits(t, s, part)
@@ -97,7 +97,7 @@ func TestPenaltyNotBegun(t *testing.T) {
 		}
 		part.Cost = 0
 		if v := take(t, s, part); !v.Refused || v.Penalty != 0 || v.Decision.RetryAfter != time.Minute {
-			t.Errorf("a cost of 0 with nothing left: got %+v, want a denial for a minute without a penalty", v)
+			t.Errorf("a cost of 0 with nothing left: got %+v, want a refusal for a minute without a penalty", v)
 		}
 		checkAdmits(t, s, Part{Key: "free", Cost: 9})
 		checkAdmits(t, s, Part{Key: "small", Cost: 1})
@@ -106,7 +106,7 @@ func TestPenaltyNotBegun(t *testing.T) {
 		checkPenalty(t, s, part, time.Hour)
 		part.Cost = 0
 		if v := take(t, s, part); !v.Refused || v.Penalty != time.Hour || v.Decision.RetryAfter != time.Hour {
-			t.Errorf("a cost of 0: got %+v, want a denial for the duration of the penalty", v)
+			t.Errorf("a cost of 0: got %+v, want a refusal for the duration of the penalty", v)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestPenaltyIsForgotten(t *testing.T) {
 	})
 }
 
-// Of several policies that decide together, one that keeps the key out denies for all, and the others are not charged.
+// Of several policies that decide together, one that keeps the key out refuses for all, and the others are not charged.
 func TestPenaltyOfOneOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wide := Spec{Name: "wide", Limits: []slidegate.Limit{perMinute(10)}}
@@ -154,7 +154,7 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 		for range 2 {
 			v := decide()
 			if !v.Refused || v.Policy != "p" || v.Penalty != time.Hour || v.Decision.RetryAfter != time.Hour || len(v.Decision.Answers) != 3 {
-				t.Fatalf("got %+v, want a denial by p for an hour", v)
+				t.Fatalf("got %+v, want a refusal by p for an hour", v)
 			}
 			if left := v.Decision.Answers[0].Remaining; left != 9 {
 				t.Errorf("got %d units of the wide policy left, want 9", left)
@@ -164,7 +164,7 @@ func TestPenaltyOfOneOfSeveral(t *testing.T) {
 	})
 }
 
-// A shadow policy counts what its penalty would do, and denies nothing.
+// A shadow policy counts what its penalty would do, and refuses nothing.
 func TestPenaltyInTheShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := penalized("p", 1, time.Hour)
@@ -178,12 +178,12 @@ func TestPenaltyInTheShadow(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, p)
 		for range 3 {
 			if v := take(t, s, Part{Key: "k", Cost: 1}); v.Refused {
-				t.Errorf("got %+v, want no denial", v)
+				t.Errorf("got %+v, want no refusal", v)
 			}
 			testkit.Pass(2 * time.Minute)
 		}
 		if refused != 0 {
-			t.Fatalf("got %d requests that would have been denied, want none so far", refused)
+			t.Fatalf("got %d requests that would have been refused, want none so far", refused)
 		}
 		for range 2 {
 			take(t, s, Part{Key: "k", Cost: 1})
@@ -191,7 +191,7 @@ func TestPenaltyInTheShadow(t *testing.T) {
 			testkit.Pass(2 * time.Minute)
 		}
 		if refused != 3 {
-			t.Errorf("got %d requests that would have been denied, want 3: the excess, and two while the key is kept out", refused)
+			t.Errorf("got %d requests that would have been refused, want 3: the excess, and two while the key is kept out", refused)
 		}
 	})
 }
@@ -277,11 +277,11 @@ func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 	})
 }
 
-// A denial that is remembered from before the penalty does not hide it, and calls the store at most once.
-func TestPenaltyBehindADenyCache(t *testing.T) {
+// A refusal that is remembered from before the penalty does not hide it, and calls the store at most once.
+func TestPenaltyBehindARefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &faultyStore{Store: newMemory(t)}
-		cache := testkit.Must(denycache.New(st, denycache.Options{}))(t)
+		cache := testkit.Must(refusals.New(st, refusals.Options{}))(t)
 		s := newSet(t, cache, Options{}, penalized("p", 1, time.Hour))
 		part := Part{Key: "k", Cost: 1}
 		checkAdmits(t, s, part)

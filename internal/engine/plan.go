@@ -8,7 +8,7 @@ import (
 
 // Transaction is a request under several policies, or one that is settled afterwards: Add its parts, Decide, and End it.
 // All policies admit and all are charged, or none is. Shadow policies and candidates are decided in the same call to
-// the store, each independently, so that their denials do not keep the others from charging. Begin returns a Transaction;
+// the store, each independently, so that their refusals do not keep the others from charging. Begin returns a Transaction;
 // it is not safe for concurrent use.
 type Transaction struct {
 	// Group is the group of the request's charges; see slidegate.Claims.InGroup.

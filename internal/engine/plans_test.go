@@ -35,7 +35,7 @@ func TestNamedPlans(t *testing.T) {
 		}
 	}
 	if v := take(t, s, pro); !v.Refused || v.Plan != "pro" {
-		t.Errorf("the sixth request of the hour: %+v, want a denial by pro", v)
+		t.Errorf("the sixth request of the hour: %+v, want a refusal by pro", v)
 	}
 	if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: policy.Named("internal")}); v.Refused || v.By != policy.ByUnlimited || v.Plan != "internal" {
 		t.Errorf("a request with the plan internal: got %+v, want not refused, by unlimited, Plan \"internal\"", v)
@@ -53,7 +53,7 @@ func TestNamedPlansAndOverrides(t *testing.T) {
 	p.Overrides = []policy.Override{{Key: "bob", Limits: hourly(1)}, {Key: "eve", Unlimited: true}}
 	s := newSet(t, newMemory(t), Options{}, p)
 	if v := take(t, s, Part{Key: "bob", Cost: 2, Plan: policy.Named("internal")}); !v.Refused || v.Plan != "" {
-		t.Errorf("bob with the plan internal: %+v, want a denial by the override", v)
+		t.Errorf("bob with the plan internal: %+v, want a refusal by the override", v)
 	}
 	if v := take(t, s, Part{Key: "eve", Cost: 9, Plan: policy.Named("internal")}); v.Refused || v.Plan != "" {
 		t.Errorf("eve with the plan internal: %+v, want an admission by the override", v)
@@ -75,7 +75,7 @@ func TestNamedPlansTogether(t *testing.T) {
 		return v
 	}
 	if v := decide(6); !v.Refused || v.Policy != "api" || v.Plan != "pro" {
-		t.Errorf("six together: %+v, want a denial by api, plan pro", v)
+		t.Errorf("six together: %+v, want a refusal by api, plan pro", v)
 	}
 }
 

@@ -53,15 +53,15 @@ func (p *compiledPolicy) route(op rule.Op, part *Part) (*bundle, policy.By, erro
 	case part.Candidate:
 		return p.candidate, policy.ByLimits, nil
 	}
-	// Refunds and charges of units already used belong to requests from before a ruling that denies everything.
+	// Refunds and charges of units already used belong to requests from before a ruling that refuses everything.
 	if r := p.rulingOf(part.Key); r != nil && (r.by != policy.ByRuling || counts(op) || op == rule.Peek) {
 		return r.bundle, r.by, nil
 	}
 	switch {
-	case p.deny.has(part.Key, part.Address):
-		return nil, policy.ByDenyList, nil
+	case p.refuse.has(part.Key, part.Address):
+		return nil, policy.ByBlockList, nil
 	case part.Plan.Refused && p.bundleFor(part.Key) == p.own:
-		return nil, policy.ByDenyList, nil
+		return nil, policy.ByBlockList, nil
 	case p.allow.has(part.Key, part.Address):
 		return nil, policy.ByAllowList, nil
 	}
@@ -106,7 +106,7 @@ func (p *compiledPolicy) eachBundle(key string, use func(*bundle)) {
 }
 
 // Route returns what would decide a part, without calling the store: the index of the override that fits, or -1, and the
-// entry of the allow or deny list, as it is written there.
+// entry of the allow or block list, as it is written there.
 func (s *Set) Route(part Part) (by policy.By, override int, entry string) {
 	p := s.policies[part.Policy]
 	r, by, _ := p.route(rule.Peek, &part)
@@ -115,8 +115,8 @@ func (s *Set) Route(part Part) (by policy.By, override int, entry string) {
 		override = r.override - 1
 	}
 	switch by {
-	case policy.ByDenyList:
-		entry = p.deny.entry(part.Key, part.Address)
+	case policy.ByBlockList:
+		entry = p.refuse.entry(part.Key, part.Address)
 	case policy.ByAllowList:
 		entry = p.allow.entry(part.Key, part.Address)
 	}
@@ -130,7 +130,7 @@ func (s *Set) Overridden(policy int, key string) bool {
 }
 
 // LimitsOf returns the limits that currently apply to a key under a policy: those of a ruling, an override or the
-// policy. It returns nil for a key without limits, and for one that a ruling denies. It ignores lists and plans.
+// policy. It returns nil for a key without limits, and for one that a ruling refuses. It ignores lists and plans.
 func (s *Set) LimitsOf(policy int, key string) []slidegate.Limit {
 	p := s.policies[policy]
 	if r := p.rulingOf(key); r != nil {

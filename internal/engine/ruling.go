@@ -14,7 +14,7 @@ import (
 // lists, overrides and plans until it ends. Exactly one of Refused, Unlimited and Limits is set.
 type Ruling struct {
 	Key       string            // the client, written as in Override.Key without Pattern; see Set.ReadKey
-	Refused   bool              // everything is denied; refunds and charges of units already used still count
+	Refused   bool              // everything is refused; refunds and charges of units already used still count
 	Unlimited bool              // everything is admitted, and nothing is charged
 	Limits    []slidegate.Limit // instead of those that would apply to the key, and without their penalty; see Limits for which counts they share
 	Until     time.Time         // when it ends, by the clock of this process; zero if it does not

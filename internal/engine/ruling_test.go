@@ -25,7 +25,7 @@ func rulingPolicy() Spec {
 		Name: "p", Limits: []slidegate.Limit{named("", 2)},
 		Overrides: []policy.Override{{Key: "vip", Limits: []slidegate.Limit{named("", 3)}}},
 		Allow:     policy.List{Keys: []string{"friend"}, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
-		Deny:      policy.List{Keys: []string{"foe"}},
+		Block:     policy.List{Keys: []string{"foe"}},
 		Candidate: []slidegate.Limit{named("", 1)},
 	}
 }
@@ -78,11 +78,11 @@ func TestRulingKeepsCounts(t *testing.T) {
 	}
 	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{named("", 1)}})
 	if v := take(t, set, Part{Key: "ann", Cost: 1}); !v.Refused || v.Forbidden() {
-		t.Errorf("lowered to 1: got %+v, want it denied by the limit", v)
+		t.Errorf("lowered to 1: got %+v, want it refused by the limit", v)
 	}
 	mustRule(t, set)
 	if v := take(t, set, Part{Key: "ann", Cost: 1}); !v.Refused {
-		t.Errorf("with 3 of 2 units used: got %+v, want it denied", v)
+		t.Errorf("with 3 of 2 units used: got %+v, want it refused", v)
 	}
 }
 
@@ -163,7 +163,7 @@ func verdictsOfAllMethods(t *testing.T, s *Set, key string) map[string]policy.De
 	return verdicts
 }
 
-// A block denies without a call to the store, so that it also holds while the store is down.
+// A block refuses without a call to the store, so that it also holds while the store is down.
 func TestBlockCallsNoStore(t *testing.T) {
 	down := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
 	set := newSet(t, down, Options{Failure: store.FailOpen}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 2)}}, Spec{Name: "q", Limits: []slidegate.Limit{named("", 2)}})
@@ -171,7 +171,7 @@ func TestBlockCallsNoStore(t *testing.T) {
 	calls := down.calls.Load()
 	for way, v := range verdictsOfAllMethods(t, set, "bad") {
 		if !v.Refused || v.Err != nil {
-			t.Errorf("%s, with the store down: got %+v, want it denied without an error", way, v)
+			t.Errorf("%s, with the store down: got %+v, want it refused without an error", way, v)
 		}
 	}
 	if n := down.calls.Load() - calls; n != 0 {

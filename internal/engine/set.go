@@ -116,7 +116,7 @@ type compiledPolicy struct {
 	named     map[string]*bundle // the plans that the policy lists, by name
 	ordered   []*bundle          // all overrides, followed by those plans
 	allow     *list
-	deny      *list
+	refuse    *list
 	candidate *bundle
 	penalty   *store.Limit // nil if there is none
 	counter   func(key string, outcome Outcome)
@@ -135,7 +135,7 @@ type bundle struct {
 	override int       // the number of the override, from 1: the first that fits applies; 0 if they belong to none
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
-	until    time.Time // when a ruling that denies everything ends; zero if it does not end
+	until    time.Time // when a ruling that refuses everything ends; zero if it does not end
 }
 
 // Mode returns the failure mode of a policy. 0 means the default of the failure layer that the limiter's store has.

@@ -319,7 +319,7 @@ func TestKindsOfPlans(t *testing.T) {
 		{"own limits", "a", policy.Plan{}, 1, policy.ByLimits},
 		{"these limits", "b", policy.Limits(named("", 2)), 2, policy.ByLimits},
 		{"unlimited", "c", policy.Unlimited(), 3, policy.ByUnlimited},
-		{"nothing", "d", policy.Refused(), 0, policy.ByDenyList},
+		{"nothing", "d", policy.Refused(), 0, policy.ByBlockList},
 		{"an override", "vip", policy.Refused(), 3, policy.ByUnlimited},
 		{"a pattern", "team-1", policy.Unlimited(), 2, policy.ByLimits},
 	} {
@@ -374,7 +374,7 @@ func TestBeforeOverAnotherStore(t *testing.T) {
 // A part for a missing candidate is a mistake: the policy's own limits do not decide it instead.
 func TestNoCandidate(t *testing.T) {
 	limits := []slidegate.Limit{named("", 5)}
-	s := newSet(t, newMemory(t), Options{}, Spec{Name: "bare", Limits: limits}, Spec{Name: "listed", Limits: limits, Deny: policy.List{Keys: []string{"bob"}}})
+	s := newSet(t, newMemory(t), Options{}, Spec{Name: "bare", Limits: limits}, Spec{Name: "listed", Limits: limits, Block: policy.List{Keys: []string{"bob"}}})
 	for index := range 2 {
 		for _, op := range []rule.Op{rule.Take, rule.Peek} {
 			var v policy.Decision
@@ -399,10 +399,10 @@ func TestRefusedPlanBeatsTheAllowList(t *testing.T) {
 		plan policy.Plan
 		want policy.By
 	}{
-		{"ann", policy.Plan{}, policy.ByAllowList}, {"ann", policy.Limits(named("", 1)), policy.ByAllowList}, {"ann", policy.Refused(), policy.ByDenyList},
-		{"bob", policy.Refused(), policy.ByDenyList}, {"vip", policy.Refused(), policy.ByAllowList},
+		{"ann", policy.Plan{}, policy.ByAllowList}, {"ann", policy.Limits(named("", 1)), policy.ByAllowList}, {"ann", policy.Refused(), policy.ByBlockList},
+		{"bob", policy.Refused(), policy.ByBlockList}, {"vip", policy.Refused(), policy.ByAllowList},
 	} {
-		if v := take(t, s, Part{Key: test.key, Cost: 1, Plan: test.plan}); v.By != test.want || v.Refused != (test.want == policy.ByDenyList) {
+		if v := take(t, s, Part{Key: test.key, Cost: 1, Plan: test.plan}); v.By != test.want || v.Refused != (test.want == policy.ByBlockList) {
 			t.Errorf("%s with %+v: got %+v, want it decided by %v", test.key, test.plan, v, test.want)
 		}
 	}
@@ -467,7 +467,7 @@ func TestDecideAgain(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{},
 		Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}},
 		Spec{Name: "tried", Limits: []slidegate.Limit{named("", 5)}, Shadow: true},
-		Spec{Name: "denies", Limits: []slidegate.Limit{named("", 5)}, Shadow: true, Deny: policy.List{Keys: []string{"ann"}}},
+		Spec{Name: "refuses", Limits: []slidegate.Limit{named("", 5)}, Shadow: true, Block: policy.List{Keys: []string{"ann"}}},
 	)
 	r := s.Begin()
 	defer r.End()

@@ -152,7 +152,7 @@ func TestSettleAfterWaiting(t *testing.T) {
 	var v policy.Decision
 	r.Decide(t.Context(), rule.Take, &v)
 	if !v.Refused || r.Held() || !errors.Is(settleNow(t, r, always(1)), slidegate.ErrReservation) {
-		t.Errorf("the first time: got %+v and held %v, want a denial with nothing to settle", v, r.Held())
+		t.Errorf("the first time: got %+v and held %v, want a refusal with nothing to settle", v, r.Held())
 	}
 	s.Decide(t.Context(), rule.GiveBack, &fill, &policy.Decision{})
 	v = policy.Decision{}
@@ -167,7 +167,7 @@ func TestSettleAfterWaiting(t *testing.T) {
 	}
 }
 
-// Where everything is charged afterwards, an overdrawn limit denies.
+// Where everything is charged afterwards, an overdrawn limit refuses.
 func TestChargeAfterwards(t *testing.T) {
 	for name, s := range bothWays(t, Spec{Name: "p", Limits: []slidegate.Limit{named("", 10)}},
 		Spec{Name: "tried", Shadow: true, Limits: []slidegate.Limit{named("", 10)}}) {
@@ -209,7 +209,7 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 				if counted = nil; mode == store.FailLocal {
 					decide(t.Context())
 					if len(counted) != 1 || counted[0] != (Outcome{Refused: true}) {
-						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a denial", trips, mode, several, counted)
+						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a refusal", trips, mode, several, counted)
 					}
 				}
 				gone, cancel := context.WithCancel(t.Context())
@@ -224,8 +224,8 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 	}
 }
 
-// In the mode open, a key that the store has denied stays denied in an outage, and that is counted as a denial by the limits.
-func TestOpenKeepsDenials(t *testing.T) {
+// In the mode open, a key that the store has refused stays refused in an outage, and that is counted as a refusal by the limits.
+func TestOpenKeepsRefusals(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1)}
 	for _, several := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -245,11 +245,11 @@ func TestOpenKeepsDenials(t *testing.T) {
 			}
 			decide("ann")
 			decide("ann")
-			testkit.Pass(time.Minute) // until the denial is no longer cached
+			testkit.Pass(time.Minute) // until the refusal is no longer cached
 			counted = nil
 			st.fail(errDown)
 			if v := decide("ann"); !v.Refused || v.Policy != "a" || v.Decision.Flags != rule.Cached|rule.FallbackLocal || v.Decision.RetryAfter.Round(time.Minute) != 59*time.Minute || !errors.Is(v.Err, errDown) {
-				t.Errorf("several %v: got %+v, want the denial of the store, for 59 minutes more", several, v)
+				t.Errorf("several %v: got %+v, want the refusal of the store, for 59 minutes more", several, v)
 			}
 			if v := decide("bob"); v.Refused || v.Decision.Flags != rule.FallbackOpen {
 				t.Errorf("several %v: got %+v for another key, want an admission", several, v)

@@ -83,7 +83,7 @@ func TestHasSlots(t *testing.T) {
 	}
 }
 
-// Shadow policies and candidates whose slots nothing releases are not decided, and report that; they deny nothing.
+// Shadow policies and candidates whose slots nothing releases are not decided, and report that; they refuse nothing.
 func TestNothingReleasesInTheShadow(t *testing.T) {
 	for _, who := range []Slots{SlotsNone, SlotsReserved} {
 		s := newSet(t, newMemory(t), Options{}, Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: slots(2)},
@@ -185,7 +185,7 @@ func TestUnsettled(t *testing.T) {
 		r.Add(Part{Key: "ann", Cost: 2, Hold: true})
 		var v policy.Decision
 		if r.Decide(t.Context(), rule.Take, &v); v.Refused {
-			t.Fatalf("denied after %d settlements", settled)
+			t.Fatalf("refused after %d settlements", settled)
 		}
 		r.Finish(t.Context(), always(0), func(failed error) { err = failed })
 	}
@@ -247,7 +247,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 	}
 }
 
-// A request is decided once more after a denial for lack of a slot only if no other limit denied it.
+// A request is decided once more after a refusal for lack of a slot only if no other limit refused it.
 func TestSlotRefusal(t *testing.T) {
 	slot, unit := testkit.Must(adapter.Bind("", slots(1)[0]))(t), testkit.Must(adapter.Bind("", named("", 1)))(t)
 	for i, test := range []struct {

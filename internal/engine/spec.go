@@ -14,7 +14,7 @@ import (
 type Outcome struct {
 	By      policy.By
 	Shadow  bool
-	Refused bool // by the limits or the deny list, also under a shadow policy
+	Refused bool // by the limits or the block list, also under a shadow policy
 	Failed  bool // no limit could decide: Refused is then meaningless. A request whose caller has left is not counted.
 	// Candidate reports whether this is about the candidate's limits. Refused is then what these would have done, and
 	// LiveRefused what the policy's own limits did.
@@ -35,16 +35,16 @@ type Spec struct {
 	Overrides []policy.Override
 	// Plans are other limits for requests whose Part selects one of them by Named.
 	Plans []policy.Plan
-	// Allow lists clients that are admitted and charged nothing, Deny those that are denied without a call to the
-	// store. A client on both lists is denied, and so is one on Allow whose plan is Refused.
-	Allow, Deny policy.List
-	// Shadow policies decide and report, and never deny.
+	// Allow lists clients that are admitted and charged nothing, Block those that are refused without a call to the
+	// store. A client on both lists is refused, and so is one on Allow whose plan is Refused.
+	Allow, Block policy.List
+	// Shadow policies decide and report, and never refuse.
 	Shadow bool
 	// Candidate limits are counted separately from the policy's own, and only reported. Transaction.Settle settles them
 	// too.
 	Candidate []slidegate.Limit
-	// Penalty keeps a key out for this long after a denial by the policy's limits; 0 means until they admit it again. It
-	// begins with the first denial and is not extended by later ones, holds in all processes that share the store, and is
+	// Penalty keeps a key out for this long after a refusal by the policy's limits; 0 means until they admit it again. It
+	// begins with the first refusal and is not extended by later ones, holds in all processes that share the store, and is
 	// reflected in RetryAfter. A request that is larger than the quota does not begin one, nor does one that costs
 	// nothing, or that could not be decided; candidates ignore it. It takes one more limit of the store, so leased limits
 	// cannot have one.
@@ -59,7 +59,7 @@ type Spec struct {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, allow, deny, candidate, penalty or failure
+	Option string // limits, overrides, plans, allow, refuse, candidate, penalty or failure
 	Err    error
 }
 

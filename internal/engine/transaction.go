@@ -56,7 +56,7 @@ func (t *Transaction) HoldAll() {
 }
 
 // Decided returns the decisions of the last Decide, if Record is set, without those of Trials: one for each policy that
-// admitted the request, or one for each that denied it. It is empty if only one policy decided.
+// admitted the request, or one for each that refused it. It is empty if only one policy decided.
 func (t *Transaction) Decided() []policy.Decision {
 	if len(t.parts) < 2 {
 		return nil

@@ -6,7 +6,7 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	limit := []string{"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst"}
+	limit := []string{"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_refused", "burst"}
 	tests := []struct {
 		word  string
 		among []string
@@ -20,7 +20,7 @@ func TestNearest(t *testing.T) {
 		{"wndow", limit, "window"},
 		{"widnwo", limit, "window"}, // two mistakes in six letters
 		{"widwno", limit, ""},       // wid|wno: three
-		{"count-denied", limit, "count_denied"},
+		{"count-refused", limit, "count_refused"},
 		{"segment", limit, "segments"},
 		{"algo", limit, "algorithm"}, // an abbreviation
 		{"seg", limit, "segments"},

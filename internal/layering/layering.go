@@ -13,13 +13,13 @@ type Layer uint8
 // The layers, in their order from the store outwards. Package stack puts them over a store.
 const (
 	Coalesce Layer = iota + 1
-	DenyCache
+	Refusals
 	Failure
 	Lease
 	Observe
 )
 
-var layerNames = []string{"", "coalesce", "denycache", "failure", "lease", "observe"}
+var layerNames = []string{"", "coalesce", "refusals", "failure", "lease", "observe"}
 
 // String returns the name of the layer's package.
 func (l Layer) String() string { return layerNames[l] }

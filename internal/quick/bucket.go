@@ -49,7 +49,7 @@ func (q *Bucket) Take(l *rule.Limit, reciprocal uint64, start, until rule.Micros
 	}
 	charge := uint64(cost) * uint64(window)
 	if debt+charge > empty {
-		if l.CountDenied && cost > 0 {
+		if l.CountRefused && cost > 0 {
 			return Undecided, 0, 0, 0, 0, 0, 0
 		}
 		if debt < empty {

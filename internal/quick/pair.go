@@ -52,7 +52,7 @@ func TakePair(l *rule.Limit, start rule.Micros, current, previous int64, now rul
 		if room == 0 {
 			after = waitPair(l, start, current, previous, 1) - now
 		}
-	case cost > l.Quota || l.CountDenied:
+	case cost > l.Quota || l.CountRefused:
 		return Undecided, 0, 0, 0, 0, 0, 0
 	default:
 		outcome = Refused

@@ -1,5 +1,5 @@
 // Package shape knows which part of a limit determines the form of its state. State belongs to a shape: a changed quota, burst,
-// overlap or count_denied applies to the existing counts, a changed shape starts empty.
+// overlap or count_refused applies to the existing counts, a changed shape starts empty.
 package shape
 
 import (

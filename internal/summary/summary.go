@@ -10,7 +10,7 @@ import "github.com/slidegate/slidegate/rule"
 //
 // Two exceptions: if windows start with a key's first request, At must not change. Parts on another grid end at other times,
 // so that later charges would fade too early. And a token bucket that is overdrawn because Units was increased has nothing
-// left that a refusal could take, so with CountDenied such refusals do not count.
+// left that a refusal could take, so with CountRefused such refusals do not count.
 type Summary struct {
 	Units   int64       // how many units count or, in a token bucket, are missing
 	At      rule.Micros // as of when: all units count as if they were as recent as the newest one
@@ -18,7 +18,7 @@ type Summary struct {
 }
 
 // Of returns what must be remembered of s at now. It depends only on the shape of l, because the next request for the key may
-// come with another quota, burst, overlap or count_denied.
+// come with another quota, burst, overlap or count_refused.
 func Of(l *rule.Limit, s *rule.State, now rule.Micros) Summary {
 	switch l.Algorithm {
 	case rule.SlidingLog:

@@ -6,7 +6,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// eachHardCap calls f with every limit that promises a hard cap, with denials that count and that do not. The quota is
+// eachHardCap calls f with every limit that promises a hard cap, with refusals that count and that do not. The quota is
 // small, because giving back needs many combined operations rather than large numbers.
 func eachHardCap(f func(name string, l rule.Limit)) {
 	for _, c := range Cases(10) {
@@ -14,10 +14,10 @@ func eachHardCap(f func(name string, l rule.Limit)) {
 			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
 				continue
 			}
-			for _, l.CountDenied = range []bool{false, true} {
+			for _, l.CountRefused = range []bool{false, true} {
 				name := c.Name + ", " + l.Anchor.String()
-				if l.CountDenied {
-					name += ", count_denied"
+				if l.CountRefused {
+					name += ", count_refused"
 				}
 				f(name, l)
 			}
@@ -55,7 +55,7 @@ func TestGivingBackSearchIsStrong(t *testing.T) {
 func buckets() (limits []rule.Limit) {
 	for _, l := range []rule.Limit{{Quota: 3, Burst: 1}, {Quota: 10, Burst: 4}, {Quota: 10, Burst: 10}, {Quota: 10, Burst: 25}} {
 		l.Algorithm = rule.TokenBucket
-		for _, l.CountDenied = range []bool{false, true} {
+		for _, l.CountRefused = range []bool{false, true} {
 			limits = append(limits, normalize(l))
 		}
 	}
@@ -68,8 +68,8 @@ func TestGivingBackToABucket(t *testing.T) {
 	for _, l := range buckets() {
 		most, deeds := SearchGiveBack(l, GiveBackRules{NoRefund: true}, effort(30, 400))
 		if bound := l.Burst + l.Quota - 1; most > bound || most < bound-1 && !raceEnabled {
-			t.Errorf("burst %d, count_denied %t: %d in a window, net of what was given back, want about %d and no more: %+v",
-				l.Burst, l.CountDenied, most, bound, deeds)
+			t.Errorf("burst %d, count_refused %t: %d in a window, net of what was given back, want about %d and no more: %+v",
+				l.Burst, l.CountRefused, most, bound, deeds)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestGivingBackToABucketIsSearched(t *testing.T) {
 	skipWeak(t)
 	for _, l := range buckets() {
 		if most, _ := SearchGiveBack(l, GiveBackRules{NoRefund: true, Refilled: true}, effort(60, 400)); most <= l.Burst+l.Quota-1 {
-			t.Errorf("burst %d, count_denied %t: the search missed giving back refilled units: %d", l.Burst, l.CountDenied, most)
+			t.Errorf("burst %d, count_refused %t: the search missed giving back refilled units: %d", l.Burst, l.CountRefused, most)
 		}
 	}
 	// By hand: a hundred units are reserved, and cancelled when nearly all of them have been refilled and taken.

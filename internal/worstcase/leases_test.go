@@ -99,10 +99,10 @@ func TestEverySpendIsAdmitted(t *testing.T) {
 			continue
 		}
 		if n := refused(leased(l), l, WithinPart); n > 0 {
-			t.Errorf("%s: the rule denies %d spends, want 0", c.Name, n)
+			t.Errorf("%s: the rule refuses %d spends, want 0", c.Name, n)
 		}
 		if n := refused(l, l, Naive(Window/10)); n == 0 {
-			t.Errorf("%s: the rule denies no spend of naive leases", c.Name)
+			t.Errorf("%s: the rule refuses no spend of naive leases", c.Name)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Obedient returns the share of its quota that an obedient client gets: one that always has requests to send, requests one
-// unit at a time, and waits for RetryAfter after each denial.
+// unit at a time, and waits for RetryAfter after each refusal.
 func Obedient(l rule.Limit) float64 {
 	const early, windows = 10, 60 * 7 // a multiple of cycles of 2, 3 and 7 parts; the first windows, in which a full quota is free, are left out
 	var s rule.State

@@ -26,7 +26,7 @@ type Step struct {
 	Until    rule.Micros // if later than At: repeats until then or the next step, each time as soon as that much is free
 	Late     rule.Micros // how much older than that its clock reading is, as if it had waited for a lock
 	Cost     int64       // how much it requests at a time
-	All      bool        // whether it requests all or nothing, so that it may be denied on purpose
+	All      bool        // whether it requests all or nothing, so that it may be refused on purpose
 	Hold     rule.Micros // with leases: how long after that it spends the lease, at the latest when the lease ends
 	Returned int64       // with leases: how much of the lease is given back instead of spent
 }
@@ -120,8 +120,8 @@ func (p *player) play(s Schedule) []Admission {
 	return p.admissions
 }
 
-// takeGreedily takes cost units as soon as they are free, repeatedly. It peeks before it takes, because if denials count a
-// denial would only hurt it.
+// takeGreedily takes cost units as soon as they are free, repeatedly. It peeks before it takes, because if refusals count a
+// refusal would only hurt it.
 func (p *player) takeGreedily(now, until rule.Micros, cost int64) {
 	cost = min(cost, p.limit.Capacity())
 	for taken := 0; now <= until && taken < maxRun; {

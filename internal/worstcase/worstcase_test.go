@@ -108,19 +108,19 @@ func TestFindsWhatIsProved(t *testing.T) {
 }
 
 // TestHardCapsAreNeverExceeded checks the promise itself: sliding-log and overlap whole never admit more than the quota in any window,
-// whether denials count or not.
+// whether refusals count or not.
 func TestHardCapsAreNeverExceeded(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
 			if l.Algorithm != rule.SlidingLog && l.Overlap != rule.OverlapWhole {
 				continue
 			}
-			for _, l.CountDenied = range []bool{false, true} {
+			for _, l.CountRefused = range []bool{false, true} {
 				e := effort(30, 200)
 				e.Seed += 1000 // not the schedules used for the table
 				if f := Search(l, MostIn(Window), e); f.Most != l.Quota {
-					t.Errorf("%s, %s, count_denied %t: %d of %d in a window: %s",
-						c.Name, l.Anchor, l.CountDenied, f.Most, l.Quota, f.Schedule)
+					t.Errorf("%s, %s, count_refused %t: %d of %d in a window: %s",
+						c.Name, l.Anchor, l.CountRefused, f.Most, l.Quota, f.Schedule)
 				}
 			}
 		}
@@ -143,14 +143,14 @@ func TestWeightedWindowKeepsItsInterval(t *testing.T) {
 	}
 }
 
-// TestCountDeniedAdmitsNoMore also lets the adversary be denied on purpose.
-func TestCountDeniedAdmitsNoMore(t *testing.T) {
+// TestCountRefusedAdmitsNoMore also lets the adversary be refused on purpose.
+func TestCountRefusedAdmitsNoMore(t *testing.T) {
 	for _, c := range Cases(100) {
 		for _, l := range c.Limits {
-			l.CountDenied = true
+			l.CountRefused = true
 			f := Search(l, MostIn(Window), effort(6, 100))
 			if most := provenMaximum(l); f.Most > most {
-				t.Errorf("%s, %s: %d in a window if denials count, want at most %d: %s",
+				t.Errorf("%s, %s: %d in a window if refusals count, want at most %d: %s",
 					c.Name, l.Anchor, f.Most, most, f.Schedule)
 			}
 		}

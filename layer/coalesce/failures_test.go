@@ -74,7 +74,7 @@ func (r refusingStore) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// A store that breaks the contract by leaving requests unchanged is not taken to have denied them.
+// A store that breaks the contract by leaving requests unchanged is not taken to have refused them.
 func TestUnansweredIsAnError(t *testing.T) {
 	for _, c := range []struct{ returned, want error }{{errOdd, errOdd}, {nil, coalesce.ErrUnanswered}} {
 		synctest.Test(t, func(t *testing.T) {

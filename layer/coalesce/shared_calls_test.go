@@ -163,7 +163,7 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 	limits := []*store.Limit{
 		bind(t, slidegate.PerSecond(7)),
 		bind(t, slidegate.Limit{Name: "log", Quota: 5, Window: time.Second, Algorithm: slidegate.SlidingLog}),
-		bind(t, slidegate.Limit{Name: "denied", Quota: 9, Window: time.Second, CountDenied: true}),
+		bind(t, slidegate.Limit{Name: "refused", Quota: 9, Window: time.Second, CountRefused: true}),
 		bind(t, slidegate.Limit{Name: "bucket", Quota: 6, Window: time.Second, Algorithm: slidegate.TokenBucket}),
 	}
 	for seed := range uint64(20) {
@@ -247,7 +247,7 @@ func TestTakeOneShares(t *testing.T) {
 				if allowed != (i < 2) || flags != 0 || remaining != wantLeft || (retryAfter > 0) != (i >= 2) ||
 					resetAfter <= 0 || at != noon || err != nil {
 					t.Errorf("cost %d: allowed %v, flags %v, %d left, retry after %d, reset after %d, at %d, %v\n"+
-						"want allowed %v, no flags, %d left, a retry time only if denied, a reset, at %d",
+						"want allowed %v, no flags, %d left, a retry time only if refused, a reset, at %d",
 						i+1, allowed, flags, remaining, retryAfter, resetAfter, at, err, i < 2, wantLeft, noon)
 				}
 			})

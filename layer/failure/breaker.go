@@ -138,7 +138,7 @@ func (s *Store) close(n *node) {
 	s.chargeSoon(0)
 }
 
-// untilProbe returns when a request that was denied without the store should be retried: never immediately.
+// untilProbe returns when a request that was refused without the store should be retried: never immediately.
 func (s *Store) untilProbe(why *unavailable) rule.Micros {
 	if why.node == nil || s.life.Err() != nil { // not of a node, or there is no next one
 		return rule.Micros(s.opts.ProbeEvery.Microseconds())

@@ -13,7 +13,7 @@
 //   - FailOptimistic admits up to Options.Optimism units of a key that the store has not acknowledged, in each process, and
 //     charges them when the store is back. In any window all processes together admit at most the quota plus that many each
 //     (see optimism in the source for the proof). Slots are counted here, and not charged.
-//   - FailClosed denies. RetryAfter is the time until the next probe.
+//   - FailClosed refuses. RetryAfter is the time until the next probe.
 //
 // # Out, late and refused
 //
@@ -29,14 +29,14 @@
 // decides, so that no one is admitted for being busy. A key that was late three times in a row is not asked for for a second,
 // from a table of 4,096 such keys, and at most Options.MaxWaiting calls wait at a time.
 //
-// A request that the store has denied stays denied, in every mode, while the store is out or the request is late, until the
-// RetryAfter of that denial, counted from before the store was asked; so does any larger cost, and a grant of up to a cost stays
+// A request that the store has refused stays refused, in every mode, while the store is out or the request is late, until the
+// RetryAfter of that refusal, counted from before the store was asked; so does any larger cost, and a grant of up to a cost stays
 // below it. A smaller cost is decided by the mode. The answer has the flags rule.Cached and rule.FallbackLocal in every mode,
 // and the rest of the time as its RetryAfter; what it says of other limits of the request is Local's. For each key and limit the
-// layer remembers the denial of the smallest cost and the one that lasts longest; an admission that left no units counts as a
-// denial of 1 until its NextAfter. There are 131,072 places in sets of 16: of 65,536 keys at most about one in a thousand is
-// lost, and beyond that those that end first. An admission never displaces a denial. A reset of the key through the layer ends
-// it, and so does a refund or settlement that returned units, also for a denial that was in flight meanwhile. Another limit of
+// layer remembers the refusal of the smallest cost and the one that lasts longest; an admission that left no units counts as a
+// refusal of 1 until its NextAfter. There are 131,072 places in sets of 16: of 65,536 keys at most about one in a thousand is
+// lost, and beyond that those that end first. An admission never displaces a refusal. A reset of the key through the layer ends
+// it, and so does a refund or settlement that returned units, also for a refusal that was in flight meanwhile. Another limit of
 // the same key is a different one. Slots and leased limits are not remembered.
 //
 // # What it promises
@@ -63,7 +63,7 @@
 // FailOptimistic never sends a charge twice, unless the store reports with store.ErrUndone that it was not carried out. Units
 // whose charge was not answered count here until they are a window and a part old. A peek changes nothing. Units that were
 // admitted here and are refunded or settled are cancelled if they were not sent; otherwise they stay charged, and usage
-// beyond the cost is charged too, once. Requests that are denied here are not counted, even if the limit has CountDenied.
+// beyond the cost is charged too, once. Requests that are refused here are not counted, even if the limit has CountRefused.
 // Close charges what is owed at the end of the process; what a process owed that was killed is lost, and stays within its
 // bound.
 //

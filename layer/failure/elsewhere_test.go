@@ -177,7 +177,7 @@ func TestRetryAfterClose(t *testing.T) {
 		}
 		testkit.Pass(time.Minute)
 		if a, err := apply(t, st, rule.Take, c); err != nil || a.RetryAfter.Duration() != 3*time.Second {
-			t.Errorf("got %+v, %v, want a denial for 3s", a, err)
+			t.Errorf("got %+v, %v, want a refusal for 3s", a, err)
 		}
 	})
 }

@@ -45,8 +45,8 @@ type Store struct {
 	changes  sync.Mutex // orders changes of breakers
 	health   atomic.Pointer[unavailable]
 
-	fallbacks                                                         [store.Modes]atomic.Int64
-	denied, undecided, failures, late, shed, starved, outages, probes atomic.Int64
+	fallbacks                                                          [store.Modes]atomic.Int64
+	refused, undecided, failures, late, shed, starved, outages, probes atomic.Int64
 }
 
 // New returns a store that calls inner, and decides by opts when inner does not answer.
@@ -128,7 +128,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 // Stats returns the current counts.
 func (s *Store) Stats() Stats {
 	stats := Stats{
-		Refusals: s.denied.Load(), Undecided: s.undecided.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
+		Refusals: s.refused.Load(), Undecided: s.undecided.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
 		Shed: s.shed.Load(), Starved: s.starved.Load(), Outages: s.outages.Load(), Probes: s.probes.Load(), Down: s.Health() != nil,
 	}
 	for mode := range stats.Fallbacks {

@@ -16,7 +16,7 @@ var flags = [store.Modes]rule.Flags{
 	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
 }
 
-// remembered are the flags of a denial that is repeated without the store, in any mode: the quota is used up, and that was
+// remembered are the flags of a refusal that is repeated without the store, in any mode: the quota is used up, and that was
 // decided from memory in this process.
 const remembered = rule.Cached | rule.FallbackLocal
 
@@ -53,11 +53,11 @@ func (s *Store) fallback(ctx context.Context, r *store.Request, why *unavailable
 	}
 	own := r.Charges
 	defer func() { r.Charges = own }()
-	if s.refusals != nil && s.refusals.stillDenied(r, s.now()) {
+	if s.refusals != nil && s.refusals.stillRefused(r, s.now()) {
 		if len(own) > 1 {
 			s.local.fill(ctx, r)
 		}
-		s.denied.Add(1)
+		s.refused.Add(1)
 		s.countFallback(ctx, store.FailLocal, r.Op, why)
 		return nil
 	}
@@ -178,7 +178,7 @@ func (s *Store) takeFallback(ctx context.Context, limit *store.Limit, key string
 	now := s.now()
 	if s.refusals != nil && possible {
 		if left, rest, _ := s.refusals.lookup("", limit, key, cost, now); rest > 0 {
-			s.denied.Add(1)
+			s.refused.Add(1)
 			s.countFallback(ctx, store.FailLocal, rule.Take, why)
 			return false, remembered, left, rest, rest, answering.Mark(now, 0), nil
 		}
@@ -207,7 +207,7 @@ func (s *Store) takeFallback(ctx context.Context, limit *store.Limit, key string
 	return allowed, flag, remaining, after, resetAfter, at, nil
 }
 
-// retryAfter returns when to retry a cost that was denied: at the next probe, or never if the limit cannot admit it.
+// retryAfter returns when to retry a cost that was refused: at the next probe, or never if the limit cannot admit it.
 func (s *Store) retryAfter(possible bool, why *unavailable) rule.Micros {
 	if possible {
 		return s.untilProbe(why)

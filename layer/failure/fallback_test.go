@@ -71,7 +71,7 @@ func TestOpenAndClosed(t *testing.T) {
 	}
 }
 
-// TakeSingle answers as Apply does, in every mode, and a denial lasts until the next probe.
+// TakeSingle answers as Apply does, in every mode, and a refusal lasts until the next probe.
 func TestTakeSingleFallback(t *testing.T) {
 	for mode, flag := range modes {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestTakeSingleFallback(t *testing.T) {
 						flag, i, cost, got, err, want, err2)
 				}
 				if left := rule.Micros(1_000_000 - 1000*i); flag == rule.FallbackClosed && cost <= 10 && got.RetryAfter != left {
-					t.Errorf("step %d: denied for %dus, the probe is due in %d", i, got.RetryAfter, left)
+					t.Errorf("step %d: refused for %dus, the probe is due in %d", i, got.RetryAfter, left)
 				}
 				if cost > 10 && (got.Allowed || got.RetryAfter != rule.Never) {
 					t.Errorf("flag %d: 11 of 10: got %+v", flag, got)
@@ -182,7 +182,7 @@ func TestInstances(t *testing.T) {
 				retries = a.RetryAfter > 0 && a.RetryAfter <= 1_000_000
 			}
 			if err != nil || a.Allowed || !retries {
-				t.Errorf("%v for %d, %s: %d are %+v, %v, want a denial, of at most a second: %v", c.limit, c.instances, name, charge.Cost, a, err, whole)
+				t.Errorf("%v for %d, %s: %d are %+v, %v, want a refusal, of at most a second: %v", c.limit, c.instances, name, charge.Cost, a, err, whole)
 			}
 			// The state has the address of the limit itself.
 			if a, err := apply(t, memory, rule.Peek, store.Charge{Limit: limit, Key: name}); err != nil || a.Remaining >= limit.Rule().Capacity() ||

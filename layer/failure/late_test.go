@@ -106,7 +106,7 @@ func TestSettlementsAreNotShed(t *testing.T) {
 	})
 }
 
-// A late call is not an outage: FailOpen and FailLocal ask Local, which has a quota, FailClosed denies, and FailOptimistic has
+// A late call is not an outage: FailOpen and FailLocal ask Local, which has a quota, FailClosed refuses, and FailOptimistic has
 // its own bound. In a request with several limits, the strictest mode decides.
 func TestLateIsNotOut(t *testing.T) {
 	for _, c := range []struct {

@@ -308,6 +308,6 @@ func TestOptimismIsBounded(t *testing.T) {
 	}
 	t.Logf("%d plays: up to %d above the quota, %d windows at their bound", plays, above, reached)
 	if above == 0 || refused == 0 {
-		t.Errorf("up to %d above a quota and %d denied: the plays test nothing", above, refused)
+		t.Errorf("up to %d above a quota and %d refused: the plays test nothing", above, refused)
 	}
 }

@@ -66,7 +66,7 @@ func (h *optimisticRig) do(op rule.Op, c store.Charge) rule.Answer {
 	return a
 }
 
-// checkTakes expects n such charges to be admitted without the store, and the next one to be denied.
+// checkTakes expects n such charges to be admitted without the store, and the next one to be refused.
 func (h *optimisticRig) checkTakes(n int, c store.Charge) {
 	h.t.Helper()
 	for i := range n {
@@ -75,7 +75,7 @@ func (h *optimisticRig) checkTakes(n int, c store.Charge) {
 		}
 	}
 	if a := h.do(rule.Take, c); a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != 0 || a.RetryAfter <= 0 {
-		h.t.Errorf("after %d takes: got %+v, want denied by the fallback for some time", n, a)
+		h.t.Errorf("after %d takes: got %+v, want refused by the fallback for some time", n, a)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestOptimisticAnswers(t *testing.T) {
 	}
 }
 
-// A cost larger than k is denied, one larger than the limit is denied forever, and a k above the limit is the limit.
+// A cost larger than k is refused, one larger than the limit is refused forever, and a k above the limit is the limit.
 func TestOptimisticCosts(t *testing.T) {
 	runOptimistic(t, 4, func(t *testing.T, h *optimisticRig) {
 		h.down()
@@ -133,13 +133,13 @@ func TestOptimisticCosts(t *testing.T) {
 		h.checkTakes(0, c)
 		c.Cost = 11
 		if a := h.do(rule.Take, c); a.Allowed || a.RetryAfter != rule.Never {
-			t.Errorf("11 of 10: got %+v, want denied, RetryAfter Never", a)
+			t.Errorf("11 of 10: got %+v, want refused, RetryAfter Never", a)
 		}
 		if a := h.do(rule.TakeUpTo, c); !a.Allowed || a.Granted != 4 {
 			t.Errorf("up to 11: got %+v, want allowed, Granted 4", a)
 		}
 		if a := h.do(rule.TakeUpTo, c); a.Allowed || a.Granted != 0 || a.RetryAfter == rule.Never {
-			t.Errorf("up to 11 again: got %+v, want denied for some time, Granted 0", a)
+			t.Errorf("up to 11 again: got %+v, want refused for some time, Granted 0", a)
 		}
 	})
 	runOptimistic(t, 100, func(t *testing.T, h *optimisticRig) {
@@ -159,11 +159,11 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			take(5)  // leaves nothing
 			h.down() // a second later
 			if a := take(1); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("an exhausted key: got %+v, want denied, RetryAfter 59000000", a)
+				t.Errorf("an exhausted key: got %+v, want refused, RetryAfter 59000000", a)
 			}
 			testkit.Pass(59*time.Second - time.Microsecond)
 			if a := take(1); a.Allowed || a.RetryAfter != 1 {
-				t.Errorf("just before units are free: got %+v, want denied, RetryAfter 1", a)
+				t.Errorf("just before units are free: got %+v, want refused, RetryAfter 1", a)
 			}
 			testkit.Pass(time.Microsecond)
 			if a := take(3); !a.Allowed {
@@ -175,7 +175,7 @@ func TestOptimisticAfterExhaustion(t *testing.T) {
 			take(2) // which is too few
 			h.down()
 			if a := take(2); a.Allowed || a.RetryAfter != 59_000_000 {
-				t.Errorf("a cost above the remaining units: got %+v, want denied, RetryAfter 59000000", a)
+				t.Errorf("a cost above the remaining units: got %+v, want refused, RetryAfter 59000000", a)
 			}
 			if a := take(1); !a.Allowed {
 				t.Errorf("a cost of the remaining units: got %+v, want allowed", a)
@@ -224,7 +224,7 @@ func TestOptimisticAfterExhaustingCharge(t *testing.T) {
 		h.down()
 		a := h.do(rule.Take, c)
 		if a.Allowed || a.RetryAfter < 55_000_000 || a.RetryAfter > 60_000_000 {
-			t.Fatalf("after an exhausting charge: got %+v, want denied for 55s to 60s", a)
+			t.Fatalf("after an exhausting charge: got %+v, want refused for 55s to 60s", a)
 		}
 		testkit.Pass((a.RetryAfter - 1).Duration())
 		h.checkTakes(0, c)
@@ -316,7 +316,7 @@ func TestOptimisticSeveral(t *testing.T) {
 	})
 }
 
-// Memory is bounded: beyond the bound new keys are denied, until others are too old to count.
+// Memory is bounded: beyond the bound new keys are refused, until others are too old to count.
 func TestOptimisticMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)

@@ -27,7 +27,7 @@ func TestOptimisticVerbs(t *testing.T) {
 					t.Errorf("a peek that fits: got %+v, want allowed, Granted 0, Remaining 3", a)
 				}
 				if a := h.do(rule.Peek, c(t, 4)); a.Allowed || a.RetryAfter != 1_000_000 {
-					t.Errorf("a peek that does not fit: got %+v, want denied, RetryAfter 1000000", a)
+					t.Errorf("a peek that does not fit: got %+v, want refused, RetryAfter 1000000", a)
 				}
 			}
 			h.checkTakes(1, c(t, 3))
@@ -163,7 +163,7 @@ func TestOptimisticSlots(t *testing.T) {
 			return a[0].Allowed
 		}
 		if got := []bool{take(), take(), take()}; !slices.Equal(got, []bool{true, true, false}) {
-			t.Errorf("three slots of two: got %v, want the third denied", got)
+			t.Errorf("three slots of two: got %v, want the third refused", got)
 		}
 		if a, err := held[0].do(h, rule.Take); err != nil || !a[0].Allowed {
 			t.Errorf("a slot that is held already: got %+v, %v, want allowed", a, err)

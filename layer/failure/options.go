@@ -28,13 +28,13 @@ type Options struct {
 	// Instances is how many processes share the limits: Local divides each limit's quota and burst by it, rounded up, at
 	// least 1, so that together they admit about as much as the store would. (A bucket that would then take more than five
 	// years to fill, which is invalid, gets one unit of burst less.) A cost that is too large for a share, but not for the
-	// limit, is denied until the next probe. 0 means 1: every process admits the whole quota.
+	// limit, is refused until the next probe. 0 means 1: every process admits the whole quota.
 	Instances int
 	// Optimism is how many units of a key FailOptimistic admits in this process that the store has not acknowledged. 0 means
 	// DefaultOptimism.
 	Optimism int64
 	// MaxPending bounds what FailOptimistic remembers: keys plus their requests, where requests in short succession count
-	// as one. Beyond it requests are denied, as by FailClosed. 0 means 65,536, which takes some 10 MB.
+	// as one. Beyond it requests are refused, as by FailClosed. 0 means 65,536, which takes some 10 MB.
 	MaxPending int
 	// MaxWaiting is how many calls wait for the store at a time. Further requests are not sent, and are answered as if they
 	// were late. 0 means 16,384.
@@ -108,7 +108,7 @@ func (o *Options) fill() error {
 // Stats counts events since the layer was created.
 type Stats struct {
 	Fallbacks [store.Modes]int64 // requests that were decided without the store, by the mode that decided
-	Refusals  int64              // how many of these were denied because the store had denied them before
+	Refusals  int64              // how many of these were refused because the store had refused them before
 	Undecided int64              // requests that returned an error because the store failed and no mode could decide
 	Failures  int64              // requests that the store failed to answer
 	Late      int64              // calls that took longer than Timeout

@@ -12,10 +12,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// refusals remembers what the store would refuse if it were asked: a key that the store has denied is not admitted because the
+// refusals remembers what the store would refuse if it were asked: a key that the store has refused is not admitted because the
 // store is gone. All of it stays true whatever the store answers later, so no answer replaces an earlier one that says more.
-// There is a fixed number of places. An admission that left nothing never takes the place of a denial that is still valid, so
-// that only a client that is itself denied for thousands of keys can displace one.
+// There is a fixed number of places. An admission that left nothing never takes the place of a refusal that is still valid, so
+// that only a client that is itself refused for thousands of keys can displace one.
 type refusals struct {
 	seed    maphash.Seed
 	forgets atomic.Int64                                  // how often something was forgotten
@@ -37,9 +37,9 @@ const (
 // note is what is known of an address under a limit. Another limit of the same address has another one.
 type note struct {
 	address
-	limit  *rule.Limit
-	facts  facts
-	denied bool // and not only admitted without leaving anything
+	limit   *rule.Limit
+	facts   facts
+	refused bool // and not only admitted without leaving anything
 }
 
 // fact says that a cost, and any larger one, is refused until a time if nothing is returned. The time counts from before the
@@ -53,7 +53,7 @@ type fact struct {
 // facts are the one with the smallest cost and the one that lasts longest. The zero fact is none.
 type facts [2]fact
 
-// slack is how much later a fact may end without being written: a cache repeats a denial at every request.
+// slack is how much later a fact may end without being written: a cache repeats a refusal at every request.
 const slack = rule.Micros(1000)
 
 // imply reports whether a fact says nothing new.
@@ -126,10 +126,10 @@ func (t *refusals) record(group string, limit *store.Limit, key string, cost int
 		if place == nil || known && old.facts.imply(found) || set.forgotten.Load() > sent.forgets {
 			return
 		}
-		next := &note{address: at, limit: by, denied: !allowed}
+		next := &note{address: at, limit: by, refused: !allowed}
 		if known {
 			next.address, next.facts = old.address, old.facts
-			next.denied = next.denied || old.denied && !old.isOver(sent.at)
+			next.refused = next.refused || old.refused && !old.isOver(sent.at)
 		} else {
 			next.group, next.key = strings.Clone(group), strings.Clone(key)
 		}
@@ -153,7 +153,7 @@ func (s *noteSet) place(at *address, limit *rule.Limit, allowed bool, now rule.M
 		if n.isOf(at, limit) {
 			return &s.notes[i], n, true
 		}
-		if (place == nil || n.yieldsTo(old, now)) && (n.isOver(now) || !n.denied || !allowed) {
+		if (place == nil || n.yieldsTo(old, now)) && (n.isOver(now) || !n.refused || !allowed) {
 			place, old = &s.notes[i], n
 		}
 	}
@@ -167,8 +167,8 @@ func (n *note) yieldsTo(other *note, now rule.Micros) bool {
 		return false
 	case n.isOver(now):
 		return true
-	case n.denied != other.denied:
-		return !n.denied
+	case n.refused != other.refused:
+		return !n.refused
 	}
 	return n.facts.until() < other.facts.until()
 }
@@ -236,10 +236,10 @@ func leastCost(op rule.Op, c *store.Charge) int64 {
 	return c.Cost
 }
 
-// stillDenied answers the charges of a take or peek that the store would still deny, and reports whether there are any. The
+// stillRefused answers the charges of a take or peek that the store would still refuse, and reports whether there are any. The
 // answers of others are empty. It replaces the charges of a TakeUpTo by a copy with lower costs if the store would not grant as
 // much.
-func (t *refusals) stillDenied(r *store.Request, now rule.Micros) (denied bool) {
+func (t *refusals) stillRefused(r *store.Request, now rule.Micros) (refused bool) {
 	if r.Op != rule.Take && r.Op != rule.TakeUpTo && r.Op != rule.Peek {
 		return false
 	}
@@ -250,7 +250,7 @@ func (t *refusals) stillDenied(r *store.Request, now rule.Micros) (denied bool) 
 		*a = rule.Answer{}
 		switch {
 		case rest > 0:
-			denied = true
+			refused = true
 			*a = rule.Answer{Flags: remembered, Remaining: remaining, RetryAfter: rest, ResetAfter: rest, At: answering.Mark(now, 0)}
 			if !isPossible(r.Op, c) {
 				a.RetryAfter = rule.Never
@@ -263,5 +263,5 @@ func (t *refusals) stillDenied(r *store.Request, now rule.Micros) (denied bool) 
 		}
 	}
 	r.Charges = charges
-	return denied
+	return refused
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// denial is what the store said about a cost.
-type denial struct {
+// refusal is what the store said about a cost.
+type refusal struct {
 	limit int
 	cost  int64
 	until time.Time
 }
 
-// Whatever was asked before, in any order and of any cost: what is denied from memory, the store would deny; and of each limit of
-// an address the last denial is one at once, and the one that lasts longest as long as it lasts.
+// Whatever was asked before, in any order and of any cost: what is refused from memory, the store would refuse; and of each limit of
+// an address the last refusal is one at once, and the one that lasts longest as long as it lasts.
 func TestRefusalsAreFacts(t *testing.T) {
 	ofPlan := func(quota int64, algorithm rule.Algorithm) slidegate.Limit {
 		return slidegate.Limit{Name: "p", Algorithm: algorithm, Quota: quota, Window: time.Hour}
@@ -39,7 +39,7 @@ func TestRefusalsAreFacts(t *testing.T) {
 				if algorithm == slidegate.TokenBucket { // under another rate a bucket fills at another speed
 					limits = limits[:1]
 				}
-				var denials []denial
+				var refusals []refusal
 				for range 30 {
 					testkit.Delay(time.Duration(random.IntN(900)) * time.Second)
 					limit, cost := random.IntN(len(limits)), int64(1+random.IntN(10))
@@ -49,14 +49,14 @@ func TestRefusalsAreFacts(t *testing.T) {
 						t.Fatalf("got %+v, %v, want an answer of the store", a, err)
 					}
 					if !a.Allowed {
-						denials = append(denials, denial{limit, cost, time.Now().Add(a.RetryAfter.Duration())})
+						refusals = append(refusals, refusal{limit, cost, time.Now().Add(a.RetryAfter.Duration())})
 					}
 				}
 				inner.fail(errDown)
 				for i := range 20 {
 					testkit.Delay(time.Duration(random.IntN(300)*min(i, 1)) * time.Second)
 					for limit, bound := range limits {
-						wantFacts(t, st, inner.Store, bound, slices.DeleteFunc(slices.Clone(denials), func(d denial) bool {
+						wantFacts(t, st, inner.Store, bound, slices.DeleteFunc(slices.Clone(refusals), func(d refusal) bool {
 							return d.limit != limit || !d.until.After(time.Now())
 						}), i == 0)
 					}
@@ -66,10 +66,10 @@ func TestRefusalsAreFacts(t *testing.T) {
 	}
 }
 
-// wantFacts compares what a layer without its store denies with what the store would, and with denials that still hold.
-func wantFacts(t *testing.T, st *failure.Store, inner store.Store, limit *store.Limit, denials []denial, first bool) {
+// wantFacts compares what a layer without its store refuses with what the store would, and with refusals that still hold.
+func wantFacts(t *testing.T, st *failure.Store, inner store.Store, limit *store.Limit, refusals []refusal, first bool) {
 	t.Helper()
-	denied := func(cost int64) bool {
+	refused := func(cost int64) bool {
 		a, err := apply(t, st, rule.Peek, store.Charge{Limit: limit, Key: "k", Cost: cost})
 		if err != nil {
 			t.Fatal(err)
@@ -81,20 +81,20 @@ func wantFacts(t *testing.T, st *failure.Store, inner store.Store, limit *store.
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Allowed && denied(cost) {
-			t.Errorf("%v: %d is denied from memory, and the store would admit it", adapter.Unbind(limit), cost)
+		if a.Allowed && refused(cost) {
+			t.Errorf("%v: %d is refused from memory, and the store would admit it", adapter.Unbind(limit), cost)
 		}
 	}
-	if len(denials) == 0 {
+	if len(refusals) == 0 {
 		return
 	}
-	longest, last := slices.MaxFunc(denials, func(a, b denial) int { return a.until.Compare(b.until) }), denials[len(denials)-1]
-	if !denied(longest.cost) || first && !denied(last.cost) {
-		t.Errorf("%v: the store denied %d for longest and %d last, and one of them is no longer denied", adapter.Unbind(limit), longest.cost, last.cost)
+	longest, last := slices.MaxFunc(refusals, func(a, b refusal) int { return a.until.Compare(b.until) }), refusals[len(refusals)-1]
+	if !refused(longest.cost) || first && !refused(last.cost) {
+		t.Errorf("%v: the store refused %d for longest and %d last, and one of them is no longer refused", adapter.Unbind(limit), longest.cost, last.cost)
 	}
 }
 
-// A grant of up to a cost is lower than a cost that the store has denied, and the caller's request is unchanged.
+// A grant of up to a cost is lower than a cost that the store has refused, and the caller's request is unchanged.
 func TestRefusalsBoundGrants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
@@ -118,7 +118,7 @@ func TestRefusalsBoundGrants(t *testing.T) {
 	})
 }
 
-// A denial that was in flight while something was returned to the key is not remembered; later ones are.
+// A refusal that was in flight while something was returned to the key is not remembered; later ones are.
 func TestRefusalsInFlight(t *testing.T) {
 	for _, op := range []rule.Op{rule.Reset, rule.GiveBack, rule.Settle} {
 		for way, take := range ways {
@@ -147,22 +147,22 @@ func TestRefusalsInFlight(t *testing.T) {
 				h.do(op, back)
 				close(deliver)
 				if a := <-done; a.Allowed || a.Flags != 0 {
-					t.Fatalf("got %+v, want a denial of the store", a)
+					t.Fatalf("got %+v, want a refusal of the store", a)
 				}
 				inner.heal()
 				h.down()
-				h.wantDenied(false, 0, c, store.FailLocal)
+				h.wantRefused(false, 0, c, store.FailLocal)
 				inner.heal()
 				testkit.Pass(time.Second)
 				h.take(c) // used up again
 				h.down()
-				h.wantDenied(true, time.Minute, c, store.FailLocal)
+				h.wantRefused(true, time.Minute, c, store.FailLocal)
 			})
 		}
 	}
 }
 
-// A denial from memory says what Local has left of the limits that are not the reason.
+// A refusal from memory says what Local has left of the limits that are not the reason.
 func TestRefusalsOfOneLimitAmongSeveral(t *testing.T) {
 	for mode := store.FailOpen; mode < store.Modes; mode++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestRefusalsOfOneLimitAmongSeveral(t *testing.T) {
 			inner.fail(errDown)
 			a := take()
 			if a[0].Allowed || a[0].Flags != rule.Cached|rule.FallbackLocal || !a[1].Allowed || a[1].Remaining != 100 || a[1].Granted != 0 || a[1].Flags != rule.FallbackLocal || a[1].At >= 0 {
-				t.Errorf("%v: got %+v, want the first denied, and 100 left of the second", mode, a)
+				t.Errorf("%v: got %+v, want the first refused, and 100 left of the second", mode, a)
 			}
 		})
 	}

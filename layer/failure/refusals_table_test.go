@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The table is bounded; an admission that left nothing does not take the place of a denial that is valid, and a denial may
+// The table is bounded; an admission that left nothing does not take the place of a refusal that is valid, and a refusal may
 // take the place of anything.
 func TestRefusalsAreBounded(t *testing.T) {
 	limit := store.Bind("", "l", "l", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1, Window: 1000})

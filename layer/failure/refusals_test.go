@@ -66,38 +66,38 @@ func (h *refusalRig) down() {
 	}
 }
 
-// wantDenied expects a denial because the store denied it, for a time, in a mode; otherwise the mode's own decision.
-func (h *refusalRig) wantDenied(denied bool, after time.Duration, c store.Charge, mode store.Mode) {
+// wantRefused expects a refusal because the store refused it, for a time, in a mode; otherwise the mode's own decision.
+func (h *refusalRig) wantRefused(refused bool, after time.Duration, c store.Charge, mode store.Mode) {
 	h.t.Helper()
 	before := h.Stats().Refusals
 	a := h.take(c)
-	if h.Stats().Refusals > before != denied {
-		h.t.Errorf("got %+v, want it denied because the store had denied it: %t", a, denied)
+	if h.Stats().Refusals > before != refused {
+		h.t.Errorf("got %+v, want it refused because the store had refused it: %t", a, refused)
 	}
-	if denied && (a.Allowed || a.RetryAfter.Duration() != after || a.ResetAfter != a.RetryAfter || a.Flags != rule.Cached|rule.FallbackLocal || a.At >= 0) {
-		h.t.Errorf("got %+v, want a flagged denial for %v", a, after)
+	if refused && (a.Allowed || a.RetryAfter.Duration() != after || a.ResetAfter != a.RetryAfter || a.Flags != rule.Cached|rule.FallbackLocal || a.At >= 0) {
+		h.t.Errorf("got %+v, want a flagged refusal for %v", a, after)
 	}
-	if !denied && a.Allowed != (mode != store.FailClosed) {
+	if !refused && a.Allowed != (mode != store.FailClosed) {
 		h.t.Errorf("got %+v, want the decision of %v", a, mode)
 	}
 }
 
-// A key that the store has denied stays denied while the store is out, in every mode, until the time that the store gave, to
+// A key that the store has refused stays refused while the store is out, in every mode, until the time that the store gave, to
 // the microsecond; other keys do not.
 func TestRefusalsStay(t *testing.T) {
 	withUsedUpKey(t, two, func(h *refusalRig, c store.Charge, mode store.Mode) {
 		testkit.Pass(10 * time.Second)
 		h.down()
 		for range 5 {
-			h.wantDenied(true, 50*time.Second, c, mode)
+			h.wantRefused(true, 50*time.Second, c, mode)
 		}
 		other := c
 		other.Key = "other"
-		h.wantDenied(false, 0, other, mode)
+		h.wantRefused(false, 0, other, mode)
 		testkit.Pass(50*time.Second - time.Microsecond)
-		h.wantDenied(true, time.Microsecond, c, mode)
+		h.wantRefused(true, time.Microsecond, c, mode)
 		testkit.Pass(time.Microsecond)
-		h.wantDenied(false, 0, c, mode)
+		h.wantRefused(false, 0, c, mode)
 	})
 }
 
@@ -106,7 +106,7 @@ func TestRefusalsStayWhileLate(t *testing.T) {
 	withUsedUpKey(t, two, func(h *refusalRig, c store.Charge, mode store.Mode) {
 		h.late.Store(true)
 		for i := range 6 { // the last ones are shed
-			h.wantDenied(true, time.Minute-time.Duration(min(i+1, 3))*100*time.Millisecond, c, mode)
+			h.wantRefused(true, time.Minute-time.Duration(min(i+1, 3))*100*time.Millisecond, c, mode)
 		}
 		if got := h.Stats(); got.Outages != 0 || got.Shed != 3 {
 			h.t.Errorf("got %+v, want no outage, 3 shed", got)
@@ -114,18 +114,18 @@ func TestRefusalsStayWhileLate(t *testing.T) {
 		h.late.Store(false)
 		testkit.Pass(time.Second)
 		if a := h.take(c); a.Allowed || a.Flags != 0 {
-			h.t.Errorf("got %+v, want the store's own denial", a)
+			h.t.Errorf("got %+v, want the store's own refusal", a)
 		}
 	})
 }
 
-// A limit that counts denials has refusals that stay, too.
-func TestRefusalsOfCountedDenials(t *testing.T) {
+// A limit that counts refusals has refusals that stay, too.
+func TestRefusalsOfCountedRefusals(t *testing.T) {
 	counted := two
-	counted.CountDenied = true
+	counted.CountRefused = true
 	withUsedUpKey(t, counted, func(h *refusalRig, c store.Charge, mode store.Mode) {
 		h.down()
-		h.wantDenied(true, time.Minute, c, mode)
+		h.wantRefused(true, time.Minute, c, mode)
 	})
 }
 
@@ -149,7 +149,7 @@ func TestRefusalsEnd(t *testing.T) {
 			withUsedUpKey(t, two, func(h *refusalRig, c store.Charge, mode store.Mode) {
 				end(h, &c)
 				h.down()
-				h.wantDenied(false, 0, c, mode)
+				h.wantRefused(false, 0, c, mode)
 			})
 		})
 	}
@@ -157,7 +157,7 @@ func TestRefusalsEnd(t *testing.T) {
 	withUsedUpKey(t, two, func(h *refusalRig, c store.Charge, mode store.Mode) {
 		h.down()
 		c.Limit = c.Limit.In(store.FailLocal)
-		h.wantDenied(true, time.Minute, c, store.FailLocal)
+		h.wantRefused(true, time.Minute, c, store.FailLocal)
 	})
 	// A refund that the store did not get ends nothing.
 	withUsedUpKey(t, two, func(h *refusalRig, c store.Charge, mode store.Mode) {
@@ -165,7 +165,7 @@ func TestRefusalsEnd(t *testing.T) {
 		back := request(rule.GiveBack, c)
 		back.Charges[0].At = 1
 		_ = h.Apply(h.t.Context(), []store.Request{back})
-		h.wantDenied(true, time.Minute, c, mode)
+		h.wantRefused(true, time.Minute, c, mode)
 	})
 }
 
@@ -179,7 +179,7 @@ func (h *refusalRig) do(op rule.Op, c store.Charge) {
 	}
 }
 
-// The time counts from before the store was asked: the store's own denial ends no earlier.
+// The time counts from before the store was asked: the store's own refusal ends no earlier.
 func TestRefusalsCountFromBeforeTheCall(t *testing.T) {
 	for way := range ways {
 		synctest.Test(t, func(t *testing.T) {
@@ -191,10 +191,10 @@ func TestRefusalsCountFromBeforeTheCall(t *testing.T) {
 			testkit.Pass(10 * time.Second)
 			inner.slow(40 * time.Millisecond)
 			if a := h.take(c); a.Allowed || a.RetryAfter.Duration() != 50*time.Second-40*time.Millisecond {
-				t.Fatalf("got %+v, want denied for what is left of a minute when the store decided", a)
+				t.Fatalf("got %+v, want refused for what is left of a minute when the store decided", a)
 			}
 			h.down() // 40ms after the call began
-			h.wantDenied(true, 50*time.Second-80*time.Millisecond, c, store.FailLocal)
+			h.wantRefused(true, 50*time.Second-80*time.Millisecond, c, store.FailLocal)
 		})
 	}
 }

@@ -121,7 +121,7 @@ func TestSlotsOfTheFallback(t *testing.T) {
 		}
 		for id := range rule.ID(5) {
 			if !take(id + 1) {
-				t.Errorf("slot %d of 5 was denied", id+1)
+				t.Errorf("slot %d of 5 was refused", id+1)
 			}
 		}
 		if take(6) {

@@ -98,7 +98,7 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 		for _, e := range dropped {
 			e.mu.Lock()
 			e.resets--
-			e.denied.Store(nil)
+			e.refused.Store(nil)
 			if !e.begun { // it exists only for the reset
 				e.idle = goneRounds
 			}
@@ -190,10 +190,10 @@ func (s *Store) record(r *store.Request, sent int64) {
 		a := &r.Answers[k]
 		switch r.Op {
 		case rule.GiveBack, rule.Settle, rule.Reset:
-			e.denied.Store(nil)
+			e.refused.Store(nil)
 		case rule.Take:
 			if !a.Allowed && a.Flags == 0 {
-				e.denied.Store(newRefusal(c.Limit, c.Cost, a, sent, s.clock.read()))
+				e.refused.Store(newRefusal(c.Limit, c.Cost, a, sent, s.clock.read()))
 			}
 		case rule.Peek:
 			e.addTo(a, c, s.clock.read())

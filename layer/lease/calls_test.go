@@ -64,7 +64,7 @@ func TestCallsByPart(t *testing.T) {
 				t.Errorf("docs/leases.md, parts of %v: %d calls and %d %% returned; got %d and %d %%", part, wantCalls, wantReturned, calls, share)
 			}
 			if refused.Load() > 0 {
-				t.Errorf("parts of %v: %d requests denied, want none", part, refused.Load())
+				t.Errorf("parts of %v: %d requests refused, want none", part, refused.Load())
 			}
 			testkit.Pass(2 * time.Second) // the keepers end
 		})

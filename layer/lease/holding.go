@@ -17,7 +17,7 @@ type holding struct {
 	index              int // in the table's list; guarded by the table's lock
 
 	current atomic.Pointer[lease]   // the lease to spend from
-	denied  atomic.Pointer[refusal] // the store's denial, while it holds
+	refused atomic.Pointer[refusal] // the store's refusal, while it holds
 
 	// The fields below are guarded by mu, which is taken once or twice per lease, not per spend.
 	mu          sync.Mutex
@@ -43,7 +43,7 @@ type holding struct {
 	lastSpent   int64 // what was spent at the keeper's last visit
 }
 
-// refusal is a denial of the store that holds for a while: usage can only fall until a unit is returned.
+// refusal is a refusal of the store that holds for a while: usage can only fall until a unit is returned.
 type refusal struct {
 	limit  *store.Limit
 	cost   int64
@@ -53,7 +53,7 @@ type refusal struct {
 	answer rule.Answer
 }
 
-// refusalLife bounds how long a denial is repeated: another process may return units that it has not spent.
+// refusalLife bounds how long a refusal is repeated: another process may return units that it has not spent.
 const refusalLife = int64(50 * time.Millisecond)
 
 func (e *holding) matches(h uint64, limit *store.Limit, group, key string) bool {

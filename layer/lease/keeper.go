@@ -153,7 +153,7 @@ func (s *Store) closeAll(ctx context.Context) error {
 	}
 }
 
-// newRefusal records a denial, with the times before it was requested and after it was received.
+// newRefusal records a refusal, with the times before it was requested and after it was received.
 func newRefusal(limit *store.Limit, cost int64, a *rule.Answer, sent, received int64) *refusal {
 	if a.RetryAfter == rule.Never {
 		return nil

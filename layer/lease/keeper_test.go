@@ -23,8 +23,8 @@ func TestIdleLeaseIsReturned(t *testing.T) {
 	})
 }
 
-// Returned units end a remembered denial.
-func TestReturnEndsDenial(t *testing.T) {
+// Returned units end a remembered refusal.
+func TestReturnEndsRefusal(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		atHand, _ := r.warm()
 		testkit.Must(r.direct.AllowN(ctx, "key", r.remaining()))(t) // the rest is leased here

@@ -1,7 +1,7 @@
 // Package lease charges units of busy keys to a store in advance, many at a time, and spends them in process. Such a
 // lease makes a limit that ten servers share cost each of them some twenty calls per second and busy key, and a
 // decision takes about as long as one in memory. It is a Store that wraps a Store, and goes above the other layers that
-// decide: failure, denycache and coalesce.
+// decide: failure, refusals and coalesce.
 //
 // What it promises: for windows that begin at multiples of their length (rule.AnchorClock), with any number of
 // parts and any overlap, for fixed windows and for calendar windows, a request is admitted only if the rule itself,
@@ -11,7 +11,7 @@
 // lease, for every user of the limit.
 //
 // What changes: answers made here carry rule.Leased. Remaining is then a lower bound, RetryAfter, NextAfter and
-// ResetAfter are upper bounds, and At is when the lease was charged. A key may be denied although another process holds
+// ResetAfter are upper bounds, and At is when the lease was charged. A key may be refused although another process holds
 // unspent units of it, until that process returns them: some 100 ms after its last spend.
 //
 // Only limits with Lease are leased, and of those only keys that are requested often. Everything else goes straight to

@@ -18,7 +18,7 @@ var mutantsFlag = flag.Int("mutants", 0, "how many spends to replay at most unti
 // mutant is a mistake in a source file: old, which occurs once, becomes new.
 type mutant struct{ name, file, old, new string }
 
-// mutants are mistakes that the plays must catch, each by a spend that the rule denies.
+// mutants are mistakes that the plays must catch, each by a spend that the rule refuses.
 var mutants = []mutant{
 	{
 		"a life beyond the end of the part", "part.go",
@@ -89,7 +89,7 @@ func TestMutants(t *testing.T) {
 			play := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "^TestPlays$", ".", "-plays", strconv.Itoa(*mutantsFlag))
 			output, err := play.CombinedOutput()
 			for line := range strings.Lines(string(output)) {
-				if err != nil && strings.Contains(line, ruleDenies) {
+				if err != nil && strings.Contains(line, ruleRefuses) {
 					t.Log(strings.TrimSpace(line))
 					return
 				}

@@ -69,7 +69,7 @@ func (j *job) send(r *store.Request, index int, some bool) {
 	j.requests = append(j.requests, rest)
 }
 
-// join answers a request of which some charges went to the store. If the store denied them, or its decision is unknown,
+// join answers a request of which some charges went to the store. If the store refused them, or its decision is unknown,
 // what was spent is put back.
 func (s *Store) join(j *job, p partial, r *store.Request) {
 	rest, spends := &j.requests[p.request], j.kept[p.spends:p.spends+len(r.Charges)]

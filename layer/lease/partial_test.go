@@ -14,7 +14,7 @@ import (
 )
 
 // A lease of a global limit serves the requests of users whose own limit cannot be leased. A request that their limit
-// denies takes nothing from it.
+// refuses takes nothing from it.
 func TestGlobalLeaseServesEveryUser(t *testing.T) {
 	user := slidegate.Limit{Name: "user", Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	global := slidegate.Limit{Name: "global", Quota: 10_000, Window: time.Hour, Algorithm: slidegate.FixedWindow, Lease: true}
@@ -40,7 +40,7 @@ func TestGlobalLeaseServesEveryUser(t *testing.T) {
 				t.Fatalf("request %d: %+v, want allowed %v", i, d, want)
 			}
 			if !d.Allowed && d.LimitName != "user" {
-				t.Fatalf("request %d was denied by %s", i, d.LimitName)
+				t.Fatalf("request %d was refused by %s", i, d.LimitName)
 			}
 			if d.Allowed {
 				admitted++

@@ -172,7 +172,7 @@ func TestPicture(t *testing.T) {
 		admitted, refused = admitted+i.admitted, refused+int64(len(i.refused))
 	}
 	if admitted > pictureQuota || admitted < pictureQuota*98/100 || refused == 0 {
-		t.Errorf("got %d of %d admitted, %d denied; want nearly all, and some denied", admitted, pictureQuota, refused)
+		t.Errorf("got %d of %d admitted, %d refused; want nearly all, and some refused", admitted, pictureQuota, refused)
 	}
 	drawn := drawInstances(all)
 	if *pictureFlag != "" {

@@ -32,7 +32,7 @@ func TestAnotherQuotaEndsTheLease(t *testing.T) {
 	})
 }
 
-// Counts are kept when a plan becomes larger, and requests that were denied are admitted.
+// Counts are kept when a plan becomes larger, and requests that were refused are admitted.
 func TestLargerQuotaAdmitsAtOnce(t *testing.T) {
 	withLease(t, "20/10s segments=10 overlap=whole lease name=plan", func(r *rig) {
 		admitted := 0

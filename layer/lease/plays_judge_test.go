@@ -18,8 +18,8 @@ import (
 // Some events are beyond the promises of leases. There the judge accepts what was leased at that time, and not a unit
 // more:
 //
-//   - A charge that must not be denied, or one by another value of the limit, can be admitted although units are
-//     leased. Those are then spent although the rule denies them: but only until the next admission by the value that
+//   - A charge that must not be refused, or one by another value of the limit, can be admitted although units are
+//     leased. Those are then spent although the rule refuses them: but only until the next admission by the value that
 //     they were taken under.
 //   - A reset forgets what other processes have leased; those units are then extra, until they have left the window.
 //     The same goes for units that a caller returns without having spent them.
@@ -47,7 +47,7 @@ type account struct {
 	out    map[holder]int64       // units that can still be spent
 	coming map[*process]int64     // units that are being returned
 	late   int64                  // those whose process no longer waits for them
-	excess map[*store.Limit]int64 // units that may still be spent although the rule denies them; see judge
+	excess map[*store.Limit]int64 // units that may still be spent although the rule refuses them; see judge
 	extra  []extra
 	resets map[*process]time.Time // when a process last dropped its leases and reset the key; nil is for any process
 }
@@ -94,7 +94,7 @@ func (j *judge) spent(p *process, s lease.Spend) {
 // unspent receives a spend that was undone. If the address was reset in the meantime, the spend is already forgotten:
 // the units are then extra like all that were leased, unless this process reset the address, which then drops them.
 func (j *judge) unspent(p *process, a *account, s lease.Spend) {
-	j.events["spends were undone, because another limit denied"]++
+	j.events["spends were undone, because another limit refused"]++
 	j.tally(s.Limit).leased--
 	if at, ok := a.resets[p]; ok && p.at(at) >= s.Now {
 		return
@@ -131,7 +131,7 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 			a.excess[limit] -= units
 			j.tally(limit).refused++
 		} else {
-			j.addViolation("%d units of %v (%s): "+ruleDenies+" at %d: it has %d left, and %d that were leased; %d more may be extra",
+			j.addViolation("%d units of %v (%s): "+ruleRefuses+" at %d: it has %d left, and %d that were leased; %d more may be extra",
 				units, adapter.Unbind(limit), how, now, room, excess, a.onTop(now))
 		}
 	}
@@ -150,8 +150,8 @@ func (j *judge) countEvent(what string) {
 	j.events[what]++
 }
 
-// ruleDenies is part of the message about a violation.
-const ruleDenies = "the rule denies them"
+// ruleRefuses is part of the message about a violation.
+const ruleRefuses = "the rule refuses them"
 
 func (j *judge) addViolation(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
@@ -175,7 +175,7 @@ func (j *judge) charged(a *account, limit *store.Limit) {
 	delete(a.excess, limit)
 }
 
-// forced charges units that must not be denied.
+// forced charges units that must not be refused.
 func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 	for _, value := range j.values[limit.Prefix()] {
 		a.mayExceed(value)

@@ -43,7 +43,7 @@ func TestResetFreesTheWholeQuota(t *testing.T) {
 		testkit.Must(r.leased.AllowUpTo(ctx, "key", 1000))(t)
 		for testkit.Must(r.leased.Allow(ctx, "key"))(t).Allowed {
 		}
-		r.reset() // also of the remembered denial
+		r.reset() // also of the remembered refusal
 		admitted := 0
 		for testkit.Must(r.leased.Allow(ctx, "key"))(t).Allowed {
 			admitted++

@@ -148,7 +148,7 @@ func (r *rig) warm() (atHand, admitted int64) {
 	r.t.Helper()
 	for admitted < 100 {
 		if !testkit.Must(r.leased.Allow(ctx, "key"))(r.t).Allowed {
-			r.t.Fatalf("denied after %d were admitted", admitted)
+			r.t.Fatalf("refused after %d were admitted", admitted)
 		}
 		admitted++
 		testkit.Pass(0) // the lease that it caused arrives

@@ -17,7 +17,7 @@ type spending struct {
 	left, now int64
 }
 
-// takeTogether answers a request whose addresses all have enough at hand, or one of which is known to deny. It spends
+// takeTogether answers a request whose addresses all have enough at hand, or one of which is known to refuse. It spends
 // from all or from none, unless some have no holding: then it may have spent from some of the others, and the store has
 // to decide the rest.
 func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (answered, some bool) {
@@ -178,7 +178,7 @@ func (s *Store) putBack(e *holding, l *lease, units int64) {
 	s.giveBack(e, l, units)
 }
 
-// refuseAll answers a request of which the store has just denied one charge. The other charges get what is at hand.
+// refuseAll answers a request of which the store has just refused one charge. The other charges get what is at hand.
 func (s *Store) refuseAll(j *job, r *store.Request) bool {
 	refused := false
 	now := s.clock.read()

@@ -12,9 +12,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestStatsDoNotFallWithADenial reads the counts while a request has spent from one of its limits, before the other
-// limit denies it.
-func TestStatsDoNotFallWithADenial(t *testing.T) {
+// TestStatsDoNotFallWithARefusal reads the counts while a request has spent from one of its limits, before the other
+// limit refuses it.
+func TestStatsDoNotFallWithARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		remote := newDistant(t, memstore.Options{})

@@ -66,7 +66,7 @@ func (s *Store) takeWaiting(ctx context.Context, e *holding, limit *store.Limit,
 	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	if err == nil && !allowed && flags == 0 {
 		a := rule.Answer{Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at}
-		e.denied.Store(newRefusal(limit, cost, &a, sent, s.clock.read()))
+		e.refused.Store(newRefusal(limit, cost, &a, sent, s.clock.read()))
 	}
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
@@ -113,13 +113,13 @@ func (s *Store) accept(e *holding, limit *store.Limit, now int64) bool {
 	}
 	e.limit, e.changed = limit, now
 	e.remains = limit.Rule().Capacity()
-	e.denied.Store(nil)
+	e.refused.Store(nil)
 	return now >= e.barredUntil
 }
 
-// refuse answers a request if the store has just denied the same cost or less.
+// refuse answers a request if the store has just refused the same cost or less.
 func (e *holding) refuse(limit *store.Limit, cost, now int64) (a rule.Answer, ok bool) {
-	f := e.denied.Load()
+	f := e.refused.Load()
 	if f == nil || cost < f.cost || now >= f.until || !sameRule(f.limit, limit) {
 		return a, false
 	}

@@ -226,7 +226,7 @@ func (s *Store) noteReturn(t *transfer, err error, a *rule.Answer) {
 	case a.Flags&answering.Fallbacks != 0: // unknown as well
 		s.counts.wasted.Add(t.units)
 	default:
-		t.e.denied.Store(nil) // units may be free again
+		t.e.refused.Store(nil) // units may be free again
 		s.counts.returned.Add(a.Granted)
 		s.counts.wasted.Add(t.units - a.Granted)
 	}
@@ -250,10 +250,10 @@ func (s *Store) addLease(t *transfer, err error, a *rule.Answer, sent, received 
 		go s.endAll()
 	}
 	if a.Granted == 0 {
-		e.denied.Store(newRefusal(t.limit, 1, a, sent, received))
+		e.refused.Store(newRefusal(t.limit, 1, a, sent, received))
 		return false
 	}
-	e.denied.Store(nil)
+	e.refused.Store(nil)
 	l := &lease{
 		limit: t.limit, turn: t.turn, at: a.At, end: sent + life(t.limit.Rule(), a.At), reset: received + nanos(a.ResetAfter),
 		low: lowMark(a.Granted, e.latency), size: a.Granted,

@@ -118,7 +118,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// A denial that is repeated here is forgotten when units are returned.
+// A refusal that is repeated here is forgotten when units are returned.
 func TestRefund(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		r.warm()
@@ -128,7 +128,7 @@ func TestRefund(t *testing.T) {
 		calls := r.gate.calls.Load()
 		d := testkit.Must(r.leased.Allow(ctx, "key"))(t)
 		if d.Allowed || d.Flags&rule.Leased == 0 || r.gate.calls.Load() != calls {
-			t.Errorf("%+v with %d calls; want it denied here", d, r.gate.calls.Load()-calls)
+			t.Errorf("%+v with %d calls; want it refused here", d, r.gate.calls.Load()-calls)
 		}
 		testkit.Must(r.leased.Refund(ctx, "key", 3))(t)
 		for i := range 4 {
@@ -178,7 +178,7 @@ func TestAllowUpToOfSeveral(t *testing.T) {
 	})
 }
 
-// A request that one of its limits denies takes nothing from the others.
+// A request that one of its limits refuses takes nothing from the others.
 func TestSeveralLimitsSpendFromAllOrNone(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
 		wide, narrow := slidegate.MustParseLimit(aThousand+" name=wide"), slidegate.MustParseLimit("20/10s segments=10 overlap=whole lease name=narrow")

@@ -28,7 +28,7 @@ type Options struct {
 	// SDK for Go puts those beyond 2,000 combinations of a metric together under otel.metric.overflow.
 	MaxLimits int
 	// Policy returns the value of the attribute policy for a limit. If ok is false, the limit is left out of all
-	// metrics by limit, such as a candidate limit that denies nothing. It is called a few times for each limit. nil
+	// metrics by limit, such as a candidate limit that refuses nothing. It is called a few times for each limit. nil
 	// means the namespace of the limit.
 	Policy func(limit *store.Limit) (name string, ok bool)
 	// DurationEvery samples durations: one of that many calls to the store is timed, at random. Reading the clock twice
@@ -109,7 +109,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits, opts.Policy)}
-	s.tally.cached, s.tally.fails = layering.DenyCache.In(inner), layering.Failure.In(inner)
+	s.tally.cached, s.tally.fails = layering.Refusals.In(inner), layering.Failure.In(inner)
 	s.every[0], s.every[1] = opts.every(inner.Traits())
 	s.one = store.Single(inner)
 	var last atomic.Uint32

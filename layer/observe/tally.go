@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The sources of an answer, in the order of sourceNames. Each has two counts: admissions and denials.
+// The sources of an answer, in the order of sourceNames. Each has two counts: admissions and refusals.
 const (
 	fromStore = 2 * iota
 	fromCache
@@ -40,7 +40,7 @@ func sourceOf(flags rule.Flags) int {
 		return fromFallbackLocal
 	case flags&rule.FallbackOptimistic != 0:
 		return fromFallbackOptimistic
-	case flags&rule.Leased != 0: // also for a denial that it repeats
+	case flags&rule.Leased != 0: // also for a refusal that it repeats
 		return fromLease
 	case flags&rule.Cached != 0:
 		return fromCache
@@ -97,7 +97,7 @@ type tally struct {
 	known     [1024]atomic.Pointer[known] // by the limit's ID; a miss is looked up by name
 	errors    [kinds]atomic.Int64
 	announced atomic.Bool // there are announced series
-	cached    bool        // there is a deny cache below
+	cached    bool        // there is a refusal cache below
 	fails     bool        // there is a failure layer below
 
 	mu      sync.Mutex
@@ -192,7 +192,7 @@ func (t *tally) expected(limit *store.Limit) uint32 {
 		counts |= decisionBits(rule.Leased)
 	}
 	if t.fails {
-		// In every mode this process decides requests that the store has denied before, and in some those that are only late.
+		// In every mode this process decides requests that the store has refused before, and in some those that are only late.
 		counts |= decisionBits(fallbackOf[limit.Mode()]) | decisionBits(rule.FallbackLocal)
 	}
 	return counts
@@ -315,7 +315,7 @@ func (s *series) renewal(limit *store.Limit, answer *rule.Answer) {
 	}
 }
 
-// charges reports whether an answer with these flags moved units of a limit: where a failure mode admits or denies
+// charges reports whether an answer with these flags moved units of a limit: where a failure mode admits or refuses
 // everything, nothing is charged or given back, whatever the answer.
 func charges(flags rule.Flags) bool {
 	return flags == 0 || flags&rule.FallbackOpen == 0 && flags&rule.FallbackClosed == 0

@@ -25,9 +25,9 @@ type Options struct {
 	LocalBytes int64
 	// Optimism is how many units of a key store.FailOptimistic admits in each process; 0 means failure.DefaultOptimism.
 	Optimism int64
-	// DenyAge is how long a denial is remembered while the store answers; 0 means a second, negative means not at all. For that
-	// long, a key can still be denied here after another process has refunded its units or reset it.
-	DenyAge time.Duration
+	// RefusalAge is how long a refusal is remembered while the store answers; 0 means a second, negative means not at all. For that
+	// long, a key can still be refused here after another process has refunded its units or reset it.
+	RefusalAge time.Duration
 	// Gather combines more requests into one call; see coalesce.Options. It is for servers that do little else.
 	Gather bool
 	// Watch probes the store also while no request calls it, so that Health, Stats and OnChange report an outage without

@@ -1,5 +1,5 @@
-// Package stack puts the usual layers over a store, in the right order: calls that requests share (package coalesce), denials
-// that are remembered (denycache), what decides when the store does not answer (failure), units leased in advance (lease), and
+// Package stack puts the usual layers over a store, in the right order: calls that requests share (package coalesce), refusals
+// that are remembered (refusals), what decides when the store does not answer (failure), units leased in advance (lease), and
 // observation. A shared store with a fallback takes two calls:
 //
 //	redis, err := redisstore.Open(ctx, url)
@@ -25,9 +25,9 @@ import (
 
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -89,7 +89,7 @@ func (s *Store) putLayers(st store.Store, opts *Options) (store.Store, error) {
 		put    func(store.Store, *Options) (store.Store, error)
 	}{
 		{layering.Coalesce, remote && st.Traits().Calls >= 0, s.putCoalesce},
-		{layering.DenyCache, remote && opts.DenyAge >= 0, s.putDenyCache},
+		{layering.Refusals, remote && opts.RefusalAge >= 0, s.putRefusals},
 		{layering.Failure, true, s.putFailure},
 		{layering.Lease, remote, s.putLease},
 	} {
@@ -115,8 +115,8 @@ func (s *Store) putCoalesce(st store.Store, opts *Options) (store.Store, error) 
 	return coalesce.New(st, coalesce.Options{Gather: opts.Gather, Timeout: max(opts.Timeout, minShared)})
 }
 
-func (s *Store) putDenyCache(st store.Store, opts *Options) (store.Store, error) {
-	return denycache.New(st, denycache.Options{MaxAge: opts.DenyAge})
+func (s *Store) putRefusals(st store.Store, opts *Options) (store.Store, error) {
+	return refusals.New(st, refusals.Options{MaxAge: opts.RefusalAge})
 }
 
 func (s *Store) putFailure(st store.Store, opts *Options) (store.Store, error) {
@@ -175,16 +175,16 @@ func (s *Store) Health() error {
 
 // Stats counts the work of the layers. Those that are missing have zero values.
 type Stats struct {
-	DenyCache denycache.Stats
-	Failure   failure.Stats
-	Lease     lease.Stats
-	Local     memstore.Stats // what the failure mode local counts in this process
+	Refusals refusals.Stats
+	Failure  failure.Stats
+	Lease    lease.Stats
+	Local    memstore.Stats // what the failure mode local counts in this process
 }
 
 // Stats returns the current counts.
 func (s *Store) Stats() (stats Stats) {
-	if layer, ok := store.As[*denycache.Store](s.top); ok {
-		stats.DenyCache = layer.Stats()
+	if layer, ok := store.As[*refusals.Store](s.top); ok {
+		stats.Refusals = layer.Stats()
 	}
 	if layer, ok := store.As[*failure.Store](s.top); ok {
 		stats.Failure = layer.Stats()

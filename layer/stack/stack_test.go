@@ -13,8 +13,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -86,7 +86,7 @@ func TestLayersAndTheirOrder(t *testing.T) {
 	observe := observed(&seen)
 	byHand := func(t *testing.T) store.Store {
 		shared := testkit.Must(coalesce.New(newRemote(t), coalesce.Options{}))(t)
-		return testkit.Must(denycache.New(shared, denycache.Options{}))(t)
+		return testkit.Must(refusals.New(shared, refusals.Options{}))(t)
 	}
 	for name, test := range map[string]struct {
 		st   func(t *testing.T) store.Store
@@ -94,18 +94,18 @@ func TestLayersAndTheirOrder(t *testing.T) {
 		want string
 	}{
 		"remote": {func(t *testing.T) store.Store { return newRemote(t) }, stack.Options{Observe: observe},
-			"stack_test.observer lease.Store failure.Store denycache.Store coalesce.Store stack_test.remote"},
-		"no denials": {func(t *testing.T) store.Store { return newRemote(t) }, stack.Options{DenyAge: -1},
+			"stack_test.observer lease.Store failure.Store refusals.Store coalesce.Store stack_test.remote"},
+		"no refusals": {func(t *testing.T) store.Store { return newRemote(t) }, stack.Options{RefusalAge: -1},
 			"lease.Store failure.Store coalesce.Store stack_test.remote"},
 		"shares calls itself": {func(t *testing.T) store.Store { return &remote{Store: newRemote(t).Store, trips: 2, shared: -1} }, stack.Options{},
-			"lease.Store failure.Store denycache.Store stack_test.remote"},
+			"lease.Store failure.Store refusals.Store stack_test.remote"},
 		"memory":         {func(*testing.T) store.Store { return memstore.NewDefault() }, stack.Options{}, "memstore.Store"},
 		"memory, seen":   {func(*testing.T) store.Store { return memstore.NewDefault() }, stack.Options{Observe: observe}, "stack_test.observer memstore.Store"},
 		"in process":     {func(t *testing.T) store.Store { return &remote{Store: newRemote(t).Store} }, stack.Options{}, "failure.Store stack_test.remote"},
-		"layers by hand": {byHand, stack.Options{}, "lease.Store failure.Store denycache.Store coalesce.Store stack_test.remote"},
-		"a view":         {func(t *testing.T) store.Store { return store.In(newRemote(t), store.FailClosed) }, stack.Options{DenyAge: -1}, "lease.Store failure.Store coalesce.Store stack_test.remote"},
+		"layers by hand": {byHand, stack.Options{}, "lease.Store failure.Store refusals.Store coalesce.Store stack_test.remote"},
+		"a view":         {func(t *testing.T) store.Store { return store.In(newRemote(t), store.FailClosed) }, stack.Options{RefusalAge: -1}, "lease.Store failure.Store coalesce.Store stack_test.remote"},
 		"a stack": {func(t *testing.T) store.Store { return testkit.Must(stack.New(newRemote(t), stack.Options{}))(t) }, stack.Options{},
-			"stack.Store lease.Store failure.Store denycache.Store coalesce.Store stack_test.remote"},
+			"stack.Store lease.Store failure.Store refusals.Store coalesce.Store stack_test.remote"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testkit.Must(stack.New(test.st(t), test.opts))(t)
@@ -120,8 +120,8 @@ func TestLayersAndTheirOrder(t *testing.T) {
 func TestRejectsLayersOutOfOrder(t *testing.T) {
 	local := memstore.NewDefault()
 	for missing, st := range map[string]store.Store{
-		"coalesce":  testkit.Must(denycache.New(newRemote(t), denycache.Options{}))(t),
-		"denycache": testkit.Must(failure.New(testkit.Must(coalesce.New(newRemote(t), coalesce.Options{}))(t), failure.Options{Local: local}))(t),
+		"coalesce": testkit.Must(refusals.New(newRemote(t), refusals.Options{}))(t),
+		"refusals": testkit.Must(failure.New(testkit.Must(coalesce.New(newRemote(t), coalesce.Options{}))(t), failure.Options{Local: local}))(t),
 	} {
 		_, err := stack.New(st, stack.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "stack: store: "+missing) || !strings.HasSuffix(err.Error(), "pass the store without layers") {

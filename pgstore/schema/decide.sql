@@ -17,7 +17,7 @@ BEGIN
   FOR i IN 1 .. cardinality(items) LOOP
     it := items[i];
     capacity := CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END;
-    IF NOT it.allowed AND it.count_denied AND it.cost > 0 AND it.cost <= capacity AND (it.algorithm <> 3 OR it.debt < it.empty) THEN
+    IF NOT it.allowed AND it.count_refused AND it.cost > 0 AND it.cost <= capacity AND (it.algorithm <> 3 OR it.debt < it.empty) THEN
       IF it.algorithm = 3 THEN
         items[i] := public.slidegate_raise_debt(it, it.empty); -- a refusal empties a bucket, never below empty
       ELSE
@@ -138,7 +138,7 @@ BEGIN
   it.algorithm := numbers[o + 3];
   it.overlap := numbers[o + 4];
   it.anchored := numbers[o + 5] = 1;
-  it.count_denied := numbers[o + 6] = 1;
+  it.count_refused := numbers[o + 6] = 1;
   it.parts := numbers[o + 7];
   it.quota := numbers[o + 8];
   it.burst := numbers[o + 9];

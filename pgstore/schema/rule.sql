@@ -11,7 +11,7 @@ CREATE TYPE public.slidegate_item AS (
   algorithm int,        -- 0 sliding-window, 1 sliding-log, 2 fixed-window, 3 token-bucket, 4 in-flight
   overlap int,          -- 0 up, 1 down, 2 whole
   anchored boolean,     -- at the first request
-  count_denied boolean,
+  count_refused boolean,
   parts int, quota bigint, burst bigint, span bigint, part bigint, cost bigint, since bigint,
   used bigint, id bigint, -- of a reservation
   bounds bigint[],      -- of a calendar: where four of its periods start; null if the limit has none

@@ -14,7 +14,7 @@
 
 -- One key.
 CREATE FUNCTION public.slidegate_take(
-  place text, moment bigint, synchronous bigint, fixed bigint, anchored bigint, denied bigint, overlap bigint, quota bigint, span bigint,
+  place text, moment bigint, synchronous bigint, fixed bigint, anchored bigint, refused bigint, overlap bigint, quota bigint, span bigint,
   cost bigint, times bigint
 ) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
@@ -63,7 +63,7 @@ BEGIN
       WHEN cost > quota OR used > quota - cost THEN 0
       WHEN cost = 0 THEN times
       ELSE least(times, (quota - used) / cost) END;
-    charged := cost * CASE WHEN denied = 1 AND cost <= quota THEN times ELSE admitted END;
+    charged := cost * CASE WHEN refused = 1 AND cost <= quota THEN times ELSE admitted END;
     EXIT WHEN charged = 0 AND (moved = 0 OR admitted = times); -- moved and refused: or it would move along with the clock
     IF synchronous > 0 THEN
       PERFORM set_config('synchronous_commit', CASE synchronous WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit

@@ -62,7 +62,7 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 		Name: name, Key: key, Cost: cost, Limits: drawLimits(t, "limits", 100),
 		Match:   drawRoutes(t),
 		Allow:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
-		Deny:    policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
+		Block:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Shadow:  rapid.Bool().Draw(t, "shadow"),
 		Failure: rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal, store.FailOptimistic}).Draw(t, "failure"),
 	}
@@ -98,7 +98,7 @@ func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit
 		limit := slidegate.Limit{
 			Name: names[i], Quota: rapid.Int64Range(least, least+90).Draw(t, "quota"),
 			Window: window, Algorithm: rule.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
-			CountDenied: rapid.Bool().Draw(t, "count denied"),
+			CountRefused: rapid.Bool().Draw(t, "count refused"),
 		}
 		switch limit.Algorithm {
 		case slidegate.SlidingWindow:

@@ -107,7 +107,7 @@ func TestSchemaRejectsUnknownFields(t *testing.T) {
 	for _, text := range []string{
 		"policy: {a: {limits: [1/s]}}", top("limits: [1/s]"), top("stores: 'memory:'"), top("Failure: open"),
 		below("    limit: [1/s]"), below("    keys: user"), below("    store: 'memory:'"), below("    Key: user"),
-		"policies: {a: {limits: [{quotta: 5, window: 1m}]}}", "policies: {a: {limits: [{quota: 5, window: 1m, count-denied: true}]}}",
+		"policies: {a: {limits: [{quotta: 5, window: 1m}]}}", "policies: {a: {limits: [{quota: 5, window: 1m, count-refused: true}]}}",
 		below("    candidate: [{quota: 5, window: 1m, colour: red}]"),
 		below("    overrides: [{key: a, limit: [1/s]}]"), below("    overrides: [{kye: a, unlimited: true}]"),
 		below("    overrides: [{key: a, unlimitted: true}]"), below("    match: [{path: /, price: 5}]"),

@@ -78,7 +78,7 @@ func (s state) decide(l *rule.Limit, in *input, now rule.Micros) (state, rule.An
 }
 
 // unanswered returns the states that an unanswered request can have led to, if it was carried out after s was reached.
-// (If it never was, or was denied, that is the same as being carried out after everything else.) Within a part of the
+// (If it never was, or was refused, that is the same as being carried out after everything else.) Within a part of the
 // window it makes no difference when it was carried out, except that it is most likely to be admitted at the end, so
 // there is one state for each part.
 func (s state) unanswered(l *rule.Limit, in *input) (next []any) {

@@ -121,7 +121,7 @@ func (s slots) explains(l *rule.Limit, in *input, answer *rule.Answer) bool {
 	return want == *answer
 }
 
-// after returns s after a request that was carried out at a time. Whether it was denied follows from s.
+// after returns s after a request that was carried out at a time. Whether it was refused follows from s.
 func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 	h := &s.all[in.id]
 	live := int64(0)
@@ -139,7 +139,7 @@ func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
 	return s
 }
 
-// unanswered returns the states that an unanswered request can have led to. It may also have been denied, or never
+// unanswered returns the states that an unanswered request can have led to. It may also have been refused, or never
 // carried out.
 func (s slots) unanswered(l *rule.Limit, in *input) []any {
 	next := []any{s}

@@ -6,18 +6,18 @@ import (
 
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
 
 // layerOf has the constructor of each layer.
 var layerOf = map[layering.Layer]func(store.Store) (store.Store, error){
-	layering.Coalesce:  func(s store.Store) (store.Store, error) { return coalesce.New(s, coalesce.Options{}) },
-	layering.DenyCache: func(s store.Store) (store.Store, error) { return denycache.New(s, denycache.Options{}) },
+	layering.Coalesce: func(s store.Store) (store.Store, error) { return coalesce.New(s, coalesce.Options{}) },
+	layering.Refusals: func(s store.Store) (store.Store, error) { return refusals.New(s, refusals.Options{}) },
 	layering.Failure: func(s store.Store) (store.Store, error) {
 		return failure.New(s, failure.Options{Local: memstore.NewDefault()})
 	},

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -16,7 +16,7 @@ import (
 func TestLayersUnwrap(t *testing.T) {
 	memory := memstore.NewDefault()
 	top := put(t, memory, func(s store.Store) (*coalesce.Store, error) { return coalesce.New(s, coalesce.Options{}) })
-	top = put(t, top, func(s store.Store) (*denycache.Store, error) { return denycache.New(s, denycache.Options{}) })
+	top = put(t, top, func(s store.Store) (*refusals.Store, error) { return refusals.New(s, refusals.Options{}) })
 	top = put(t, top, func(s store.Store) (*failure.Store, error) {
 		return failure.New(s, failure.Options{Local: memstore.NewDefault()})
 	})
@@ -25,11 +25,11 @@ func TestLayersUnwrap(t *testing.T) {
 		t.Error("the store in memory was not found")
 	}
 	_, coalesces := store.As[*coalesce.Store](top)
-	_, caches := store.As[*denycache.Store](top)
+	_, caches := store.As[*refusals.Store](top)
 	_, fails := store.As[*failure.Store](top)
 	_, observes := store.As[*observe.Store](top)
 	if !coalesces || !caches || !fails || !observes {
-		t.Errorf("found coalesce %v, denycache %v, failure %v, observe %v, want all four", coalesces, caches, fails, observes)
+		t.Errorf("found coalesce %v, refusals %v, failure %v, observe %v, want all four", coalesces, caches, fails, observes)
 	}
 }
 

@@ -112,7 +112,7 @@ func (w recordingStore) Apply(ctx context.Context, batch []store.Request) error 
 			switch {
 			case r.Op == rule.TakeUpTo && a.Granted > 0:
 				w.note(granted, r, k, a.Granted, a.At, sent)
-			case r.Op == rule.Take && a.Granted > 0: // one charge of a denied request may be allowed
+			case r.Op == rule.Take && a.Granted > 0: // one charge of a refused request may be allowed
 				w.note(direct, r, k, a.Granted, a.At, sent)
 			case r.Op == rule.GiveBack && r.ID == 0:
 				w.note(returned, r, k, r.Charges[k].Cost, r.Charges[k].At, sent)

@@ -174,7 +174,7 @@ func warmUp(t testing.TB, s *lease.Store, limit *store.Limit) (taken int64) {
 			t.Fatal(err)
 		}
 		if !allowed {
-			t.Fatalf("denied after %d units, and none was leased", taken)
+			t.Fatalf("refused after %d units, and none was leased", taken)
 		}
 		if taken++; flags&rule.Leased != 0 {
 			return taken

@@ -149,7 +149,7 @@ func testReset(t *testing.T, s server, l slidegate.Limit, here bool) {
 	}
 }
 
-// takeAll takes units one by one until it is denied, even after leased units were returned, and returns how many it
+// takeAll takes units one by one until it is refused, even after leased units were returned, and returns how many it
 // got.
 func takeAll(t *testing.T, l *lease.Store, limit *store.Limit) (units int64) {
 	t.Helper()

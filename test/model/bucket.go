@@ -45,10 +45,10 @@ func (s *bucketState) room(l *Limit, at Micros) int64 {
 	return l.burst - min(1<<60, ceilDiv(s.debt(l, at), l.window))
 }
 
-// charge adds units, at most until a window's refill more than the whole bucket is missing. A denial that counts empties the bucket.
-func (s *bucketState) charge(l *Limit, at Micros, n int64, denied bool) {
+// charge adds units, at most until a window's refill more than the whole bucket is missing. A refusal that counts empties the bucket.
+func (s *bucketState) charge(l *Limit, at Micros, n int64, refused bool) {
 	debt, deepest := s.debt(l, at), l.deepest()
-	if denied {
+	if refused {
 		deepest = product(l.burst, l.window)
 	}
 	after := new(big.Int).Add(debt, product(n, l.window))
@@ -58,7 +58,7 @@ func (s *bucketState) charge(l *Limit, at Micros, n int64, denied bool) {
 	if after.Cmp(debt) < 0 {
 		after = debt
 	}
-	if denied && after.Cmp(debt) == 0 {
+	if refused && after.Cmp(debt) == 0 {
 		return
 	}
 	s.extend(l, at, after)

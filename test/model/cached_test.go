@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
 	"github.com/slidegate/slidegate/test/kit"
@@ -24,8 +24,8 @@ func (p *player) somewhere(s *step) *slidegate.Limiter {
 	return p.elsewhere
 }
 
-// checkCached checks a denial from a cache: the model denies too, and still does just before RetryAfter has passed. After something
-// was given back elsewhere, a denial may be out of date for a while.
+// checkCached checks a refusal from a cache: the model refuses too, and still does just before RetryAfter has passed. After something
+// was given back elsewhere, a refusal may be out of date for a while.
 func (p *player) checkCached(c *call, got slidegate.Decision) error {
 	p.events["cached"]++
 	if got.Allowed {
@@ -43,20 +43,20 @@ func (p *player) checkCached(c *call, got slidegate.Decision) error {
 		return all
 	}
 	if admits(model.Peek) {
-		return errors.New("a cache denies what the model admits")
+		return errors.New("a cache refuses what the model admits")
 	}
 	if got.RetryAfter > 0 && got.RetryAfter != slidegate.Never {
 		now := p.world.Now
 		defer func() { p.world.Now = now }()
 		if p.world.Now += got.RetryAfter.Microseconds() - 1; admits(model.Peek) {
-			return fmt.Errorf("RetryAfter of a cached denial is too late")
+			return fmt.Errorf("RetryAfter of a cached refusal is too late")
 		}
 	}
 	return nil
 }
 
-// A denial from the cache is one that the store would make, as long as nothing is given back elsewhere.
-func TestDenyCache(t *testing.T) {
+// A refusal from the cache is one that the store would make, as long as nothing is given back elsewhere.
+func TestRefusals(t *testing.T) {
 	for name, maxAge := range map[string]time.Duration{"alone": -1, "with another process": time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestDenyCache(t *testing.T) {
 				g.forwardOnly()
 				clock := storetest.NewClock(0)
 				inner := memory(t, clock)
-				cache := kit.Must(denycache.New(inner, denycache.Options{
+				cache := kit.Must(refusals.New(inner, refusals.Options{
 					MaxAge: maxAge, MaxKeys: 1024, Now: func() time.Duration { return time.Duration(clock.Now()-rule.Micros(g.start)) * time.Microsecond },
 				}))(t)
 				p, err := newPlayer(g, cache, clock, namespace)

@@ -146,9 +146,9 @@ func (c *call) perClaim(wants []model.Want) []model.Want {
 	return wants
 }
 
-// remember counts what happened, and keeps a denial, for prove.
+// remember counts what happened, and keeps a refusal, for prove.
 func (p *player) remember(c *call, got slidegate.Decision) {
-	event := map[bool]string{true: "admitted", false: "denied"}[got.Allowed]
+	event := map[bool]string{true: "admitted", false: "refused"}[got.Allowed]
 	if got.RetryAfter == slidegate.Never {
 		event = "never"
 	}
@@ -157,7 +157,7 @@ func (p *player) remember(c *call, got slidegate.Decision) {
 		p.events["clock moved"]++
 	}
 	if !got.Allowed {
-		p.denied, p.wait = c, got.RetryAfter
+		p.refused, p.wait = c, got.RetryAfter
 	}
 }
 

@@ -91,7 +91,7 @@ func CheckDecision(got slidegate.Decision, wants []Want) error {
 	return checkDeciding(got, answers)
 }
 
-// checkDeciding checks that the fields of a decision are those of the limit that decides: in a denial the one with the latest
+// checkDeciding checks that the fields of a decision are those of the limit that decides: in a refusal the one with the latest
 // RetryAfter, in an admission the one with the least Remaining, and among several with none left the one with the latest NextAfter.
 func checkDeciding(got slidegate.Decision, answers []rule.Answer) error {
 	a := answers[got.Index]

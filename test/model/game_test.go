@@ -49,7 +49,7 @@ const (
 	jump
 	back
 	story // reserve, change the plan, use up what is left, settle, and look
-	prove // go to the time of the last denial's RetryAfter, and try a microsecond earlier and then
+	prove // go to the time of the last refusal's RetryAfter, and try a microsecond earlier and then
 )
 
 var kinds = []struct {
@@ -177,7 +177,7 @@ func drawPlan(random *rand.Rand, shape slidegate.Limit, quota int64, opts tilt) 
 		return plan
 	}
 	if random.IntN(4) == 0 {
-		plan.CountDenied = true
+		plan.CountRefused = true
 	}
 	if (shape.Algorithm == slidegate.SlidingLog || shape.Algorithm == rule.DefaultAlgorithm) && plan.Quota > 2000 {
 		plan.Quota %= 2000

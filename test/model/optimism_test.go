@@ -313,7 +313,7 @@ func TestOptimism(t *testing.T) {
 		})
 	}
 	t.Logf("%d admissions without the store, %d of them early", alone, early)
-	if alone == 0 || early > max(10, alone/1000) { // the table of denials has no place for two keys with the same hash
+	if alone == 0 || early > max(10, alone/1000) { // the table of refusals has no place for two keys with the same hash
 		t.Errorf("got %d early admissions of %d, want almost none of many", early, alone)
 	}
 }

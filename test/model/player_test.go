@@ -21,11 +21,11 @@ type player struct {
 	world        *model.World
 	base         *slidegate.Limiter
 	elsewhere    *slidegate.Limiter // the same store in another process, or nil
-	maxAge       model.Micros       // how long a denial may be remembered after a change elsewhere
+	maxAge       model.Micros       // how long a refusal may be remembered after a change elsewhere
 	changed      model.Micros       // when something was given back elsewhere
 	plans        []int              // the plan of each limit that is in force
 	reservations []*held
-	denied       *call // the last call that was denied
+	refused      *call // the last call that was refused
 	wait         time.Duration
 	decisions    int
 	events       map[string]int
@@ -202,13 +202,13 @@ func (p *player) drawTime(s *step) model.Micros {
 	}
 }
 
-// prove checks the RetryAfter of the last denial on the store itself.
+// prove checks the RetryAfter of the last refusal on the store itself.
 func (p *player) prove() error {
-	c := p.denied
+	c := p.refused
 	if c == nil || p.wait == slidegate.Never || p.world.Now > latest-p.wait.Microseconds() {
 		return nil
 	}
-	p.denied = nil
+	p.refused = nil
 	again := *c
 	if again.op != model.UpTo {
 		again.op = model.Peek

@@ -78,7 +78,7 @@ func plays(t *testing.T, decisions int, in setting, events ...string) {
 
 // wanted are events without which a comparison would mean little.
 var wanted = []string{
-	"admitted", "denied", "never", "plan changed", "proved", "gave back", "charged more", "repeated", "settled late", "renewed", "slot lost",
+	"admitted", "refused", "never", "plan changed", "proved", "gave back", "charged more", "repeated", "settled late", "renewed", "slot lost",
 }
 
 // shortest leaves out steps of a game as long as it fails, and returns what is left.

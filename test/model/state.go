@@ -13,8 +13,8 @@ type state interface {
 	moveBack(l *Limit, now Micros)
 	// room returns what is left of the limit at a time that time returned, or later; negative if more than that was used.
 	room(l *Limit, at Micros) int64
-	// charge adds units. Denied is set for a denial that counts.
-	charge(l *Limit, at Micros, n int64, denied bool)
+	// charge adds units. Refused is set for a refusal that counts.
+	charge(l *Limit, at Micros, n int64, refused bool)
 	// giveBack removes up to n units that were charged at a time, and returns how many it removed.
 	giveBack(l *Limit, at, charged Micros, n int64) int64
 	// refund removes up to n units, the oldest ones.

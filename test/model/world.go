@@ -136,7 +136,7 @@ func (w *World) Decide(op Op, group, holder string, parts []Part) []Want {
 	return wants
 }
 
-// take charges all limits if all of them admit, and otherwise only those that count their own denials.
+// take charges all limits if all of them admit, and otherwise only those that count their own refusals.
 func (w *World) take(looks []*look, holder string) []Want {
 	all := true
 	for _, k := range looks {
@@ -165,9 +165,9 @@ func (w *World) take(looks []*look, holder string) []Want {
 	return wants
 }
 
-// refuse charges a denial that counts. Any denial moves a state that is ahead back to now.
+// refuse charges a refusal that counts. Any refusal moves a state that is ahead back to now.
 func (w *World) refuse(k *look, cost int64) {
-	if k.Limit.CountDenied && cost > 0 && cost <= k.Limit.capacity() {
+	if k.Limit.CountRefused && cost > 0 && cost <= k.Limit.capacity() {
 		k.state.charge(k.Limit, k.at, cost, true)
 		w.write(k)
 	} else if k.ahead {

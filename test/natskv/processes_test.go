@@ -80,7 +80,7 @@ var raceLimits = []slidegate.Limit{
 	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
 	{Name: "parts", Quota: raceQuota, Window: time.Hour, Segments: 60, Anchor: slidegate.AnchorFirst},
 	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
-	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
+	{Name: "refused", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountRefused: true},
 }
 
 // raceOrder is the work of a process in one round.

@@ -70,8 +70,8 @@ func TestAnnouncedSources(t *testing.T) {
 		want  string
 	}{
 		{"5/1m", 0, nil, ""},
-		{"5/1m", 0, []layering.Layer{layering.DenyCache}, "cached"},
-		{"5/1m", 0, []layering.Layer{layering.DenyCache, layering.Failure}, "cached fallback_local"},
+		{"5/1m", 0, []layering.Layer{layering.Refusals}, "cached"},
+		{"5/1m", 0, []layering.Layer{layering.Refusals, layering.Failure}, "cached fallback_local"},
 		{"5/1m", store.FailOpen, []layering.Layer{layering.Failure}, "fallback_local fallback_open"},
 		{"5/1m", store.FailOptimistic, []layering.Layer{layering.Failure, layering.Lease}, "fallback_local fallback_optimistic"},
 		{"1000/1m lease", store.FailClosed, []layering.Layer{layering.Failure, layering.Lease}, "fallback_closed fallback_local leased"},

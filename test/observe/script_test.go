@@ -65,12 +65,12 @@ func play(t *testing.T, limiter *slidegate.Limiter) {
 		}
 	}
 	for range 5 {
-		must(limiter.Allow(ctx, "k1")) // 3 allowed, 2 denied
+		must(limiter.Allow(ctx, "k1")) // 3 allowed, 2 refused
 	}
 	must(limiter.AllowN(ctx, "k1", 0))    // allowed, nothing granted
 	must(limiter.AllowUpTo(ctx, "k2", 5)) // allowed, 3 granted
 	for range 4 {
-		must(limiter.Peek(ctx, "k1", 1)) // denied, but it requests nothing
+		must(limiter.Peek(ctx, "k1", 1)) // refused, but it requests nothing
 	}
 	must(limiter.Refund(ctx, "k1", 2)) // 2 returned
 	must(limiter.Refund(ctx, "k1", 5)) // only 1 is left to return
@@ -88,9 +88,9 @@ func play(t *testing.T, limiter *slidegate.Limiter) {
 			InGroup("g").Allow(ctx))
 	}
 	both("k4") // allowed: the user has 1 left, the tenant 3, so the user's limit decides; 2 granted by each
-	both("k4") // denied only by the user's limit
+	both("k4") // refused only by the user's limit
 	both("k5") // allowed: both have 1 left, so the first decides; 2 granted by each
-	both("k6") // denied only by the tenant's limit
+	both("k6") // refused only by the tenant's limit
 }
 
 // An error has a kind, whatever its text. It counts for every operation, and as a decision where units were requested.

@@ -16,8 +16,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// While Redis is stopped or killed, each of two processes counts by itself and admits at most a quota, a key that was denied
-// stays denied where that is known, a login is refused, and what is admitted optimistically is charged afterwards. When Redis
+// While Redis is stopped or killed, each of two processes counts by itself and admits at most a quota, a key that was refused
+// stays refused where that is known, a login is refused, and what is admitted optimistically is charged afterwards. When Redis
 // is back, Redis decides again. Both notice the outage and its end without a request.
 func TestStackThroughAnOutage(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,7 @@ func take(t *testing.T, limiter *slidegate.Limiter, key string, requests int, fl
 	t.Helper()
 	for range requests {
 		d, err := limiter.Allow(context.Background(), key)
-		if err != nil || d.Flags != flags && (d.Flags != rule.Cached || d.Allowed) { // a denial may be remembered
+		if err != nil || d.Flags != flags && (d.Flags != rule.Cached || d.Allowed) { // a refusal may be remembered
 			t.Errorf("%s: got %+v, %v; want the flags %v", key, d, err, flags)
 		}
 		if d.Allowed {

@@ -68,7 +68,7 @@ func BenchmarkOperations(b *testing.B) {
 	for name, l := range map[string]rule.Limit{
 		"window":   {Algorithm: rule.SlidingWindow, Quota: 1 << 40, Window: 3600e6},
 		"segments": {Algorithm: rule.SlidingWindow, Quota: 1 << 40, Window: 3600e6, Segments: 6},
-		"log":      {Algorithm: rule.SlidingLog, Quota: 100, Window: 1e6, CountDenied: true},
+		"log":      {Algorithm: rule.SlidingLog, Quota: 100, Window: 1e6, CountRefused: true},
 		"bucket":   {Algorithm: rule.TokenBucket, Quota: 1 << 40, Window: 3600e6},
 		"slots":    {Algorithm: rule.InFlight, Quota: 50, Window: 1e6},
 		"calendar": {Calendar: rule.Month, Zone: "Europe/Berlin", Quota: 1 << 40},

@@ -224,7 +224,7 @@ func TestSettlesWithoutPrivilegeToDelete(t *testing.T) {
 	}
 }
 
-// A replica still answers requests that need not write: peeks, and denials of an exhausted key.
+// A replica still answers requests that need not write: peeks, and refusals of an exhausted key.
 func TestReplicaDecidesWhatWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, pgtest.Start(t, "fsync = off"), pgstore.Options{})
@@ -243,7 +243,7 @@ func TestReplicaDecidesWhatWritesNothing(t *testing.T) {
 	}
 }
 
-// With a full disk, requests that must be written fail, and denied requests do not. Once there is space again, all requests
+// With a full disk, requests that must be written fail, and refused requests do not. Once there is space again, all requests
 // are decided again, and nothing that was admitted has been forgotten.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
@@ -277,7 +277,7 @@ func TestFullDisk(t *testing.T) {
 	checkModes(t, withKey{store, last[0].Key})
 	used.Cost = 1
 	if granted, err := take(store, used); granted != 0 || err != nil {
-		t.Errorf("a denial on a full disk: got %d granted, %v, want 0", granted, err)
+		t.Errorf("a refusal on a full disk: got %d granted, %v, want 0", granted, err)
 	}
 	s.Exec("DROP TABLE ballast", "CHECKPOINT") // files are removed at a checkpoint
 	for want := faultLimit.Quota; want >= 0; want -= faultLimit.Quota {

@@ -167,7 +167,7 @@ func checkDecides(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options) {
 	for _, limit := range porttest.Kinds() {
 		charge := store.Charge{Limit: bind(t, "", limit), Cost: 1}
 		if got := apply(t, st, rule.Take, charge); !got.Allowed {
-			t.Errorf("%v: the first unit was denied", limit)
+			t.Errorf("%v: the first unit was refused", limit)
 		}
 		apply(t, st, rule.Reset, charge)
 	}

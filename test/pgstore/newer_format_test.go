@@ -18,7 +18,7 @@ func TestOtherFormat(t *testing.T) {
 	var limits []*store.Limit
 	for i, l := range []rule.Limit{
 		{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6},
-		{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6, Segments: 6, Overlap: rule.OverlapWhole, CountDenied: true},
+		{Algorithm: rule.SlidingWindow, Quota: 20, Window: 60e6, Segments: 6, Overlap: rule.OverlapWhole, CountRefused: true},
 		{Algorithm: rule.FixedWindow, Quota: 20, Window: 60e6, Anchor: rule.AnchorFirst},
 		{Algorithm: rule.SlidingLog, Quota: 20, Window: 60e6},
 		{Algorithm: rule.TokenBucket, Quota: 7, Burst: 20, Window: 60e6},

@@ -31,7 +31,7 @@ const (
 // soakLimits are a state of two counts, and a log that grows to some 160 bytes and stays there.
 var soakLimits = []slidegate.Limit{
 	{Name: "window", Quota: 1_000_000_000, Window: time.Hour},
-	{Name: "log", Quota: 20, Window: time.Second, Algorithm: slidegate.SlidingLog, CountDenied: true},
+	{Name: "log", Quota: 20, Window: time.Second, Algorithm: slidegate.SlidingLog, CountRefused: true},
 }
 
 // A table whose rows are updated endlessly at full load stays bounded: old rows are removed as fast as they come. The

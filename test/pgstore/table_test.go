@@ -76,7 +76,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 			t.Errorf("%s: requests that charge nothing began transactions %s to %s", limit.Name, before, after)
 		}
 		if n := queryNumber(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '%:fresh'"); n != 0 {
-			t.Errorf("%s: a denial left a row behind", limit.Name)
+			t.Errorf("%s: a refusal left a row behind", limit.Name)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	s := newStore(t, pool, pgstore.Options{})
-	limit := bind(t, "", slidegate.Limit{Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true})
+	limit := bind(t, "", slidegate.Limit{Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountRefused: true})
 	for i := range int64(12) {
 		apply(t, s, rule.Take, store.Charge{Limit: limit, Cost: 1})
 		if n := queryNumber(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != min(i+1, 5) {

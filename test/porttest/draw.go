@@ -39,7 +39,7 @@ func drawShape(t *rapid.T, window rule.Micros, segments int, opts Options) rule.
 // drawQuota draws a quota that the store accepts, and everything else that may differ between limits of one shape.
 func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.Limit {
 	most := int64(rule.MaxQuota)
-	l.CountDenied = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count denied")
+	l.CountRefused = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count refused")
 	switch l.Algorithm {
 	case rule.SlidingWindow:
 		l.Overlap = rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))

@@ -24,16 +24,16 @@ func ChangedPlans(t *testing.T, open Open) {
 	now := rule.Micros(1_767_000_000e6)
 	st := open(t, func() rule.Micros { return now })
 	for name, play := range map[string]func(*plans){
-		"cancelled after a bucket's upgrade":      (*plans).cancelUpgradedBucket,
-		"settled after a log's upgrade":           (*plans).settleUpgradedLog,
-		"cancelled after a bucket's downgrade":    (*plans).cancelDowngradedBucket,
-		"settled more after a downgrade":          (*plans).settleDowngradedBucket,
-		"refunded after a bucket's downgrade":     (*plans).refundDowngradedBucket,
-		"refused after the clock was set back":    (*plans).moveDowngradedBucket,
-		"a log that was lowered for a moment":     (*plans).lowerLog,
-		"slots that were lowered for a moment":    (*plans).lowerSlots,
-		"a counted denial of an overdrawn bucket": (*plans).denyOverdrawnBucket,
-		"settled again long after the window":     (*plans).settleAgainLater,
+		"cancelled after a bucket's upgrade":       (*plans).cancelUpgradedBucket,
+		"settled after a log's upgrade":            (*plans).settleUpgradedLog,
+		"cancelled after a bucket's downgrade":     (*plans).cancelDowngradedBucket,
+		"settled more after a downgrade":           (*plans).settleDowngradedBucket,
+		"refunded after a bucket's downgrade":      (*plans).refundDowngradedBucket,
+		"refused after the clock was set back":     (*plans).moveDowngradedBucket,
+		"a log that was lowered for a moment":      (*plans).lowerLog,
+		"slots that were lowered for a moment":     (*plans).lowerSlots,
+		"a counted refusal of an overdrawn bucket": (*plans).refuseOverdrawnBucket,
+		"settled again long after the window":      (*plans).settleAgainLater,
 	} {
 		t.Run(name, func(t *testing.T) {
 			now = 1_767_000_000e6
@@ -43,10 +43,10 @@ func ChangedPlans(t *testing.T, open Open) {
 }
 
 // with returns a limiter of a plan.
-func (p *plans) with(algorithm rule.Algorithm, quota, burst int64, countDenied bool) *slidegate.Limiter {
+func (p *plans) with(algorithm rule.Algorithm, quota, burst int64, countRefused bool) *slidegate.Limiter {
 	p.t.Helper()
 	return kit.Must(p.base.With(slidegate.Limit{
-		Name: "plan", Algorithm: algorithm, Quota: quota, Burst: burst, Window: time.Hour, CountDenied: countDenied,
+		Name: "plan", Algorithm: algorithm, Quota: quota, Burst: burst, Window: time.Hour, CountRefused: countRefused,
 	}))(p.t)
 }
 
@@ -156,7 +156,7 @@ func (p *plans) moveDowngradedBucket() {
 	p.waits("half an hour later", slow, 500, 30*time.Minute)
 }
 
-func (p *plans) denyOverdrawnBucket() {
+func (p *plans) refuseOverdrawnBucket() {
 	large, slow := p.with(slidegate.TokenBucket, 1000, 0, false), p.with(slidegate.TokenBucket, 10, 500, true)
 	p.take(large, 1000)
 	*p.now += 1800e6
@@ -174,10 +174,10 @@ func (p *plans) lowerLog() {
 		call func() (slidegate.Decision, error)
 		left int64
 	}{
-		"a charge":         {func() (slidegate.Decision, error) { return small.Charge(ctx, p.key, 1) }, 0},
-		"a refund":         {func() (slidegate.Decision, error) { return small.Refund(ctx, p.key, 1) }, 1},
-		"a denial":         {func() (slidegate.Decision, error) { return small.Allow(ctx, p.key) }, 0},
-		"a counted denial": {func() (slidegate.Decision, error) { return counted.Allow(ctx, p.key) }, 0},
+		"a charge":          {func() (slidegate.Decision, error) { return small.Charge(ctx, p.key, 1) }, 0},
+		"a refund":          {func() (slidegate.Decision, error) { return small.Refund(ctx, p.key, 1) }, 1},
+		"a refusal":         {func() (slidegate.Decision, error) { return small.Allow(ctx, p.key) }, 0},
+		"a counted refusal": {func() (slidegate.Decision, error) { return counted.Allow(ctx, p.key) }, 0},
 	} {
 		p.key = key + what
 		p.take(large, 1000)

@@ -25,7 +25,7 @@ type Script struct {
 	settled  []settled // settlements that may be sent again
 }
 
-// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied differ
+// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_refused differ
 // between them.
 type Subject struct {
 	Limits []*store.Limit

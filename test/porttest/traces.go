@@ -55,13 +55,13 @@ func (r *recording) limit(t *testing.T) slidegate.Limit {
 	}
 	switch r.Params.Algorithm {
 	case "slidingCounter":
-		l.Overlap, l.CountDenied = slidegate.OverlapDown, true
+		l.Overlap, l.CountRefused = slidegate.OverlapDown, true
 	case "slidingWindow":
 		l.Overlap, l.Anchor = rule.OverlapUp, slidegate.AnchorFirst
 	case "slidingLog":
 		l.Algorithm = slidegate.SlidingLog
-	case "slidingLogCountDenied":
-		l.Algorithm, l.CountDenied = slidegate.SlidingLog, true
+	case "slidingLogCountRefused":
+		l.Algorithm, l.CountRefused = slidegate.SlidingLog, true
 	default:
 		t.Fatalf("unknown algorithm %q of %s", r.Params.Algorithm, r.System)
 	}

@@ -40,7 +40,7 @@ func TestDisagreementWithTheRuleIsAnError(t *testing.T) {
 	s := kit.Must(redisstore.NewWithConn(invertingConn{client}, redisstore.Options{}))(t)
 	for name, l := range fastKinds() {
 		limit := bindRule(t, "disagree", name, l)
-		for _, full := range []bool{false, true} { // the verdict is an admission, or a denial
+		for _, full := range []bool{false, true} { // the verdict is an admission, or a refusal
 			key := strconv.FormatBool(full)
 			if full {
 				applyRequest(t, honest, request(rule.Take, limit, key, 0, limit.Rule().Capacity()))

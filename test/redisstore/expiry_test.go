@@ -161,7 +161,7 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// Requests that charge nothing leave nothing behind: neither a denial, nor a peek, nor a cost of 0, nor a refund of
+// Requests that charge nothing leave nothing behind: neither a refusal, nor a peek, nor a cost of 0, nor a refund of
 // units that do not exist.
 func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
@@ -194,15 +194,15 @@ func TestRefusalsWriteNothing(t *testing.T) {
 			t.Errorf("%s: got %d changes by requests that charge nothing", limit.Name, after-before)
 		}
 		if text(t, client, "DUMP", name) != value || number(t, client, "PEXPIRETIME", name) != end {
-			t.Errorf("%s: a denial changed the state or its end", limit.Name)
+			t.Errorf("%s: a refusal changed the state or its end", limit.Name)
 		}
 		if number(t, client, "EXISTS", nameOf(bound, "fresh")) != 0 {
-			t.Errorf("%s: a denial left a key behind", limit.Name)
+			t.Errorf("%s: a refusal left a key behind", limit.Name)
 		}
 	}
 }
 
-// A request over several limits that one of them denies writes nothing to the others.
+// A request over several limits that one of them refuses writes nothing to the others.
 func TestRefusalOfOneWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)

@@ -38,13 +38,13 @@ func TestMemoryOfWindow(t *testing.T) {
 }
 
 // A full sliding log takes a quarter of the sorted set that other limiters keep, which has one member per request: its
-// time and something unique. If denied requests count, the sorted set grows and the log does not.
+// time and something unique. If refused requests count, the sorted set grows and the log does not.
 func TestMemoryOfLog(t *testing.T) {
 	t.Parallel()
 	const quota, hammered = 100, 10_000
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
-	limit := slidegate.Limit{Name: "login", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true}
+	limit := slidegate.Limit{Name: "login", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountRefused: true}
 	bound := bind(t, "api", limit)
 	charge := store.Charge{Limit: bound, Key: "user:12345", Cost: 1}
 	ours, theirs := nameOf(bound, charge.Key), "ratelimit:login:user:12345"

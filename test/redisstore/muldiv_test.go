@@ -145,7 +145,7 @@ func TestLargeDebtUnderASmallLimit(t *testing.T) {
 	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
 	const window = 3_600_000_001 // odd, so that no product ends with zero bits
 	large := bindRule(t, "debts", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 20_000_003, Window: window})
-	small := bindRule(t, "debts", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 7, Window: window, CountDenied: true})
+	small := bindRule(t, "debts", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: 7, Window: window, CountRefused: true})
 	var state rule.State
 	for i, step := range []struct {
 		op    rule.Op

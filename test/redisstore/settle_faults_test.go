@@ -142,7 +142,7 @@ func reserve(t *testing.T, s *redisstore.Store, limits []*store.Limit, random *r
 	for i := range batch {
 		for _, a := range batch[i].Answers {
 			if !a.Allowed {
-				t.Fatalf("a reservation was denied: got %+v, want allowed", batch[i])
+				t.Fatalf("a reservation was refused: got %+v, want allowed", batch[i])
 			}
 			all[i].At = append(all[i].At, a.At)
 		}

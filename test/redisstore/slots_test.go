@@ -49,7 +49,7 @@ func TestSlotsExpire(t *testing.T) {
 		}
 	}
 	if a := applyRequest(t, s, request(rule.Renew, limit, "key", 2, 1)); a.Allowed || a.Remaining != 1 {
-		t.Errorf("a slot that was not renewed: got %+v, want denied, Remaining 1", a)
+		t.Errorf("a slot that was not renewed: got %+v, want refused, Remaining 1", a)
 	}
 	for range 2 {
 		r := request(rule.GiveBack, limit, "key", 1, 1)

@@ -34,7 +34,7 @@ func fastKinds() map[string]rule.Limit {
 		"window":       {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute},
 		"first":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Anchor: rule.AnchorFirst},
 		"parts":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Segments: 6, Overlap: rule.OverlapWhole},
-		"fixed":        {Algorithm: rule.FixedWindow, Quota: 10, Window: minute, CountDenied: true},
+		"fixed":        {Algorithm: rule.FixedWindow, Quota: 10, Window: minute, CountRefused: true},
 		"log":          {Algorithm: rule.SlidingLog, Quota: 10, Window: minute},
 		"long-log":     {Algorithm: rule.SlidingLog, Quota: 600, Window: minute},
 		"bucket":       {Algorithm: rule.TokenBucket, Quota: 7, Burst: 11, Window: minute},

@@ -62,7 +62,7 @@ func TestWarningsAreNotAllowed(t *testing.T) {
 	}
 }
 
-// The warning has a reason: a server that evicts keys admits a denied key again, and one that does not evict never does.
+// The warning has a reason: a server that evicts keys admits a refused key again, and one that does not evict never does.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"volatile-lru", "noeviction"} {

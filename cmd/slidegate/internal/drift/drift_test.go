@@ -1,5 +1,5 @@
 // Package drift tests that the middleware, the interceptors and the service agree: given the same policies, what one of
-// them denies the others must deny too. It contains only tests.
+// them refuses the others must refuse too. It contains only tests.
 package drift
 
 import (
@@ -34,7 +34,7 @@ type outcome string
 const (
 	passed      outcome = "passed"  // the handler was called
 	limited     outcome = "limited" // over the quota
-	denied      outcome = "denied"  // 403, PERMISSION_DENIED
+	refused     outcome = "refused" // 403, PERMISSION_DENIED
 	broken      outcome = "broken"  // a server error: 500, INTERNAL
 	unavailable outcome = "away"    // the limiter could not decide: 503, UNAVAILABLE
 	ended       outcome = "ended"   // the caller's context has ended: 503 without Retry-After, its status
@@ -124,7 +124,7 @@ func outcomeOf(t *testing.T, w *httptest.ResponseRecorder, served, wasEnded bool
 	case w.Code == http.StatusTooManyRequests:
 		return limited
 	case w.Code == http.StatusForbidden:
-		return denied
+		return refused
 	case w.Code == http.StatusInternalServerError:
 		return broken
 	case w.Code == http.StatusServiceUnavailable && wasEnded && retry == "":
@@ -172,7 +172,7 @@ func grpcSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 		case code == codes.ResourceExhausted:
 			return limited
 		case code == codes.PermissionDenied:
-			return denied
+			return refused
 		case code == codes.Internal:
 			return broken
 		case code == codes.Canceled:
@@ -319,7 +319,7 @@ func TestSidesAgree(t *testing.T) {
 		{"a plan with an invalid limit", scene{limits: limitsOf(1, 1), plan: &wrong}, []outcome{broken, broken}, "http grpc", 2},
 		{"a plan of nothing", scene{limits: limitsOf(1, 1), plan: &none}, []outcome{broken, broken}, "http grpc", 2},
 		{"a plan without limits", scene{limits: limitsOf(1, 1), plan: &unlimited}, []outcome{passed, passed}, "http grpc", 2},
-		{"a plan that admits nothing", scene{limits: limitsOf(1, 1), plan: &nothing}, []outcome{denied, denied}, "http grpc", 2},
+		{"a plan that admits nothing", scene{limits: limitsOf(1, 1), plan: &nothing}, []outcome{refused, refused}, "http grpc", 2},
 	} {
 		for name, side := range map[string]newSide{"http": httpSide, "grpc": grpcSide, "gate": gateSide} {
 			if !strings.Contains(row.sides, name) {

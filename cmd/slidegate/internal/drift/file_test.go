@@ -33,7 +33,7 @@ policies:
       - keys: 192.0.2.8*
         unlimited: true
     allow: [192.0.2.9]
-    deny: ["key:192.0.2.66", 198.51.100.0/24]
+    block: ["key:192.0.2.66", 198.51.100.0/24]
     candidate: [3/10s]
   login:
     match: POST /login

@@ -44,8 +44,8 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// TestCandidateCountsDenials: a candidate with a larger quota continues to count when the limits deny.
-func TestCandidateCountsDenials(t *testing.T) {
+// TestCandidateCountsRefusals: a candidate with a larger quota continues to count when the limits refuse.
+func TestCandidateCountsRefusals(t *testing.T) {
 	p := policyOf("p", "1/1h")
 	p.Candidate = limits("5/1h")
 	g := newGate(t, memory(t, newClock()), gate.Options{}, p)

@@ -32,7 +32,7 @@ var (
 type Request struct {
 	Policy   string     // "" means the default policy
 	Key      string     // the client that is limited
-	Address  netip.Addr // the client's address, if known, for allow and deny lists
+	Address  netip.Addr // the client's address, if known, for allow and block lists
 	Cost     int64      // units; 0 is a peek
 	Listener Listener   // the listener that received it
 	// Plan is the value that selects the plan, for policies with plans that are selected by a field of the request;
@@ -64,8 +64,8 @@ const (
 	// Reset deletes what the key has used of the limits that apply to it now, even if the key is on a list.
 	Reset
 	// Reserve takes an estimate, to be settled when the actual cost is known, and slots of in-flight limits. If nothing was
-	// charged (an allow list, no limit, or a policy in shadow mode that would have denied), the reservation has no charges,
-	// and settling it does nothing; if the request was denied, it is the zero value. What is taken for a client that leaves
+	// charged (an allow list, no limit, or a policy in shadow mode that would have refused), the reservation has no charges,
+	// and settling it does nothing; if the request was refused, it is the zero value. What is taken for a client that leaves
 	// before Do returns is cancelled; if the client does not get the reservation later, call CancelUnsent.
 	Reserve
 	// Acquire is Reserve for a policy with an in-flight limit. The caller renews the reservation and releases or settles it;
@@ -84,12 +84,12 @@ const (
 	Cancel
 )
 
-// Closed reports whether nothing was counted: the store did not answer, and the failure mode closed denied. That is not the
+// Closed reports whether nothing was counted: the store did not answer, and the failure mode closed refused. That is not the
 // client's fault, and must not look like an exhausted quota. ErrClosed is the error to return.
 func Closed(d *policy.Decision) bool { return d.Decision.Flags&rule.FallbackClosed != 0 && !d.Shadow }
 
 // Do carries out an operation. In the decision, Allowed is what the client gets: under a policy in shadow mode it is true, and
-// RetryAfter 0, even if the limits denied; Refused reports whether the limits or the deny list denied, in shadow mode too.
+// RetryAfter 0, even if the limits refused; Refused reports whether the limits or the block list refused, in shadow mode too.
 //
 // For Release, Settle and Cancel, the decision has an answer for each charge of the reservation, in which Granted is how many
 // units were refunded; it is negative if units were charged beyond the reservation. The flag Repeated means that the

@@ -20,7 +20,7 @@ import (
 )
 
 var limitTexts = []string{
-	"3/10s", "7/1m sliding-log", "4/10s fixed-window", "5/30s token-bucket", "6/20s segments=4 overlap=whole", "2/5s count-denied",
+	"3/10s", "7/1m sliding-log", "4/10s fixed-window", "5/30s token-bucket", "6/20s segments=4 overlap=whole", "2/5s count-refused",
 }
 
 // drawLimits returns one to three limits with different names.

@@ -21,15 +21,15 @@ type Explanation struct {
 	Key       string           `json:"key"` // as requests have it
 	By        policy.By        `json:"by"`
 	Allowed   bool             `json:"allowed"` // what the client would get
-	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would deny
+	Refused   bool             `json:"refused"` // the limits, the block list or a ruling would refuse
 	Shadow    bool             `json:"shadow"`
 	Failure   string           `json:"failure,omitempty"`    // the failure mode: open, closed, local or optimistic
 	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
 	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
-	List      string           `json:"list,omitempty"`       // the matching entry of the allow or deny list
+	List      string           `json:"list,omitempty"`       // the matching entry of the allow or block list
 	Override  string           `json:"override,omitempty"`   // the key or pattern of the matching override
 	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
-	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits deny for as long
+	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
 
@@ -40,7 +40,7 @@ type Explanation struct {
 	// For Envoy descriptors only.
 	Rule             string           `json:"rule,omitempty"`              // the matching rule: its name, or its path
 	Path             string           `json:"path,omitempty"`              // keys and values in the file, as in domain.key_value.key
-	QuotaMode        bool             `json:"quota_mode,omitempty"`        // over its limit, the rule denies a request only if all such rules are over theirs
+	QuotaMode        bool             `json:"quota_mode,omitempty"`        // over its limit, the rule refuses a request only if all such rules are over theirs
 	DescriptorLimits []ExplainedLimit `json:"descriptor_limits,omitempty"` // limits that came with the descriptor, where anything is counted
 }
 
@@ -76,7 +76,7 @@ func (g *Gate) Explain(ctx context.Context, req Request) (all Explanation, err e
 			part.Address = p.addressOf(req.Key, key)
 		}
 		e, err := g.explain(ctx, s, part)
-		if p.listed && !part.Address.IsValid() && e.Ruling == nil && e.By != policy.ByDenyList {
+		if p.listed && !part.Address.IsValid() && e.Ruling == nil && e.By != policy.ByBlockList {
 			e.Note = addressNote
 		}
 		switch {
@@ -123,7 +123,7 @@ func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Expl
 		e.Ruling = ruled.Find(g.rulings(), p.Name, key)
 		e.Plan = "" // the ruling takes precedence
 	}
-	e.Refused = e.By == policy.ByDenyList || e.By == policy.ByRuling
+	e.Refused = e.By == policy.ByBlockList || e.By == policy.ByRuling
 	if e.By == policy.ByLimits {
 		var v policy.Decision
 		if s.set.Decide(ctx, rule.Peek, &part, &v); v.Err != nil {

@@ -34,8 +34,8 @@ func TestExplain(t *testing.T) {
 			`"limits":[{"limit":"3/1h","allowed":true,"quota":3,"remaining":3,"retry_after_us":0,"reset_after_us":0}]}`},
 		{gate.Request{Key: "robot", Cost: 1}, `{"policy":"api","key":"robot","by":"unlimited","allowed":true,"refused":false,"shadow":false,"failure":"local","override":"robot"}`},
 		{gate.Request{Key: "ann", Address: netip.MustParseAddr("192.0.2.7"), Cost: 1},
-			`{"policy":"api","key":"ann","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"192.0.2.0/24"}`},
-		{gate.Request{Key: "evil-twin", Cost: 1}, `{"policy":"api","key":"evil-twin","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:evil-*"}`},
+			`{"policy":"api","key":"ann","by":"block_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"192.0.2.0/24"}`},
+		{gate.Request{Key: "evil-twin", Cost: 1}, `{"policy":"api","key":"evil-twin","by":"block_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:evil-*"}`},
 		{gate.Request{Key: "friend", Cost: 1}, `{"policy":"api","key":"friend","by":"allow_list","allowed":true,"refused":false,"shadow":false,"failure":"local","list":"key:friend"}`},
 	} {
 		if !x.request.Address.IsValid() {

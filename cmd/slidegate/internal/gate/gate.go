@@ -1,5 +1,5 @@
 // Package gate runs the policies of the service: it finds the limits that apply to a request from its policy, the
-// overrides and the allow and deny lists, has a store decide, and reports what policies in shadow mode would have done.
+// overrides and the allow and block lists, has a store decide, and reports what policies in shadow mode would have done.
 // All listeners of the service (JSON, forward-auth, proxy, RESP) use the same Gate, so they return the same decisions.
 // A Gate can load new policies while it runs, all or nothing, and keeps the counts.
 package gate
@@ -30,7 +30,7 @@ type Options struct {
 	// Requests says that CheckRequest is used. New and Reload then reject policies that apply to the same request but
 	// that the store cannot decide together, as they always do for policies with a Match.
 	Requests bool
-	// OnRefused is called with every key that was denied, or would have been if its policy were not in shadow mode. It
+	// OnRefused is called with every key that was refused, or would have been if its policy were not in shadow mode. It
 	// must be fast and safe for concurrent use, and must copy the key to keep it.
 	OnRefused func(policy, key string)
 	// Latency records how long decisions take, by listener; nil disables timing.

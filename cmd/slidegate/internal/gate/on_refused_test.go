@@ -9,9 +9,9 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// TestOnRefused: OnRefused is called for every denied key, by all operations, and for no other key.
+// TestOnRefused: OnRefused is called for every refused key, by all operations, and for no other key.
 func TestOnRefused(t *testing.T) {
-	file, err := config.Parse("f", []byte("policies:\n  api: {limits: [1/1h], deny: ['key:bad']}\n  watched: {limits: [1/1h], shadow: true}\n"))
+	file, err := config.Parse("f", []byte("policies:\n  api: {limits: [1/1h], block: ['key:bad']}\n  watched: {limits: [1/1h], shadow: true}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func richPolicy() config.Policy {
 		{Key: "robot", Unlimited: true},
 		{Key: "*t", Pattern: true, Limits: limits("1/1h")},
 	}
-	p.Deny = policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Keys: []string{"bad", "evil-*"}}
+	p.Block = policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Keys: []string{"bad", "evil-*"}}
 	p.Allow = policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")}, Keys: []string{"evil-twin", "friend"}}
 	return p
 }
@@ -44,14 +44,14 @@ func TestDecisionNamesWhatDecided(t *testing.T) {
 		{"robot", "", 0, policy.ByUnlimited}, // its exact override takes precedence over the pattern *t, which also matches
 		{"parrot", "", 1, policy.ByLimits},
 		{"friend", "", 0, policy.ByAllowList},
-		{"bad", "", 0, policy.ByDenyList},
-		{"evil-twin", "", 0, policy.ByDenyList}, // on both lists: denied
-		{"anybody", "192.0.2.7", 0, policy.ByDenyList},
+		{"bad", "", 0, policy.ByBlockList},
+		{"evil-twin", "", 0, policy.ByBlockList}, // on both lists: refused
+		{"anybody", "192.0.2.7", 0, policy.ByBlockList},
 		{"anybody", "192.0.3.7", 2, policy.ByLimits},
-		{"anybody", "::ffff:192.0.2.9", 0, policy.ByDenyList}, // the same address, written in IPv6
+		{"anybody", "::ffff:192.0.2.9", 0, policy.ByBlockList}, // the same address, written in IPv6
 		{"anybody", "2001:db8::1", 0, policy.ByAllowList},
 		{"anybody", "2001:db8::1%eth0", 0, policy.ByAllowList},
-		{"robot", "192.0.2.1", 0, policy.ByDenyList},
+		{"robot", "192.0.2.1", 0, policy.ByBlockList},
 		{"", "", 2, policy.ByLimits},
 	} {
 		store := &recordingStore{Store: memory(t, newClock())}
@@ -64,9 +64,9 @@ func TestDecisionNamesWhatDecided(t *testing.T) {
 		if v.By != c.by || v.Decision.Quota != c.quota || v.Policy != "api" {
 			t.Errorf("%s from %q: by %v with quota %d under %q, want %v and %d", c.key, c.addr, v.By, v.Decision.Quota, v.Policy, c.by, c.quota)
 		}
-		denied := c.by == policy.ByDenyList
-		if v.Decision.Allowed == denied || v.Refused != denied || denied != (v.Decision.RetryAfter == slidegate.Never) {
-			t.Errorf("%s from %q: got %+v, want denied forever: %v", c.key, c.addr, v, denied)
+		refused := c.by == policy.ByBlockList
+		if v.Decision.Allowed == refused || v.Refused != refused || refused != (v.Decision.RetryAfter == slidegate.Never) {
+			t.Errorf("%s from %q: got %+v, want refused forever: %v", c.key, c.addr, v, refused)
 		}
 		if called := store.applies.Load() > 0; called != (c.by == policy.ByLimits) {
 			t.Errorf("%s from %q: the store was called: got %v, want %v", c.key, c.addr, called, c.by == policy.ByLimits)
@@ -103,13 +103,13 @@ func TestShadow(t *testing.T) {
 		}
 	}
 	v := mustAllow(t, g, gate.Request{Key: "bad", Cost: 1})
-	if !v.Decision.Allowed || !v.Refused || v.By != policy.ByDenyList || v.Decision.RetryAfter != 0 {
-		t.Errorf("on the deny list: got %+v, want allowed but refused by the deny list, no RetryAfter", v)
+	if !v.Decision.Allowed || !v.Refused || v.By != policy.ByBlockList || v.Decision.RetryAfter != 0 {
+		t.Errorf("on the block list: got %+v, want allowed but refused by the block list, no RetryAfter", v)
 	}
 	want := map[string]int64{
-		"policy.decisions{by=limits,outcome=admitted,policy=api}":          2,
-		"policy.decisions{by=limits,outcome=shadow_refused,policy=api}":    1,
-		"policy.decisions{by=deny_list,outcome=shadow_refused,policy=api}": 1,
+		"policy.decisions{by=limits,outcome=admitted,policy=api}":           2,
+		"policy.decisions{by=limits,outcome=shadow_refused,policy=api}":     1,
+		"policy.decisions{by=block_list,outcome=shadow_refused,policy=api}": 1,
 		"policies{}": 1,
 	}
 	if got := m.read(t); !maps.Equal(got, want) {
@@ -200,7 +200,7 @@ func TestReservation(t *testing.T) {
 		t.Fatalf("reserve: got %+v, %+v, %v; want allowed with 0 remaining and one charge", r, v, err)
 	}
 	if refusedRes, v, err := g.Take(ctx, gate.Reserve, req); err != nil || v.Decision.Allowed || refusedRes.ID != "" {
-		t.Fatalf("a second reservation: got %+v, %+v, %v; want a denial without an ID", refusedRes, v, err)
+		t.Fatalf("a second reservation: got %+v, %+v, %v; want a refusal without an ID", refusedRes, v, err)
 	}
 	if _, err := g.End(ctx, gate.Settle, "api", r, usedFirst(r, 1)); err != nil {
 		t.Fatal(err)
@@ -255,6 +255,6 @@ func TestRetryAfterIsExact(t *testing.T) {
 	c.Advance(4_000_000)
 	v := mustAllow(t, g, gate.Request{Key: "ann", Cost: 1})
 	if v.Decision.Allowed || v.Decision.RetryAfter != 6*time.Second {
-		t.Errorf("4s after the only unit of a log of 10s: got %+v, want a denial to retry after 6s", v)
+		t.Errorf("4s after the only unit of a log of 10s: got %+v, want a refusal to retry after 6s", v)
 	}
 }

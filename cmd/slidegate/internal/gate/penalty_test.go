@@ -18,7 +18,7 @@ func TestPenalty(t *testing.T) {
 	req := gate.Request{Key: "ann", Address: netip.MustParseAddr("198.51.100.1"), Cost: 1}
 	mustAllow(t, g, req)
 	if v, err := g.Do(ctx, gate.Allow, req); err != nil || !v.Refused || v.Decision.RetryAfter != 10*time.Minute {
-		t.Errorf("the excess request: got %+v, %v; want a denial", v, err)
+		t.Errorf("the excess request: got %+v, %v; want a refusal", v, err)
 	}
 	c.Advance(120_000_000)
 	e, err := g.Explain(ctx, req)

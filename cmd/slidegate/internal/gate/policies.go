@@ -74,7 +74,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		if p.words, err = one.Refusal.Texts(p.Name); err != nil {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
-		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Deny.Addresses) > 0
+		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0
 		p.findPlan = p.FindPlan()
 		p.slots, p.candidateSlots = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
@@ -197,7 +197,7 @@ func isInFlight(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlig
 const addressMark = "address:"
 
 // addressNote is the note of an explanation that leaves lists of addresses out.
-const addressNote = "the key does not tell the client's address, so the addresses in allow and deny are not applied here; explain --request with --address applies them"
+const addressNote = "the key does not tell the client's address, so the addresses in allow and block are not applied here; explain --request with --address applies them"
 
 // addressIn returns the client's address if the key is one, as an application sends it or as requests have it. The lists of
 // addresses then apply to a client that is known by its key only as they do to its requests.

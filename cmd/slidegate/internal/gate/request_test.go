@@ -59,7 +59,7 @@ func TestAllMatchingPoliciesDecide(t *testing.T) {
 	if got := store.applies.Load(); got != 3 {
 		t.Errorf("3 requests over two policies: got %d calls, want 3", got)
 	}
-	// The third was denied by login, so site must not have been charged for it.
+	// The third was refused by login, so site must not have been charged for it.
 	v := check(t, g, request("GET", "http://a.example/other"))
 	if !v.Decision.Allowed || v.Policy != "site" || v.Decision.Remaining != 1 || v.Decision.LimitName != "short" {
 		t.Errorf("site after two logins: got %+v, want allowed by site, with 1 remaining of short", v)
@@ -67,7 +67,7 @@ func TestAllMatchingPoliciesDecide(t *testing.T) {
 	check(t, g, request("GET", "http://A.example//other")) // the same host
 	v = check(t, g, request("POST", "http://a.example/login"))
 	if v.Decision.Allowed || v.Policy == "" || !v.Refused {
-		t.Errorf("both deny: got %+v, want a denial that names a policy", v)
+		t.Errorf("both block: got %+v, want a refusal that names a policy", v)
 	}
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=login}": 2,
@@ -88,8 +88,8 @@ func TestNothingMatches(t *testing.T) {
 	}
 }
 
-// TestShadowPoliciesDecideSeparately: a policy in shadow mode that denies does not keep the others from deciding and
-// charging, and one that would admit is charged even if another denies.
+// TestShadowPoliciesDecideSeparately: a policy in shadow mode that refuses does not keep the others from deciding and
+// charging, and one that would admit is charged even if another refuses.
 func TestShadowPoliciesDecideSeparately(t *testing.T) {
 	store := &recordingStore{Store: memory(t, newClock())}
 	watching := matching("watching", "", "{address}", "1/1h")
@@ -137,7 +137,7 @@ func TestOnlyShadowPolicies(t *testing.T) {
 		g := newGate(t, store, gate.Options{}, policies...)
 		check(t, g, request("GET", "/"))
 		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || !v.Refused || v.Policy != "second" {
-			t.Errorf("%d policies: got %+v, want allowed by the shadow second, which would deny", len(policies), v)
+			t.Errorf("%d policies: got %+v, want allowed by the shadow second, which would refuse", len(policies), v)
 		}
 		store.fail("s")
 		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || v.Refused {
@@ -155,32 +155,32 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 	g := newGate(t, store, gate.Options{}, off, on)
 	check(t, g, request("GET", "/"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "on" || len(v.Limits) != 1 {
-		t.Errorf("one policy exempts the client, the other has limits: got %+v, want a denial by the one limit of on", v)
+		t.Errorf("one policy exempts the client, the other has limits: got %+v, want a refusal by the one limit of on", v)
 	}
 	on.Allow = here
 	g = newGate(t, store, gate.Options{}, off, on)
 	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != policy.ByAllowList {
 		t.Errorf("both policies exempt the client: got %+v, want allowed by policy.ByAllowList", v)
 	}
-	on.Deny = here
+	on.Block = here
 	g = newGate(t, store, gate.Options{}, off, on)
 	before := store.applies.Load()
-	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.By != policy.ByDenyList || v.Policy != "on" || v.Decision.RetryAfter != slidegate.Never {
-		t.Errorf("one policy denies the client: got %+v, want a denial forever by on's deny list", v)
+	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.By != policy.ByBlockList || v.Policy != "on" || v.Decision.RetryAfter != slidegate.Never {
+		t.Errorf("one policy refuses the client: got %+v, want a refusal forever by on's block list", v)
 	}
 	on.Shadow = true
 	g = newGate(t, store, gate.Options{}, off, on)
-	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != policy.ByDenyList || !v.Shadow || !v.Refused {
-		t.Errorf("a shadow would deny the client: got %+v, want allowed, and refused by the shadow's deny list", v)
+	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != policy.ByBlockList || !v.Shadow || !v.Refused {
+		t.Errorf("a shadow would refuse the client: got %+v, want allowed, and refused by the shadow's block list", v)
 	}
 	if store.applies.Load() != before {
-		t.Error("the store was called for a client on the deny list, want no call")
+		t.Error("the store was called for a client on the block list, want no call")
 	}
 	third := matching("third", "", "{method}", "1/1h") // decides, whatever a shadow policy would do
 	g = newGate(t, store, gate.Options{}, on, third)
 	check(t, g, request("GET", "/"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "third" || v.By != policy.ByLimits {
-		t.Errorf("a shadow would deny the client, another policy has limits: got %+v, want a denial by the limits of third", v)
+		t.Errorf("a shadow would refuse the client, another policy has limits: got %+v, want a refusal by the limits of third", v)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestKeysOfRequests(t *testing.T) {
 		}
 		mustAllow(t, g, gate.Request{Key: c.key, Cost: 1})
 		if v := check(t, g, c.request); v.Decision.Allowed {
-			t.Errorf("%s %v: got %+v, want a denial for the key %q", c.template, c.request.URL, v, c.key)
+			t.Errorf("%s %v: got %+v, want a refusal for the key %q", c.template, c.request.URL, v, c.key)
 		}
 		g.Close()
 	}
@@ -312,7 +312,7 @@ func TestUserAndKeyFromTheListener(t *testing.T) {
 	mustAllow(t, g, gate.Request{Key: "ann k", Cost: 1})
 	v, err := g.CheckRequest(ctx, request("GET", "/").WithContext(config.WithKey(config.WithUser(ctx, "ann"), "k")))
 	if err != nil || v.Decision.Allowed {
-		t.Errorf("got %+v, %v; want a denial", v, err)
+		t.Errorf("got %+v, %v; want a refusal", v, err)
 	}
 }
 

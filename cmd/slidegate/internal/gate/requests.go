@@ -16,9 +16,9 @@ import (
 // costs, as one request to the store, all or nothing. It is for listeners that see whole requests; config.Policy.HTTP
 // documents the fields of a request.
 //
-// Policies in shadow mode are part of the same call but decided separately, so their denials do not keep the others
-// from being charged, and their errors are not reported. If any other policy has the client on its deny list, the
-// request is denied without a call to the store; a policy that has it on its allow list, or has no limit for it, takes
+// Policies in shadow mode are part of the same call but decided separately, so their refusals do not keep the others
+// from being charged, and their errors are not reported. If any other policy has the client on its block list, the
+// request is refused without a call to the store; a policy that has it on its allow list, or has no limit for it, takes
 // no part in the decision. If policies with different failure modes decide together, the strictest mode applies:
 // closed, then optimistic, then local, then open. If no policy matches, the request is admitted, and Decision.Policy is
 // empty.
@@ -173,7 +173,7 @@ func (p *livePolicy) costOf(r *http.Request) int64 {
 	return p.cost(r)
 }
 
-// finish completes the decision on a request. A policy in shadow mode that failed denies no request.
+// finish completes the decision on a request. A policy in shadow mode that failed refuses no request.
 func (s *snapshot) finish(d *policy.Decision, r *http.Request) error {
 	var granted int64
 	if p := s.policies[d.Policy]; d.Shadow && p != nil {

@@ -15,9 +15,9 @@ type Responder struct {
 	items   httplimit.HeaderItems
 }
 
-// WriteHeader sets the fields that report what is left of the limits, and Retry-After if the decision is a denial that
+// WriteHeader sets the fields that report what is left of the limits, and Retry-After if the decision is a refusal that
 // ends with time. It writes nothing about limits if none decided (a list, no limit at all, a failure mode that admits
-// or denies everything) or if the policy is in shadow mode.
+// or refuses everything) or if the policy is in shadow mode.
 func (r *Responder) WriteHeader(h http.Header, d *policy.Decision) {
 	var buf [8]*httplimit.HeaderItem
 	items := buf[:0]
@@ -27,7 +27,7 @@ func (r *Responder) WriteHeader(h http.Header, d *policy.Decision) {
 	r.Dialect.Write(h, items, &d.Decision)
 }
 
-// Refusal returns the problem document of a denial by limits or by a failure mode, worded as the policy configures; see
+// Refusal returns the problem document of a refusal by limits or by a failure mode, worded as the policy configures; see
 // Gate.RefusalTexts.
 func (r *Responder) Refusal(d *policy.Decision, words *httplimit.RefusalTexts) []byte {
 	return words.AppendRefusal(nil, httplimit.BodyProblem, r.items.Append(nil, d.Limits), &d.Decision)
@@ -46,7 +46,7 @@ func Forbidden(d *policy.Decision) problemjson.Document {
 	if d.By == policy.ByRuling {
 		return problemjson.Blocked
 	}
-	return problemjson.Denied
+	return problemjson.Refused
 }
 
 // hasAnswers reports whether the decision has an answer from each of its limits, and clients may see them.

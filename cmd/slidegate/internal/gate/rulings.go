@@ -82,7 +82,7 @@ func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	case err != nil:
 		return fmt.Sprintf("cannot be applied: %v", err)
 	case s.policies[r.Policy].Shadow:
-		return "the policy is in shadow mode and denies nothing"
+		return "the policy is in shadow mode and refuses nothing"
 	}
 	return ""
 }

@@ -25,8 +25,8 @@ func resolveRuling(t *testing.T, g *gate.Gate, r rulings.Ruling) rulings.Ruling 
 // Rulings are obeyed, reported by Explain, and stay in force when the file is reloaded.
 func TestRulings(t *testing.T) {
 	m, provider := newMeasured()
-	var denied []string
-	onRefused := func(policy, key string) { denied = append(denied, policy+" "+key) }
+	var refused []string
+	onRefused := func(policy, key string) { refused = append(refused, policy+" "+key) }
 	g := newGate(t, memory(t, newClock()), gate.Options{MeterProvider: provider, OnRefused: onRefused}, policyOf("api", "2/1h"), policyOf("other", "5/1m"))
 	end := time.Now().Add(time.Hour)
 	if err := g.SetRulings([]rulings.Ruling{
@@ -40,7 +40,7 @@ func TestRulings(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		if v := mustAllow(t, g, gate.Request{Policy: "api", Key: "bad", Cost: 1}); v.Decision.Allowed || v.By != policy.ByRuling || v.Decision.RetryAfter <= 0 || v.Decision.RetryAfter > time.Hour {
-			t.Errorf("%s, blocked: got %+v, want a denial until the end of the hour", when, v)
+			t.Errorf("%s, blocked: got %+v, want a refusal until the end of the hour", when, v)
 		}
 		if v := mustAllow(t, g, gate.Request{Policy: "other", Key: "bad", Cost: 1}); !v.Decision.Allowed {
 			t.Errorf("%s, under another policy: got %+v, want it admitted", when, v)
@@ -65,10 +65,10 @@ func TestRulings(t *testing.T) {
 	}
 	check("after a reload")
 	if n := m.read(t)["policy.decisions{by=ruling,outcome=refused,policy=api}"]; n != 2 {
-		t.Errorf("got %d denials by rulings counted, want 2", n)
+		t.Errorf("got %d refusals by rulings counted, want 2", n)
 	}
-	if !slices.Equal(denied, []string{"api bad", "api bad"}) {
-		t.Errorf("denied keys: got %q, want the blocked one twice", denied)
+	if !slices.Equal(refused, []string{"api bad", "api bad"}) {
+		t.Errorf("refused keys: got %q, want the blocked one twice", refused)
 	}
 	if err := g.Reload(&config.File{Policies: []config.Policy{policyOf("gone", "3/1h")}}); err != nil {
 		t.Fatal(err)

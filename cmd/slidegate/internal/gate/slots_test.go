@@ -28,7 +28,7 @@ func TestSlots(t *testing.T) {
 	}
 	first, second := acquire(), acquire()
 	if r, v, err := g.Take(ctx, gate.Acquire, req); err != nil || v.Decision.Allowed || r.ID != "" || v.Decision.LimitName != "slots" || v.Decision.RetryAfter != 30*time.Second {
-		t.Fatalf("a third of 2: got %+v, %+v, %v; want a denial for 30s by slots", r, v, err)
+		t.Fatalf("a third of 2: got %+v, %+v, %v; want a refusal for 30s by slots", r, v, err)
 	}
 	for i, repeated := range []bool{false, true} {
 		done, err := g.End(ctx, gate.Release, "p", first)
@@ -119,7 +119,7 @@ func TestHoldRequest(t *testing.T) {
 	for range 2 {
 		refused, none, err := g.HoldRequest(ctx, r, report)
 		if err != nil || refused.Decision.Allowed || refused.Policy != "a" {
-			t.Errorf("a second of 1: got %+v, %v; want a denial by a", refused, err)
+			t.Errorf("a second of 1: got %+v, %v; want a refusal by a", refused, err)
 		}
 		none.Release(ctx, report)
 	}

@@ -20,7 +20,7 @@ func (o *Opened) putLayers(st store.Store, opts *Options) (err error) {
 	watch := &outages{log: opts.Logger, store: st.Traits().Name, modes: opts.Modes}
 	o.layers, err = stack.New(st, stack.Options{
 		Timeout: opts.Timeout, ProbeEvery: opts.ProbeEvery, Instances: opts.Instances, Optimism: opts.Optimism,
-		DenyAge: opts.DenyAge, Gather: true, Watch: opts.Watch,
+		RefusalAge: opts.RefusalAge, Gather: true, Watch: opts.Watch,
 		OnFallback: watch.fallback, OnChange: watch.change,
 		Observe: func(st store.Store) (store.Store, error) { return o.observe(st, watch, opts.MeterProvider) },
 	})

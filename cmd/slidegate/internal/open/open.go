@@ -27,9 +27,9 @@ type Options struct {
 	Instances int
 	// Optimism is how many units of a key failure mode optimistic admits; 0 means failure.DefaultOptimism.
 	Optimism int64
-	// DenyAge is how long a refusal may be remembered in this process; 0 means a second, negative means not at all. For that long,
+	// RefusalAge is how long a refusal may be remembered in this process; 0 means a second, negative means not at all. For that long,
 	// a client may still be refused after another process has refunded units or reset its key.
-	DenyAge time.Duration
+	RefusalAge time.Duration
 	// Memory is the store to use for memory:, such as one restored from a file. nil means a new one.
 	Memory *memstore.Store
 	// Watch makes Health report an outage also while no request calls the store.

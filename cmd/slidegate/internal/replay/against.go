@@ -16,25 +16,25 @@ type against struct {
 	others      []request     // the parts of the batch under the other policies
 	now, before []runDecision // the decisions of the two runs on the batch
 
-	denied, admitted change
+	refused, admitted change
 }
 
 // runDecision is the decision of a run on a request.
 type runDecision struct {
-	denied bool
-	blame  keyRef
+	refused bool
+	blame   keyRef
 }
 
-// change counts the requests that one of the two runs denies and the other does not.
+// change counts the requests that one of the two runs refuses and the other does not.
 type change struct {
 	requests int64
 	keys     [][]int64 // how many of them, by group and key
-	denials  *denials
+	refusals *refusals
 }
 
 func newAgainst(first int, groups []routing.Group, n *notes) (*against, error) {
 	r, err := newRun("", groups, false)
-	return &against{run: r, first: first, denied: change{denials: newDenials(n)}, admitted: change{denials: newDenials(n)}}, err
+	return &against{run: r, first: first, refused: change{refusals: newRefusals(n)}, admitted: change{refusals: newRefusals(n)}}, err
 }
 
 // split separates the parts of a batch by run, and returns the parts of the replayed policies.
@@ -84,9 +84,9 @@ func (a *against) each(batch []request) {
 			before++
 		}
 		switch {
-		case here.denied && !there.denied:
-			a.denied.add(parts[0].note, here.blame)
-		case there.denied && !here.denied:
+		case here.refused && !there.refused:
+			a.refused.add(parts[0].note, here.blame)
+		case there.refused && !here.refused:
 			a.admitted.add(parts[0].note, there.blame)
 		}
 	}
@@ -94,7 +94,7 @@ func (a *against) each(batch []request) {
 
 func (c *change) add(at note, key keyRef) {
 	c.requests++
-	c.denials.add(at, key)
+	c.refusals.add(at, key)
 	for len(c.keys) <= key.group {
 		c.keys = append(c.keys, nil)
 	}
@@ -106,13 +106,13 @@ func (a *against) findings(names []*keys, groups []routing.Group, opts *Options)
 	others := names[a.first:]
 	return &Comparison{
 		Outcome: a.run.outcome(others, opts.Top), Policies: a.run.policies(),
-		NewlyDenied:   a.denied.findings(names, groups, opts.Top),
+		NewlyRefused:  a.refused.findings(names, groups, opts.Top),
 		NewlyAdmitted: a.admitted.findings(others, opts.Against, opts.Top),
 	}
 }
 
 func (c *change) findings(names []*keys, groups []routing.Group, top int) (found Change) {
-	found.Requests, found.Profile = c.requests, c.denials.findings()
+	found.Requests, found.Profile = c.requests, c.refusals.findings()
 	var all []KeyChange
 	for group, counts := range c.keys {
 		for key, n := range counts {
@@ -125,7 +125,7 @@ func (c *change) findings(names []*keys, groups []routing.Group, top int) (found
 	slices.SortStableFunc(all, func(x, y KeyChange) int { return int(max(-1, min(1, y.Requests-x.Requests))) })
 	for _, one := range all[:min(top, len(all))] {
 		one.Policy, one.Key = groups[one.at.group].Policy, names[one.at.group].name(one.at.key)
-		one.Profile = c.denials.key(one.at)
+		one.Profile = c.refusals.key(one.at)
 		found.Top = append(found.Top, one)
 	}
 	return found

@@ -14,7 +14,7 @@ import (
 
 func drawCalendar(t *rapid.T, name string) slidegate.Limit {
 	return slidegate.Limit{
-		Name: name, Quota: rapid.Int64Range(1, 12).Draw(t, "quota"), CountDenied: rapid.Bool().Draw(t, "count denied"),
+		Name: name, Quota: rapid.Int64Range(1, 12).Draw(t, "quota"), CountRefused: rapid.Bool().Draw(t, "count refused"),
 		Calendar: rapid.SampledFrom([]rule.Period{
 			rule.Day, rule.Week, rule.Month, rule.Year,
 		}).Draw(t, "calendar"),
@@ -56,7 +56,7 @@ func TestCalendarIsMeasuredByItsPeriods(t *testing.T) {
 			}
 		}
 		got := found.Outcome.Limits[0]
-		if got.Highest != want || got.WrongAdmitted != 0 || got.WrongDenied != 0 {
+		if got.Highest != want || got.WrongAdmitted != 0 || got.WrongRefused != 0 {
 			t.Fatalf("%v: got %+v, want the highest %+v and nothing wrong", limit, got, want)
 		}
 		if got.Window != 0 || got.Calendar != limit.Calendar.String() || got.Zone != r.Zone {
@@ -83,20 +83,20 @@ func TestCalendarWithAnotherLimit(t *testing.T) {
 	found := find(t, Options{Limits: limits, Compare: true, Sweep: []int64{2, 6}, Suggest: true, Trails: 1}, reqs)
 	got := found.Outcome.Limits[0]
 	want := LimitOutcome{
-		Limit: "3/month zone=Europe/Berlin", Quota: 3, Calendar: "month", Zone: "Europe/Berlin", Denied: 3,
+		Limit: "3/month zone=Europe/Berlin", Quota: 3, Calendar: "month", Zone: "Europe/Berlin", Refused: 3,
 		Highest: Highest{Units: 3, Key: "a", At: last}, LiveKeys: 1, StateBytes: 16,
 	}
 	if got != want {
 		t.Errorf("got %+v, want\n%+v", got, want)
 	}
-	if len(found.Compare) != 6 || found.Compare[0].Limits[0].Limit != month.String() || found.Compare[0].Limits[0].Denied != 3 {
+	if len(found.Compare) != 6 || found.Compare[0].Limits[0].Limit != month.String() || found.Compare[0].Limits[0].Refused != 3 {
 		t.Errorf("got compared %+v, want six, with the same month in each", found.Compare)
 	}
 	if got := found.Suggestion.Outcome.Limits[0].Limit; got != "5/month zone=Europe/Berlin" {
 		t.Errorf("got suggestion %s, want 5/month zone=Europe/Berlin", got)
 	}
-	if points := found.Sweep.Points; points[0].Denied != 3 || points[1].Denied != 0 {
-		t.Errorf("got sweep %+v, want 3 denied at 2 and none at 6", points)
+	if points := found.Sweep.Points; points[0].Refused != 3 || points[1].Refused != 0 {
+		t.Errorf("got sweep %+v, want 3 refused at 2 and none at 6", points)
 	}
 	for _, trail := range found.Worst {
 		for i := range trail.Admitted {

@@ -116,7 +116,7 @@ func TestCensusAtRangeLimits(t *testing.T) {
 	for _, text := range []string{
 		"1/1ms token-bucket burst=150000000000", "1/1h token-bucket burst=40000", "10/43920h token-bucket",
 		"1/43920h sliding-log", "1/43920h segments=60", "5/43920h", "5/43920h anchor=first", "5/43920h fixed-window anchor=first",
-		"1/1ms", "7/1ms fixed-window", "9007199254740991/1ms token-bucket", "3/1ms token-bucket count-denied",
+		"1/1ms", "7/1ms fixed-window", "9007199254740991/1ms token-bucket", "3/1ms token-bucket count-refused",
 	} {
 		limit := slidegate.MustParseLimit(text)
 		w := rule.Micros(limit.Window.Microseconds())

@@ -40,7 +40,7 @@ func comparisonRuns(groups []routing.Group) (runs []*run, omitted []Omission) {
 				if l.Calendar != 0 {
 					continue
 				}
-				l = slidegate.Limit{Name: l.Name, Quota: l.Quota, Window: l.Window, Anchor: l.Anchor, CountDenied: l.CountDenied}
+				l = slidegate.Limit{Name: l.Name, Quota: l.Quota, Window: l.Window, Anchor: l.Anchor, CountRefused: l.CountRefused}
 				algorithm.apply(&l)
 				changed[i].Limits[j] = l
 			}

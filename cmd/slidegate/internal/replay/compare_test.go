@@ -33,7 +33,7 @@ func TestComparedRowsAreSeparateRuns(t *testing.T) {
 			var those []slidegate.Limit
 			for _, l := range limits {
 				row := rows[got.Name]
-				row.Name, row.Quota, row.Window, row.CountDenied = l.Name, l.Quota, l.Window, l.CountDenied
+				row.Name, row.Quota, row.Window, row.CountRefused = l.Name, l.Quota, l.Window, l.CountRefused
 				if row.Algorithm == slidegate.SlidingWindow || row.Algorithm == slidegate.FixedWindow {
 					row.Anchor = l.Anchor
 				}

@@ -96,14 +96,14 @@ func (e *exact) decide(parts []request) {
 			fits = q.fits == 1<<len(g.lanes)-1
 		}
 		for i := range g.lanes {
-			if l := &g.lanes[i]; fits || l.limit.CountDenied && q.fits>>i&1 == 0 && q.cost <= l.limit.Quota {
+			if l := &g.lanes[i]; fits || l.limit.CountRefused && q.fits>>i&1 == 0 && q.cost <= l.limit.Quota {
 				l.charge(&e.chunks, q)
 			}
 		}
 	}
 }
 
-// refused reports whether a deny list refuses the request.
+// refused reports whether a block list refuses the request.
 func (e *exact) refused(parts []request) bool {
 	for i := range parts {
 		if e.groups[parts[i].group].group.refuses() {
@@ -130,7 +130,7 @@ func (e *exact) admitting(g *exactGroup, q *request) (fits uint32) {
 	return fits
 }
 
-// charge adds a request. If denials count, only the newest units up to the quota are kept, because they are enough to
+// charge adds a request. If refusals count, only the newest units up to the quota are kept, because they are enough to
 // fill it.
 func (l *exactLane) charge(c *chunks, q *request) {
 	t := &l.charged[q.key]

@@ -8,9 +8,9 @@ type Findings struct {
 	Traffic     Traffic         `json:"traffic"`
 	Outcome     Outcome         `json:"outcome"`                // the outcome of the replayed limits
 	Policies    []PolicyOutcome `json:"policies,omitempty"`     // one per policy, if policies of a file were replayed
-	Denied      *Profile        `json:"denied,omitempty"`       // the denied requests, if the log has their traits
+	Refused     *Profile        `json:"refused,omitempty"`      // the refused requests, if the log has their traits
 	Timeline    Timeline        `json:"timeline"`               // the decisions of the replayed limits over time
-	Worst       []Trail         `json:"worst,omitempty"`        // the most denied keys, if trails were requested
+	Worst       []Trail         `json:"worst,omitempty"`        // the most refused keys, if trails were requested
 	Compare     []Outcome       `json:"compare,omitempty"`      // one per algorithm, on the same traffic
 	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that do not support such limits, and why
 	Sweep       *Sweep          `json:"sweep,omitempty"`
@@ -41,22 +41,22 @@ type Outcome struct {
 	Name     string         `json:"name"`   // in a comparison, the algorithm: "sliding-log"
 	Limits   []LimitOutcome `json:"limits"` // one per limit
 	Admitted int64          `json:"admitted"`
-	Denied   int64          `json:"denied"`
-	// UnitsAdmitted and UnitsDenied are the same in units.
+	Refused  int64          `json:"refused"`
+	// UnitsAdmitted and UnitsRefused are the same in units.
 	UnitsAdmitted int64        `json:"units_admitted"`
-	UnitsDenied   int64        `json:"units_denied"`
-	KeysTouched   int64        `json:"keys_touched"` // keys that were denied at least once
-	TopDenied     []KeyOutcome `json:"top_denied"`   // the most denied keys, the worst first
+	UnitsRefused  int64        `json:"units_refused"`
+	KeysTouched   int64        `json:"keys_touched"` // keys that were refused at least once
+	TopRefused    []KeyOutcome `json:"top_refused"`  // the most refused keys, the worst first
 	Lockout       Lockout      `json:"longest_lockout"`
 }
 
 // PolicyOutcome is the effect of one policy of a file. All counts are of requests.
 type PolicyOutcome struct {
 	Name       string `json:"name"`
-	Shadow     bool   `json:"shadow,omitempty"` // its denials are counted only here
+	Shadow     bool   `json:"shadow,omitempty"` // its refusals are counted only here
 	Requests   int64  `json:"requests"`         // requests that it applies to
-	Denied     int64  `json:"denied"`           // requests that its limits or its deny list denied
-	DenyList   int64  `json:"deny_list"`
+	Refused    int64  `json:"refused"`          // requests that its limits or its block list refused
+	BlockList  int64  `json:"block_list"`
 	AllowList  int64  `json:"allow_list"`
 	Unlimited  int64  `json:"unlimited"`  // requests of keys whose override has no limits, or with a plan that has none
 	Overridden int64  `json:"overridden"` // requests of keys whose override has other limits, or with a plan that has them
@@ -73,12 +73,12 @@ type LimitOutcome struct {
 	Window   rule.Micros `json:"window"`             // 0 with Calendar
 	Calendar string      `json:"calendar,omitempty"` // the period instead of Window: day, week, month or year
 	Zone     string      `json:"zone,omitempty"`     // the time zone of Calendar
-	Denied   int64       `json:"denied"`             // requests that this limit denied
+	Refused  int64       `json:"refused"`            // requests that this limit refused
 	Highest  Highest     `json:"highest"`            // the most units admitted in any window
-	// WrongAdmitted and WrongDenied count the decisions that an exact log of the same quota and window made the other way
+	// WrongAdmitted and WrongRefused count the decisions that an exact log of the same quota and window made the other way
 	// on the same traffic.
 	WrongAdmitted int64 `json:"wrong_admitted"`
-	WrongDenied   int64 `json:"wrong_denied"`
+	WrongRefused  int64 `json:"wrong_refused"`
 	LiveKeys      int64 `json:"live_keys"`   // the most keys with a live state at any time
 	StateBytes    int64 `json:"state_bytes"` // the most bytes of such states at any time, without the keys
 }
@@ -95,12 +95,12 @@ type KeyOutcome struct {
 	Policy   string      `json:"policy,omitempty"`
 	Key      string      `json:"key"`
 	Requests int64       `json:"requests"`
-	Denied   int64       `json:"denied"`
+	Refused  int64       `json:"refused"`
 	Lockout  rule.Micros `json:"longest_lockout"`
-	Profile  *Profile    `json:"profile,omitempty"` // its denied requests, if the log has their traits
+	Profile  *Profile    `json:"profile,omitempty"` // its refused requests, if the log has their traits
 }
 
-// Profile describes some denied requests by their most frequent values, the most frequent first. A list is empty if the
+// Profile describes some refused requests by their most frequent values, the most frequent first. A list is empty if the
 // log does not have the trait. The counts are exact unless there are very many different values.
 type Profile struct {
 	Requests int64   `json:"requests"` // the requests counted
@@ -136,7 +136,7 @@ type Timeline struct {
 // Bucket is one interval of a Timeline.
 type Bucket struct {
 	Admitted int64 `json:"admitted"`
-	Denied   int64 `json:"denied"`
+	Refused  int64 `json:"refused"`
 }
 
 // Trail is the exact count of one key over time, for the first limit: for each bucket of the Timeline, the most units
@@ -144,7 +144,7 @@ type Bucket struct {
 type Trail struct {
 	Key       string  `json:"key"`
 	Requests  int64   `json:"requests"`
-	Denied    int64   `json:"denied"`
+	Refused   int64   `json:"refused"`
 	Requested []int64 `json:"asked"`    // all units requested
 	Admitted  []int64 `json:"admitted"` // units admitted
 }
@@ -159,7 +159,7 @@ type Sweep struct {
 type SweepPoint struct {
 	Quota       int64 `json:"quota"`
 	Admitted    int64 `json:"admitted"`
-	Denied      int64 `json:"denied"`
+	Refused     int64 `json:"refused"`
 	KeysTouched int64 `json:"keys_touched"`
 }
 
@@ -185,14 +185,14 @@ func (s *Suggestion) Effective() *Outcome {
 type Comparison struct {
 	Outcome       Outcome         `json:"outcome"` // the outcome of the other policies
 	Policies      []PolicyOutcome `json:"policies"`
-	NewlyDenied   Change          `json:"newly_denied"`   // requests that the replayed policies deny and the others admit
-	NewlyAdmitted Change          `json:"newly_admitted"` // requests that the others deny and the replayed policies admit
+	NewlyRefused  Change          `json:"newly_refused"`  // requests that the replayed policies refuse and the others admit
+	NewlyAdmitted Change          `json:"newly_admitted"` // requests that the others refuse and the replayed policies admit
 }
 
-// Change counts the requests that one set of policies denies and another does not.
+// Change counts the requests that one set of policies refuses and another does not.
 type Change struct {
 	Requests int64       `json:"requests"`
-	Keys     int64       `json:"keys"`          // under the policies that deny them
+	Keys     int64       `json:"keys"`          // under the policies that refuse them
 	Top      []KeyChange `json:"top,omitempty"` // the keys with the most of them
 	Profile  *Profile    `json:"profile,omitempty"`
 }
@@ -200,7 +200,7 @@ type Change struct {
 // KeyChange is the number of requests of one key that a Change counts.
 type KeyChange struct {
 	at       keyRef
-	Policy   string   `json:"policy"` // the policy that denies them
+	Policy   string   `json:"policy"` // the policy that refuses them
 	Key      string   `json:"key"`
 	Requests int64    `json:"requests"`
 	Profile  *Profile `json:"profile,omitempty"`

@@ -39,19 +39,19 @@ func TestReplayDecidesAsTheGate(t *testing.T) {
 		visits := drawVisits(t)
 		live, applied := gateDecisions(t, file, visits)
 		found, source, replayed := replayLog(t, file, visits)
-		var admitted, denied int64
+		var admitted, refused int64
 		for i, allowed := range live {
 			switch {
 			case !applied[i]:
 			case allowed:
 				admitted++
 			default:
-				denied++
+				refused++
 			}
 		}
-		if source.Unreadable > 0 || found.Outcome.Admitted != admitted || found.Outcome.Denied != denied {
-			t.Fatalf("got %d admitted and %d denied by the replay, want %d and %d as by the gate; unreadable: %v\n%s",
-				found.Outcome.Admitted, found.Outcome.Denied, admitted, denied, source.Examples, text)
+		if source.Unreadable > 0 || found.Outcome.Admitted != admitted || found.Outcome.Refused != refused {
+			t.Fatalf("got %d admitted and %d refused by the replay, want %d and %d as by the gate; unreadable: %v\n%s",
+				found.Outcome.Admitted, found.Outcome.Refused, admitted, refused, source.Examples, text)
 		}
 		next := 0
 		for i, allowed := range live {
@@ -198,7 +198,7 @@ func drawFile(t *rapid.T) string {
 		if len(overrides) > 0 {
 			fmt.Fprintf(&b, "    overrides: [%s]\n", strings.Join(overrides, ", "))
 		}
-		for _, list := range []string{"allow", "deny"} {
+		for _, list := range []string{"allow", "block"} {
 			if entry := rapid.SampledFrom([]string{"", "", "10.0.0.0/8", "'key:=bob'", "'2001:db8::/32'", "'key:*a*'"}).Draw(t, list); entry != "" {
 				fmt.Fprintf(&b, "    %s: [%s]\n", list, entry)
 			}
@@ -212,7 +212,7 @@ func drawFile(t *rapid.T) string {
 
 func drawLimits(t *rapid.T) string {
 	first := rapid.SampledFrom([]string{
-		"2/1m", "100/1m", "150/1m", "2/1m sliding-window", "3/day zone=Europe/Berlin", "4/month zone=America/St_Johns", "2/1m overlap=up", "3/1m fixed-window", "1/10s sliding-log", "4/1m token-bucket", "3/1m count-denied", "2/30s segments=3", "3/1m sliding-log count-denied",
+		"2/1m", "100/1m", "150/1m", "2/1m sliding-window", "3/day zone=Europe/Berlin", "4/month zone=America/St_Johns", "2/1m overlap=up", "3/1m fixed-window", "1/10s sliding-log", "4/1m token-bucket", "3/1m count-refused", "2/30s segments=3", "3/1m sliding-log count-refused",
 	}).Draw(t, "limit")
 	if rapid.Bool().Draw(t, "two") {
 		return first + ", 5/1h"

@@ -18,7 +18,7 @@ type group struct {
 	keys     []keyRun
 
 	requests int64
-	denied   int64 // requests that this group denied, not another policy of the same request
+	refused  int64 // requests that this group refused, not another policy of the same request
 }
 
 // onlyGroup returns a single group with limits for every key.
@@ -47,8 +47,8 @@ func (g *group) decides(cost int64) bool { return g.By == policy.ByLimits && !g.
 
 func (g *group) checks(cost int64) bool { return g.By == policy.ByLimits && !g.Shadow && cost == 0 }
 
-// refuses reports whether the group's keys are denied without consulting any limit.
-func (g *group) refuses() bool { return g.By == policy.ByDenyList && !g.Shadow }
+// refuses reports whether the group's keys are refused without consulting any limit.
+func (g *group) refuses() bool { return g.By == policy.ByBlockList && !g.Shadow }
 
 // hasSeveralPolicies reports whether groups belong to more than one policy.
 func hasSeveralPolicies(groups []routing.Group) bool {
@@ -124,7 +124,7 @@ func (r *run) decideParts(parts []request) (allowed bool) {
 }
 
 // checkFree reports whether the policies under which a request costs nothing would admit one unit. If not, as in the service,
-// it is denied before anything is charged.
+// it is refused before anything is charged.
 func (r *run) checkFree(parts []request) (allowed bool) {
 	for i := range parts {
 		one := parts[i]
@@ -159,7 +159,7 @@ func (r *run) checkFree(parts []request) (allowed bool) {
 	return allowed
 }
 
-// refuseListed counts a request that a deny list denies: no limit is consulted, and nothing is charged.
+// refuseListed counts a request that a block list refuses: no limit is consulted, and nothing is charged.
 func (r *run) refuseListed(parts []request) (allowed bool) {
 	r.answers = append(r.answers, rule.Answer{RetryAfter: rule.Never})
 	for i := range parts {

@@ -12,9 +12,9 @@ type measure struct {
 	highest       int64 // the most units admitted to a key in a window
 	highestKey    uint32
 	highestAt     rule.Micros
-	denied        int64
+	refused       int64
 	wrongAdmitted int64
-	wrongDenied   int64
+	wrongRefused  int64
 }
 
 // warmUp reads the counts of a key, and warmUpChunks the chunks they refer to, to bring them into the cache.
@@ -47,10 +47,10 @@ func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
 	case admits && !fits:
 		m.wrongAdmitted++
 	case !admits && fits:
-		m.wrongDenied++
+		m.wrongRefused++
 	}
 	if !admits {
-		m.denied++
+		m.refused++
 	}
 	if admitted && !isPeek {
 		m.admitted = reach(m.admitted, q.key)

@@ -26,7 +26,7 @@ func measured(t tb, limits []slidegate.Limit, index int, reqs []testRequest) (fo
 	var logs []slidegate.Limit
 	for _, l := range limits {
 		logs = append(logs, slidegate.Limit{
-			Name: l.Name, Quota: l.Quota, Window: l.Window, CountDenied: l.CountDenied, Algorithm: slidegate.SlidingLog,
+			Name: l.Name, Quota: l.Quota, Window: l.Window, CountRefused: l.CountRefused, Algorithm: slidegate.SlidingLog,
 		})
 	}
 	limit := limits[index]
@@ -36,7 +36,7 @@ func measured(t tb, limits []slidegate.Limit, index int, reqs []testRequest) (fo
 	for i, v := range decideAll(t, limits, reqs) {
 		admits, fits := v.answers[index].Allowed, exact[i].answers[index].Allowed
 		if !admits {
-			found.Denied++
+			found.Refused++
 		}
 		if v.cost == 0 {
 			continue
@@ -45,7 +45,7 @@ func measured(t tb, limits []slidegate.Limit, index int, reqs []testRequest) (fo
 			found.WrongAdmitted++
 		}
 		if !admits && fits {
-			found.WrongDenied++
+			found.WrongRefused++
 		}
 		if v.allowed {
 			admitted[v.key] = append(admitted[v.key], entry{v.at, v.cost})
@@ -99,7 +99,7 @@ func checkMeasured(t tb, got *LimitOutcome, limits []slidegate.Limit, index int,
 func TestLogIsNeverWrong(t *testing.T) {
 	property(t, 400, func(t *rapid.T) {
 		limit := drawLimit(t, "")
-		limit = slidegate.Limit{Quota: limit.Quota, Window: limit.Window, CountDenied: limit.CountDenied, Algorithm: slidegate.SlidingLog}
+		limit = slidegate.Limit{Quota: limit.Quota, Window: limit.Window, CountRefused: limit.CountRefused, Algorithm: slidegate.SlidingLog}
 		r, err := newRun("", onlyGroup([]slidegate.Limit{limit}), false)
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestClockJump(t *testing.T) {
 		}
 		found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, reqs)
 		got := found.Outcome.Limits[0]
-		if found.Outcome.Denied != 0 || got.WrongAdmitted != 0 || got.WrongDenied != 0 {
+		if found.Outcome.Refused != 0 || got.WrongAdmitted != 0 || got.WrongRefused != 0 {
 			t.Errorf("%s: got %+v, want all admitted and none wrong", text, got)
 		}
 		if want := (Highest{Units: 2, Key: "a", At: origin}); got.Highest != want {
@@ -139,7 +139,7 @@ func TestMeasuresByHand(t *testing.T) {
 	limit := slidegate.MustParseLimit("3/1m fixed-window")
 	reqs := []testRequest{
 		{origin + 59*second, "a", 3},  // an exact log then has 3, until 119s
-		{origin + 60*second, "a", 2},  // it would deny this
+		{origin + 60*second, "a", 2},  // it would refuse this
 		{origin + 61*second, "a", 1},  // and this
 		{origin + 61*second, "b", 4},  // more than the quota: refused by both
 		{origin + 62*second, "a", 1},  // refused by both
@@ -149,9 +149,9 @@ func TestMeasuresByHand(t *testing.T) {
 	}
 	got := find(t, Options{Limits: []slidegate.Limit{limit}}, reqs).Outcome.Limits[0]
 	want := LimitOutcome{
-		Limit: "3/1m fixed-window", Quota: 3, Window: minute, Denied: 3,
+		Limit: "3/1m fixed-window", Quota: 3, Window: minute, Refused: 3,
 		Highest:       Highest{Units: 6, Key: "a", At: origin + 61*second},
-		WrongAdmitted: 3, WrongDenied: 1,
+		WrongAdmitted: 3, WrongRefused: 1,
 		LiveKeys: 1, StateBytes: 16,
 	}
 	if got != want {
@@ -167,8 +167,8 @@ func TestMeasuresByHand(t *testing.T) {
 	}
 	got = find(t, Options{Limits: []slidegate.Limit{limit}}, reqs).Outcome.Limits[0]
 	want = LimitOutcome{
-		Limit: "4/1m sliding-window", Quota: 4, Window: minute, Denied: 1,
-		Highest: Highest{Units: 4, Key: "a", At: origin}, WrongAdmitted: 1, WrongDenied: 1,
+		Limit: "4/1m sliding-window", Quota: 4, Window: minute, Refused: 1,
+		Highest: Highest{Units: 4, Key: "a", At: origin}, WrongAdmitted: 1, WrongRefused: 1,
 		LiveKeys: 1, StateBytes: 24,
 	}
 	if got != want {
@@ -176,9 +176,9 @@ func TestMeasuresByHand(t *testing.T) {
 	}
 }
 
-// Units charged by denials count in the exact log too, and a cost above the quota is never charged.
-func TestMeasuresOfCountedDenials(t *testing.T) {
-	limit := slidegate.MustParseLimit("2/1m sliding-log count-denied")
+// Units charged by refusals count in the exact log too, and a cost above the quota is never charged.
+func TestMeasuresOfCountedRefusals(t *testing.T) {
+	limit := slidegate.MustParseLimit("2/1m sliding-log count-refused")
 	reqs := []testRequest{
 		{origin, "a", 2},
 		{origin + 10*second, "a", 3},  // above the quota: refused, not charged
@@ -186,12 +186,12 @@ func TestMeasuresOfCountedDenials(t *testing.T) {
 		{origin + 60*second, "a", 1},  // the first is gone, the refused one counts: 1 fits
 		{origin + 60*second, "a", 0},  // a peek
 		{origin + 89*second, "a", 1},  // refused, charged over the refused one
-		{origin + 120*second, "a", 2}, // 2 do not fit with the last denial; charged
+		{origin + 120*second, "a", 2}, // 2 do not fit with the last refusal; charged
 		{origin + 180*second, "a", 2},
 	}
 	got := find(t, Options{Limits: []slidegate.Limit{limit}}, reqs).Outcome.Limits[0]
 	want := LimitOutcome{
-		Limit: "2/1m sliding-log count-denied", Quota: 2, Window: minute, Denied: 4,
+		Limit: "2/1m sliding-log count-refused", Quota: 2, Window: minute, Refused: 4,
 		Highest:  Highest{Units: 2, Key: "a", At: origin},
 		LiveKeys: 1, StateBytes: 16,
 	}

@@ -154,7 +154,7 @@ func drawLimit(t *rapid.T, name string) slidegate.Limit {
 		Algorithm: rapid.SampledFrom([]rule.Algorithm{
 			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, rule.DefaultAlgorithm,
 		}).Draw(t, "algorithm"),
-		CountDenied: rapid.Bool().Draw(t, "count denied"),
+		CountRefused: rapid.Bool().Draw(t, "count refused"),
 	}
 	l.Window = time.Duration(rapid.Int64Range(1, 50).Draw(t, "window")) * 60 * time.Millisecond // 60 divides by all segments below
 	switch l.Algorithm {

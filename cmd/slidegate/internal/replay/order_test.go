@@ -235,8 +235,8 @@ func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 	}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1s anchor=first")}, Top: 100, Sort: 2 * time.Second}
 	want, got := find(t, opts, sorted), find(t, opts, shuffled)
-	if want.Outcome.Denied == 0 {
-		t.Fatal("got no denials, want some: otherwise nothing is tested")
+	if want.Outcome.Refused == 0 {
+		t.Fatal("got no refusals, want some: otherwise nothing is tested")
 	}
 	requests, _ := numbered(shuffled)
 	order := plainOrderQuick(requests)
@@ -248,14 +248,14 @@ func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 	opts.Sort = 0
 	unsorted := find(t, opts, shuffled)
 	decided := decideAll(t, opts.Limits, shuffled)
-	var denied int64
+	var refused int64
 	for i := range decided {
 		if !decided[i].allowed {
-			denied++
+			refused++
 		}
 	}
-	if unsorted.Outcome.Denied != denied || unsorted.Traffic.Order.Furthest != order.Furthest {
-		t.Errorf("without sorting: got %d denied, %+v, want %d, and as far out of order", unsorted.Outcome.Denied, unsorted.Traffic.Order, denied)
+	if unsorted.Outcome.Refused != refused || unsorted.Traffic.Order.Furthest != order.Furthest {
+		t.Errorf("without sorting: got %d refused, %+v, want %d, and as far out of order", unsorted.Outcome.Refused, unsorted.Traffic.Order, refused)
 	}
 }
 
@@ -276,13 +276,13 @@ func sameOutcome(t tb, got, want *Outcome) {
 	t.Helper()
 	byName := func(a, b KeyOutcome) int { return cmp.Compare(a.Key, b.Key) }
 	a, b := *got, *want
-	a.TopDenied, b.TopDenied = slices.SortedFunc(slices.Values(a.TopDenied), byName), slices.SortedFunc(slices.Values(b.TopDenied), byName)
-	if !slices.Equal(a.TopDenied, b.TopDenied) || !slices.Equal(a.Limits, b.Limits) {
-		t.Errorf("%+v\n%+v, want\n%+v\n%+v", a.TopDenied, a.Limits, b.TopDenied, b.Limits)
+	a.TopRefused, b.TopRefused = slices.SortedFunc(slices.Values(a.TopRefused), byName), slices.SortedFunc(slices.Values(b.TopRefused), byName)
+	if !slices.Equal(a.TopRefused, b.TopRefused) || !slices.Equal(a.Limits, b.Limits) {
+		t.Errorf("%+v\n%+v, want\n%+v\n%+v", a.TopRefused, a.Limits, b.TopRefused, b.Limits)
 	}
-	a.TopDenied, b.TopDenied, a.Limits, b.Limits = nil, nil, nil, nil
-	if a.Admitted != b.Admitted || a.Denied != b.Denied || a.UnitsAdmitted != b.UnitsAdmitted ||
-		a.UnitsDenied != b.UnitsDenied || a.KeysTouched != b.KeysTouched || a.Lockout != b.Lockout {
+	a.TopRefused, b.TopRefused, a.Limits, b.Limits = nil, nil, nil, nil
+	if a.Admitted != b.Admitted || a.Refused != b.Refused || a.UnitsAdmitted != b.UnitsAdmitted ||
+		a.UnitsRefused != b.UnitsRefused || a.KeysTouched != b.KeysTouched || a.Lockout != b.Lockout {
 		t.Errorf("got %+v, want\n%+v", a, b)
 	}
 }

@@ -33,7 +33,7 @@ type Options struct {
 	// it is one of the quotas of Sweep.
 	Suggest bool
 	Percent float64
-	// Top is the number of most denied keys to report, and Trails the number of those that get a Trail.
+	// Top is the number of most refused keys to report, and Trails the number of those that get a Trail.
 	Top    int
 	Trails int
 	// Sort is how far out of order requests may be and still be sorted. 0 decides them in the order of the input.
@@ -131,7 +131,7 @@ type replay struct {
 	exact       *exact // nil if not needed: the main run is exact itself
 	main        *run
 	line        timeline
-	denied      *denials
+	refused     *refusals
 	against     *against // nil without Against
 	comparisons []*run
 	sweep       []*run
@@ -171,7 +171,7 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	groups := opts.groups()
 	r = &replay{opts: opts, groups: groups}
 	r.feed = newFeed(lines, len(groups), len(groups)+len(opts.Against), rule.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
-	r.denied = newDenials(r.feed.notes)
+	r.refused = newRefusals(r.feed.notes)
 	if r.main, err = newRun("", groups, true); err != nil {
 		return nil, err
 	}
@@ -268,8 +268,8 @@ func (r *replay) decide(b *batch, requests []request) error {
 		if allowed {
 			bucket.Admitted++
 		} else {
-			bucket.Denied++
-			r.denied.add(q.note, r.main.blame)
+			bucket.Refused++
+			r.refused.add(q.note, r.main.blame)
 		}
 		if r.against != nil {
 			r.against.now = append(r.against.now, runDecision{!allowed, r.main.blame})
@@ -323,9 +323,9 @@ func (r *replay) collect() {
 	f.Traffic = r.feed.total
 	f.Outcome = r.main.outcome(names, r.opts.Top)
 	for i, key := range r.main.worst(r.opts.Top) {
-		f.Outcome.TopDenied[i].Profile = r.denied.key(key)
+		f.Outcome.TopRefused[i].Profile = r.refused.key(key)
 	}
-	f.Denied = r.denied.findings()
+	f.Refused = r.refused.findings()
 	if r.against != nil {
 		f.Against = r.against.findings(names, r.groups, r.opts)
 	}

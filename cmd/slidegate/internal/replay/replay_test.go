@@ -87,20 +87,20 @@ func allOptions() Options {
 // checkSum checks that every request that was read was also decided.
 func checkSum(t *testing.T, found *Findings) {
 	t.Helper()
-	sums := []int64{found.Outcome.Admitted + found.Outcome.Denied, found.Outcome.UnitsAdmitted + found.Outcome.UnitsDenied}
+	sums := []int64{found.Outcome.Admitted + found.Outcome.Refused, found.Outcome.UnitsAdmitted + found.Outcome.UnitsRefused}
 	var drawn Bucket
 	for _, bucket := range found.Timeline.Buckets {
 		drawn.Admitted += bucket.Admitted
-		drawn.Denied += bucket.Denied
+		drawn.Refused += bucket.Refused
 	}
-	if want := (Bucket{found.Outcome.Admitted, found.Outcome.Denied}); drawn != want {
+	if want := (Bucket{found.Outcome.Admitted, found.Outcome.Refused}); drawn != want {
 		t.Errorf("got timeline %+v, want %+v", drawn, want)
 	}
 	for _, rival := range found.Compare {
-		sums = append(sums, rival.Admitted+rival.Denied)
+		sums = append(sums, rival.Admitted+rival.Refused)
 	}
 	for _, point := range found.Sweep.Points {
-		sums = append(sums, point.Admitted+point.Denied)
+		sums = append(sums, point.Admitted+point.Refused)
 	}
 	for _, sum := range sums {
 		if sum != found.Traffic.Requests {
@@ -312,8 +312,8 @@ func TestTrafficByHand(t *testing.T) {
 		if found.Traffic != want {
 			t.Errorf("sorted by %v: got %+v, want %+v", sort, found.Traffic, want)
 		}
-		if top := found.Outcome.TopDenied; len(top) != 1 || top[0].Key != long+"one" || top[0].Denied != 2 || top[0].Requests != 3 {
-			t.Errorf("sorted by %v: got top %.200v, want the first key, denied 2 of 3", sort, top)
+		if top := found.Outcome.TopRefused; len(top) != 1 || top[0].Key != long+"one" || top[0].Refused != 2 || top[0].Requests != 3 {
+			t.Errorf("sorted by %v: got top %.200v, want the first key, refused 2 of 3", sort, top)
 		}
 	}
 }

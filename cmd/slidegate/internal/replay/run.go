@@ -14,14 +14,14 @@ type run struct {
 	groups []group
 	exact  bool // all its limits count exactly, so it is never wrong
 
-	admitted, denied           int64
-	unitsAdmitted, unitsDenied int64
-	touched                    int64
-	lockout                    lockout
-	latest                     rule.Micros // the latest time of all requests
+	admitted, refused           int64
+	unitsAdmitted, unitsRefused int64
+	touched                     int64
+	lockout                     lockout
+	latest                      rule.Micros // the latest time of all requests
 
-	blamed bool   // the last request was denied
-	blame  keyRef // the first key that caused the denial
+	blamed bool   // the last request was refused
+	blame  keyRef // the first key that caused the refusal
 
 	answers  []rule.Answer
 	items    []rule.Item
@@ -32,8 +32,8 @@ type run struct {
 // keyRun holds the counts of one key.
 type keyRun struct {
 	requests    int64
-	denied      int64
-	lockedSince rule.Micros // the time of the first of consecutive denials
+	refused     int64
+	lockedSince rule.Micros // the time of the first of consecutive refusals
 	opens       rule.Micros // when the last of them would be admitted; 0 if not locked out
 	lockout     rule.Micros // the longest lock-out so far
 }
@@ -91,7 +91,7 @@ func (r *run) warmUp(some []request) {
 	for i := range some {
 		key, g := some[i].key, &r.groups[some[i].group]
 		if int(key) < len(g.keys) {
-			r.warm += g.keys[key].denied
+			r.warm += g.keys[key].refused
 		}
 		for l := range g.lanes {
 			r.warm += g.lanes[l].warmUp(key)
@@ -107,7 +107,7 @@ func (r *run) warmUp(some []request) {
 	}
 }
 
-// decide admits or denies one request, and leaves the answers of the limits in r.answers.
+// decide admits or refuses one request, and leaves the answers of the limits in r.answers.
 func (r *run) decide(parts []request) (allowed bool) {
 	r.blamed = false
 	q := &parts[0]
@@ -141,8 +141,8 @@ func (r *run) count(q *request, allowed bool) {
 		r.unitsAdmitted += q.cost
 		return
 	}
-	r.denied++
-	r.unitsDenied += q.cost
+	r.refused++
+	r.unitsRefused += q.cost
 }
 
 // countKey counts a request for its key in a group. The answers are those of the group's limits; none means that the
@@ -158,15 +158,15 @@ func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool
 		}
 		return
 	}
-	g.denied++
-	k.denied++
+	g.refused++
+	k.refused++
 	if g.Shadow {
 		return
 	}
 	if !r.blamed {
 		r.blamed, r.blame = true, keyRef{g.index, q.key}
 	}
-	if k.denied == 1 {
+	if k.refused == 1 {
 		r.touched++
 	}
 	if k.opens != 0 && q.at > k.opens {
@@ -211,14 +211,14 @@ func (r *run) endLockouts() {
 	}
 }
 
-// outcome returns the outcome of the run, with the most denied keys. The argument names has the names of keys by
+// outcome returns the outcome of the run, with the most refused keys. The argument names has the names of keys by
 // group.
 func (r *run) outcome(names []*keys, top int) Outcome {
 	r.endLockouts()
 	o := Outcome{
-		Name: r.name, Admitted: r.admitted, Denied: r.denied,
-		UnitsAdmitted: r.unitsAdmitted, UnitsDenied: r.unitsDenied, KeysTouched: r.touched,
-		TopDenied: []KeyOutcome{},
+		Name: r.name, Admitted: r.admitted, Refused: r.refused,
+		UnitsAdmitted: r.unitsAdmitted, UnitsRefused: r.unitsRefused, KeysTouched: r.touched,
+		TopRefused: []KeyOutcome{},
 	}
 	for i := range r.groups {
 		o.Limits = append(o.Limits, r.groups[i].outcomes(names[i])...)
@@ -229,8 +229,8 @@ func (r *run) outcome(names []*keys, top int) Outcome {
 	for _, w := range r.worst(top) {
 		g := &r.groups[w.group]
 		k := &g.keys[w.key]
-		o.TopDenied = append(o.TopDenied, KeyOutcome{
-			Policy: g.Policy, Key: names[w.group].name(w.key), Requests: k.requests, Denied: k.denied, Lockout: k.lockout,
+		o.TopRefused = append(o.TopRefused, KeyOutcome{
+			Policy: g.Policy, Key: names[w.group].name(w.key), Requests: k.requests, Refused: k.refused, Lockout: k.lockout,
 		})
 	}
 	return o
@@ -248,7 +248,7 @@ func (g *group) outcomes(names *keys) (all []LimitOutcome) {
 		}
 		if g.measures != nil {
 			m := g.measures[i]
-			found.Denied, found.WrongAdmitted, found.WrongDenied = m.denied, m.wrongAdmitted, m.wrongDenied
+			found.Refused, found.WrongAdmitted, found.WrongRefused = m.refused, m.wrongAdmitted, m.wrongRefused
 			if m.highest > 0 {
 				found.Highest = Highest{Units: m.highest, Key: names.name(m.highestKey), At: m.highestAt}
 			}
@@ -271,12 +271,12 @@ func (r *run) policies() (all []PolicyOutcome) {
 		}
 		p := &all[len(all)-1]
 		p.Requests += g.requests
-		p.Denied += g.denied
+		p.Refused += g.refused
 		switch {
 		case g.By == policy.ByAllowList:
 			p.AllowList = g.requests
-		case g.By == policy.ByDenyList:
-			p.DenyList = g.requests
+		case g.By == policy.ByBlockList:
+			p.BlockList = g.requests
 		case g.By == policy.ByUnlimited:
 			p.Unlimited = g.requests
 		case g.Override != "" || g.Plan != "":
@@ -292,23 +292,23 @@ type keyRef struct {
 	key   uint32
 }
 
-// worst returns up to n denied keys, the most denied first; among equals, the one that came first.
+// worst returns up to n refused keys, the most refused first; among equals, the one that came first.
 func (r *run) worst(n int) []keyRef { return r.worstIn(len(r.groups), n) }
 
 // worstIn is like worst, for the first groups only.
 func (r *run) worstIn(groups, n int) (list []keyRef) {
-	denied := func(p keyRef) int64 { return r.groups[p.group].keys[p.key].denied }
+	refused := func(p keyRef) int64 { return r.groups[p.group].keys[p.key].refused }
 	for i := range groups {
 		if r.groups[i].Shadow {
 			continue
 		}
 		for key := range r.groups[i].keys {
 			own := keyRef{i, uint32(key)}
-			if denied(own) == 0 || n == 0 || len(list) == n && denied(own) <= denied(list[n-1]) {
+			if refused(own) == 0 || n == 0 || len(list) == n && refused(own) <= refused(list[n-1]) {
 				continue
 			}
-			at, _ := slices.BinarySearchFunc(list, denied(own), func(p keyRef, count int64) int {
-				if denied(p) >= count {
+			at, _ := slices.BinarySearchFunc(list, refused(own), func(p keyRef, count int64) int {
+				if refused(p) >= count {
 					return -1
 				}
 				return 1

@@ -56,7 +56,7 @@ func lockoutsOf(decided []modelDecision, key string) (all []plainLockout) {
 
 // plainOutcome counts decisions. It leaves out the measures of each limit.
 func plainOutcome(decided []modelDecision, top int) Outcome {
-	o := Outcome{TopDenied: []KeyOutcome{}}
+	o := Outcome{TopRefused: []KeyOutcome{}}
 	var keys []string
 	var longest []plainLockout
 	for _, v := range decided {
@@ -64,8 +64,8 @@ func plainOutcome(decided []modelDecision, top int) Outcome {
 			o.Admitted++
 			o.UnitsAdmitted += v.cost
 		} else {
-			o.Denied++
-			o.UnitsDenied += v.cost
+			o.Refused++
+			o.UnitsRefused += v.cost
 		}
 		if !slices.Contains(keys, v.key) {
 			keys = append(keys, v.key)
@@ -77,7 +77,7 @@ func plainOutcome(decided []modelDecision, top int) Outcome {
 			if v.key == key {
 				own.Requests++
 				if !v.allowed {
-					own.Denied++
+					own.Refused++
 				}
 			}
 		}
@@ -85,13 +85,13 @@ func plainOutcome(decided []modelDecision, top int) Outcome {
 			own.Lockout = max(own.Lockout, l.Length)
 			longest = append(longest, l)
 		}
-		if own.Denied > 0 {
+		if own.Refused > 0 {
 			o.KeysTouched++
-			o.TopDenied = append(o.TopDenied, own)
+			o.TopRefused = append(o.TopRefused, own)
 		}
 	}
-	slices.SortStableFunc(o.TopDenied, func(a, b KeyOutcome) int { return cmp.Compare(b.Denied, a.Denied) })
-	o.TopDenied = o.TopDenied[:min(top, len(o.TopDenied))]
+	slices.SortStableFunc(o.TopRefused, func(a, b KeyOutcome) int { return cmp.Compare(b.Refused, a.Refused) })
+	o.TopRefused = o.TopRefused[:min(top, len(o.TopRefused))]
 	slices.SortStableFunc(longest, func(a, b plainLockout) int {
 		return cmp.Or(cmp.Compare(b.Length, a.Length), cmp.Compare(a.known, b.known))
 	})
@@ -123,11 +123,11 @@ func TestOutcomeWithAnyClock(t *testing.T) {
 		got := find(t, Options{Limits: limits, Top: 4}, reqs).Outcome
 		want := plainOutcome(decideAll(t, limits, reqs), 4)
 		want.Limits, want.Lockout = got.Limits, got.Lockout
-		for i := range want.TopDenied {
-			if got.TopDenied[i].Lockout < 0 || got.TopDenied[i].Lockout > got.Lockout.Length {
-				t.Fatalf("got %+v, but the longest is %+v", got.TopDenied[i], got.Lockout)
+		for i := range want.TopRefused {
+			if got.TopRefused[i].Lockout < 0 || got.TopRefused[i].Lockout > got.Lockout.Length {
+				t.Fatalf("got %+v, but the longest is %+v", got.TopRefused[i], got.Lockout)
 			}
-			want.TopDenied[i].Lockout = got.TopDenied[i].Lockout
+			want.TopRefused[i].Lockout = got.TopRefused[i].Lockout
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, reqs)
@@ -184,24 +184,24 @@ func TestLockoutsByHand(t *testing.T) {
 			}
 		})
 	}
-	// If denials count, each delays the next admission.
+	// If refusals count, each delays the next admission.
 	reqs := []testRequest{{origin, "a", 1}, {origin + 50*second, "a", 1}, {origin + 100*second, "a", 1}}
-	got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text + " count-denied")}}, reqs).Outcome.Lockout
+	got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text + " count-refused")}}, reqs).Outcome.Lockout
 	if want := (Lockout{"", "a", origin + 50*second, 110 * second, false}); got != want {
 		t.Errorf("with refusals that count: got %+v, want %+v", got, want)
 	}
 }
 
-// The most denied key is first; among equals, the one that came first, whether or not it was denied first.
-func TestTopDeniedByHand(t *testing.T) {
+// The most refused key is first; among equals, the one that came first, whether or not it was refused first.
+func TestTopRefusedByHand(t *testing.T) {
 	var reqs []testRequest
 	for _, key := range []string{"c", "a", "b", "d", "e", "a", "b", "d", "d", "c", "c", "f", "f", "f", "f"} {
-		reqs = append(reqs, testRequest{origin, key, 1}) // denied: a 1, b 1, c 2, d 2, e 0, f 3
+		reqs = append(reqs, testRequest{origin, key, 1}) // refused: a 1, b 1, c 2, d 2, e 0, f 3
 	}
 	for top, want := range [][]string{{}, {"f"}, {"f", "c"}, {"f", "c", "d"}, {"f", "c", "d", "a"}, {"f", "c", "d", "a", "b"}, {"f", "c", "d", "a", "b"}} {
 		got := []string{}
 		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Top: top}, reqs).Outcome
-		for _, k := range found.TopDenied {
+		for _, k := range found.TopRefused {
 			got = append(got, k.Key)
 		}
 		if !slices.Equal(got, want) || found.KeysTouched != 5 {

@@ -128,7 +128,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 			c.opts.Limits = []slidegate.Limit{limit}
 			found, err := Run(context.Background(), &failingTraffic{list: list{rest: reqs}, with: c.fail}, c.opts)
 			switch {
-			case found == nil || found.Outcome.Denied != 2:
+			case found == nil || found.Outcome.Refused != 2:
 				t.Errorf("got %+v, want the findings so far", found)
 			case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)):
 				t.Errorf("got error %v, want %q", err, c.want)

@@ -72,7 +72,7 @@ func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
 	property(t, 200, func(t *rapid.T) {
 		limits := drawLimits(t)
 		limits[0] = slidegate.Limit{
-			Name: "a", Quota: 5, Window: limits[0].Window, CountDenied: limits[0].CountDenied, Algorithm: slidegate.TokenBucket,
+			Name: "a", Quota: 5, Window: limits[0].Window, CountRefused: limits[0].CountRefused, Algorithm: slidegate.TokenBucket,
 			Burst: rapid.SampledFrom([]int64{0, 5, 9}).Draw(t, "burst"),
 		}
 		reqs := drawTraffic(t, limits[0].Window, 40, around)
@@ -118,8 +118,8 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %s", err, want)
 	}
-	if found == nil || found.Suggestion != nil || found.Outcome.Denied != 3 || found.Interrupted {
-		t.Fatalf("got %+v, want 3 denied and no suggestion", found)
+	if found == nil || found.Suggestion != nil || found.Outcome.Refused != 3 || found.Interrupted {
+		t.Fatalf("got %+v, want 3 refused and no suggestion", found)
 	}
 	if len(found.Worst) != 1 || found.Worst[0].Key != "a" {
 		t.Errorf("got trails %+v, want that of a", found.Worst)
@@ -141,8 +141,8 @@ func TestSuggestedByHand(t *testing.T) {
 		"1/1m segments=2":                     "4/1m segments=2", // the first half minute is gone
 		"1/1m sliding-log":                    "4/1m sliding-log",
 		"1/1m fixed-window":                   "4/1m fixed-window",
-		"1/1m fixed-window count-denied":      "4/1m fixed-window count-denied",
-		"9007199254740991/1m count-denied":    "5/1m sliding-window count-denied", // as it counted, though a smaller one is a log
+		"1/1m fixed-window count-refused":     "4/1m fixed-window count-refused",
+		"9007199254740991/1m count-refused":   "5/1m sliding-window count-refused", // as it counted, though a smaller one is a log
 		"1/1m anchor=first name=\"per user\"": "5/1m anchor=first name=\"per user\"",
 	} {
 		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Suggest: true}
@@ -157,7 +157,7 @@ func TestSuggestedByHand(t *testing.T) {
 }
 
 // For late requests that are decided as they come, more of the last minute counts than for the requests decided before:
-// even a peek can be denied, and a quota that touches no key must be large enough for it.
+// even a peek can be refused, and a quota that touches no key must be large enough for it.
 func TestSuggestedForALatePeek(t *testing.T) {
 	ownTemp(t)
 	reqs := []testRequest{

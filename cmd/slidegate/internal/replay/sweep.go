@@ -139,23 +139,23 @@ func sweepFindings(runs []*run) *Sweep {
 	s := &Sweep{}
 	for _, r := range runs {
 		s.Points = append(s.Points, SweepPoint{
-			Quota: r.groups[0].Limits[0].Quota, Admitted: r.admitted, Denied: r.denied, KeysTouched: r.touched,
+			Quota: r.groups[0].Limits[0].Quota, Admitted: r.admitted, Refused: r.refused, KeysTouched: r.touched,
 		})
 	}
 	s.Knee = knee(s.Points)
 	return s
 }
 
-// knee returns the index of the point at which the curve of denials over the logarithm of the quota bends most: the one
+// knee returns the index of the point at which the curve of refusals over the logarithm of the quota bends most: the one
 // furthest below the straight line between its ends. It is -1 for a curve that hardly bends.
 func knee(points []SweepPoint) int {
 	const least = 0.1 // the smallest bend that counts, as a share of the height of the curve
 	last := len(points) - 1
-	if last < 2 || points[0].Denied == points[last].Denied {
+	if last < 2 || points[0].Refused == points[last].Refused {
 		return -1
 	}
 	x := func(i int) float64 { return math.Log(float64(points[i].Quota)) }
-	y := func(i int) float64 { return float64(points[i].Denied) }
+	y := func(i int) float64 { return float64(points[i].Refused) }
 	best, furthest := -1, least
 	for i := 1; i < last; i++ {
 		along := (x(i) - x(0)) / (x(last) - x(0))

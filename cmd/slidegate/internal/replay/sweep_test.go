@@ -174,7 +174,7 @@ func TestSweepPointsAreSeparateRuns(t *testing.T) {
 				those[0].Burst = quota
 			}
 			o := plainOutcome(decideAll(t, those, reqs), 0)
-			want = append(want, SweepPoint{quota, o.Admitted, o.Denied, o.KeysTouched})
+			want = append(want, SweepPoint{quota, o.Admitted, o.Refused, o.KeysTouched})
 		}
 		if !slices.Equal(found.Sweep.Points, want) || found.Sweep.Knee != knee(want) {
 			t.Fatalf("%v: got %+v, want %+v", limits, found.Sweep, want)
@@ -192,9 +192,9 @@ func TestSweepBeyondLogQuota(t *testing.T) {
 
 func TestKnee(t *testing.T) {
 	for name, c := range map[string]struct {
-		quotas []int64
-		denied []int64
-		want   int
+		quotas  []int64
+		refused []int64
+		want    int
 	}{
 		"nothing":                  {nil, nil, -1},
 		"one":                      {[]int64{1}, []int64{9}, -1},
@@ -212,7 +212,7 @@ func TestKnee(t *testing.T) {
 	} {
 		var points []SweepPoint
 		for i := range c.quotas {
-			points = append(points, SweepPoint{Quota: c.quotas[i], Denied: c.denied[i]})
+			points = append(points, SweepPoint{Quota: c.quotas[i], Refused: c.refused[i]})
 		}
 		if got := knee(points); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)

@@ -62,7 +62,7 @@ func (t *timeline) widen() {
 		offset := (t.first+int64(i))/factor - first
 		if offset < int64(len(wide)) {
 			wide[offset].Admitted += b.Admitted
-			wide[offset].Denied += b.Denied
+			wide[offset].Refused += b.Refused
 		} else {
 			wide = append(wide, b)
 		}

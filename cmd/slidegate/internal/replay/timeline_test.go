@@ -23,7 +23,7 @@ func plainTimeline(moments []rule.Micros) Timeline {
 			line.Buckets = append(line.Buckets, Bucket{})
 		}
 		if i%3 == 0 {
-			line.Buckets[index].Denied++
+			line.Buckets[index].Refused++
 		} else {
 			line.Buckets[index].Admitted++
 		}
@@ -43,7 +43,7 @@ func TestTimelineIsAPlainCount(t *testing.T) {
 			at = min(max(1, at), rule.MaxNow)
 			moments = append(moments, at)
 			if bucket := line.at(at); (len(moments)-1)%3 == 0 {
-				bucket.Denied++
+				bucket.Refused++
 			} else {
 				bucket.Admitted++
 			}
@@ -62,9 +62,9 @@ func TestTimelineByHand(t *testing.T) {
 	var line timeline
 	base := origin + 5*milli
 	line.at(base).Admitted++
-	line.at(base+999).Admitted++     // the same millisecond
-	line.at(base+479*milli).Denied++ // the 480th bucket
-	line.at(base-hour).Denied++      // before the first: counted in it
+	line.at(base+999).Admitted++      // the same millisecond
+	line.at(base+479*milli).Refused++ // the 480th bucket
+	line.at(base-hour).Refused++      // before the first: counted in it
 	if got := line.findings(); got.Width != milli || got.From != base || len(got.Buckets) != 480 || got.Buckets[0] != (Bucket{2, 1}) {
 		t.Fatalf("%d buckets of %d from %d, the first %+v; want 480 of 1000 from %d, the first with 2 and 1",
 			len(got.Buckets), got.Width, got.From, got.Buckets[0], base)

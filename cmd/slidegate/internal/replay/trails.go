@@ -84,7 +84,7 @@ func (t *trails) findings(keys []keyRef, names *keys, r *run) []Trail {
 		t.extend(&own.admitted, len(t.line.Buckets)-1)
 		k := &r.groups[key.group].keys[key.key]
 		found = append(found, Trail{
-			Key: names.name(key.key), Requests: k.requests, Denied: k.denied,
+			Key: names.name(key.key), Requests: k.requests, Refused: k.refused,
 			Requested: own.requested.points, Admitted: own.admitted.points,
 		})
 	}

@@ -35,8 +35,8 @@ func TestTrailsAreExact(t *testing.T) {
 		trails := rapid.IntRange(1, 5).Draw(t, "trails")
 		found := find(t, Options{Limits: limits, Trails: trails, Top: trails}, reqs)
 		decided := decideAll(t, limits, reqs)
-		if len(found.Worst) != len(found.Outcome.TopDenied) {
-			t.Fatalf("got %d trails for %d keys", len(found.Worst), len(found.Outcome.TopDenied))
+		if len(found.Worst) != len(found.Outcome.TopRefused) {
+			t.Fatalf("got %d trails for %d keys", len(found.Worst), len(found.Outcome.TopRefused))
 		}
 		for i, trail := range found.Worst {
 			var all, admitted []entry
@@ -51,10 +51,10 @@ func TestTrailsAreExact(t *testing.T) {
 			}
 			window := limits[0].Window.Microseconds()
 			want := Trail{
-				Key: found.Outcome.TopDenied[i].Key, Requests: int64(len(all)), Denied: int64(len(all) - len(admitted)),
+				Key: found.Outcome.TopRefused[i].Key, Requests: int64(len(all)), Refused: int64(len(all) - len(admitted)),
 				Requested: plainCurve(&found.Timeline, all, rule.Micros(window)), Admitted: plainCurve(&found.Timeline, admitted, rule.Micros(window)),
 			}
-			if trail.Key != want.Key || trail.Requests != want.Requests || trail.Denied != want.Denied ||
+			if trail.Key != want.Key || trail.Requests != want.Requests || trail.Refused != want.Refused ||
 				!slices.Equal(trail.Requested, want.Requested) || !slices.Equal(trail.Admitted, want.Admitted) {
 				t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, trail, want, reqs)
 			}
@@ -82,7 +82,7 @@ func TestTrailsWithAnyClock(t *testing.T) {
 	})
 }
 
-// Three units in the first second, a fourth denied, and all gone one window later.
+// Three units in the first second, a fourth refused, and all gone one window later.
 func TestTrailsByHand(t *testing.T) {
 	ownTemp(t)
 	reqs := []testRequest{
@@ -95,8 +95,8 @@ func TestTrailsByHand(t *testing.T) {
 	if found.Timeline.Width != 100*milli || found.Timeline.From != origin+100*milli || len(found.Timeline.Buckets) != 90 {
 		t.Fatalf("%d buckets of %d", len(found.Timeline.Buckets), found.Timeline.Width)
 	}
-	if len(found.Worst) != 1 || found.Worst[0].Key != "busy" || found.Worst[0].Requests != 3 || found.Worst[0].Denied != 1 {
-		t.Fatalf("got %+v, want only busy, denied 1 of 3", found.Worst)
+	if len(found.Worst) != 1 || found.Worst[0].Key != "busy" || found.Worst[0].Requests != 3 || found.Worst[0].Refused != 1 {
+		t.Fatalf("got %+v, want only busy, refused 1 of 3", found.Worst)
 	}
 	// The units of 0.2 s are gone at 0.7 s, of 0.3 s at 0.8 s, of 0.4 s at 0.9 s; the buckets begin at 0.1 s.
 	wantRequested := append([]int64{0, 2, 3, 4, 4, 4, 2, 1}, make([]int64, 82)...)

@@ -62,7 +62,7 @@ var keyForms = []struct {
 	{"exactly", `["{header:X-Api-Key}", "{header:X-User}"]`, "=alice", "X-Api-Key: alice", ""},
 }
 
-// A block refuses the client that a person means, or is an error; so does a deny list in a file.
+// A block refuses the client that a person means, or is an error; so does a block list in a file.
 func TestBlocksByWhatAPersonKnows(t *testing.T) {
 	for _, test := range keyForms {
 		file := "policies:\n  api:\n    key: " + test.key + "\n    limits: [100/1h]\n"
@@ -92,9 +92,9 @@ func TestBlocksByWhatAPersonKnows(t *testing.T) {
 			t.Errorf("%s: got %d after the block", test.name, got)
 		}
 		quoted, _ := json.Marshal("key:" + test.text)
-		denying := start(t, file+"    deny: ["+string(quoted)+"]\n", nil)
-		if got := denying.check(t, "/x", "203.0.113.7", test.headers); got != 403 {
-			t.Errorf("%s, in a deny list: got %d, want 403", test.name, got)
+		refusing := start(t, file+"    block: ["+string(quoted)+"]\n", nil)
+		if got := refusing.check(t, "/x", "203.0.113.7", test.headers); got != 403 {
+			t.Errorf("%s, in a block list: got %d, want 403", test.name, got)
 		}
 		quoted, _ = json.Marshal(test.text)
 		lowered := start(t, file+"    overrides: [{key: "+string(quoted)+", limits: [1/1h]}]\n", nil)
@@ -125,7 +125,7 @@ func TestExplainRequest(t *testing.T) {
 	s := start(t, `
 policies:
   users: {match: /users/, key: header:X-User, limits: [1/1h], overrides: [{key: bob, limits: [7/1h]}]}
-  all:   {key: address, limits: [9/1h], deny: [198.51.100.0/24]}
+  all:   {key: address, limits: [9/1h], block: [198.51.100.0/24]}
   login: {match: POST /login, limits: [5/1m]}
 `, nil)
 	s.check(t, "/users/x", "203.0.113.7", "X-User: alice")
@@ -139,7 +139,7 @@ policies:
 		{`{"method":"GET","url":"/users/x","headers":{"X-User":["bob"]},"address":"203.0.113.7"}`, []string{`{"allowed":true`, `"override":"bob"`, `"quota":7`}},
 		{`{"url":"/users/x","address":"203.0.113.9"}`, []string{`{"allowed":true`, `"key":"address:203.0.113.9"`, `{header:X-User} is missing`}},
 		{`{"url":"/","address":"192.0.2.9"}`, []string{`{"allowed":false,"policy":"all","by":"ruling"`, `"ruling":{"policy":"all","key":"192.0.2.0/24"`}},
-		{`{"url":"/","address":"198.51.100.9"}`, []string{`{"allowed":false,"policy":"all","by":"deny_list","retry_after_us":null`, `"list":"198.51.100.0/24"`}},
+		{`{"url":"/","address":"198.51.100.9"}`, []string{`{"allowed":false,"policy":"all","by":"block_list","retry_after_us":null`, `"list":"198.51.100.0/24"`}},
 		{`{"url":"/users/x","headers":{"X-User":["bob","eve"]}}`, []string{`{"allowed":false,"rejected":"X-User: the header is sent more than once`}},
 		{`{"url":"/users/x","headers":{"X-User":["bob"],"X_User":["eve"]}}`, []string{`{"allowed":false,"rejected":"X-User: `}},
 		{`{"url":"/users/x","headers":{"X-Other":["bob","eve"]},"address":"203.0.113.10"}`, []string{`{"allowed":true,"policy"`}},
@@ -163,28 +163,28 @@ policies:
 func TestExplainAppliesAddressLists(t *testing.T) {
 	s := start(t, `
 policies:
-  own:   {key: address, limits: [9/1h], deny: [203.0.113.0/24, "2001:db8::7"], allow: [192.0.2.1]}
-  sent:  {limits: [9/1h], deny: [203.0.113.0/24]}
-  users: {key: header:X-User, limits: [9/1h], deny: [203.0.113.0/24]}
-  pairs: {key: "{address} {path}", limits: [9/1h], deny: [203.0.113.0/24]}
-  plain: {key: header:X-User, limits: [9/1h], deny: ["key:eve"]}
+  own:   {key: address, limits: [9/1h], block: [203.0.113.0/24, "2001:db8::7"], allow: [192.0.2.1]}
+  sent:  {limits: [9/1h], block: [203.0.113.0/24]}
+  users: {key: header:X-User, limits: [9/1h], block: [203.0.113.0/24]}
+  pairs: {key: "{address} {path}", limits: [9/1h], block: [203.0.113.0/24]}
+  plain: {key: header:X-User, limits: [9/1h], block: ["key:eve"]}
 default_policy: own
 `, nil)
 	const unknown = `"note":"the key does not tell the client's address`
 	for _, test := range []struct{ policy, key, want, peeked string }{
-		{"own", "203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
-		{"own", "::ffff:203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"own", "203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
+		{"own", "::ffff:203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
 		{"own", "192.0.2.1", `"by":"allow_list"`, `"by":"allow_list"`},
 		{"own", "198.51.100.1", `"by":"limits"`, `"by":"limits"`},
-		{"own", "2001:db8::7", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"own", "2001:db8::7", `"by":"block_list"`, `"by":"block_list"`},
 		{"own", "2001:db8::8", `"by":"limits"`, `"by":"limits"`},
 		{"own", "2001:db8::/64", unknown, `"by":"limits"`},
-		{"sent", "203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
+		{"sent", "203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
 		{"sent", "alice", unknown, `"by":"limits"`},
 		{"users", "alice", unknown, `"by":"limits"`},
-		{"users", "address=203.0.113.9", `"by":"deny_list"`, `"by":"limits"`},
-		{"users", "address:203.0.113.9", `"by":"deny_list"`, `"by":"deny_list"`},
-		{"users", "203.0.113.9", `"key":"address:203.0.113.9","by":"deny_list"`, `"by":"limits"`},
+		{"users", "address=203.0.113.9", `"by":"block_list"`, `"by":"limits"`},
+		{"users", "address:203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
+		{"users", "203.0.113.9", `"key":"address:203.0.113.9","by":"block_list"`, `"by":"limits"`},
 		{"pairs", "203.0.113.9 /x", unknown, `"by":"limits"`},
 		{"plain", "alice", `"by":"limits"`, `"by":"limits"`},
 	} {

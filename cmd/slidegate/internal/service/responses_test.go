@@ -31,7 +31,7 @@ policies:
   one:  {match: /one, key: "{address}", limits: [1/1m fixed-window name="<1> a \"minute\""]}
   two:  {match: /two, key: "{address}", limits: [3/1s fixed-window name=burst, 2/1h fixed-window]}
   big:  {match: /big, key: "{address}", limits: [2/1m fixed-window name=big], cost: 3, overrides: [{key: 192.0.2.9, limits: [3/1m fixed-window name=big]}]}
-  deny: {match: /deny, key: "{address}", limits: [2/1m fixed-window], deny: [192.0.2.1]}
+  block: {match: /refuse, key: "{address}", limits: [2/1m fixed-window], block: [192.0.2.1]}
 `
 
 var responseLimits = map[string][]string{
@@ -241,12 +241,12 @@ func TestSameAnswersByAllWays(t *testing.T) {
 	t.Run("json", func(t *testing.T) { throughJSON(t).play(t, httplimit.HeadersIETF, true) })
 }
 
-// A client on a deny list gets the same document from the proxy and from forward-auth, and nothing about limits.
-func TestSameDenialByAllWays(t *testing.T) {
-	const want = `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n"
+// A client on a block list gets the same document from the proxy and from forward-auth, and nothing about limits.
+func TestSameRefusalByAllWays(t *testing.T) {
+	const want = `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a block list."}` + "\n"
 	for name, w := range map[string]surface{"proxy": throughProxy(t, httplimit.HeadersIETF), "forward": throughForward(t)} {
 		got := httptest.NewRecorder()
-		w.serve.ServeHTTP(got, w.request("deny"))
+		w.serve.ServeHTTP(got, w.request("block"))
 		if limitFields(got) != "Forbidden" || got.Body.String() != want || got.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: got %s %v\n%s\nwant Forbidden as application/problem+json\n%s", name, limitFields(got), got.Header(), got.Body, want)
 		}

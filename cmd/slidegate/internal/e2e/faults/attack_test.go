@@ -45,7 +45,7 @@ func TestAttacks(t *testing.T) {
 					line("control", usedUpClient(t, first, second, "control", 0, lasts))
 					line(fmt.Sprintf("beside %d connections with invented keys", target.connections),
 						usedUpClient(t, first, second, "attacked", target.connections, lasts))
-					line("90 connections of its own, count-denied", hammer(t, first, second, "hammered", 90, lasts))
+					line("90 connections of its own, count-refused", hammer(t, first, second, "hammered", 90, lasts))
 				})
 			}
 		}

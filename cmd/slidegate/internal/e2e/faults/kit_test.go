@@ -173,7 +173,7 @@ func policies(store string, p program) string {
 	}
 	return file + `policies:
   default: {key: "{key}", limits: ["5/1h"]}
-  counted: {key: "{key}", limits: ["5/1h count-denied"]}
+  counted: {key: "{key}", limits: ["5/1h count-refused"]}
   many: {key: "{key}", limits: ["3000/1h"]}
   optimistic: {key: "{key}", limits: ["100/1h"], failure: optimistic}
 `

@@ -117,7 +117,7 @@ func TestPlansExample(t *testing.T) {
 		}
 	}
 	if response := p.send(t, client{key: "k-stolen"}, "GET", "/api/items"); response.StatusCode != http.StatusForbidden {
-		t.Errorf("a key on the deny list gets the status %d, want 403", response.StatusCode)
+		t.Errorf("a key on the block list gets the status %d, want 403", response.StatusCode)
 	}
 	p.checkPenalty(t)
 	p.checkSecrets(t)

@@ -90,7 +90,7 @@ func TestBrowserFigures(t *testing.T) {
 	}{
 		"data[data-figure=requests]":           {f.Traffic.Requests, "  requests           %s of 148 keys\n"},
 		"data[data-figure=admitted]":           {f.Outcome.Admitted, "  admitted           %s ("},
-		"data[data-figure=denied]":             {f.Outcome.Denied, "  denied             %s ("},
+		"data[data-figure=refused]":            {f.Outcome.Refused, "  refused             %s ("},
 		"data[data-figure=keys_touched]":       {f.Outcome.KeysTouched, "  keys touched       %s (8.8 %)\n"},
 		"data[data-figure=highest]":            {l.Highest.Units, "  highest in any 1m  %s of 100\n"},
 		"data[data-figure=longest_lockout_us]": {int64(f.Outcome.Lockout.Length), "  longest lock-out   %s ("},
@@ -110,14 +110,14 @@ func TestBrowserFigures(t *testing.T) {
 	for _, o := range f.Compare {
 		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-compare [data-row=%q] td')].map(c => Number(c.dataset.value))`, o.Name))
 		c := o.Limits[0]
-		want := []int64{o.Admitted, o.KeysTouched, o.Denied, c.Highest.Units, c.WrongAdmitted, c.WrongDenied, c.StateBytes}
+		want := []int64{o.Admitted, o.KeysTouched, o.Refused, c.Highest.Units, c.WrongAdmitted, c.WrongRefused, c.StateBytes}
 		if !reflect.DeepEqual(cells, want) {
 			t.Errorf("the row of %s contains %v, want %v", o.Name, cells, want)
 		}
 	}
 	for _, p := range f.Sweep.Points {
 		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-sweep [data-row="%d"] td[data-value]')].map(c => Number(c.dataset.value))`, p.Quota))
-		if want := []int64{p.Denied, p.KeysTouched}; !reflect.DeepEqual(cells, want) {
+		if want := []int64{p.Refused, p.KeysTouched}; !reflect.DeepEqual(cells, want) {
 			t.Errorf("the row of quota %d contains %v, want %v", p.Quota, cells, want)
 		}
 	}
@@ -136,10 +136,10 @@ func TestBrowserCharts(t *testing.T) {
 	f := d.Findings
 	b := open(t)
 	b.show(d, 1280, 900, "light")
-	admitted, denied := series(b, "timeline", 0), series(b, "timeline", 1)
+	admitted, refused := series(b, "timeline", 0), series(b, "timeline", 1)
 	for i, bucket := range f.Timeline.Buckets {
-		if admitted[i] != float64(bucket.Admitted) || denied[i] != float64(bucket.Denied) {
-			t.Fatalf("bucket %d is drawn as %v and %v, want %+v", i, admitted[i], denied[i], bucket)
+		if admitted[i] != float64(bucket.Admitted) || refused[i] != float64(bucket.Refused) {
+			t.Fatalf("bucket %d is drawn as %v and %v, want %+v", i, admitted[i], refused[i], bucket)
 		}
 	}
 	for i, trail := range f.Worst {
@@ -152,7 +152,7 @@ func TestBrowserCharts(t *testing.T) {
 		}
 	}
 	for i, p := range f.Sweep.Points {
-		if got, want := series(b, "sweep", 0)[i], 100*float64(p.Denied)/float64(f.Traffic.Requests); got != want {
+		if got, want := series(b, "sweep", 0)[i], 100*float64(p.Refused)/float64(f.Traffic.Requests); got != want {
 			t.Errorf("quota %d is drawn at %v %%, want %v", p.Quota, got, want)
 		}
 	}
@@ -163,8 +163,8 @@ func TestBrowserCharts(t *testing.T) {
 	for _, n := range narrow {
 		sum += int64(n)
 	}
-	if len(narrow) >= len(denied) || sum != f.Outcome.Denied {
-		t.Errorf("on a phone %d bars have %d denied, want fewer than %d bars and %d denied", len(narrow), sum, len(denied), f.Outcome.Denied)
+	if len(narrow) >= len(refused) || sum != f.Outcome.Refused {
+		t.Errorf("on a phone %d bars have %d refused, want fewer than %d bars and %d refused", len(narrow), sum, len(refused), f.Outcome.Refused)
 	}
 	b.checkQuiet()
 }
@@ -231,9 +231,9 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	b.do(chromedp.Reload())
 	checkWidth(b, 360)
 	shown := eval[string](b, `document.body.innerText`)
-	for _, k := range d.Findings.Outcome.TopDenied {
-		if !strings.Contains(strings.ReplaceAll(shown, ",", ""), strconv.FormatInt(k.Denied, 10)) {
-			t.Errorf("the page without scripts does not show the %d refusals of %s", k.Denied, k.Key)
+	for _, k := range d.Findings.Outcome.TopRefused {
+		if !strings.Contains(strings.ReplaceAll(shown, ",", ""), strconv.FormatInt(k.Refused, 10)) {
+			t.Errorf("the page without scripts does not show the %d refusals of %s", k.Refused, k.Key)
 		}
 	}
 	if !strings.Contains(shown, "The charts need JavaScript.") {

@@ -37,7 +37,7 @@ func isUp(o *open.Opened) bool { return o.Err() == nil && o.Health() == nil }
 
 // patientOptions returns options with which a busy machine is not taken for a store that is down, and refusals stay cached.
 func patientOptions() open.Options {
-	return open.Options{Timeout: 5 * time.Second, ProbeEvery: 5 * time.Second, Watch: true, DenyAge: time.Minute}
+	return open.Options{Timeout: 5 * time.Second, ProbeEvery: 5 * time.Second, Watch: true, RefusalAge: time.Minute}
 }
 
 var namespaces atomic.Int64

@@ -28,7 +28,7 @@ func TestPenaltyOnPostgres(t *testing.T) {
 // penalty ends or the key is reset.
 func checkSharedPenalty(t *testing.T, url string) {
 	opts := patientOptions()
-	opts.DenyAge = time.Millisecond // a reset in another process is seen at once
+	opts.RefusalAge = time.Millisecond // a reset in another process is seen at once
 	first, second := newSet(t, openConnected(t, url, opts), 2*time.Second), newSet(t, openConnected(t, url, opts), 2*time.Second)
 	take := func(s *engine.Set, key string) (v policy.Decision) {
 		t.Helper()

@@ -42,10 +42,10 @@ func checkSharedCounts(t *testing.T, o *open.Opened) {
 		}
 	}
 	if d := allow(t, limiter(t, store.In(o.Store, store.FailOpen), namespace)); d.Allowed || d.Flags != 0 {
-		t.Errorf("the fourth of three: got %+v, want denied, no flags", d)
+		t.Errorf("the fourth of three: got %+v, want refused, no flags", d)
 	}
 	if d := allow(t, limiter(t, o.Store, namespace)); d.Allowed || d.Flags != rule.Cached {
-		t.Errorf("the fifth of three, whose refusal is cached for all modes: got %+v, want denied, the flag Cached", d)
+		t.Errorf("the fifth of three, whose refusal is cached for all modes: got %+v, want refused, the flag Cached", d)
 	}
 }
 

@@ -24,8 +24,8 @@ type Document struct {
 	Meant  string `json:"did_you_mean,omitempty"`
 }
 
-// Denied is the response to a client on a deny list.
-var Denied = Document{Status: http.StatusForbidden, Detail: "The client is on a deny list."}
+// Refused is the response to a client on a block list.
+var Refused = Document{Status: http.StatusForbidden, Detail: "The client is on a block list."}
 
 // Blocked is the response to a client that an operator has blocked.
 var Blocked = Document{Status: http.StatusForbidden, Detail: "The client is blocked."}

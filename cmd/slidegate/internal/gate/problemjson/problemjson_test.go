@@ -12,8 +12,8 @@ func TestSend(t *testing.T) {
 		`{"type":"about:blank","title":"Bad Gateway","status":502,"detail":"down"}`: {Status: http.StatusBadGateway, Detail: "down"},
 		`{"type":"about:blank","title":"The request cannot be read","status":400,"detail":"\"a\"","field":"f","offset":0,"line":1,"did_you_mean":"g"}`: {
 			Status: http.StatusBadRequest, Title: "The request cannot be read", Detail: `"a"`, Field: "f", Offset: &offset, Line: 1, Meant: "g"},
-		`{"type":"https://t.test/","title":"Forbidden","status":403,"detail":""}`:                          {Type: "https://t.test/", Status: http.StatusForbidden},
-		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}`: Denied,
+		`{"type":"https://t.test/","title":"Forbidden","status":403,"detail":""}`:                           {Type: "https://t.test/", Status: http.StatusForbidden},
+		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a block list."}`: Refused,
 	} {
 		w := httptest.NewRecorder()
 		document.Send(w)

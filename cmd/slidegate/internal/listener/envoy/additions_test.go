@@ -20,7 +20,7 @@ descriptors:
 		{59, 4, "k=a", "OK: OK/0"},
 		{60, 0, "k=a", "OVER: OVER/0"}, // a fixed window would be free
 		{75, 0, "k=a", "OK: OK/0"},     // 4 * 45/60 = 3 are left of the last minute
-		{75, 0, "k=a", "OVER: OVER/0"}, // and denials are not counted:
+		{75, 0, "k=a", "OVER: OVER/0"}, // and refusals are not counted:
 		{90, 0, "k=a", "OK: OK/0"},     // 2 + 1 + 1
 	}},
 	{"overlap", `
@@ -56,12 +56,12 @@ descriptors:
 domain: d
 descriptors:
 - {key: k, rate_limit: {unit: minute, requests_per_unit: 60, algorithm: token-bucket, burst: 2}}
-- {key: m, rate_limit: {unit: minute, requests_per_unit: 60, algorithm: token-bucket, burst: 2, count_denied: true}}
-- {key: n, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: token-bucket, burst: 5, count_denied: true}}`, []step{
+- {key: m, rate_limit: {unit: minute, requests_per_unit: 60, algorithm: token-bucket, burst: 2, count_refused: true}}
+- {key: n, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: token-bucket, burst: 5, count_refused: true}}`, []step{
 		{0, 2, "k=a", "OK: OK/0"},
 		{0.9, 0, "k=a", "OVER: OVER/0"},
 		{1, 0, "k=a", "OK: OK/0"},
-		{1, 3, "m=a", "OVER: OVER/2"}, // more than a bucket holds is denied without a charge
+		{1, 3, "m=a", "OVER: OVER/2"}, // more than a bucket holds is refused without a charge
 		{1, 2, "m=a", "OK: OK/0"},
 		{1, 4, "n=a", "OK: OK/1"}, // more than a minute's worth, and less than a bucket holds
 	}},
@@ -73,12 +73,12 @@ descriptors:
 		{60, 0, "k=a", "OVER: OVER/0"},
 		{90, 0, "k=a", "OK: OK/0"},
 	}},
-	{"count_denied", `
+	{"count_refused", `
 domain: d
 descriptors:
-- {key: no, rate_limit: {unit: minute, requests_per_unit: 5, count_denied: false}}
-- {key: yes, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding-log, count_denied: true}}
-- {key: zero, rate_limit: {unit: minute, requests_per_unit: 0, count_denied: false}}`, []step{
+- {key: no, rate_limit: {unit: minute, requests_per_unit: 5, count_refused: false}}
+- {key: yes, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding-log, count_refused: true}}
+- {key: zero, rate_limit: {unit: minute, requests_per_unit: 0, count_refused: false}}`, []step{
 		{0, 3, "no=a", "OK: OK/2"},
 		{0, 3, "no=a", "OVER: OVER/2"},
 		{0, 2, "no=a", "OK: OK/0"},
@@ -96,7 +96,7 @@ descriptors:
 - {key: not, rate_limit: {unit: minute, requests_per_unit: 5, lease: false}}
 - {key: s, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding-window, segments: 60, overlap: whole, lease: true}}`, []step{
 		{0, 3, "k=a", "OK: OK/2"},
-		{0, 3, "k=a", "OVER: OVER/2"}, // a leased rule does not count denials
+		{0, 3, "k=a", "OVER: OVER/2"}, // a leased rule does not count refusals
 		{0, 2, "k=a", "OK: OK/0"},
 		{0, 3, "not=a", "OK: OK/2"},
 		{0, 3, "not=a", "OVER: OVER/0"},
@@ -180,7 +180,7 @@ descriptors:
 	}
 }
 
-// A sliding window that denies reports when the same hits would be admitted; one that admits, when all is free.
+// A sliding window that refuses reports when the same hits would be admitted; one that admits, when all is free.
 func TestResetOfASlidingWindow(t *testing.T) {
 	r := newRig(t, Options{ResponseHeaders: true}, `
 domain: d
@@ -196,7 +196,7 @@ descriptors:
 	r.set(60.5)
 	// 4 * c/60 <= 2 when c <= 30: at 90 s, in 29.5 s.
 	if got := seconds(2); got != 30 {
-		t.Errorf("denied: got a reset in %d s, want 30", got)
+		t.Errorf("refused: got a reset in %d s, want 30", got)
 	}
 	r.set(90)
 	r.want(request("d", 2, "k=a"), "OK: OK/0")
@@ -220,13 +220,13 @@ func TestChargedAllOrNone(t *testing.T) {
 		{0, 0, "k=a m=a", "OVER: OVER/0 OK/2"}, // m is not charged,
 		{0, 0, "m=a k=b", "OK: OK/1 OK/2"},     // as shown here
 		{0, 9, "k=c m=c", "OVER: OVER/3 OVER/5"},
-		{0, 0, "k=c m=c", "OK: OK/2 OK/4"}, // nor is a denial
+		{0, 0, "k=c m=c", "OK: OK/2 OK/4"}, // nor is a refusal
 		{0, 0, "m=d none=a", "OVER: OK/5 OVER/0"},
 		{0, 0, "m=d", "OK: OK/4"},
 		{0, 0, "k=e k=e", "OK: OK/1 OK/1"}, // the costs of one count add up
 		{0, 0, "k=e k=e", "OVER: OVER/1 OVER/1"},
 		{0, 0, "shadow=a k=f", "OK: OK/0 OK/2"},
-		{0, 0, "shadow=a k=f", "OK: OK/0 OK/1"}, // a rule that denies nothing does not affect others
+		{0, 0, "shadow=a k=f", "OK: OK/0 OK/1"}, // a rule that refuses nothing does not affect others
 		{0, 0, "quota=a k=f", "OK: OK/0 OK/0"},
 		{0, 0, "quota=b quota=a m=f", "OK: OK/0 OVER/0 OK/4"},
 	})

@@ -6,7 +6,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
-// BenchmarkShouldRateLimit measures one descriptor that is admitted, one that is denied, and three together.
+// BenchmarkShouldRateLimit measures one descriptor that is admitted, one that is refused, and three together.
 func BenchmarkShouldRateLimit(b *testing.B) {
 	const rules = `
 domain: d

@@ -175,7 +175,7 @@ func (d *domain) override(b *binder, o override) (*bound, error) {
 		unit: o.unit, multiplier: o.multiplier,
 		limit: slidegate.Limit{
 			Quota: int64(o.quota), Window: times(lengthOf(o.unit), int64(o.multiplier)),
-			Algorithm: slidegate.FixedWindow, CountDenied: d.charging == ChargeEach,
+			Algorithm: slidegate.FixedWindow, CountRefused: d.charging == ChargeEach,
 		},
 	}, d.tallyOver)
 	if err != nil {

@@ -41,7 +41,7 @@ type item struct {
 	address   string
 	request   storeRequest
 	answer    int  // index of its answer
-	over      bool // over its limit, whether or not that denies anything
+	over      bool // over its limit, whether or not that refuses anything
 	sent      bool // its limit came with the descriptor
 }
 
@@ -87,7 +87,7 @@ var errNoRules = errors.New("the management server has sent no rules yet")
 // errClosed stands in for an answer that the store did not give.
 var errClosed = errors.New("it is down, or too slow")
 
-// isFallbackClosed reports whether an answer is a denial by the failure mode.
+// isFallbackClosed reports whether an answer is a refusal by the failure mode.
 func isFallbackClosed(a rule.Answer) bool { return a.Flags&rule.FallbackClosed != 0 }
 
 // recycle returns work to the pool without its references, unless it has grown unusually large.
@@ -176,13 +176,13 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 	return nil
 }
 
-// refuse denies a descriptor whose limit cannot be counted, and only that one. The request does not fail: by default,
+// refuse refuses a descriptor whose limit cannot be counted, and only that one. The request does not fail: by default,
 // Envoy admits a request that gets an error, which would lift all of its limits.
 func (s *Service) refuse(ctx context.Context, a *item) {
 	a.refused, a.rule = a.rule, nil
 	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
 	if s.warned.due(time.Now()) {
-		s.opts.Logger.Warn("envoy: the descriptors of a connection have limits with too many different windows; those with new windows are denied. "+
+		s.opts.Logger.Warn("envoy: the descriptors of a connection have limits with too many different windows; those with new windows are refused. "+
 			"Use units without a multiplier, or fewer different multipliers", "most", s.opts.MaxWindows)
 	}
 }
@@ -253,7 +253,7 @@ func (w *work) addRequest(op rule.Op, group string, start int) {
 	})
 }
 
-// planTogether builds one request for the descriptors that are charged all or nothing. If one of them is denied by a
+// planTogether builds one request for the descriptors that are charged all or nothing. If one of them is refused by a
 // limit of 0, the others are only peeked at, not charged.
 func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 	for i := range w.items {

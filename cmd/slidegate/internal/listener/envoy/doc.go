@@ -3,9 +3,9 @@
 // rule can count by any algorithm of Slidegate, and a request can be charged all or nothing. The counts are in a
 // store.Store, which is called once per request, whatever the number of descriptors.
 //
-// The original first adds the hits to a counter and then compares, so denied hits count, and so do hits that alone
-// exceed the limit. To return the same codes, a rule here counts denials. Hits above the limit, which our decision rule
-// would deny without a charge, are charged regardless, and the code is OVER_LIMIT: whatever was counted before, the sum
+// The original first adds the hits to a counter and then compares, so refused hits count, and so do hits that alone
+// exceed the limit. To return the same codes, a rule here counts refusals. Hits above the limit, which our decision rule
+// would refuse without a charge, are charged regardless, and the code is OVER_LIMIT: whatever was counted before, the sum
 // is over. A limit of 0, which no slidegate.Limit can have, is counted in the same way. See
 // docs/decisions/0010-envoy-charging.md.
 package envoy

@@ -92,7 +92,7 @@ func TestNegativeHitsRefund(t *testing.T) {
 	r.want(back, "OK: OK/5")
 	r.want(request("d", 6, "k=a"), "OVER: OVER/0")
 	back.Descriptors[0].HitsAddend = wrapperspb.UInt64(2)
-	r.want(back, "OK: OK/1") // a denied charge can be refunded too: 4 of 5
+	r.want(back, "OK: OK/1") // a refused charge can be refunded too: 4 of 5
 }
 
 func limitOf(quota uint32, unit typev3.RateLimitUnit) *common.RateLimitDescriptor_RateLimitOverride {

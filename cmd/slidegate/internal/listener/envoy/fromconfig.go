@@ -103,7 +103,7 @@ func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
 		c.addProblem(at+".unit", "must be one of %s", strings.ToUpper(strings.Join(unitNames, ", ")))
 	case !s.unlimited:
 		s.limit = slidegate.Limit{
-			Quota: int64(given.GetRequestsPerUnit()), Window: lengthOf(s.unit), Algorithm: slidegate.FixedWindow, CountDenied: true,
+			Quota: int64(given.GetRequestsPerUnit()), Window: lengthOf(s.unit), Algorithm: slidegate.FixedWindow, CountRefused: true,
 		}
 	}
 	return s

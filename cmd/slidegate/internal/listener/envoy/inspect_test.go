@@ -19,7 +19,7 @@ descriptors:
   value: "/export/*"
   share_threshold: true
   descriptors:
-  - {key: client, rate_limit: {name: exports, unit: hour, requests_per_unit: 1, count_denied: false}}
+  - {key: client, rate_limit: {name: exports, unit: hour, requests_per_unit: 1, count_refused: false}}
   - {key: admin, value: root, rate_limit: {unlimited: true}}
 - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
 - {key: quota, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
@@ -59,7 +59,7 @@ func TestRefusedDescriptorsAreReported(t *testing.T) {
 		{"remote_address=192.0.2.1", 1, []string{"envoy:api remote_address=192.0.2.1 api.remote_address"}},
 		{"path=/export/a,client=x%y path=/export/b,client=x%y", 1, []string{"envoy:api path=/export/b,client=x%25y exports"}},
 		{"watched=a", 2, []string{"envoy:api watched=a api.watched"}},
-		{"quota=a remote_address=192.0.2.9", 2, []string{"envoy:api quota=a api.quota"}}, // no other rule is in quota mode, so it denies
+		{"quota=a remote_address=192.0.2.9", 2, []string{"envoy:api quota=a api.quota"}}, // no other rule is in quota mode, so it refuses
 		{"closed=a unknown=b", 1, []string{"envoy:api closed=a api.closed"}},
 		{"path=/export/a,admin=root", 9, nil},
 	} {
@@ -103,15 +103,15 @@ func TestExplainDescriptors(t *testing.T) {
 		cost int64
 		want string
 	}{
-		{"remote_address=192.0.2.1", 1, "limits api.remote_address/api.remote_address allowed=false refused=true 2/1m fixed-window count-denied 0/2 "},
-		{"remote_address=192.0.2.2", 1, "limits api.remote_address/api.remote_address allowed=true refused=false 2/1m fixed-window count-denied 2/2 "},
+		{"remote_address=192.0.2.1", 1, "limits api.remote_address/api.remote_address allowed=false refused=true 2/1m fixed-window count-refused 0/2 "},
+		{"remote_address=192.0.2.2", 1, "limits api.remote_address/api.remote_address allowed=true refused=false 2/1m fixed-window count-refused 2/2 "},
 		{"remote_address=192.0.2.2", 3, "allowed=false refused=true"},
 		{"path=/export/z,client=x", 1, "limits exports/api.path_/export/*.client allowed=false refused=true"}, // all paths share the count
 		{"path=/export/z,client=y", 1, "allowed=true refused=false"},
 		{"path=/export/z,admin=root", 1, "unlimited api.path_/export/*.admin_root/api.path_/export/*.admin_root allowed=true"},
 		{"watched=a", 1, "allowed=true refused=true"},
 		{"closed=a", 1, "allowed=false refused=true 0/"},
-		{"remote_address=192.0.2.7", 1, "brought 5/24h fixed-window count-denied 1/5"},
+		{"remote_address=192.0.2.7", 1, "brought 5/24h fixed-window count-refused 1/5"},
 		{"path=/export/z", 1, "unlimited / allowed=true refused=false no rule matches: api.path_/export/* has no rate_limit"},
 		{"path=/other", 1, `no rule matches: api has no descriptor for entry 1, "path"`},
 		{"path=/export/z,tenant=t", 1, `no rule matches: api.path_/export/* has no descriptor for entry 2, "tenant"`},

@@ -18,11 +18,11 @@ type spec struct {
 	replaces   []string
 	unlimited  bool
 	shadow     bool // over the limit is reported as OK
-	quotaMode  bool // over the limit denies a request only if all its rules in quota mode are over
+	quotaMode  bool // over the limit refuses a request only if all its rules in quota mode are over
 	metadata   *structpb.Struct
 	unit       rls.RateLimitResponse_RateLimit_Unit
 	multiplier uint32
-	limit      slidegate.Limit // its quota is 0 if everything is denied
+	limit      slidegate.Limit // its quota is 0 if everything is refused
 }
 
 // storeLimit returns the limit for the store. It has no name, so that a renamed rule, and a limit that comes with the

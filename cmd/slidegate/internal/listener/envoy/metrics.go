@@ -62,7 +62,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
 	}
 	if m.errors, err = meter.Int64Counter("slidegate.envoy.errors", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that failed, and descriptors that were denied because of their windows.")); err != nil {
+		metric.WithDescription("Requests that failed, and descriptors that were refused because of their windows.")); err != nil {
 		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
 	}
 	of := func(kind string) []metric.AddOption {

@@ -31,7 +31,7 @@ func addLimited(to *rls.RateLimitRequest, text string, unit typev3.RateLimitUnit
 }
 
 // Descriptors can have a bounded number of windows, since each takes capacity in the store. Only descriptors with
-// further windows are denied.
+// further windows are refused.
 func TestWindowsOfDescriptors(t *testing.T) {
 	var log bytes.Buffer
 	rules := "domain: d\ndescriptors:\n- {key: file, rate_limit: {window: 299m, requests_per_unit: 5}}\n- {key: other, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
@@ -73,9 +73,9 @@ func TestWindowsOfDescriptors(t *testing.T) {
 	refund.Descriptors[0].IsNegativeHits = true
 	r.want(refund, "OK: OK/-")
 	response := r.send(mixed)
-	denied := response.GetStatuses()[2]
-	if denied.GetCurrentLimit().GetRequestsPerUnit() != 5 || denied.GetCurrentLimit().GetUnitMultiplier().GetValue() != 3 || denied.GetDurationUntilReset().GetSeconds() != 3*86400 {
-		t.Errorf("got the status %v", denied)
+	refused := response.GetStatuses()[2]
+	if refused.GetCurrentLimit().GetRequestsPerUnit() != 5 || refused.GetCurrentLimit().GetUnitMultiplier().GetValue() != 3 || refused.GetDurationUntilReset().GetSeconds() != 3*86400 {
+		t.Errorf("got the status %v", refused)
 	}
 	if headers := fmt.Sprint(response.GetResponseHeadersToAdd()); strings.Contains(headers, "Retry-After") {
 		t.Errorf("got headers with a time to retry: %s", headers)
@@ -128,7 +128,7 @@ func TestWindowsOfConnections(t *testing.T) {
 	}
 }
 
-// With charging: all, nothing is charged if such a descriptor is denied.
+// With charging: all, nothing is charged if such a descriptor is refused.
 func TestWindowsOfDescriptorsTogether(t *testing.T) {
 	r := newRig(t, Options{MaxWindows: 1}, "domain: d\ncharging: all\ndescriptors:\n- {key: file, rate_limit: {unit: hour, requests_per_unit: 5}}\n")
 	r.want(addLimited(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 2), "OK: OK/4 OK/4")

@@ -16,7 +16,7 @@ import (
 
 var rateLimitFields = []string{
 	"unit", "requests_per_unit", "unlimited", "name", "replaces",
-	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "lease", "burst", "zone",
+	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_refused", "lease", "burst", "zone",
 }
 
 // algorithms lists the algorithms that a rule can have. In-flight is not among them: Envoy does not report when a
@@ -54,15 +54,15 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 		return s
 	}
 	r.period(s, block, given)
-	_, counted := given["count_denied"]
+	_, counted := given["count_refused"]
 	if _, chosen := given["algorithm"]; !counted && !chosen && !s.limit.Lease {
-		s.limit.CountDenied = r.charging == ChargeEach // as the original does
+		s.limit.CountRefused = r.charging == ChargeEach // as the original does
 	}
 	if s.name != "" && slices.Contains(s.replaces, s.name) {
 		r.Problems.Addf(given["replaces"].At, "replaces: %s is this rate_limit's own name", errtext.Quote(s.name))
 	}
-	if f, ok := given["requests_per_unit"]; !s.unlimited && (!ok || f.Value == nil) { // the original silently denies everything
-		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to deny all, or unlimited: true")
+	if f, ok := given["requests_per_unit"]; !s.unlimited && (!ok || f.Value == nil) { // the original silently refuses everything
+		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to refuse all, or unlimited: true")
 	}
 	if s.unlimited || len(r.Problems) > before {
 		return s
@@ -99,8 +99,8 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 		s.limit.Overlap = rule.Overlap(r.word(f, "an overlap", overlapNames))
 	case "anchor":
 		s.limit.Anchor = rule.Anchor(r.word(f, "an anchor", anchorNames))
-	case "count_denied":
-		s.limit.CountDenied = r.boolean(f)
+	case "count_refused":
+		s.limit.CountRefused = r.boolean(f)
 	case "lease":
 		s.limit.Lease = r.boolean(f)
 	case "burst":

@@ -76,7 +76,7 @@ func overrideOf(limit *common.RateLimitDescriptor_RateLimitOverride) (override, 
 type interpretation uint8
 
 const (
-	asAnswered interpretation = iota // over if denied
+	asAnswered interpretation = iota // over if refused
 	alwaysOver                       // the hits alone exceed the limit
 	neverOver                        // a refund
 )
@@ -99,13 +99,13 @@ func (b *bound) requestFor(hits int64, refund bool) storeRequest {
 		return storeRequest{rule.Peek, 0, neverOver}
 	case b.spec.limit.Quota == 0 && hits == 0: // over as soon as anything was counted
 		return storeRequest{rule.Peek, 1, asAnswered}
-	case b.spec.limit.Quota == 0 && !limit.CountDenied:
+	case b.spec.limit.Quota == 0 && !limit.CountRefused:
 		return storeRequest{rule.Peek, 1, alwaysOver}
 	case b.spec.limit.Quota == 0:
 		return storeRequest{rule.Charge, hits, alwaysOver}
 	case hits == 0:
 		return storeRequest{rule.Peek, 0, asAnswered}
-	case hits > limit.Quota && limit.CountDenied && limit.Algorithm != slidegate.TokenBucket:
+	case hits > limit.Quota && limit.CountRefused && limit.Algorithm != slidegate.TokenBucket:
 		return storeRequest{rule.Charge, hits, alwaysOver}
 	}
 	return storeRequest{rule.Take, hits, asAnswered}

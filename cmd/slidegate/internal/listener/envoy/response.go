@@ -24,7 +24,7 @@ const (
 
 // outcome is the sum of the statuses of a request.
 type outcome struct {
-	any        bool // a rule is over its limit, whether or not that denies anything
+	any        bool // a rule is over its limit, whether or not that refuses anything
 	over       bool // an ordinary rule is over its limit
 	quotas     int  // the number of rules in quota mode; with Options.Quota, of all descriptors that are not unlimited
 	quotasOver int  // the number of those that are over their limits
@@ -83,7 +83,7 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 }
 
 // reportRefused calls OnRefused for the descriptors that are over their limits. Those in quota mode are included only if
-// the request is denied.
+// the request is refused.
 func (s *Service) reportRefused(w *work, request *rls.RateLimitRequest, refused bool) {
 	for i, descriptor := range request.GetDescriptors() {
 		a := &w.items[i]
@@ -194,7 +194,7 @@ func (o *outcome) add(a *item, st *rls.RateLimitResponse_DescriptorStatus, retry
 }
 
 // untilReset returns how long it takes until a limit resets. For a window that is fixed to the clock, it is the time
-// until its end, whether or not anything was counted. Other limits do not reset at one time: for a limit that denies,
+// until its end, whether or not anything was counted. Other limits do not reset at one time: for a limit that refuses,
 // it is the time until it admits, and for a limit that admits, the time until all of its quota is free.
 func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	limit := b.limit.Rule()
@@ -211,7 +211,7 @@ func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	return answer.ResetAfter
 }
 
-// secondsUp rounds up to whole seconds: Envoy truncates, and a client that returns too early is denied again.
+// secondsUp rounds up to whole seconds: Envoy truncates, and a client that returns too early is refused again.
 func secondsUp(m rule.Micros) int64 {
 	const second = rule.Micros(1e6)
 	return int64((m + second - 1) / second)

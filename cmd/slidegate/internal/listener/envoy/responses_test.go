@@ -53,7 +53,7 @@ func TestHeaders(t *testing.T) {
 		{1, "minute=a hour=a", "RateLimit-Limit=2 RateLimit-Remaining=1 RateLimit-Reset=60", ""},
 		{1, "minute=b hour=a", "RateLimit-Limit=2 RateLimit-Remaining=1 RateLimit-Reset=60", ""},
 		{1, "minute=c hour=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820", ""}, // 47 minutes
-		// If several deny, the one that denies for longest.
+		// If several refuse, the one that refuses for longest.
 		{2, "minute=a hour=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=2820", ""},
 		{2, "hour=a minute=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=2820", ""},
 		{2, "minute=a", "RateLimit-Limit=2 RateLimit-Remaining=0 RateLimit-Reset=60 Retry-After=60", ""},
@@ -126,7 +126,7 @@ func TestDynamicMetadataOfOverrides(t *testing.T) {
 	}
 }
 
-// With Options.Quota every rule is in quota mode: a request is denied only if all of its rules are over their limits.
+// With Options.Quota every rule is in quota mode: a request is refused only if all of its rules are over their limits.
 func TestQuotaModeOfTheWholeService(t *testing.T) {
 	const rules = "domain: d\ndescriptors:\n- {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: {unit: hour, requests_per_unit: 2}}\n"
 	r := newRig(t, Options{Quota: true}, rules)

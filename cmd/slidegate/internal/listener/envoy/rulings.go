@@ -172,7 +172,7 @@ func limitOfRuling(r *rulings.Ruling) (limit slidegate.Limit, err error) {
 func (s *spec) withLimit(limit slidegate.Limit, charging Charging) (*spec, error) {
 	plain := slidegate.Limit{Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Calendar: limit.Calendar, Zone: limit.Zone}
 	if limit == plain {
-		limit = slidegate.Limit{Algorithm: slidegate.FixedWindow, CountDenied: charging == ChargeEach}
+		limit = slidegate.Limit{Algorithm: slidegate.FixedWindow, CountRefused: charging == ChargeEach}
 		if !s.unlimited && s.limit != (slidegate.Limit{}) {
 			limit = s.limit
 			limit.Burst = 0
@@ -304,9 +304,9 @@ func (s *Service) RulingNote(r *rulings.Ruling) string {
 	case err != nil:
 		return "no rules for this domain"
 	case s.opts.Shadow:
-		return "all rules for Envoy are in shadow mode and deny nothing"
+		return "all rules for Envoy are in shadow mode and refuse nothing"
 	case r.Kind == rulings.Limits && t.base != nil && t.base.shadow:
-		return "the rule is in shadow mode and denies nothing"
+		return "the rule is in shadow mode and refuses nothing"
 	case r.Kind == rulings.Limits:
 		limit, err := limitOfRuling(r)
 		if err == nil {

@@ -19,7 +19,7 @@ func (r *rig) rule(all ...rulings.Ruling) {
 	r.service.SetRulings(all)
 }
 
-// TestRulings: until a ruling ends, a block denies, other limits replace the rule's and continue its counts, and
+// TestRulings: until a ruling ends, a block refuses, other limits replace the rule's and continue its counts, and
 // unlimited descriptors are not counted.
 func TestRulings(t *testing.T) {
 	var refused refusals
@@ -73,7 +73,7 @@ func TestRulingsExpire(t *testing.T) {
 }
 
 // TestRulingsWithoutARule: there can be a ruling about a descriptor that no rule matches, even one with escaped
-// characters; and a block denies whatever the mode of the rule.
+// characters; and a block refuses whatever the mode of the rule.
 func TestRulingsWithoutARule(t *testing.T) {
 	r := newRig(t, Options{}, apiRules)
 	made := rulings.Ruling{Policy: "envoy:api", Key: "user=a%2cb", Kind: rulings.Block}
@@ -103,7 +103,7 @@ func TestRulingsWithoutARule(t *testing.T) {
 	r.want(request("api", 1, "watched=w"), "OVER: OVER/0") // rulings survive a reload
 }
 
-// TestBlockChargesNothing: in a domain that charges all or nothing, a block is a denial like any other.
+// TestBlockChargesNothing: in a domain that charges all or nothing, a block is a refusal like any other.
 func TestBlockChargesNothing(t *testing.T) {
 	r := newRig(t, Options{}, "domain: api\ncharging: all\ndescriptors:\n- {key: a, rate_limit: {unit: day, requests_per_unit: 2}}\n- {key: b, rate_limit: {unit: day, requests_per_unit: 2}}\n")
 	r.rule(rulings.Ruling{Key: "a=1", Kind: rulings.Block})
@@ -126,7 +126,7 @@ func TestRulingsAreExplained(t *testing.T) {
 		t.Errorf("a peek at a block: got %+v, %v", v, err)
 	}
 	r.rule(rulings.Ruling{Key: ann, Kind: rulings.Limits, Limits: []string{"7/1m"}})
-	if got := r.explain(ann, 1); !strings.Contains(got, "7/1m fixed-window count-denied 7/7") {
+	if got := r.explain(ann, 1); !strings.Contains(got, "7/1m fixed-window count-refused 7/7") {
 		t.Errorf("other limits: got %s", got)
 	}
 	if got := r.service.LimitsOf("envoy:api", ann); len(got) != 1 || got[0].Quota != 7 {

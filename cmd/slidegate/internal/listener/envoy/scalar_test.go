@@ -13,9 +13,9 @@ func TestValuesOfTheOriginal(t *testing.T) {
 		"n": false, "N": false, "no": false, "No": false, "NO": false, "false": false, "False": false, "FALSE": false, "off": false, "Off": false, "OFF": false,
 	} {
 		d := mustParse(t, head+"  value: 'a*'\n  shadow_mode: "+word+"\n  quota_mode: "+word+"\n  share_threshold: "+word+"\n  detailed_metric: "+word+
-			"\n  rate_limit: {unit: day, requests_per_unit: 5, count_denied: "+word+"}\n")
+			"\n  rate_limit: {unit: day, requests_per_unit: 5, count_refused: "+word+"}\n")
 		n := d.root.wild["k"][0]
-		if n.rule.shadow != want || n.rule.quotaMode != want || n.shared != want || n.rule.limit.CountDenied != want {
+		if n.rule.shadow != want || n.rule.quotaMode != want || n.shared != want || n.rule.limit.CountRefused != want {
 			t.Errorf("%s: got %+v, shared %v, want %v", word, n.rule, n.shared, want)
 		}
 		d = mustParse(t, head+"  rate_limit: {unlimited: "+word+map[bool]string{false: ", unit: day, requests_per_unit: 1"}[want]+"}\n")

@@ -27,19 +27,19 @@ type Options struct {
 	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
 	// ResponseHeaders adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the client's response, and
-	// Retry-After if it is denied.
+	// Retry-After if it is refused.
 	ResponseHeaders bool
 	// RequestHeaders adds the first three of them to the upstream request.
 	RequestHeaders bool
 	// DynamicMetadata fills the field of that name: the domain, the descriptors and the metadata of the rules that are
 	// under their limits. It contains the descriptors as Envoy sent them.
 	DynamicMetadata bool
-	// ClosedIsError returns an error if the store did not answer and the failure mode denied, as the original does.
+	// ClosedIsError returns an error if the store did not answer and the failure mode refused, as the original does.
 	// Envoy then follows its failure_mode_deny.
 	ClosedIsError bool
 	// Shadow makes the overall code always OK; the statuses still report the limits.
 	Shadow bool
-	// Quota puts every rule in quota mode: over its limit, it denies a request only if all rules of the request are
+	// Quota puts every rule in quota mode: over its limit, it refuses a request only if all rules of the request are
 	// over theirs. As in the original, a descriptor without a rule counts as one that is not over.
 	Quota bool
 	// MaxWindows is how many different windows one connection may have in use in limits that come with descriptors, not

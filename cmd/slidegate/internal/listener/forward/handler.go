@@ -31,12 +31,12 @@ const (
 	Forwarded Mode = "forwarded"
 	// Nginx is for auth_request. The request is in X-Original-Method and X-Original-URI, its host in Host and its
 	// client in X-Forwarded-For, as the configuration sets them. Other headers of the client also reach us, so
-	// X-Forwarded-Uri and the like are ignored. 403 is the only denial that nginx does not treat as an error, so every
-	// denial is a 403; the header Status has the actual status.
+	// X-Forwarded-Uri and the like are ignored. 403 is the only refusal that nginx does not treat as an error, so every
+	// refusal is a 403; the header Status has the actual status.
 	Nginx Mode = "nginx"
 )
 
-// Status is the header that carries the status for the client in the mode Nginx: 429, 403 for a client on a deny list,
+// Status is the header that carries the status for the client in the mode Nginx: 429, 403 for a client on a block list,
 // 400 for a request that servers read in two ways, or 503.
 const Status = "X-Slidegate-Status"
 

@@ -104,7 +104,7 @@ func TestForgedHeaders(t *testing.T) {
 		}
 		for _, client := range []string{"203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 127.0.0.1, 203.0.113.7", ",,, 203.0.113.7:4711", "x,203.0.113.7"} {
 			if got := send(s, client); got.StatusCode == 200 || got.Header.Get("Retry-After") != "3600" {
-				t.Errorf("%s: %s: got %s, want a denial", name, client, summary(got))
+				t.Errorf("%s: %s: got %s, want a refusal", name, client, summary(got))
 			}
 		}
 		if got := send(s, "203.0.113.8"); got.StatusCode != 200 {

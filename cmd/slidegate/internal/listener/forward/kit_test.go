@@ -25,7 +25,7 @@ const start = 1_800_000_000_000_000
 
 const policies = `
 policies:
-  site:  {key: "{address}", limits: [3/1m fixed-window name=site], deny: [127.0.0.66]}
+  site:  {key: "{address}", limits: [3/1m fixed-window name=site], block: [127.0.0.66]}
   login: {match: POST /login, key: "{address}", limits: [1/1h fixed-window name=login]}
   shop:  {match: shop.example/, key: "{header:X-Tenant}", limits: [1/1h fixed-window name=shop]}
   slots: {match: /slots, key: "{address}", limits: [1 in-flight ttl=30s]}

@@ -51,8 +51,8 @@ func behindCaddy(t *testing.T) *site {
 func (s *site) checkLimits() {
 	t := s.t
 	const (
-		here, there, denied = "127.0.0.1", "127.0.0.2", "127.0.0.66"
-		policy              = ` RateLimit-Policy: "site";q=3;w=60`
+		here, there, blocked = "127.0.0.1", "127.0.0.2", "127.0.0.66"
+		policy               = ` RateLimit-Policy: "site";q=3;w=60`
 	)
 	lies := []string{"X-Forwarded-For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free",
 		"X-Forwarded-Host: free.example", "X-Original-Method: GET", "X-Original-URI: /free", "X-Slidegate-Status: 200", "X-Slidegate-Mode: nginx"}
@@ -71,7 +71,7 @@ func (s *site) checkLimits() {
 		`429 Retry-After: 3600 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
 	expect(t, s.get(there, "GET", "/own403"), `403 RateLimit: "site";r=1;t=60`+policy)                   // the application's own 403
 	expect(t, s.get(there, "GET", "/?policy=login&mode=nginx"), `200 RateLimit: "site";r=0;t=60`+policy) // the client's own query
-	expect(t, s.get(denied, "GET", "/"), `403`)
+	expect(t, s.get(blocked, "GET", "/"), `403`)
 	if n := s.reached.Load(); n != 6 {
 		t.Errorf("got %d requests at the application", n)
 	}

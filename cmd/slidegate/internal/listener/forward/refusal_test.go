@@ -7,13 +7,13 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// A policy's refusal texts are in the body that Traefik and Caddy pass on to the client; a deny list has its own text.
+// A policy's refusal texts are in the body that Traefik and Caddy pass on to the client; a block list has its own text.
 func TestRefusalTexts(t *testing.T) {
 	s := newService(t, Options{}, false)
 	file, err := config.Parse("policies", []byte(`
 refusal: {type: "https://example.com/limits"}
 policies:
-  site: {limits: [1/1m fixed-window], deny: [127.0.0.66], refusal: {title: Slow down, detail: "{policy} is busy: {retry_after}"}}
+  site: {limits: [1/1m fixed-window], block: [127.0.0.66], refusal: {title: Slow down, detail: "{policy} is busy: {retry_after}"}}
 `))
 	must(t, err)
 	must(t, s.gate.Reload(file))
@@ -23,7 +23,7 @@ policies:
 	for address, want := range map[string]string{
 		"203.0.113.7": `{"type":"https://example.com/limits","title":"Slow down","status":429,"detail":"site is busy: 60",` +
 			`"violated-policies":["1/1m fixed-window"],"retry_after":60}` + "\n",
-		"127.0.0.66": `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
+		"127.0.0.66": `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a block list."}` + "\n",
 	} {
 		got, err := io.ReadAll(s.send(loopback, Path, traefik("GET", "/", address)...).Body)
 		if err != nil || string(got) != want {

@@ -41,7 +41,7 @@ func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *policy.Decision, 
 	problemjson.Send(w, status, body)
 }
 
-// reject responds to a request of a client that servers read in two ways. Unlike a mistake of the proxy, it is a denial.
+// reject responds to a request of a client that servers read in two ways. Unlike a mistake of the proxy, it is a refusal.
 func (h *Handler) reject(w http.ResponseWriter, mode Mode, detail string) {
 	status := http.StatusBadRequest
 	body := problemjson.Document{Status: status, Detail: detail}.Text()
@@ -51,7 +51,7 @@ func (h *Handler) reject(w http.ResponseWriter, mode Mode, detail string) {
 	problemjson.Send(w, status, body)
 }
 
-// forNginx puts the status for the client into a header, and returns the one that nginx takes as a denial.
+// forNginx puts the status for the client into a header, and returns the one that nginx takes as a refusal.
 func forNginx(w http.ResponseWriter, status int) int {
 	w.Header()[Status] = []string{strconv.Itoa(status)}
 	return http.StatusForbidden
@@ -65,7 +65,7 @@ func detailOf(status int) string {
 	return "the policy cannot be decided; the log of the service says why"
 }
 
-// sendProblem responds to an invalid request of a proxy. To the proxy this is neither an admission nor a denial, so
+// sendProblem responds to an invalid request of a proxy. To the proxy this is neither an admission nor a refusal, so
 // that the mistake is noticed.
 func sendProblem(w http.ResponseWriter, status int, detail string) {
 	problemjson.Document{Status: status, Detail: detail}.Send(w)

@@ -84,8 +84,8 @@ func TestDecisionNamesItsSource(t *testing.T) {
 	}
 	s.post("/v1/allow", `{"policy":"listed","key":"good","cost":3}`).want(t, 200, listed(true, 3, "0", "allow_list")).wantHeaders(t, "", "", "")
 	s.post("/v1/allow", `{"policy":"listed","key":"vip","cost":3}`).want(t, 200, listed(true, 3, "0", "unlimited")).wantHeaders(t, "", "", "")
-	s.post("/v1/allow", `{"policy":"listed","key":"bad"}`).want(t, 429, listed(false, 0, "null", "deny_list")).wantHeaders(t, "", "", "")
-	s.post("/v1/allow", `{"policy":"listed","key":"good","address":"192.0.2.9"}`).want(t, 429, listed(false, 0, "null", "deny_list"))
+	s.post("/v1/allow", `{"policy":"listed","key":"bad"}`).want(t, 429, listed(false, 0, "null", "block_list")).wantHeaders(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"listed","key":"good","address":"192.0.2.9"}`).want(t, 429, listed(false, 0, "null", "block_list"))
 
 	s.post("/v1/allow", `{"policy":"watch","key":"w"}`)
 	s.post("/v1/allow", `{"policy":"watch","key":"w"}`).want(t, 200, `{"allowed":true,"policy":"watch","limit":"1/1h fixed-window","quota":1,`+
@@ -116,7 +116,7 @@ func TestBatch(t *testing.T) {
 	got := s.post("/v1/allow", `{"requests":[{"policy":"open","key":"a"},{"policy":"logn","key":"a"},{"policy":"open","key":"a","cost":1},
 		{"policy":"listed","key":"bad"},{"policy":"open","key_base64":"Yg=="}]}`)
 	got.want(t, 200, `{"results":[{"status":200,`+fixed(true, 1, 0)+`,{"status":404,"error":`+unknown+`},{"status":429,`+fixed(false, 0, 3600e6)+`,{"status":429,"allowed":false,`+
-		`"policy":"listed","limit":"","quota":0,"remaining":0,"granted":0,"retry_after_us":null,"reset_after_us":0,"at_us":0,"by":"deny_list",`+
+		`"policy":"listed","limit":"","quota":0,"remaining":0,"granted":0,"retry_after_us":null,"reset_after_us":0,"at_us":0,"by":"block_list",`+
 		`"flags":[],"shadow":false,"refused":true},{"status":200,`+fixed(true, 1, 0)+`]}`)
 	got.wantHeaders(t, "", "", "")
 	if n := s.store.applies.Load() - before; n != 1 {

@@ -40,7 +40,7 @@ policies:
     limits: [1/1h fixed-window]
     overrides: [{key: vip, unlimited: true}, {key: minute, limits: [1/1m fixed-window]}]
     allow: ["key:good"]
-    deny: ["key:bad", 192.0.2.0/24]
+    block: ["key:bad", 192.0.2.0/24]
 `
 
 // breakableStore is a store that a test can break. It counts its calls and can retain the last key.

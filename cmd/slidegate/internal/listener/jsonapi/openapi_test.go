@@ -174,7 +174,7 @@ func TestEveryDocumentedResponse(t *testing.T) {
 			policy = "slots"
 		}
 		good := strings.Replace(body, "POLICY", policy, 1)
-		for range 3 { // until it is denied, if it can be
+		for range 3 { // until it is refused, if it can be
 			s.post(path, good)
 		}
 		s.post(path, strings.Replace(body, "POLICY", "logn", 1))

@@ -151,7 +151,7 @@ func (c *call) writeDecision(d *policy.Decision) {
 	c.out = append(c.out, "}\n"...)
 }
 
-// writeReservation writes a decision and its reservation, which is null if the request was denied.
+// writeReservation writes a decision and its reservation, which is null if the request was refused.
 func (c *call) writeReservation(d *policy.Decision) {
 	c.out = appendDecision(append(c.out, '{'), d, nil)
 	c.out = append(c.out, `,"reservation":`...)

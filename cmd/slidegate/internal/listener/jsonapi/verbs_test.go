@@ -131,7 +131,7 @@ func TestCharge(t *testing.T) {
 	s.post("/v1/charge", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).wantHeaders(t, "", "", "")
 	s.post("/v1/charge", `{"key":"ann","cost":5}`)
 	if got := s.post("/v1/peek", `{"key":"ann"}`).body; !strings.Contains(got, `"allowed":false`) {
-		t.Errorf("after 6 of 2 were charged: got %s, want a denial", got)
+		t.Errorf("after 6 of 2 were charged: got %s, want a refusal", got)
 	}
 }
 
@@ -168,9 +168,9 @@ func TestCorrectionsOutliveTheClient(t *testing.T) {
 func TestExplain(t *testing.T) {
 	s := newService(t, Options{})
 	s.send("GET", "/v1/explain?policy=listed&key=bad&cost=1", "", "").
-		want(t, 200, `{"policy":"listed","key":"bad","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:bad"}`)
+		want(t, 200, `{"policy":"listed","key":"bad","by":"block_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:bad"}`)
 	s.send("GET", "/v1/explain?policy=listed&key=x&address=192.0.2.7", "", "").
-		want(t, 200, `{"policy":"listed","key":"x","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"192.0.2.0/24"}`)
+		want(t, 200, `{"policy":"listed","key":"x","by":"block_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"192.0.2.0/24"}`)
 	s.send("GET", "/v1/explain?key_base64=%2B%2F8%3D&cost=3", "", "").
 		want(t, 200, `{"policy":"login","key":"\ufffd\ufffd","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store","limits":[`+
 			`{"limit":"2/1m","allowed":false,"quota":2,"remaining":2,"retry_after_us":null,"reset_after_us":0}]}`)

@@ -24,14 +24,14 @@ func isGRPC(r *http.Request) bool {
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// refuseCall responds to a gRPC call that the gate denies. A client turns a status of HTTP into UNAVAILABLE, which it retries at
+// refuseCall responds to a gRPC call that the gate refuses. A client turns a status of HTTP into UNAVAILABLE, which it retries at
 // once, so the response is 200 with the status of gRPC in its header. The limit headers have already been set.
 func refuseCall(w http.ResponseWriter, v *policy.Decision) {
 	h, d := w.Header(), &v.Decision
 	s := status.New(codes.ResourceExhausted, "the quota is used up")
 	switch {
 	case v.Forbidden():
-		s = status.New(codes.PermissionDenied, "the client is blocked or on a deny list")
+		s = status.New(codes.PermissionDenied, "the client is blocked or on a block list")
 	case d.Flags&rule.FallbackClosed != 0:
 		s = status.New(codes.Unavailable, "the rate limit could not be checked")
 	case d.RetryAfter == slidegate.Never:

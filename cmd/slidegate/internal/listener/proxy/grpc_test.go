@@ -73,20 +73,20 @@ func TestRefusedCall(t *testing.T) {
 	}
 }
 
-// TestDeniedCall: the other refusals have their own codes, and streams are refused like calls.
-func TestDeniedCall(t *testing.T) {
-	denied := policy("calls", "", "1/1m")
+// TestRefusedCall: the other refusals have their own codes, and streams are refused like calls.
+func TestBlockedCall(t *testing.T) {
+	blocked := policy("calls", "", "1/1m")
 	prefixes, err := clientip.ParseProxies("127.0.0.0/8")
 	if err != nil {
 		t.Fatal(err)
 	}
-	denied.Deny.Addresses = prefixes
+	blocked.Block.Addresses = prefixes
 	never := policy("calls", "", "1/1m")
 	never.Cost, _ = fields.ParseCost("2")
 	for name, test := range map[string]struct {
 		policy config.Policy
 		want   codes.Code
-	}{"deny list": {denied, codes.PermissionDenied}, "above the quota": {never, codes.ResourceExhausted}} {
+	}{"block list": {blocked, codes.PermissionDenied}, "above the quota": {never, codes.ResourceExhausted}} {
 		_, client := grpcRig(t, test.policy)
 		var trailer metadata.MD
 		if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}, grpc.Trailer(&trailer)); status.Code(err) != test.want {

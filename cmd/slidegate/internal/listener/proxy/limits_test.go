@@ -218,12 +218,12 @@ func TestHostSpellings(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	p := policy("p", "", "1/1h")
-	p.Deny.Addresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	p.Block.Addresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
 	if got := r.send("GET", "/"); got.StatusCode != 403 || got.Header.Get("Retry-After") != "" || !strings.Contains(got.body, `"status":403`) {
-		t.Errorf("on the deny list: got %s %s, want 403", got.Status, got.body)
+		t.Errorf("on the block list: got %s %s, want 403", got.Status, got.body)
 	}
-	p.Deny, p.Allow = policies.List{}, p.Deny
+	p.Block, p.Allow = policies.List{}, p.Block
 	r = newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
 	for range 3 {
 		if got := r.send("GET", "/"); got.StatusCode != 200 || got.Header.Get("Ratelimit") != "" {

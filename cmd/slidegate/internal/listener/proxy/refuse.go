@@ -44,7 +44,7 @@ func (p *Proxy) gateFailed(w http.ResponseWriter, r *http.Request, err error) {
 	p.refuse(w, r, &policy.Decision{Decision: httplimit.Undecided()})
 }
 
-// refuse responds to a request that the gate denies.
+// refuse responds to a request that the gate refuses.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, v *policy.Decision) {
 	if !v.Forbidden() {
 		p.responder.WriteHeader(w.Header(), v)

@@ -29,7 +29,7 @@ const patience = 20 * time.Second
 const start = 1_800_000_000_000_000
 
 // policiesText has a quota of 10 per hour from the first request, so that numbers are easy to derive: it resets an hour
-// after that. One policy has two limits, one a deny list and overrides.
+// after that. One policy has two limits, one a block list and overrides.
 const policiesText = `
 policies:
   default:
@@ -38,7 +38,7 @@ policies:
     limits: [60/1m token-bucket burst=5]
   lists:
     limits: [10/1h]
-    deny: [key:mallory]
+    block: [key:mallory]
     allow: [key:health]
     overrides: [{key: vip, unlimited: true}]
   slots:

@@ -194,7 +194,7 @@ func unitsToTake(quantity int64) int64 {
 }
 
 // cellSeconds rounds as redis-cell does: up if it is a millisecond or more beyond whole seconds, otherwise down. A
-// client that returns then may be up to a millisecond early, and is denied again.
+// client that returns then may be up to a millisecond early, and is refused again.
 func cellSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)
 	if d%time.Second >= time.Millisecond {

@@ -18,13 +18,13 @@ func (d *Document) againstSections() (all []section) {
 	}
 	first := section{ID: "against", Title: d.after() + " against " + d.before(), Verdict: d.againstVerdict(), Tables: []table{changesTable(f)}}
 	if len(f.Policies)+len(a.Policies) > 2 {
-		first.Notes = []string{"Each policy counts its own denials, so a request that two policies deny is counted for both."}
+		first.Notes = []string{"Each policy counts its own refusals, so a request that two policies refuse is counted for both."}
 	}
 	all = append(all, first)
 	for _, change := range []struct {
 		id, title string
 		*replay.Change
-	}{{"newly_denied", "Newly denied", &a.NewlyDenied}, {"newly_admitted", "Newly admitted", &a.NewlyAdmitted}} {
+	}{{"newly_refused", "Newly refused", &a.NewlyRefused}, {"newly_admitted", "Newly admitted", &a.NewlyAdmitted}} {
 		keys := table{Heads: []string{"key", "requests", "share"}, Details: "Most of these requests"}
 		for _, k := range change.Top {
 			keys.Rows = append(keys.Rows, row{Name: keyCell(f, k.Policy, k.Key), Details: profileWords(k.Profile),
@@ -39,13 +39,13 @@ func (d *Document) againstSections() (all []section) {
 func (d *Document) againstVerdict() string {
 	f, a := d.Findings, d.Findings.Against
 	all := f.Traffic.Requests
-	if a.NewlyDenied.Requests+a.NewlyAdmitted.Requests == 0 {
-		return d.after() + " and " + d.before() + " would have decided all " + count(all, "request") + " alike, and denied " +
-			number(f.Outcome.Denied) + " (" + percent(f.Outcome.Denied, all) + ")."
+	if a.NewlyRefused.Requests+a.NewlyAdmitted.Requests == 0 {
+		return d.after() + " and " + d.before() + " would have decided all " + count(all, "request") + " alike, and refused " +
+			number(f.Outcome.Refused) + " (" + percent(f.Outcome.Refused, all) + ")."
 	}
-	return d.after() + " would have denied " + number(f.Outcome.Denied) + " of " + count(all, "request") + " (" +
-		percent(f.Outcome.Denied, all) + "), " + d.before() + " " + number(a.Outcome.Denied) + " (" + percent(a.Outcome.Denied, all) +
-		"): " + changeWords(&a.NewlyDenied, "newly denied") + ", and " + changeWords(&a.NewlyAdmitted, "newly admitted") + "."
+	return d.after() + " would have refused " + number(f.Outcome.Refused) + " of " + count(all, "request") + " (" +
+		percent(f.Outcome.Refused, all) + "), " + d.before() + " " + number(a.Outcome.Refused) + " (" + percent(a.Outcome.Refused, all) +
+		"): " + changeWords(&a.NewlyRefused, "newly refused") + ", and " + changeWords(&a.NewlyAdmitted, "newly admitted") + "."
 }
 
 // changeWords describes how many requests, of how many keys, changed.
@@ -58,7 +58,7 @@ func changeWords(c *replay.Change, how string) string {
 
 // changesTable has the policies of both files: first those of the new file, in its order, then those that were removed.
 func changesTable(f *replay.Findings) table {
-	t := table{Heads: []string{"policy", "admitted before", "denied before", "admitted after", "denied after", "change"}}
+	t := table{Heads: []string{"policy", "admitted before", "refused before", "admitted after", "refused after", "change"}}
 	before, known := map[string]*replay.PolicyOutcome{}, map[string]bool{}
 	for i := range f.Against.Policies {
 		before[f.Against.Policies[i].Name] = &f.Against.Policies[i]
@@ -84,10 +84,10 @@ func changesTable(f *replay.Findings) table {
 	return t
 }
 
-// decidedCells returns what a policy admitted and denied; p is nil for a file that lacks the policy.
+// decidedCells returns what a policy admitted and refused; p is nil for a file that lacks the policy.
 func decidedCells(p *replay.PolicyOutcome, when string) []cell {
 	if p == nil {
 		return []cell{textCell("-"), textCell("-")}
 	}
-	return []cell{numberCell("admitted_"+when, p.Requests-p.Denied), numberCell("denied_"+when, p.Denied)}
+	return []cell{numberCell("admitted_"+when, p.Requests-p.Refused), numberCell("refused_"+when, p.Refused)}
 }

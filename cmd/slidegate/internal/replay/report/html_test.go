@@ -102,7 +102,7 @@ func TestHostileTextStaysText(t *testing.T) {
 // TestSectionsWithoutDataAreLeftOut renders empty findings.
 func TestSectionsWithoutDataAreLeftOut(t *testing.T) {
 	page := renderPage(t, &Document{Findings: &replay.Findings{}})
-	for _, id := range []string{"timeline", "trail", "top", "denied_requests", "limits", "compare", "sweep", "suggestion", "read"} {
+	for _, id := range []string{"timeline", "trail", "top", "refused_requests", "limits", "compare", "sweep", "suggestion", "read"} {
 		if strings.Contains(page, `id="s-`+id+`"`) {
 			t.Errorf("got section %s without data", id)
 		}
@@ -132,10 +132,10 @@ func TestInterruptedWarning(t *testing.T) {
 
 // TestBestAndWorst compares the marks of the columns with expected ones.
 func TestBestAndWorst(t *testing.T) {
-	outcome := func(name string, highest, admitted, denied, bytes int64) replay.Outcome {
+	outcome := func(name string, highest, admitted, refused, bytes int64) replay.Outcome {
 		return replay.Outcome{Name: name, Limits: []replay.LimitOutcome{{
 			Limit: "100/1m " + name, Quota: 100, Window: 60e6, Highest: replay.Highest{Units: highest},
-			WrongAdmitted: admitted, WrongDenied: denied, StateBytes: bytes,
+			WrongAdmitted: admitted, WrongRefused: refused, StateBytes: bytes,
 		}}}
 	}
 	rows := compareSection(&replay.Findings{

@@ -75,7 +75,7 @@ type drawnTimeline struct {
 	From     float64 `json:"from"`
 	Width    float64 `json:"width"`
 	Admitted []int64 `json:"admitted"`
-	Denied   []int64 `json:"denied"`
+	Refused  []int64 `json:"refused"`
 }
 
 type drawnSweep struct {
@@ -91,7 +91,7 @@ func (p *page) drawing() drawing {
 	d := drawing{Noun: p.Noun, Timeline: drawnTimeline{From: milliseconds(t.From), Width: milliseconds(t.Width)}}
 	for _, b := range t.Buckets {
 		d.Timeline.Admitted = append(d.Timeline.Admitted, b.Admitted)
-		d.Timeline.Denied = append(d.Timeline.Denied, b.Denied)
+		d.Timeline.Refused = append(d.Timeline.Refused, b.Refused)
 	}
 	if len(f.Outcome.Limits) > 0 {
 		first := &f.Outcome.Limits[0]

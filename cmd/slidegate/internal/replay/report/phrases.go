@@ -81,8 +81,8 @@ func choiceWords(text string) string {
 	if l.Anchor != rule.AnchorClock {
 		words += ", anchor " + l.Anchor.String()
 	}
-	if l.CountDenied {
-		words += ", denied requests count"
+	if l.CountRefused {
+		words += ", refused requests count"
 	}
 	return words
 }
@@ -116,7 +116,7 @@ func ratio(l *replay.LimitOutcome) float64 {
 }
 
 // requestsOf returns how many requests an outcome decided.
-func requestsOf(o *replay.Outcome) int64 { return o.Admitted + o.Denied }
+func requestsOf(o *replay.Outcome) int64 { return o.Admitted + o.Refused }
 
 // verdict describes in a sentence or two what the limits would have done.
 func verdict(f *replay.Findings) string {
@@ -133,12 +133,12 @@ func verdict(f *replay.Findings) string {
 	if requestsOf(o) == 0 {
 		return "There were no requests to decide."
 	}
-	if o.Denied == 0 {
-		return subject + " would have denied nothing: all " + count(requestsOf(o), "request") + " of " +
+	if o.Refused == 0 {
+		return subject + " would have refused nothing: all " + count(requestsOf(o), "request") + " of " +
 			count(f.Traffic.Keys, "key") + " would have been admitted."
 	}
-	return subject + " would have denied " + number(o.Denied) + " of " + count(requestsOf(o), "request") + " (" +
-		percent(o.Denied, requestsOf(o)) + ") and touched " + number(o.KeysTouched) + " of " +
+	return subject + " would have refused " + number(o.Refused) + " of " + count(requestsOf(o), "request") + " (" +
+		percent(o.Refused, requestsOf(o)) + ") and touched " + number(o.KeysTouched) + " of " +
 		count(f.Traffic.Keys, "key") + " (" + percent(o.KeysTouched, f.Traffic.Keys) + "). " + excess(o)
 }
 
@@ -175,11 +175,11 @@ func suggestionText(f *replay.Findings) string {
 	s := f.Suggestion
 	o := &s.Outcome
 	name := limitTexts(o)
-	text := "The smallest quota that touches at most " + plainPercent(s.Percent) + " of the keys is " + name + ": it would have denied "
-	if o.Denied == 0 {
+	text := "The smallest quota that touches at most " + plainPercent(s.Percent) + " of the keys is " + name + ": it would have refused "
+	if o.Refused == 0 {
 		return text + "nothing."
 	}
-	return text + count(o.Denied, "request") + " (" + percent(o.Denied, requestsOf(o)) + ") of " +
+	return text + count(o.Refused, "request") + " (" + percent(o.Refused, requestsOf(o)) + ") of " +
 		count(o.KeysTouched, "key") + " (" + percent(o.KeysTouched, f.Traffic.Keys) + ")."
 }
 

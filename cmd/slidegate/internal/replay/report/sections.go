@@ -17,9 +17,9 @@ func (d *Document) sections() []section {
 		outcomeSection(f),
 		policiesSection(f, sumOfSources(d.Sources).Unmatched),
 		section{ID: "timeline", Title: "Over time", Chart: chartIf("timeline", len(f.Timeline.Buckets) > 0)},
-		section{ID: "trail", Title: "The most denied keys over time", Chart: chartIf("trail", len(f.Worst) > 0 && len(f.Outcome.Limits) > 0)},
-		section{ID: "denied_requests", Title: "What the denied requests were", Tables: []table{traitsTable(f.Denied)}},
-		section{ID: "top", Title: "Most denied keys", Tables: []table{topTable(f, f.Outcome.TopDenied)}},
+		section{ID: "trail", Title: "The most refused keys over time", Chart: chartIf("trail", len(f.Worst) > 0 && len(f.Outcome.Limits) > 0)},
+		section{ID: "refused_requests", Title: "What the refused requests were", Tables: []table{traitsTable(f.Refused)}},
+		section{ID: "top", Title: "Most refused keys", Tables: []table{topTable(f, f.Outcome.TopRefused)}},
 		limitsSection(f), compareSection(f), sweepSection(f), d.suggestionSection(),
 	)
 	return slices.DeleteFunc(all, func(s section) bool { return s.isEmpty() })
@@ -101,12 +101,12 @@ func outcomeSection(f *replay.Findings) section {
 	s.Facts = append(s.Facts,
 		fact{Label: "requests", Figure: "requests", Raw: f.Traffic.Requests, Value: number(f.Traffic.Requests), Rest: "of " + count(f.Traffic.Keys, "key")},
 		fact{Label: "admitted", Figure: "admitted", Raw: o.Admitted, Value: number(o.Admitted), Rest: "(" + percent(o.Admitted, requests) + ")"},
-		fact{Label: "denied", Figure: "denied", Raw: o.Denied, Value: number(o.Denied), Rest: "(" + percent(o.Denied, requests) + ")", Alarm: o.Denied > 0},
+		fact{Label: "refused", Figure: "refused", Raw: o.Refused, Value: number(o.Refused), Rest: "(" + percent(o.Refused, requests) + ")", Alarm: o.Refused > 0},
 		fact{Label: "keys touched", Figure: "keys_touched", Raw: o.KeysTouched, Value: number(o.KeysTouched), Rest: "(" + percent(o.KeysTouched, f.Traffic.Keys) + ")"})
 	if f.Traffic.Units != f.Traffic.Requests {
 		s.Facts = append(s.Facts,
 			fact{Label: "units admitted", Figure: "units_admitted", Raw: o.UnitsAdmitted, Value: number(o.UnitsAdmitted), Rest: "of " + number(f.Traffic.Units)},
-			fact{Label: "units denied", Figure: "units_denied", Raw: o.UnitsDenied, Value: number(o.UnitsDenied), Rest: "of " + number(f.Traffic.Units)})
+			fact{Label: "units refused", Figure: "units_refused", Raw: o.UnitsRefused, Value: number(o.UnitsRefused), Rest: "of " + number(f.Traffic.Units)})
 	}
 	if l := worstLimit(o); l != nil {
 		s.Facts = append(s.Facts, fact{Label: "highest in any " + windowWords(l), Figure: "highest", Raw: l.Highest.Units,
@@ -128,29 +128,29 @@ func policiesSection(f *replay.Findings, unmatched int64) section {
 	if unmatched > 0 {
 		s.Notes = append(s.Notes, "No replayed policy applies to "+count(unmatched, "request")+"; no figure includes them.")
 	}
-	lists := slices.ContainsFunc(f.Policies, func(p replay.PolicyOutcome) bool { return p.AllowList+p.DenyList+p.Unlimited+p.Overridden > 0 })
+	lists := slices.ContainsFunc(f.Policies, func(p replay.PolicyOutcome) bool { return p.AllowList+p.BlockList+p.Unlimited+p.Overridden > 0 })
 	if len(f.Policies) < 2 && !lists {
 		return s
 	}
-	t := table{Heads: []string{"policy", "requests", "denied", "share"}}
+	t := table{Heads: []string{"policy", "requests", "refused", "share"}}
 	if lists {
-		t.Heads = append(t.Heads, "deny list", "allow list", "unlimited", "other limits")
+		t.Heads = append(t.Heads, "block list", "allow list", "unlimited", "other limits")
 	}
 	shadow := false
 	for _, p := range f.Policies {
-		r := row{Name: nameCell(p.Name, keyWidth), Cells: []cell{numberCell("requests", p.Requests), numberCell("denied", p.Denied), shareCell(p.Denied, p.Requests)}}
+		r := row{Name: nameCell(p.Name, keyWidth), Cells: []cell{numberCell("requests", p.Requests), numberCell("refused", p.Refused), shareCell(p.Refused, p.Requests)}}
 		if p.Shadow {
 			r.Tags, shadow = []string{"shadow"}, true
 		}
 		if lists {
-			r.Cells = append(r.Cells, numberCell("deny_list", p.DenyList), numberCell("allow_list", p.AllowList),
+			r.Cells = append(r.Cells, numberCell("block_list", p.BlockList), numberCell("allow_list", p.AllowList),
 				numberCell("unlimited", p.Unlimited), numberCell("overridden", p.Overridden))
 		}
 		t.Rows = append(t.Rows, r)
 	}
 	s.Tables = []table{t}
 	if shadow {
-		s.Notes = append(s.Notes, "A shadow policy refuses nothing: its denials are counted only here.")
+		s.Notes = append(s.Notes, "A shadow policy refuses nothing: its refusals are counted only here.")
 	}
 	return s
 }
@@ -166,12 +166,12 @@ func traitsTable(p *replay.Profile) table {
 	return t
 }
 
-// topTable has the most denied keys.
+// topTable has the most refused keys.
 func topTable(f *replay.Findings, keys []replay.KeyOutcome) table {
-	t := table{Heads: []string{"key", "requests", "denied", "share", "longest lock-out"}, Details: "Most of their denied requests"}
+	t := table{Heads: []string{"key", "requests", "refused", "share", "longest lock-out"}, Details: "Most of their refused requests"}
 	for _, k := range keys {
 		t.Rows = append(t.Rows, row{Name: keyCell(f, k.Policy, k.Key), Details: profileWords(k.Profile), Cells: []cell{
-			numberCell("requests", k.Requests), numberCell("denied", k.Denied), shareCell(k.Denied, k.Requests),
+			numberCell("requests", k.Requests), numberCell("refused", k.Refused), shareCell(k.Refused, k.Requests),
 			{Text: span(k.Lockout), Figure: "longest_lockout_us", Raw: int64(k.Lockout)},
 		}})
 	}
@@ -179,19 +179,19 @@ func topTable(f *replay.Findings, keys []replay.KeyOutcome) table {
 }
 
 // countingHeads are the headings of tables that compare ways of counting, and countingNotes explain them.
-var countingHeads = []string{"denied", "highest/quota", "wrong in", "wrong out", "memory"}
+var countingHeads = []string{"refused", "highest/quota", "wrong in", "wrong out", "memory"}
 
 const countingNotes = "highest: the most in any window; wrong in, wrong out: admissions and refusals that an exact log would have " +
 	"decided the other way; memory: the most at any time, for live keys, without the keys."
 
 // countingCells are the cells of a way of counting; highest is nil if there is none.
-func countingCells(denied int64, highest, sum *replay.LimitOutcome) []cell {
+func countingCells(refused int64, highest, sum *replay.LimitOutcome) []cell {
 	most := textCell("-")
 	if highest != nil {
 		most = cell{Text: number(highest.Highest.Units) + "/" + number(highest.Quota), Figure: "highest", Raw: highest.Highest.Units}
 	}
 	return []cell{
-		numberCell("denied", denied), most, numberCell("wrong_admitted", sum.WrongAdmitted), numberCell("wrong_denied", sum.WrongDenied),
+		numberCell("refused", refused), most, numberCell("wrong_admitted", sum.WrongAdmitted), numberCell("wrong_refused", sum.WrongRefused),
 		{Text: size(sum.StateBytes), Figure: "state_bytes", Raw: sum.StateBytes},
 	}
 }
@@ -202,7 +202,7 @@ func limitsSection(f *replay.Findings) section {
 	t := table{Heads: slices.Concat([]string{"limit"}, countingHeads, []string{"live keys"}), Details: "Where the most was admitted"}
 	for i := range f.Outcome.Limits {
 		l := &f.Outcome.Limits[i]
-		r := row{Name: textCell(limitName(f, l)), Cells: append(countingCells(l.Denied, l, l), numberCell("live_keys", l.LiveKeys))}
+		r := row{Name: textCell(limitName(f, l)), Cells: append(countingCells(l.Refused, l, l), numberCell("live_keys", l.LiveKeys))}
 		if l.Highest.Units > 0 {
 			r.Details = key(l.Highest.Key) + " at " + timestamp(l.Highest.At)
 		}
@@ -225,12 +225,12 @@ func compareSection(f *replay.Findings) section {
 		var sum replay.LimitOutcome
 		for _, l := range o.Limits {
 			sum.WrongAdmitted += l.WrongAdmitted
-			sum.WrongDenied += l.WrongDenied
+			sum.WrongRefused += l.WrongRefused
 			sum.StateBytes += l.StateBytes
 		}
 		highest := worstLimit(o)
 		r := row{Name: nameCell(o.Name, 28)}
-		r.Cells = append([]cell{numberCell("admitted", o.Admitted), numberCell("keys_touched", o.KeysTouched)}, countingCells(o.Denied, highest, &sum)...)
+		r.Cells = append([]cell{numberCell("admitted", o.Admitted), numberCell("keys_touched", o.KeysTouched)}, countingCells(o.Refused, highest, &sum)...)
 		if highest != nil {
 			quotas[r.Name.Text] = highest.Quota
 		}
@@ -249,7 +249,7 @@ func compareSection(f *replay.Findings) section {
 	}
 	s.Tables = []table{t}
 	if len(t.Rows) > 0 {
-		s.Notes = []string{"keys: touched, that is denied at least once."}
+		s.Notes = []string{"keys: touched, that is refused at least once."}
 	}
 	for _, n := range f.NotCompared {
 		s.Notes = append(s.Notes, "Not compared: "+visible(n.Name, keyWidth)+": "+visible(n.Why, hintWidth))
@@ -266,10 +266,10 @@ func sweepSection(f *replay.Findings) section {
 	if len(f.Outcome.Limits) > 0 {
 		s.Title += " " + perWindow(&f.Outcome.Limits[0])
 	}
-	t := table{Heads: []string{"quota", "denied", "share", "keys touched", "share"}, Bars: true}
+	t := table{Heads: []string{"quota", "refused", "share", "keys touched", "share"}, Bars: true}
 	for _, p := range f.Sweep.Points {
 		t.Rows = append(t.Rows, row{Name: numberCell("quota", p.Quota), Tags: sweepMarks(f, p.Quota), Cells: []cell{
-			numberCell("denied", p.Denied), shareCell(p.Denied, p.Admitted+p.Denied),
+			numberCell("refused", p.Refused), shareCell(p.Refused, p.Admitted+p.Refused),
 			numberCell("keys_touched", p.KeysTouched), shareCell(p.KeysTouched, f.Traffic.Keys),
 		}})
 	}
@@ -285,8 +285,8 @@ func (d *Document) suggestionSection() section {
 	if f.Suggestion == nil {
 		return section{}
 	}
-	top := topTable(f, f.Suggestion.Outcome.TopDenied)
-	top.Heads[0] = "denied under the suggestion"
+	top := topTable(f, f.Suggestion.Outcome.TopRefused)
+	top.Heads[0] = "refused under the suggestion"
 	return section{ID: "suggestion", Title: "Suggestion", Verdict: suggestionText(f), Paste: d.paste(), Tables: []table{top}}
 }
 
@@ -310,8 +310,8 @@ func (d *Document) paste() string {
 		return ""
 	}
 	o := d.Findings.Suggestion.Effective()
-	text := "# It would have denied " + number(o.Denied) + " of " + count(requestsOf(o), "request") + " (" +
-		percent(o.Denied, requestsOf(o)) + ") and touched " + number(o.KeysTouched) + " of " + count(d.Findings.Traffic.Keys, "key") + ".\n"
+	text := "# It would have refused " + number(o.Refused) + " of " + count(requestsOf(o), "request") + " (" +
+		percent(o.Refused, requestsOf(o)) + ") and touched " + number(o.KeysTouched) + " of " + count(d.Findings.Traffic.Keys, "key") + ".\n"
 	if d.Title != "" {
 		text = "# " + visible(d.Title, hintWidth) + "\n" + text
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-const smallCSV = `section,name,lines,requests,filtered,unreadable,key_missing,admitted,denied,keys_touched,units_admitted,units_denied,highest,longest_lockout_us,wrong_admitted,wrong_denied,state_bytes,live_keys,quota
+const smallCSV = `section,name,lines,requests,filtered,unreadable,key_missing,admitted,refused,keys_touched,units_admitted,units_refused,highest,longest_lockout_us,wrong_admitted,wrong_refused,state_bytes,live_keys,quota
 read,"'- JSON lines, zstd",2012,2000,10,2,3,,,,,,,,,,,,
 outcome,,,2000,,,,1699,301,2,3398,602,199,90000000,,,,,
 top,user-7,,1500,,,,,300,,,,,90000000,,,,,

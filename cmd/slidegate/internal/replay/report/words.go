@@ -37,7 +37,7 @@ func count(n int64, noun string) string {
 }
 
 // percent formats part of whole with the significant digits. It returns 0 % and 100 % only for exactly none and all,
-// because "0 % denied" of a million requests could hide five thousand denied ones.
+// because "0 % refused" of a million requests could hide five thousand refused ones.
 func percent(part, whole int64) string {
 	if whole <= 0 || part <= 0 {
 		return "0 %"

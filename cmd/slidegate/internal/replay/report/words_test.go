@@ -144,16 +144,16 @@ func checkInert(t interface{ Fatalf(string, ...any) }, text string) {
 
 func TestChoiceWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"100/1m":                                   "sliding log",
-		"101/1m":                                   "sliding window",
-		"100/1m sliding-window":                    "sliding window",
-		"1000/month zone=Europe/Berlin":            "fixed window by the calendar in Europe/Berlin",
-		"1000/year":                                "fixed window by the calendar in UTC",
-		"100/1m segments=6 overlap=whole":          "sliding window of 6 segments, overlap whole",
-		"20/1s token-bucket burst=40":              "token bucket with bursts of 40",
-		"5/1h fixed-window anchor=first":           "fixed window, anchor first",
-		"5/1h sliding-log count-denied name=login": "sliding log, denied requests count",
-		"not a limit":                              "",
+		"100/1m":                                    "sliding log",
+		"101/1m":                                    "sliding window",
+		"100/1m sliding-window":                     "sliding window",
+		"1000/month zone=Europe/Berlin":             "fixed window by the calendar in Europe/Berlin",
+		"1000/year":                                 "fixed window by the calendar in UTC",
+		"100/1m segments=6 overlap=whole":           "sliding window of 6 segments, overlap whole",
+		"20/1s token-bucket burst=40":               "token bucket with bursts of 40",
+		"5/1h fixed-window anchor=first":            "fixed window, anchor first",
+		"5/1h sliding-log count-refused name=login": "sliding log, refused requests count",
+		"not a limit":                               "",
 	} {
 		if got := choiceWords(text); got != want {
 			t.Errorf("choiceWords(%q) = %q, want %q", text, got, want)
@@ -162,10 +162,10 @@ func TestChoiceWords(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	findings := func(admitted, denied, touched, highest int64) *replay.Findings {
+	findings := func(admitted, refused, touched, highest int64) *replay.Findings {
 		return &replay.Findings{
-			Traffic: replay.Traffic{Requests: admitted + denied, Keys: 10},
-			Outcome: replay.Outcome{Admitted: admitted, Denied: denied, KeysTouched: touched, Limits: []replay.LimitOutcome{
+			Traffic: replay.Traffic{Requests: admitted + refused, Keys: 10},
+			Outcome: replay.Outcome{Admitted: admitted, Refused: refused, KeysTouched: touched, Limits: []replay.LimitOutcome{
 				{Limit: "100/1m", Quota: 100, Window: 60e6, Highest: replay.Highest{Units: highest}}}},
 		}
 	}
@@ -174,10 +174,10 @@ func TestVerdict(t *testing.T) {
 		want string
 	}{
 		{findings(0, 0, 0, 0), "There were no requests to decide."},
-		{findings(2000, 0, 0, 80), "This limit would have denied nothing: all 2,000 requests of 10 keys would have been admitted."},
-		{findings(1900, 100, 1, 100), "This limit would have denied 100 of 2,000 requests (5.0 %) and touched 1 of 10 keys (10.0 %). " +
+		{findings(2000, 0, 0, 80), "This limit would have refused nothing: all 2,000 requests of 10 keys would have been admitted."},
+		{findings(1900, 100, 1, 100), "This limit would have refused 100 of 2,000 requests (5.0 %) and touched 1 of 10 keys (10.0 %). " +
 			"No key ever got more than its quota in any window."},
-		{findings(1900, 100, 1, 199), "This limit would have denied 100 of 2,000 requests (5.0 %) and touched 1 of 10 keys (10.0 %). " +
+		{findings(1900, 100, 1, 199), "This limit would have refused 100 of 2,000 requests (5.0 %) and touched 1 of 10 keys (10.0 %). " +
 			"At worst, one key got 199 units within 1m, 1.99 times the quota of 100."},
 	} {
 		if got := verdict(c.f); got != c.want {

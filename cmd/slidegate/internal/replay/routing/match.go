@@ -180,7 +180,7 @@ func (p *Policies) Notes(known Known, replayed []int) (notes []string) {
 			notes = append(notes, "The log has no "+strings.Join(unknown, " and no ")+", so "+strings.Join(c.Patterns(), ", ")+" of the policy "+c.Name+
 				" was matched without it: requests may be counted that the service would not count.")
 		}
-		if !known.Address && len(c.Allow.Addresses)+len(c.Deny.Addresses) > 0 {
+		if !known.Address && len(c.Allow.Addresses)+len(c.Block.Addresses) > 0 {
 			notes = append(notes, "The log has no addresses, so the addresses on the lists of the policy "+c.Name+" matched no request.")
 		}
 		if c.shadowEnforced {
@@ -190,8 +190,8 @@ func (p *Policies) Notes(known Known, replayed []int) (notes []string) {
 			notes = append(notes, "The in-flight limits of the policy "+c.Name+" were left out: replay does not know how long requests took.")
 		}
 		if c.Penalty > 0 {
-			notes = append(notes, "The penalty of the policy "+c.Name+" was not replayed: the service would deny keys for "+
-				c.Penalty.String()+" after an excess, and so deny more.")
+			notes = append(notes, "The penalty of the policy "+c.Name+" was not replayed: the service would refuse keys for "+
+				c.Penalty.String()+" after an excess, and so refuse more.")
 		}
 		if len(c.Candidate) > 0 {
 			notes = append(notes, "The candidate of the policy "+c.Name+" was not replayed; to see its effect, use it as the limits.")

@@ -22,7 +22,7 @@ import (
 type Group struct {
 	Policy   string    // empty if the limits do not belong to a policy
 	By       policy.By // what decides: the limits (policy.ByLimits), a list, or an override or plan without limits
-	Shadow   bool      // denials by the group are counted, but deny no request
+	Shadow   bool      // refusals by the group are counted, but refuse no request
 	Override string    // the key or pattern of the override that has the limits
 	Plan     string    // the name of the plan that has the limits
 	Limits   []slidegate.Limit
@@ -54,13 +54,13 @@ type compiled struct {
 	find           func(value string) (policy.Plan, bool)
 	listGroups     [byCount]int // the groups of keys that are not decided by limits, by what decides
 	singleGroup    bool         // every key is in the group own
-	shadowEnforced bool         // it is a shadow policy, but denies requests in the replay
+	shadowEnforced bool         // it is a shadow policy, but refuses requests in the replay
 	slots          bool         // it has in-flight limits, which are left out
 }
 
 const byCount = policy.ByUnlimited + 1
 
-// New returns the policies of a file, or only the one called name. A shadow policy that is replayed alone denies
+// New returns the policies of a file, or only the one called name. A shadow policy that is replayed alone refuses
 // requests: the replay shows what it would do.
 func New(file *config.File, name string) (*Policies, error) {
 	chosen := *file
@@ -85,7 +85,7 @@ func New(file *config.File, name string) (*Policies, error) {
 		p.list = append(p.list, c)
 		one = c.Policy
 		rules = append(rules, engine.Spec{
-			Name: one.Name, Form: one.Key.Form(file.Service.AddressGroups), Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
+			Name: one.Name, Form: one.Key.Form(file.Service.AddressGroups), Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Block: one.Block, Shadow: one.Shadow,
 		})
 	}
 	// The set only routes keys: nothing is ever kept in the store.
@@ -127,7 +127,7 @@ func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 	for by := policy.ByLimits + 1; by < byCount; by++ {
 		c.listGroups[by] = p.group(Group{Policy: given.Name, Shadow: given.Shadow, By: by})
 	}
-	c.singleGroup = len(given.Overrides) == 0 && len(given.Plans) == 0 && given.Allow.IsZero() && given.Deny.IsZero()
+	c.singleGroup = len(given.Overrides) == 0 && len(given.Plans) == 0 && given.Allow.IsZero() && given.Block.IsZero()
 	return c, nil
 }
 

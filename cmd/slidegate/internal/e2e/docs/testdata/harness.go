@@ -166,7 +166,7 @@ func used(t *testing.T, name string, value any) {
 		waits(t, v)
 	case httplimit.Event:
 		if !v.Decision.Allowed {
-			t.Errorf("%s denies: %+v", name, v)
+			t.Errorf("%s refuses: %+v", name, v)
 		}
 	case []int64: // the reply to SG.ALLOW
 		if len(v) != 6 || v[0] != 1 || v[1] != 100 || v[2] != 99 {
@@ -183,7 +183,7 @@ func admits(t *testing.T, limiter *slidegate.Limiter) {
 		decision, err := limiter.Allow(t.Context(), "samples")
 		check(t, err)
 		if !decision.Allowed {
-			t.Fatalf("the limiter denies request %d of %d: %+v", n+1, quota, decision)
+			t.Fatalf("the limiter refuses request %d of %d: %+v", n+1, quota, decision)
 		}
 	}
 	if quota > 1000 {

@@ -89,7 +89,7 @@
   function colour(name) { return getComputedStyle(root).getPropertyValue("--" + name).trim(); }
 
   function ink() {
-    var names = ["card", "line", "soft", "ink", "dim", "faint", "admitted", "denied", "touched", "asked"];
+    var names = ["card", "line", "soft", "ink", "dim", "faint", "admitted", "refused", "touched", "asked"];
     var all = {};
     names.forEach(function (name) { all[name] = colour(name); });
     return all;
@@ -168,13 +168,13 @@
     var t = data.timeline, available = Math.max(100, document.getElementById("timeline").clientWidth - 70);
     var visible = Math.max(1, t.admitted.length * (zoomRange.end - zoomRange.start) / 100);
     var each = Math.max(1, Math.ceil(visible * 3.2 / available));
-    var out = { each: each, admitted: [], denied: [], bar: Math.max(1, available / visible * each * .82) };
+    var out = { each: each, admitted: [], refused: [], bar: Math.max(1, available / visible * each * .82) };
     for (var i = 0; i < t.admitted.length; i += each) {
       var a = 0, d = 0, n = Math.min(each, t.admitted.length - i);
-      for (var j = i; j < i + n; j++) { a += t.admitted[j]; d += t.denied[j]; }
+      for (var j = i; j < i + n; j++) { a += t.admitted[j]; d += t.refused[j]; }
       var at = t.from + (i + n / 2) * t.width;
       out.admitted.push([at, a, i, n]);
-      out.denied.push([at, d, i, n]);
+      out.refused.push([at, d, i, n]);
     }
     return out;
   }
@@ -184,15 +184,15 @@
     return [
       { name: "admitted", type: "bar", stack: "all", data: b.admitted, barWidth: b.bar, itemStyle: { color: c.admitted } },
       {
-        name: "denied", type: "bar", stack: "all", data: b.denied, barWidth: b.bar,
-        itemStyle: { color: c.denied, decal: { symbol: "rect", color: c.card + "66", dashArrayX: [1, 0], dashArrayY: [2, 3], rotation: -Math.PI / 4 } }
+        name: "refused", type: "bar", stack: "all", data: b.refused, barWidth: b.bar,
+        itemStyle: { color: c.refused, decal: { symbol: "rect", color: c.card + "66", dashArrayX: [1, 0], dashArrayY: [2, 3], rotation: -Math.PI / 4 } }
       }
     ];
   }
 
   function drawTimeline(c) {
     var t = data.timeline, b = bins();
-    var option = base(c, "Stacked bars over time: requests admitted and requests denied. The figures above the chart are the totals.");
+    var option = base(c, "Stacked bars over time: requests admitted and requests refused. The figures above the chart are the totals.");
     option.grid.bottom = 40;
     option.xAxis = timeAxis(c);
     option.yAxis = valueAxis(c, "requests per " + span(b.each * t.width), short);
@@ -202,9 +202,9 @@
     option.series = bars(c);
     option.tooltip.formatter = function (items) {
       var i = items[0].value[2], n = items[0].value[3], a = 0, d = 0;
-      for (var j = i; j < i + n; j++) { a += t.admitted[j]; d += t.denied[j]; }
+      for (var j = i; j < i + n; j++) { a += t.admitted[j]; d += t.refused[j]; }
       return tip(timeRange(t.from + i * t.width, t.from + (i + n) * t.width), [
-        ["Admitted", number(a)], ["Denied", number(d)], ["Share denied", percent(d, a + d)]
+        ["Admitted", number(a)], ["Refused", number(d)], ["Share refused", percent(d, a + d)]
       ]);
     };
     return option;
@@ -252,8 +252,8 @@
         name: "admitted", type: "line", data: trail.admitted.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.admitted, width: 2 },
         itemStyle: { color: c.admitted }, areaStyle: { color: c.admitted, opacity: .12 },
         markLine: {
-          silent: true, symbol: "none", lineStyle: { color: c.denied, width: 1.5, type: "solid" },
-          label: { position: "insideEndTop", color: c.denied, fontSize: 12, fontWeight: 600, textBorderColor: c.card, textBorderWidth: 3, formatter: "quota " + number(data.quota) },
+          silent: true, symbol: "none", lineStyle: { color: c.refused, width: 1.5, type: "solid" },
+          label: { position: "insideEndTop", color: c.refused, fontSize: 12, fontWeight: 600, textBorderColor: c.card, textBorderWidth: 3, formatter: "quota " + number(data.quota) },
           data: [{ yAxis: data.quota }]
         },
         markPoint: {
@@ -294,7 +294,7 @@
       };
     };
     var share = function (part, whole) { return whole > 0 ? 100 * part / whole : 0; };
-    var option = base(c, "Two lines over the quota: the share of requests denied and the share of keys touched. The table below has the same figures.");
+    var option = base(c, "Two lines over the quota: the share of requests refused and the share of keys touched. The table below has the same figures.");
     option.grid.bottom = 32;
     option.xAxis = {
       type: "value", min: Math.log10(from), max: to > from ? Math.log10(to) : Math.log10(from) + 1,
@@ -306,7 +306,7 @@
     option.yAxis = valueAxis(c, "", function (v) { return trim(v) + " %"; });
     option.yAxis.min = 0;
     option.series = [
-      line("requests denied", c.denied, "circle", "solid", function (p) { return share(p.denied, p.admitted + p.denied); }),
+      line("requests refused", c.refused, "circle", "solid", function (p) { return share(p.refused, p.admitted + p.refused); }),
       line("keys touched", c.touched, "diamond", [6, 4], function (p) { return share(p.keys_touched, s.keys); })
     ];
     option.series[0].markLine = marks(c, from, to);
@@ -314,7 +314,7 @@
     option.tooltip.formatter = function (items) {
       var p = points[items[0].dataIndex];
       return tip(number(p.quota) + " " + data.noun + "s per " + data.window, [
-        ["Requests denied", number(p.denied) + " (" + percent(p.denied, p.admitted + p.denied) + ")"],
+        ["Requests refused", number(p.refused) + " (" + percent(p.refused, p.admitted + p.refused) + ")"],
         ["Keys touched", number(p.keys_touched) + " (" + percent(p.keys_touched, s.keys) + ")"]
       ]);
     };

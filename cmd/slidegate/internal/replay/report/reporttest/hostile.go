@@ -42,16 +42,16 @@ var HostileRendered = []string{
 func Hostile() Document {
 	d := Sample()
 	f := d.Findings
-	f.Outcome.TopDenied, f.Worst = nil, append([]replay.Trail(nil), f.Worst...)
+	f.Outcome.TopRefused, f.Worst = nil, append([]replay.Trail(nil), f.Worst...)
 	for i, key := range hostileKeys {
-		f.Outcome.TopDenied = append(f.Outcome.TopDenied, replay.KeyOutcome{Key: key, Requests: 20, Denied: int64(10 - i)})
+		f.Outcome.TopRefused = append(f.Outcome.TopRefused, replay.KeyOutcome{Key: key, Requests: 20, Refused: int64(10 - i)})
 		trail := f.Worst[0]
 		trail.Key = key
 		f.Worst = append(f.Worst, trail)
 	}
 	f.Worst = f.Worst[len(f.Worst)-len(hostileKeys):]
-	f.Denied = hostileProfile()
-	f.Outcome.TopDenied[0].Profile = hostileProfile()
+	f.Refused = hostileProfile()
+	f.Outcome.TopRefused[0].Profile = hostileProfile()
 	f.Outcome.Lockout.Key = hostileKeys[0]
 	f.Outcome.Limits = append([]replay.LimitOutcome(nil), f.Outcome.Limits...)
 	f.Outcome.Limits[0].Highest.Key = hostileKeys[1]
@@ -67,12 +67,12 @@ func Hostile() Document {
 
 // hostileAgainst is a comparison in which every text is one of the hostile keys.
 func hostileAgainst() *replay.Comparison {
-	a := &replay.Comparison{NewlyDenied: replay.Change{Requests: 100, Keys: 10, Profile: hostileProfile()}}
+	a := &replay.Comparison{NewlyRefused: replay.Change{Requests: 100, Keys: 10, Profile: hostileProfile()}}
 	for _, key := range hostileKeys {
-		a.Policies = append(a.Policies, replay.PolicyOutcome{Name: key, Requests: 1_000_000, Denied: 100_000})
-		a.NewlyDenied.Top = append(a.NewlyDenied.Top, replay.KeyChange{Policy: key, Key: key, Requests: 10, Profile: hostileProfile()})
+		a.Policies = append(a.Policies, replay.PolicyOutcome{Name: key, Requests: 1_000_000, Refused: 100_000})
+		a.NewlyRefused.Top = append(a.NewlyRefused.Top, replay.KeyChange{Policy: key, Key: key, Requests: 10, Profile: hostileProfile()})
 	}
-	a.NewlyAdmitted = a.NewlyDenied
+	a.NewlyAdmitted = a.NewlyRefused
 	return a
 }
 

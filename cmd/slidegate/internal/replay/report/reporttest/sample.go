@@ -138,11 +138,11 @@ func (s *simulation) decide(a arrival) {
 		s.lockout(c, a.at, true)
 		return
 	}
-	s.outcome.Denied++
-	l.Denied++
-	c.out.Denied++
+	s.outcome.Refused++
+	l.Refused++
+	c.out.Refused++
 	if exact {
-		l.WrongDenied++
+		l.WrongRefused++
 	}
 	s.lockout(c, a.at, false)
 }
@@ -183,17 +183,17 @@ func (s *simulation) measureStates(now rule.Micros) {
 }
 
 func (s *simulation) finish() {
-	s.outcome.UnitsAdmitted, s.outcome.UnitsDenied = s.outcome.Admitted, s.outcome.Denied
+	s.outcome.UnitsAdmitted, s.outcome.UnitsRefused = s.outcome.Admitted, s.outcome.Refused
 	for _, c := range s.clients {
-		if c.out.Denied > 0 {
+		if c.out.Refused > 0 {
 			s.outcome.KeysTouched++
-			s.outcome.TopDenied = append(s.outcome.TopDenied, c.out)
+			s.outcome.TopRefused = append(s.outcome.TopRefused, c.out)
 		}
 	}
-	slices.SortFunc(s.outcome.TopDenied, func(a, b replay.KeyOutcome) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
+	slices.SortFunc(s.outcome.TopRefused, func(a, b replay.KeyOutcome) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Key, b.Key))
 	})
-	s.outcome.TopDenied = s.outcome.TopDenied[:min(10, len(s.outcome.TopDenied))]
+	s.outcome.TopRefused = s.outcome.TopRefused[:min(10, len(s.outcome.TopRefused))]
 }
 
 // timeline returns the number of arrivals by bucket.
@@ -204,7 +204,7 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 		if s.admitted[i] {
 			b.Admitted++
 		} else {
-			b.Denied++
+			b.Refused++
 		}
 	}
 	return t
@@ -213,7 +213,7 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 // trail returns the trail of one key.
 func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 	n := 24 * 3600 * second / sampleBucket
-	t := replay.Trail{Key: k.Key, Requests: k.Requests, Denied: k.Denied, Requested: make([]int64, n), Admitted: make([]int64, n)}
+	t := replay.Trail{Key: k.Key, Requests: k.Requests, Refused: k.Refused, Requested: make([]int64, n), Admitted: make([]int64, n)}
 	var requested, admitted recent
 	for i, a := range all {
 		if a.key != k.Key {
@@ -275,29 +275,29 @@ var sampleFindings = sync.OnceValue(func() *replay.Findings {
 		Requests: int64(len(all)), Units: int64(len(all)), Keys: int64(len(chosen.clients)), From: all[0].at, To: all[len(all)-1].at,
 		Order: replay.Order{OutOfOrder: 2318, Furthest: 4*second + 210000, TooLate: 0},
 	}
-	for _, k := range chosen.outcome.TopDenied[:min(5, len(chosen.outcome.TopDenied))] {
+	for _, k := range chosen.outcome.TopRefused[:min(5, len(chosen.outcome.TopRefused))] {
 		f.Worst = append(f.Worst, chosen.trail(all, k))
 	}
 	for _, choice := range []string{"sliding-window", "sliding-window segments=6", "sliding-window overlap=whole", "sliding-log", "fixed-window", "token-bucket"} {
 		f.Compare = append(f.Compare, simulate(choice, "100/1m "+choice, all).outcome)
 	}
-	f.Denied = &replay.Profile{
-		Requests: f.Outcome.Denied,
-		Paths:    values(f.Outcome.Denied, "/api/v1/search", 61, "/api/v1/items/4711", 17, "/login", 9, "/api/v1/export/2026-11-14/all-of-it-in-one-file.csv", 4),
-		Agents:   values(f.Outcome.Denied, "python-requests/2.32.3", 58, "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36", 22, "", 6),
-		Statuses: values(f.Outcome.Denied, "200", 88, "401", 9),
-		Methods:  values(f.Outcome.Denied, "GET", 91, "POST", 9),
+	f.Refused = &replay.Profile{
+		Requests: f.Outcome.Refused,
+		Paths:    values(f.Outcome.Refused, "/api/v1/search", 61, "/api/v1/items/4711", 17, "/login", 9, "/api/v1/export/2026-11-14/all-of-it-in-one-file.csv", 4),
+		Agents:   values(f.Outcome.Refused, "python-requests/2.32.3", 58, "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36", 22, "", 6),
+		Statuses: values(f.Outcome.Refused, "200", 88, "401", 9),
+		Methods:  values(f.Outcome.Refused, "GET", 91, "POST", 9),
 	}
-	for i := range f.Outcome.TopDenied {
-		k := &f.Outcome.TopDenied[i]
-		k.Profile = &replay.Profile{Requests: k.Denied, Paths: values(k.Denied, "/api/v1/search", 100-7*i), Agents: values(k.Denied, "python-requests/2.32.3", 100),
-			Statuses: values(k.Denied, "200", 96), Methods: values(k.Denied, "GET", 100)}
+	for i := range f.Outcome.TopRefused {
+		k := &f.Outcome.TopRefused[i]
+		k.Profile = &replay.Profile{Requests: k.Refused, Paths: values(k.Refused, "/api/v1/search", 100-7*i), Agents: values(k.Refused, "python-requests/2.32.3", 100),
+			Statuses: values(k.Refused, "200", 96), Methods: values(k.Refused, "GET", 100)}
 	}
 	f.NotCompared = []replay.Omission{{Name: "leaky-queue", Why: "it delays requests and refuses none"}}
 	f.Sweep = &replay.Sweep{Knee: 12}
 	for _, quota := range sampleQuotas {
 		o := simulate("", fmt.Sprintf("%d/1m", quota), all).outcome
-		f.Sweep.Points = append(f.Sweep.Points, replay.SweepPoint{Quota: quota, Admitted: o.Admitted, Denied: o.Denied, KeysTouched: o.KeysTouched})
+		f.Sweep.Points = append(f.Sweep.Points, replay.SweepPoint{Quota: quota, Admitted: o.Admitted, Refused: o.Refused, KeysTouched: o.KeysTouched})
 		if f.Suggestion == nil && o.KeysTouched*100 <= 2*f.Traffic.Keys {
 			f.Suggestion = &replay.Suggestion{Percent: 2, Outcome: o}
 		}

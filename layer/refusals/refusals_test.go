@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -12,25 +12,25 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-var forever = denycache.Options{MaxAge: -1}
+var forever = refusals.Options{MaxAge: -1}
 
 func TestOptions(t *testing.T) {
 	inner := admitAll{}
-	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
-		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
+	for _, opts := range []refusals.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
+		if _, err := refusals.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "refusals: MaxKeys: ") {
 			t.Errorf("%+v: got error %v, want one about MaxKeys", opts, err)
 		}
 	}
-	if _, err := denycache.New(nil, denycache.Options{}); err == nil || !strings.HasPrefix(err.Error(), "denycache: inner: ") {
+	if _, err := refusals.New(nil, refusals.Options{}); err == nil || !strings.HasPrefix(err.Error(), "refusals: inner: ") {
 		t.Errorf("no store: %v", err)
 	}
-	store := layered(t, inner, denycache.Options{MaxKeys: 1})
+	store := layered(t, inner, refusals.Options{MaxKeys: 1})
 	if store.Traits() != inner.Traits() {
 		t.Errorf("got traits %+v, want those of the inner store, %+v", store.Traits(), inner.Traits())
 	}
@@ -45,13 +45,13 @@ func TestRefusedFromMemory(t *testing.T) {
 		r.pass(10 * time.Second)
 		r.wantAnswer(r.take(limit, "key", 1), rule.Answer{
 			RetryAfter: 50 * second, ResetAfter: 50 * second, At: epoch + 10*second,
-		}, "denied by the store")
-		r.wantCalls(3, "up to the denial")
+		}, "refused by the store")
+		r.wantCalls(3, "up to the refusal")
 		r.pass(20 * time.Second)
 		cached := rule.Answer{
 			Flags: rule.Cached, RetryAfter: 30 * second, ResetAfter: 30 * second, At: epoch + 30*second,
 		}
-		r.wantAnswer(r.take(limit, "key", 1), cached, "denied from memory")
+		r.wantAnswer(r.take(limit, "key", 1), cached, "refused from memory")
 		r.wantAnswer(r.do(rule.Peek, limit, "key", 1), cached, "a peek")
 		r.wantAnswer(r.take(limit, "key", 2), cached, "a higher cost")
 		cached.RetryAfter = rule.Never
@@ -61,7 +61,7 @@ func TestRefusedFromMemory(t *testing.T) {
 		r.wantCalls(1, "another key")
 		r.clock.Set(epoch + 60*second - 1)
 		if a := r.take(limit, "key", 1); a.Allowed || a.RetryAfter != 1 {
-			r.t.Fatalf("a microsecond before the retry time: got %+v, want denied, RetryAfter 1", a)
+			r.t.Fatalf("a microsecond before the retry time: got %+v, want refused, RetryAfter 1", a)
 		}
 		r.wantCalls(0, "a microsecond before the retry time")
 		r.clock.Set(epoch + 60*second)
@@ -69,40 +69,40 @@ func TestRefusedFromMemory(t *testing.T) {
 			r.t.Fatalf("at the retry time: got %+v, want allowed, no flags", a)
 		}
 		r.wantCalls(1, "at the retry time")
-		if got, want := r.store.Stats(), (denycache.Stats{Hits: 5, Misses: 5, Entries: 1}); got != want {
+		if got, want := r.store.Stats(), (refusals.Stats{Hits: 5, Misses: 5, Entries: 1}); got != want {
 			r.t.Fatalf("got %+v, want %+v", got, want)
 		}
 	})
 }
 
-// TestPeekIsRemembered checks that a take uses the denial of a peek.
+// TestPeekIsRemembered checks that a take uses the refusal of a peek.
 func TestPeekIsRemembered(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		r.do(rule.Peek, limit, "key", 1)
-		r.wantCalls(2, "up to the denial")
+		r.wantCalls(2, "up to the refusal")
 		if a := r.take(limit, "key", 1); a.Allowed || a.Flags != rule.Cached {
-			r.t.Fatalf("after a peek: got %+v, want denied, the flag Cached", a)
+			r.t.Fatalf("after a peek: got %+v, want refused, the flag Cached", a)
 		}
 		r.wantCalls(0, "after a peek")
 	})
 }
 
-// TestDenialDoesNotApplyToLowerCost checks that the denial of a cost does not apply to a lower cost, whose own denial then covers both.
-func TestDenialDoesNotApplyToLowerCost(t *testing.T) {
+// TestRefusalDoesNotApplyToLowerCost checks that the refusal of a cost does not apply to a lower cost, whose own refusal then covers both.
+func TestRefusalDoesNotApplyToLowerCost(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 1)
-		r.take(limit, "key", 2) // denied
-		r.wantCalls(2, "up to the denial")
+		r.take(limit, "key", 2) // refused
+		r.wantCalls(2, "up to the refusal")
 		if a := r.take(limit, "key", 1); !a.Allowed {
 			r.t.Fatalf("a lower cost: got %+v, want allowed", a)
 		}
 		r.wantCalls(1, "a lower cost")
 		r.take(limit, "key", 2)
 		r.wantCalls(0, "the higher cost again")
-		r.take(limit, "key", 1) // denied
+		r.take(limit, "key", 1) // refused
 		r.wantCalls(1, "the lower cost again")
 		r.take(limit, "key", 1)
 		r.take(limit, "key", 2)
@@ -110,16 +110,16 @@ func TestDenialDoesNotApplyToLowerCost(t *testing.T) {
 	})
 }
 
-// TestOverdrawn checks that an overdrawn key denies even a cost of 0, and that this is remembered too.
+// TestOverdrawn checks that an overdrawn key refuses even a cost of 0, and that this is remembered too.
 func TestOverdrawn(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.do(rule.Charge, limit, "key", 5)
 		r.take(limit, "key", 0)
-		r.wantCalls(2, "up to the denial")
+		r.wantCalls(2, "up to the refusal")
 		for _, cost := range []int64{0, 1, 2} {
 			if a := r.take(limit, "key", cost); a.Allowed || a.RetryAfter != 60*second {
-				r.t.Fatalf("cost %d: got %+v, want denied, RetryAfter 60s", cost, a)
+				r.t.Fatalf("cost %d: got %+v, want refused, RetryAfter 60s", cost, a)
 			}
 		}
 		r.do(rule.Charge, limit, "key", 1)
@@ -130,7 +130,7 @@ func TestOverdrawn(t *testing.T) {
 
 // TestNotRemembered covers requests that must always reach the store.
 func TestNotRemembered(t *testing.T) {
-	counts := slidegate.Limit{Name: "fixed", Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow, CountDenied: true}
+	counts := slidegate.Limit{Name: "fixed", Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow, CountRefused: true}
 	long := strings.Repeat("k", 2000)
 	for _, test := range []struct {
 		name  string
@@ -140,8 +140,8 @@ func TestNotRemembered(t *testing.T) {
 		cost  int64
 		twist func(*rule.Answer)
 	}{
-		{name: "denied requests count", limit: counts, key: "key", op: rule.Take, cost: 1},
-		{name: "peek where denied requests count", limit: counts, key: "key", op: rule.Peek, cost: 1},
+		{name: "refused requests count", limit: counts, key: "key", op: rule.Take, cost: 1},
+		{name: "peek where refused requests count", limit: counts, key: "key", op: rule.Peek, cost: 1},
 		{name: "never", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 3},
 		{name: "up to", limit: adapter.Unbind(fixed(t)), key: "key", op: rule.TakeUpTo, cost: 1},
 		{name: "a long key", limit: adapter.Unbind(fixed(t)), key: long, op: rule.Take, cost: 1},
@@ -167,7 +167,7 @@ func TestNotRemembered(t *testing.T) {
 				}
 				for range 3 {
 					if a := take(); a.Allowed || a.Flags&rule.Cached != 0 {
-						r.t.Fatalf("not denied by the store: %+v", a)
+						r.t.Fatalf("not refused by the store: %+v", a)
 					}
 				}
 				r.wantCalls(4, "each time")
@@ -179,9 +179,9 @@ func TestNotRemembered(t *testing.T) {
 	}
 }
 
-// TestErrorIsNotADenial checks that an error of the store is not taken for a denial of the key, and is returned
+// TestErrorIsNotARefusal checks that an error of the store is not taken for a refusal of the key, and is returned
 // unchanged.
-func TestErrorIsNotADenial(t *testing.T) {
+func TestErrorIsNotARefusal(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit, wrong := fixed(r.t), errors.New("no answer")
 		r.take(limit, "key", 2)
@@ -218,7 +218,7 @@ func (f failingStore) Apply(ctx context.Context, batch []store.Request) error {
 	return f.err
 }
 
-// failingTaker is a failing SingleTaker, whose other results look like a denial.
+// failingTaker is a failing SingleTaker, whose other results look like a refusal.
 type failingTaker struct{ failingStore }
 
 func (f failingTaker) TakeSingle(context.Context, *store.Limit, string, int64) (
@@ -248,25 +248,25 @@ func TestPlanUpgrade(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				before, after := bound(r.t, test.before), bound(r.t, test.after)
 				r.take(before, "key", 2)
-				r.take(before, "key", 1) // denied
-				r.wantCalls(2, "up to the denial")
+				r.take(before, "key", 1) // refused
+				r.wantCalls(2, "up to the refusal")
 				if a := r.take(after, "key", 1); a.Allowed != test.admitsInHalfWay {
 					r.t.Fatalf("by the new limit: got %+v, want allowed %t", a, test.admitsInHalfWay)
 				}
 				r.wantCalls(1, "by the new limit")
 				if test.before.Algorithm == slidegate.TokenBucket { // one plan may shorten the wait that another reported
 					if a := r.take(before, "key", 1); a.Allowed || a.Flags != 0 {
-						r.t.Fatalf("by the old limit of a bucket: got %+v, want denied, no flags", a)
+						r.t.Fatalf("by the old limit of a bucket: got %+v, want refused, no flags", a)
 					}
 					r.wantCalls(1, "by the old limit of a bucket")
 					return
 				}
 				if a := r.take(before, "key", 1); a.Allowed || a.Flags != rule.Cached {
-					r.t.Fatalf("by the old limit: got %+v, want denied, the flag Cached", a)
+					r.t.Fatalf("by the old limit: got %+v, want refused, the flag Cached", a)
 				}
 				// The same limit again, as another limiter of this process binds it.
 				if a := r.take(bound(r.t, test.before), "key", 1); a.Allowed || a.Flags != rule.Cached {
-					r.t.Fatalf("by the old limit, bound again: got %+v, want denied, the flag Cached", a)
+					r.t.Fatalf("by the old limit, bound again: got %+v, want refused, the flag Cached", a)
 				}
 				r.wantCalls(0, "by the old limit")
 			})
@@ -277,7 +277,7 @@ func TestPlanUpgrade(t *testing.T) {
 // TestAddresses checks that every part of an address distinguishes requests, and where one part ends and the next
 // begins does too.
 func TestAddresses(t *testing.T) {
-	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 1}, true) // one bucket for all
+	r := newRig(t, refusals.Options{MaxAge: -1, MaxKeys: 1}, true) // one bucket for all
 	limit := slidegate.Limit{Name: "a", Quota: 1, Window: time.Hour}
 	type address struct{ namespace, name, group, key string }
 	addresses := []address{
@@ -316,21 +316,21 @@ func TestKeysAreCopied(t *testing.T) {
 	copy(bytes, "your")
 	copy(group, "club")
 	if a := r.take(limit, "mine", 1); a.Flags != rule.Cached {
-		t.Fatalf("the denied key: got %+v, want the flag Cached", a)
+		t.Fatalf("the refused key: got %+v, want the flag Cached", a)
 	}
 	charge := store.Charge{Limit: limit, Key: "mine", Cost: 1}
 	if a := r.several(rule.Take, "team", charge)[0]; a.Flags != rule.Cached {
-		t.Fatalf("the denied key, in its group: got %+v, want the flag Cached", a)
+		t.Fatalf("the refused key, in its group: got %+v, want the flag Cached", a)
 	}
-	r.wantCalls(0, "the denied keys")
+	r.wantCalls(0, "the refused keys")
 }
 
 func TestMaxAge(t *testing.T) {
-	rigs(t, denycache.Options{MaxAge: 3 * time.Second}, func(r *rig) {
+	rigs(t, refusals.Options{MaxAge: 3 * time.Second}, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
-		r.wantCalls(2, "up to the denial")
+		r.wantCalls(2, "up to the refusal")
 		r.pass(3*time.Second - time.Microsecond)
 		r.take(limit, "key", 1)
 		r.wantCalls(0, "just before it is too old")
@@ -343,9 +343,9 @@ func TestMaxAge(t *testing.T) {
 	})
 }
 
-// TestDelayedCallerGetsNoOldDenial checks that a denial is not used by a goroutine that read its clock before the store was called and was
-// then delayed: whether the denial held at that time is unknown.
-func TestDelayedCallerGetsNoOldDenial(t *testing.T) {
+// TestDelayedCallerGetsNoOldRefusal checks that a refusal is not used by a goroutine that read its clock before the store was called and was
+// then delayed: whether the refusal held at that time is unknown.
+func TestDelayedCallerGetsNoOldRefusal(t *testing.T) {
 	now := 10 * time.Second
 	opts := forever
 	opts.Now = func() time.Duration { return now }
@@ -353,13 +353,13 @@ func TestDelayedCallerGetsNoOldDenial(t *testing.T) {
 	limit := fixed(t)
 	r.take(limit, "key", 2)
 	r.take(limit, "key", 1)
-	r.wantCalls(2, "up to the denial")
+	r.wantCalls(2, "up to the refusal")
 	now -= time.Nanosecond
 	r.take(limit, "key", 1)
 	r.wantCalls(1, "just before it")
 }
 
-// TestDefaultAge checks that with no options a denial is remembered for a second, by the real monotonic clock, and that
+// TestDefaultAge checks that with no options a refusal is remembered for a second, by the real monotonic clock, and that
 // a reset by another process is seen after that.
 func TestDefaultAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -367,7 +367,7 @@ func TestDefaultAge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		here, err := slidegate.New(layered(t, inner, denycache.Options{}), slidegate.PerHour(1))
+		here, err := slidegate.New(layered(t, inner, refusals.Options{}), slidegate.PerHour(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,9 +400,9 @@ func TestDefaultAge(t *testing.T) {
 	})
 }
 
-// TestMaxKeys checks that memory is bounded, and that the denial that ends first is replaced.
+// TestMaxKeys checks that memory is bounded, and that the refusal that ends first is replaced.
 func TestMaxKeys(t *testing.T) {
-	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 7}, true)
+	r := newRig(t, refusals.Options{MaxAge: -1, MaxKeys: 7}, true)
 	r.one = true
 	refuse := func(hours int, key string) *store.Limit { // for that many hours
 		limit := bound(t, slidegate.Limit{
@@ -456,6 +456,6 @@ func TestOneCallPerPeriod(t *testing.T) {
 		if admitted != 6 {
 			r.t.Fatalf("got %d admitted, want 6", admitted)
 		}
-		r.wantCalls(12, "each admission, and one denial after it")
+		r.wantCalls(12, "each admission, and one refusal after it")
 	})
 }

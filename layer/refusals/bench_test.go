@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -50,7 +50,7 @@ func BenchmarkMiss(b *testing.B) {
 			var st interface {
 				store.Store
 				store.SingleTaker
-			} = layered(b, admitAll{}, denycache.Options{})
+			} = layered(b, admitAll{}, refusals.Options{})
 			if strings.HasSuffix(kind, "without") {
 				st = admitAll{}
 			}
@@ -79,7 +79,7 @@ func BenchmarkMiss(b *testing.B) {
 	}
 }
 
-// BenchmarkHit measures a denial from memory.
+// BenchmarkHit measures a refusal from memory.
 func BenchmarkHit(b *testing.B) {
 	for _, kind := range []string{"TakeSingle", "Apply", "Allow"} {
 		b.Run(kind, func(b *testing.B) {
@@ -87,7 +87,7 @@ func BenchmarkHit(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			st := layered(b, inner, denycache.Options{MaxAge: -1})
+			st := layered(b, inner, refusals.Options{MaxAge: -1})
 			limit := slidegate.Limit{Quota: 1, Window: 24 * time.Hour}
 			limiter, err := slidegate.New(st, limit)
 			if err != nil {
@@ -122,13 +122,13 @@ func BenchmarkHit(b *testing.B) {
 	}
 }
 
-// BenchmarkHotKey measures denials from memory of one key on all processors.
+// BenchmarkHotKey measures refusals from memory of one key on all processors.
 func BenchmarkHotKey(b *testing.B) {
 	inner, err := memstore.New(memstore.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	store := layered(b, inner, denycache.Options{MaxAge: -1})
+	store := layered(b, inner, refusals.Options{MaxAge: -1})
 	limiter, err := slidegate.New(store, slidegate.Limit{Quota: 1, Window: 24 * time.Hour})
 	if err != nil {
 		b.Fatal(err)

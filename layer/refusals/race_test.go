@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -17,7 +17,7 @@ import (
 // TestConcurrentCallersGetTheQuota checks that concurrent callers are admitted exactly as many units as sequential ones.
 func TestConcurrentCallersGetTheQuota(t *testing.T) {
 	const workers, keys, quota = 8, 5, 40
-	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 3}, true) // too few entries: keys keep replacing each other
+	r := newRig(t, refusals.Options{MaxAge: -1, MaxKeys: 3}, true) // too few entries: keys keep replacing each other
 	limit := bound(t, slidegate.Limit{Quota: quota, Window: time.Hour})
 	var admitted [keys]atomic.Int64
 	var wg sync.WaitGroup
@@ -56,7 +56,7 @@ func TestConcurrentCallersGetTheQuota(t *testing.T) {
 	}
 }
 
-// TestResetWhileOthersPeek takes, is denied and resets, again and again, while other goroutines peek, so that denials
+// TestResetWhileOthersPeek takes, is refused and resets, again and again, while other goroutines peek, so that refusals
 // are in flight and in memory all the time. A take after a reset must be admitted.
 func TestResetWhileOthersPeek(t *testing.T) {
 	r := newRig(t, forever, true)
@@ -88,11 +88,11 @@ func TestResetWhileOthersPeek(t *testing.T) {
 			charges = both
 		}
 		if a := r.several(rule.Take, "", charges...); !a[len(a)-1].Allowed {
-			t.Errorf("round %d: denied after a reset: %+v", i, a)
+			t.Errorf("round %d: refused after a reset: %+v", i, a)
 			break
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
-			t.Errorf("round %d: admitted twice: got %+v, want denied", i, a)
+			t.Errorf("round %d: admitted twice: got %+v, want refused", i, a)
 			break
 		}
 		r.several(ops, "", charges...)
@@ -101,8 +101,8 @@ func TestResetWhileOthersPeek(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHammeringReachesTheStoreUntilDenied checks that many clients of one key reach the store only until the first denial has returned.
-func TestHammeringReachesTheStoreUntilDenied(t *testing.T) {
+// TestHammeringReachesTheStoreUntilRefused checks that many clients of one key reach the store only until the first refusal has returned.
+func TestHammeringReachesTheStoreUntilRefused(t *testing.T) {
 	const workers = 8
 	r := newRig(t, forever, true)
 	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})
@@ -113,7 +113,7 @@ func TestHammeringReachesTheStoreUntilDenied(t *testing.T) {
 		wg.Go(func() {
 			for range 1000 {
 				if a, err := takeOne(r.store, limit, "key", 1); a.Allowed || err != nil {
-					t.Errorf("got %+v, %v, want a denial", a, err)
+					t.Errorf("got %+v, %v, want a refusal", a, err)
 				}
 			}
 		})

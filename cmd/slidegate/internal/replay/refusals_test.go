@@ -45,8 +45,8 @@ func (l *detailedTraffic) Next(line *traffic.Line) error {
 	return nil
 }
 
-// The profiles equal a slow count of the denied requests, also out of order and over many blocks of notes.
-func TestDeniedRequestsAreCounted(t *testing.T) {
+// The profiles equal a slow count of the refused requests, also out of order and over many blocks of notes.
+func TestRefusedRequestsAreCounted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var reqs []detailedRequest
 	for i := range 60_000 {
@@ -82,16 +82,16 @@ func TestDeniedRequestsAreCounted(t *testing.T) {
 		}
 		paths[req.key][req.path]++
 	}
-	if found.Denied == nil || found.Denied.Requests != found.Outcome.Denied || found.Outcome.Denied == 0 {
-		t.Fatalf("got %+v, want a profile of all %d denied requests", found.Denied, found.Outcome.Denied)
+	if found.Refused == nil || found.Refused.Requests != found.Outcome.Refused || found.Outcome.Refused == 0 {
+		t.Fatalf("got %+v, want a profile of all %d refused requests", found.Refused, found.Outcome.Refused)
 	}
-	sameValues(t, "methods", found.Denied.Methods, want["method"], topValues)
-	sameValues(t, "paths", found.Denied.Paths, want["path"], topValues)
-	sameValues(t, "agents", found.Denied.Agents, want["agent"], topValues)
-	sameValues(t, "statuses", found.Denied.Statuses, want["status"], topValues)
-	for _, key := range found.Outcome.TopDenied {
-		if key.Profile == nil || key.Profile.Requests != key.Denied {
-			t.Fatalf("%s: got %+v, want a profile of all %d", key.Key, key.Profile, key.Denied)
+	sameValues(t, "methods", found.Refused.Methods, want["method"], topValues)
+	sameValues(t, "paths", found.Refused.Paths, want["path"], topValues)
+	sameValues(t, "agents", found.Refused.Agents, want["agent"], topValues)
+	sameValues(t, "statuses", found.Refused.Statuses, want["status"], topValues)
+	for _, key := range found.Outcome.TopRefused {
+		if key.Profile == nil || key.Profile.Requests != key.Refused {
+			t.Fatalf("%s: got %+v, want a profile of all %d", key.Key, key.Profile, key.Refused)
 		}
 		sameValues(t, key.Key, key.Profile.Paths, paths[key.Key], topKeyValues)
 	}
@@ -109,25 +109,25 @@ func sameValues(t *testing.T, what string, got []Value, counts map[string]int64,
 }
 
 // Traits that the log does not have are left out.
-func TestDeniedRequestsWithoutTraits(t *testing.T) {
+func TestRefusedRequestsWithoutTraits(t *testing.T) {
 	reqs := []detailedRequest{{testRequest: testRequest{origin, "a", 1}}, {testRequest: testRequest{origin, "a", 1}}, {testRequest: testRequest{origin, "b", 1}, status: "200"}, {testRequest: testRequest{origin, "b", 1}, status: "200"}}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m")}, Top: 2}
 	found, err := Run(context.Background(), &detailedTraffic{rest: reqs}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := found.Denied; d == nil || d.Requests != 1 || len(d.Methods)+len(d.Paths)+len(d.Agents) != 0 || len(d.Statuses) != 1 {
-		t.Errorf("got %+v, want one request with a status", found.Denied)
+	if d := found.Refused; d == nil || d.Requests != 1 || len(d.Methods)+len(d.Paths)+len(d.Agents) != 0 || len(d.Statuses) != 1 {
+		t.Errorf("got %+v, want one request with a status", found.Refused)
 	}
-	if top := found.Outcome.TopDenied; top[0].Profile != nil || top[1].Profile == nil {
+	if top := found.Outcome.TopRefused; top[0].Profile != nil || top[1].Profile == nil {
 		t.Errorf("got %+v, want a profile of b and none of a", top)
 	}
 }
 
 // However many values and keys there are, the memory is bounded, and frequent values are kept.
-func TestDenialsAreBounded(t *testing.T) {
+func TestRefusalsAreBounded(t *testing.T) {
 	n := &notes{}
-	d := newDenials(n)
+	d := newRefusals(n)
 	for i := range 5 * maxValues {
 		path := "/" + strconv.Itoa(i)
 		if i%3 == 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The counts of denied requests are bounded: if there are more different values than these, the rarer half is dropped,
+// The counts of refused requests are bounded: if there are more different values than these, the rarer half is dropped,
 // and counted from zero if it occurs again.
 const (
 	maxValues    = 1 << 14 // per trait
@@ -15,30 +15,30 @@ const (
 	topKeyValues = 3
 )
 
-// denials counts the traits of denied requests, for all keys together and for single keys.
-type denials struct {
+// refusals counts the traits of refused requests, for all keys together and for single keys.
+type refusals struct {
 	notes   *notes
 	all     [traitCount]valueCounts
 	counted int64
 	byKey   map[keyRef]*keyProfile
 }
 
-// keyProfile counts the traits of the denied requests of one key.
+// keyProfile counts the traits of the refused requests of one key.
 type keyProfile struct {
 	counted int64
 	traits  [traitCount]fewCounts
 }
 
-func newDenials(n *notes) *denials {
-	d := &denials{notes: n, byKey: map[keyRef]*keyProfile{}}
+func newRefusals(n *notes) *refusals {
+	d := &refusals{notes: n, byKey: map[keyRef]*keyProfile{}}
 	for i := range d.all {
 		d.all[i] = valueCounts{}
 	}
 	return d
 }
 
-// add counts a denied request, and attributes it to the key that caused the denial.
-func (d *denials) add(at note, key keyRef) {
+// add counts a refused request, and attributes it to the key that caused the refusal.
+func (d *refusals) add(at note, key keyRef) {
 	if at == 0 {
 		return
 	}
@@ -56,8 +56,8 @@ func (d *denials) add(at note, key keyRef) {
 	}
 }
 
-// evict drops the less denied half of the keys if there are too many.
-func (d *denials) evict() {
+// evict drops the less refused half of the keys if there are too many.
+func (d *refusals) evict() {
 	if len(d.byKey) < maxProfiles {
 		return
 	}
@@ -75,8 +75,8 @@ func (d *denials) evict() {
 	}
 }
 
-// findings returns the profile of all denied requests, or nil if the log has no traits.
-func (d *denials) findings() *Profile {
+// findings returns the profile of all refused requests, or nil if the log has no traits.
+func (d *refusals) findings() *Profile {
 	var lists [traitCount][]Value
 	for i := range d.all {
 		lists[i] = d.all[i].top(topValues)
@@ -84,8 +84,8 @@ func (d *denials) findings() *Profile {
 	return profile(d.counted, lists)
 }
 
-// key returns the profile of the denied requests of a key, or nil if it is unknown.
-func (d *denials) key(at keyRef) *Profile {
+// key returns the profile of the refused requests of a key, or nil if it is unknown.
+func (d *refusals) key(at keyRef) *Profile {
 	own := d.byKey[at]
 	if own == nil {
 		return nil

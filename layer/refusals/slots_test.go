@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -19,14 +19,14 @@ func slots(t testing.TB) *store.Limit {
 }
 
 // TestSlotsAreNotRemembered checks that every request for a slot reaches the store, because another process may release
-// one at any time. This also holds if the request has other limits that deny it.
+// one at any time. This also holds if the request has other limits that refuse it.
 func TestSlotsAreNotRemembered(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := slots(r.t)
 		r.end(rule.Take, 7, limit, "key", 1)
 		for range 3 {
 			if a := r.take(limit, "key", 1); a.Allowed {
-				r.t.Fatalf("a second slot: got %+v, want denied", a)
+				r.t.Fatalf("a second slot: got %+v, want refused", a)
 			}
 		}
 		r.wantCalls(4, "a slot that is held")
@@ -40,11 +40,11 @@ func TestSlotsAreNotRemembered(t *testing.T) {
 		rate := store.Charge{Limit: fixed(r.t), Key: "key", Cost: 2}
 		r.several(rule.Take, "", rate)
 		r.spy.requests.Store(0)
-		for range 3 { // both deny
+		for range 3 { // both refuse
 			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "key", Cost: 1})
 		}
 		r.wantCalls(3, "a slot and a rate")
-		for range 3 { // only the rate denies
+		for range 3 { // only the rate refuses
 			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "other", Cost: 1})
 		}
 		r.wantCalls(3, "a free slot and an exhausted rate")
@@ -72,14 +72,14 @@ func TestNextAfter(t *testing.T) {
 // TestPlansOfBucket checks that a bucket used under two quotas always goes to the store, from the first request of any
 // kind by the second quota on.
 func TestPlansOfBucket(t *testing.T) {
-	bucket := func(t testing.TB, quota int64, countDenied bool) *store.Limit {
-		limit := testkit.Must(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: 2, Window: 60 * second, CountDenied: countDenied}.Normalize())(t)
+	bucket := func(t testing.TB, quota int64, countRefused bool) *store.Limit {
+		limit := testkit.Must(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: 2, Window: 60 * second, CountRefused: countRefused}.Normalize())(t)
 		return store.Bind("", "plan", "plan", limit)
 	}
 	for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
-		for _, countDenied := range []bool{false, true} {
+		for _, countRefused := range []bool{false, true} {
 			rigs(t, forever, func(r *rig) {
-				slow, fast := bucket(r.t, 1, false), bucket(r.t, 60, countDenied)
+				slow, fast := bucket(r.t, 1, false), bucket(r.t, 60, countRefused)
 				r.take(slow, "key", 2)
 				r.take(slow, "key", 1)
 				r.take(slow, "key", 1)
@@ -112,7 +112,7 @@ func TestLeasedLimitsAreNotRemembered(t *testing.T) {
 		r.take(limit, "key", 2)
 		for range 3 {
 			if a := r.take(limit, "key", 1); a.Allowed {
-				r.t.Fatalf("a third unit: got %+v, want denied", a)
+				r.t.Fatalf("a third unit: got %+v, want refused", a)
 			}
 		}
 		r.wantCalls(4, "exhausted units")

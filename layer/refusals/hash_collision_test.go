@@ -1,4 +1,4 @@
-package denycache
+package refusals
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/answering"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -37,17 +37,17 @@ type twinStores struct {
 	t            *rapid.T
 	clock        *storetest.Clock
 	plain, below *memstore.Store
-	store        *denycache.Store
+	store        *refusals.Store
 	limits       [][]*store.Limit // limits of one row share their addresses
 	lastRetry    rule.Micros      // the last time to retry
-	refused      []store.Request  // the last denied requests, which are repeated
+	refused      []store.Request  // the last refused requests, which are repeated
 	hits         *int
 }
 
 func newTwinStores(t *rapid.T, tb testing.TB, hits *int) *twinStores {
 	w := &twinStores{t: t, clock: storetest.NewClock(epoch), hits: hits}
 	w.plain, w.below = memory(tb, w.clock), memory(tb, w.clock)
-	w.store = layered(tb, w.below, denycache.Options{
+	w.store = layered(tb, w.below, refusals.Options{
 		MaxAge:  rapid.SampledFrom([]time.Duration{-1, -1, 300 * time.Millisecond}).Draw(t, "age"),
 		MaxKeys: rapid.SampledFrom([]int{0, 1, 14}).Draw(t, "keys"),
 		Now:     local(w.clock),
@@ -57,7 +57,7 @@ func newTwinStores(t *rapid.T, tb testing.TB, hits *int) *twinStores {
 		limit.Name = fmt.Sprint(i)
 		larger, counting := limit, limit
 		larger.Quota += 3
-		counting.CountDenied = limit.Algorithm != rule.InFlight
+		counting.CountRefused = limit.Algorithm != rule.InFlight
 		counting.Quota -= 2
 		w.limits = append(w.limits, []*store.Limit{bound(tb, limit), bound(tb, larger), bound(tb, counting)})
 	}
@@ -84,7 +84,7 @@ func (w *twinStores) move() {
 	w.clock.Advance(by)
 }
 
-// again draws a request that was denied before, at about the same costs.
+// again draws a request that was refused before, at about the same costs.
 func (w *twinStores) again() store.Request {
 	r := w.refused[len(w.refused)-1-rapid.IntRange(0, min(len(w.refused)-1, 3)).Draw(w.t, "which")]
 	r.Charges = slices.Clone(r.Charges)
@@ -131,7 +131,7 @@ func (w *twinStores) request() store.Request {
 	return r
 }
 
-// TestSameVerdicts checks that the layer denies what the store would deny and nothing else, and that its time to retry
+// TestSameVerdicts checks that the layer refuses what the store would refuse and nothing else, and that its time to retry
 // is never later than the true one. What it does not answer itself must equal the store's answer in every field, which
 // also shows that both stores hold the same state.
 func TestSameVerdicts(t *testing.T) {
@@ -210,9 +210,9 @@ func brokenFromMemory(c store.Charge, got, truth rule.Answer) string {
 	case got.At != truth.At:
 		return "the store's time"
 	case !got.Allowed && truth.Allowed:
-		return "no denial of what the store admits"
+		return "no refusal of what the store admits"
 	case (got.RetryAfter == 0) != got.Allowed:
-		return "a time to retry exactly if it is denied"
+		return "a time to retry exactly if it is refused"
 	case got.NextAfter < 0 || truth.Allowed && truth.Remaining == 0 && got.NextAfter > truth.NextAfter:
 		return "no next unit later than the store's"
 	case got.RetryAfter > truth.RetryAfter || got.ResetAfter > truth.ResetAfter:
@@ -260,15 +260,15 @@ func TestExactTimes(t *testing.T) {
 			}
 			w.clock.Advance(rule.Micros(rapid.Int64Range(0, int64(a.RetryAfter)-1).Draw(rt, "early")))
 			if a, _ = take(); a.Allowed {
-				rt.Fatalf("admitted before the retry time: got %+v, want denied", a)
+				rt.Fatalf("admitted before the retry time: got %+v, want refused", a)
 			}
 			w.clock.Advance(a.RetryAfter - 1)
 			if a, _ = take(); a.Allowed || a.RetryAfter != 1 {
-				rt.Fatalf("a microsecond before the retry time: got %+v, want denied, RetryAfter 1", a)
+				rt.Fatalf("a microsecond before the retry time: got %+v, want refused, RetryAfter 1", a)
 			}
 			w.clock.Advance(1)
 			if a, _ = take(); !a.Allowed {
-				rt.Fatalf("denied at the retry time: got %+v, want allowed", a)
+				rt.Fatalf("refused at the retry time: got %+v, want allowed", a)
 			}
 		}
 	})
@@ -278,7 +278,7 @@ func TestExactTimes(t *testing.T) {
 }
 
 // TestTrueWhenFar checks that, with latency to and from the store, and a local clock that is finer than the store's and
-// ticks at other times, the store would deny at that time whatever is denied from memory.
+// ticks at other times, the store would refuse at that time whatever is refused from memory.
 func TestTrueWhenFar(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -292,7 +292,7 @@ func TestTrueWhenFar(t *testing.T) {
 		trip := rapid.SampledFrom([]int64{1, 900, 2_000_000})
 		far.before = func(rule.Op) { nanos += trip.Draw(rt, "there") }
 		far.after = func(rule.Op) { nanos += trip.Draw(rt, "back") }
-		st := layered(t, far, denycache.Options{
+		st := layered(t, far, refusals.Options{
 			MaxAge: -1, Now: func() time.Duration { return time.Duration(rule.Micros(nanos) - epoch*1000) },
 		})
 		limit := bound(t, rapid.SampledFrom(kinds()).Draw(rt, "limit"))
@@ -313,7 +313,7 @@ func TestTrueWhenFar(t *testing.T) {
 			if a.Flags == rule.Cached {
 				hits++
 				if now.Allowed || a.RetryAfter > now.RetryAfter || a.RetryAfter < 1 || a.ResetAfter > now.ResetAfter || a.At < now.At {
-					rt.Fatalf("from memory:\n got   %+v\n store %+v\nwant a denial that waits at least 1 and no longer than the store's", a, now)
+					rt.Fatalf("from memory:\n got   %+v\n store %+v\nwant a refusal that waits at least 1 and no longer than the store's", a, now)
 				}
 			}
 			if !now.Allowed {

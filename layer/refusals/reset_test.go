@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -22,9 +22,9 @@ func TestForgetsImmediately(t *testing.T) {
 				limit := fixed(r.t)
 				for i := range 3 {
 					r.take(limit, "key", 2)
-					r.take(limit, "key", 1) // denied
+					r.take(limit, "key", 1) // refused
 					r.take(limit, "other", 2)
-					r.take(limit, "other", 1) // denied
+					r.take(limit, "other", 1) // refused
 					r.spy.requests.Store(0)
 					r.end(test.op, rule.ID(i+1), limit, "key", 2)
 					r.wantCalls(1, "the operation")
@@ -74,7 +74,7 @@ func TestLimiterForgets(t *testing.T) {
 	}
 	reservation, d, err := limiter.Reserve(ctx, "key", 10)
 	if err != nil || !d.Allowed || allowed(1) || allowed(1) {
-		t.Fatalf("got %+v, %v, want the reservation to take all, and two denials", d, err)
+		t.Fatalf("got %+v, %v, want the reservation to take all, and two refusals", d, err)
 	}
 	if _, err := limiter.SettleAll(ctx, reservation, 8); err != nil || !allowed(2) || allowed(1) {
 		t.Fatalf("after settling for 8 of 10: %v, want exactly 2 free", err)
@@ -87,7 +87,7 @@ func TestLimiterForgets(t *testing.T) {
 	}
 }
 
-// TestOvertakenByReset checks that a denial that was decided before a reset, but arrives after it, is not remembered.
+// TestOvertakenByReset checks that a refusal that was decided before a reset, but arrives after it, is not remembered.
 func TestOvertakenByReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
@@ -99,7 +99,7 @@ func TestOvertakenByReset(t *testing.T) {
 			}
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
-			r.t.Fatalf("before the reset: got %+v, want denied", a)
+			r.t.Fatalf("before the reset: got %+v, want refused", a)
 		}
 		if a := r.take(limit, "key", 1); !a.Allowed {
 			r.t.Fatalf("after the reset: got %+v, want allowed", a)
@@ -108,7 +108,7 @@ func TestOvertakenByReset(t *testing.T) {
 }
 
 // TestRequestDuringReset checks that while a reset is under way, when its effect is unknown, nothing is answered from
-// memory, and denials from before its effect are not remembered.
+// memory, and refusals from before its effect are not remembered.
 func TestRequestDuringReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
@@ -118,7 +118,7 @@ func TestRequestDuringReset(t *testing.T) {
 			if op == rule.Reset {
 				r.spy.requests.Store(0)
 				if a := r.take(limit, "key", 1); a.Allowed {
-					r.t.Fatalf("before the store has reset: got %+v, want denied", a)
+					r.t.Fatalf("before the store has reset: got %+v, want refused", a)
 				}
 				r.take(limit, "key", 1)
 				r.wantCalls(2, "before the store has reset")
@@ -130,7 +130,7 @@ func TestRequestDuringReset(t *testing.T) {
 					r.t.Fatalf("after the store has reset, but before the reset returned: got %+v, want allowed", a)
 				}
 				if a := r.take(limit, "key", 2); a.Allowed {
-					r.t.Fatalf("after the store has reset: got %+v, want denied", a)
+					r.t.Fatalf("after the store has reset: got %+v, want refused", a)
 				}
 			}
 		}
@@ -141,7 +141,7 @@ func TestRequestDuringReset(t *testing.T) {
 		r.take(limit, "key", 1)
 		r.spy.requests.Store(0)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("a denial after the reset is not remembered: got %+v, want the flag Cached", a)
+			r.t.Fatalf("a refusal after the reset is not remembered: got %+v, want the flag Cached", a)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestTwoResetsAtOnce(t *testing.T) {
 			if depth++; op == rule.Reset && depth == 1 {
 				r.do(rule.Reset, limit, "key", 0) // begins and ends while the first is under way
 				r.take(limit, "key", 2)
-				r.take(limit, "key", 1) // denied
+				r.take(limit, "key", 1) // refused
 				r.spy.requests.Store(0)
 				r.take(limit, "key", 1)
 				r.wantCalls(1, "while the first reset is under way")
@@ -208,20 +208,20 @@ func TestPanicEndsReset(t *testing.T) {
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
 		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-			r.t.Fatalf("denials are no longer remembered: got %+v, want the flag Cached", a)
+			r.t.Fatalf("refusals are no longer remembered: got %+v, want the flag Cached", a)
 		}
 	})
 }
 
 // TestClockMoved checks that when the store's clock is set far back, so that the store moves states to the new time,
-// denials by the old time end as soon as this is seen: here by another limit of the same address, whether it denies or
+// refusals by the old time end as soon as this is seen: here by another limit of the same address, whether it refuses or
 // admits.
 func TestClockMoved(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		cost   int64
 		counts bool
-	}{{"denied", 3, false}, {"admitted", 1, false}, {"denied requests count", 3, true}} {
+	}{{"refused", 3, false}, {"admitted", 1, false}, {"refused requests count", 3, true}} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := forever
 			opts.Now = func() time.Duration { return 0 }
@@ -234,7 +234,7 @@ func TestClockMoved(t *testing.T) {
 				}
 				r.clock.Set(epoch - 61*second) // more than a window before the state: a second before the end of a minute
 				larger := adapter.Unbind(limit)
-				larger.Quota, larger.CountDenied = 3, test.counts
+				larger.Quota, larger.CountRefused = 3, test.counts
 				if a := r.take(bound(r.t, larger), "key", test.cost); a.Flags != rule.ClockMoved {
 					r.t.Fatalf("the store did not move the state: got %+v, want the flag ClockMoved", a)
 				}
@@ -247,8 +247,8 @@ func TestClockMoved(t *testing.T) {
 	}
 }
 
-// TestSmallerQuotaLeavesTheLog checks that a log written under a smaller quota forgets nothing, so that a request denied by a larger quota
-// stays denied.
+// TestSmallerQuotaLeavesTheLog checks that a log written under a smaller quota forgets nothing, so that a request refused by a larger quota
+// stays refused.
 func TestSmallerQuotaLeavesTheLog(t *testing.T) {
 	log := slidegate.Limit{Name: "log", Quota: 4, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	for _, test := range []struct {
@@ -260,17 +260,17 @@ func TestSmallerQuotaLeavesTheLog(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				large := bound(r.t, log)
 				shrunk := log
-				shrunk.Quota, shrunk.CountDenied = 2, test.counts
+				shrunk.Quota, shrunk.CountRefused = 2, test.counts
 				small := bound(r.t, shrunk)
 				r.take(large, "key", 4)
-				r.take(large, "key", 1) // denied
+				r.take(large, "key", 1) // refused
 				if test.op == rule.Take {
 					r.take(small, "key", 1)
 				} else {
 					r.do(test.op, small, "key", 1)
 				}
 				if a := r.take(large, "key", 2); a.Allowed {
-					r.t.Fatalf("after the log was written under a quota of two: got %+v, want denied", a)
+					r.t.Fatalf("after the log was written under a quota of two: got %+v, want refused", a)
 				}
 			})
 		})

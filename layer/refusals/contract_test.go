@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/internal/answering"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 // TestContractWithoutHits checks that, as long as nothing is answered from memory, the layer behaves like its inner
-// store. Here every denial is too old by the time it is looked up.
+// store. Here every refusal is too old by the time it is looked up.
 func TestContractWithoutHits(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		t.Run(map[bool]string{true: "over a SingleTaker", false: "over another"}[quick], func(t *testing.T) {
@@ -25,20 +25,20 @@ func TestContractWithoutHits(t *testing.T) {
 				if !quick {
 					inner = struct{ store.Store }{inner}
 				}
-				return layered(t, inner, denycache.Options{MaxAge: 1, Now: func() time.Duration { return time.Duration(looks.Add(1)) }})
+				return layered(t, inner, refusals.Options{MaxAge: 1, Now: func() time.Duration { return time.Duration(looks.Add(1)) }})
 			})
 		})
 	}
 }
 
-// TestContractWithHits runs the whole suite with denials from memory. These carry a flag, and their fields are those of
+// TestContractWithHits runs the whole suite with refusals from memory. These carry a flag, and their fields are those of
 // the store's last answer, so they differ from the reference's. Each is therefore compared with the store's current
 // answer, as far as the layer promises it, and the suite receives the store's answer.
 func TestContractWithHits(t *testing.T) {
 	var hits atomic.Int64
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		inner := memory(t, clock)
-		return &truthfulStore{t: t, clock: clock, inner: inner, hits: &hits, Store: layered(t, inner, denycache.Options{
+		return &truthfulStore{t: t, clock: clock, inner: inner, hits: &hits, Store: layered(t, inner, refusals.Options{
 			MaxAge: age, Now: (&forwardClock{clock: clock}).now,
 		})}
 	})
@@ -73,7 +73,7 @@ func (f *forwardClock) now() time.Duration {
 
 // truthfulStore replaces answers from memory by the store's answers.
 type truthfulStore struct {
-	*denycache.Store
+	*refusals.Store
 	t     testing.TB
 	clock *storetest.Clock
 	inner store.Store

@@ -1,4 +1,4 @@
-package denycache
+package refusals
 
 import (
 	"strings"
@@ -14,12 +14,12 @@ const (
 	maxBytes   = 1024 // of group and keys
 )
 
-// entry is a remembered denial. It never changes. A request over several limits is remembered as a whole: the answer of
+// entry is a remembered refusal. It never changes. A request over several limits is remembered as a whole: the answer of
 // one of its limits alone does not determine when to retry.
 type entry struct {
 	hash, turn uint64
 	calledAt   time.Duration // when the store was called, by the local clock
-	holdsFor   time.Duration // how long after that the denial is certain
+	holdsFor   time.Duration // how long after that the refusal is certain
 	group      string
 	charges    []chargeAnswer
 	one        [1]chargeAnswer // backs charges if there is only one
@@ -48,8 +48,8 @@ func newEntry(
 	return e
 }
 
-// lasts returns how long a denial holds, inclusive: until the first of the denying limits would admit, even if the
-// others still deny, because then its own answer would change.
+// lasts returns how long a refusal holds, inclusive: until the first of the refusing limits would admit, even if the
+// others still refuse, because then its own answer would change.
 //
 // The store's clock shows whole microseconds, so a retry that the store will admit at microsecond r may come as early
 // as just after r-1 by a clock that is finer or ticks at other times.
@@ -71,8 +71,8 @@ func (s *Store) lasts(answers []rule.Answer) (last time.Duration, ok bool) {
 // longest is the longest time to retry that is remembered: 30 years, more than any limit needs. Never is longer.
 const longest = rule.Micros(30 * 366 * 86_400 * 1e6)
 
-// left returns how much longer the denial holds; a negative result means that it does not. A time from before the store
-// was called, read by a goroutine that was then delayed, says nothing about the denial.
+// left returns how much longer the refusal holds; a negative result means that it does not. A time from before the store
+// was called, read by a goroutine that was then delayed, says nothing about the refusal.
 func (e *entry) left(now time.Duration) time.Duration {
 	since := now - e.calledAt
 	if since < 0 {
@@ -81,7 +81,7 @@ func (e *entry) left(now time.Duration) time.Duration {
 	return e.holdsFor - since
 }
 
-// sameCharges reports whether a request has the same charges as the denied one, apart from costs: the same addresses, and
+// sameCharges reports whether a request has the same charges as the refused one, apart from costs: the same addresses, and
 // limits that are equal in every field, because a key that changes plans keeps its address under another quota.
 func (e *entry) sameCharges(group string, charges []store.Charge) bool {
 	if len(charges) != len(e.charges) || group != e.group {
@@ -100,7 +100,7 @@ func sameLimit(a, b *store.Limit) bool {
 	return a.Prefix() == b.Prefix() && *a.Rule() == *b.Rule()
 }
 
-// refuses reports whether the same charges at these costs get the same answers: limits that denied deny the same cost
+// refuses reports whether the same charges at these costs get the same answers: limits that refused refuse the same cost
 // or more, and limits that admitted still admit what then remained.
 func (e *entry) refuses(charges []store.Charge) bool {
 	for i := range charges {

@@ -1,4 +1,4 @@
-package denycache
+package refusals
 
 import (
 	"hash/maphash"
@@ -15,10 +15,10 @@ import (
 // finds nothing reads one line.
 const ways = 7
 
-// bucket holds the denials of some addresses. It is read without a lock: an entry never changes once it is stored.
+// bucket holds the refusals of some addresses. It is read without a lock: an entry never changes once it is stored.
 type bucket struct {
 	// turn counts, in its upper half, how often the usage of these addresses was lowered, by a reset for example, and
-	// in its lower half how many requests that lower it are under way. A denial holds as long as the turn is the one
+	// in its lower half how many requests that lower it are under way. A refusal holds as long as the turn is the one
 	// that was read before the store was called: an answer overtaken by a reset has an old turn, and is never found.
 	turn    atomic.Uint64
 	hashes  [ways]atomic.Uint64
@@ -61,7 +61,7 @@ type plans struct {
 	several      atomic.Bool
 }
 
-// maxPrefixes is how many prefixes of token buckets are remembered; denials of others are not.
+// maxPrefixes is how many prefixes of token buckets are remembered; refusals of others are not.
 const maxPrefixes = 4096
 
 func (s *Store) prefixOf(limit *store.Limit) *prefix {
@@ -113,7 +113,7 @@ func (s *Store) end(group string, charges []store.Charge) {
 	s.turn(group, charges, lowered-pending)
 }
 
-// forgetMoved forgets denials of addresses whose states the store moved back in time: the clock had jumped, or the limit has
+// forgetMoved forgets refusals of addresses whose states the store moved back in time: the clock had jumped, or the limit has
 // changed so much that it looks like a jump, and times before it no longer apply.
 func (s *Store) forgetMoved(flags rule.Flags, group string, charges []store.Charge) {
 	if flags&rule.ClockMoved != 0 {
@@ -169,7 +169,7 @@ func (b *bucket) mayHold(hash uint64) bool {
 	return false
 }
 
-// find returns the remembered denial of a request, or nil.
+// find returns the remembered refusal of a request, or nil.
 func (l *lookup) find(group string, charges []store.Charge) *entry {
 	if l.home == nil {
 		return nil
@@ -186,7 +186,7 @@ func (l *lookup) find(group string, charges []store.Charge) *entry {
 	return nil
 }
 
-// add remembers a denial, unless it expires immediately.
+// add remembers a refusal, unless it expires immediately.
 func (s *Store) add(l *lookup, group string, charges []store.Charge, answers []rule.Answer) {
 	if l.home == nil {
 		return
@@ -204,14 +204,14 @@ func (s *Store) add(l *lookup, group string, charges []store.Charge, answers []r
 	case old == nil:
 		s.entries.Add(1)
 	case old.turn == l.turn && old.left(l.now) >= last && old.sameCharges(group, charges) && old.refuses(charges):
-		return // a concurrent request has stored a denial that lasts as long
+		return // a concurrent request has stored a refusal that lasts as long
 	}
 	b.entries[index].Store(newEntry(l, last, group, charges, answers))
 	b.hashes[index].Store(l.hash)
 }
 
-// entryIndex returns the index for the denial of a request: the one that the same request has, otherwise a free one,
-// otherwise the one of the denial that ends first. The lock is held.
+// entryIndex returns the index for the refusal of a request: the one that the same request has, otherwise a free one,
+// otherwise the one of the refusal that ends first. The lock is held.
 func (b *bucket) entryIndex(l *lookup, group string, charges []store.Charge) int {
 	best, bestLeft := 0, time.Duration(0)
 	for i := range b.entries {

@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/leakcheck"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -23,9 +23,9 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 // epoch is the beginning of a minute, and of an hour: 490,900 hours after the Unix epoch.
 const epoch = rule.Micros(490_900 * 3600 * 1e6)
 
-func layered(t testing.TB, inner store.Store, opts denycache.Options) *denycache.Store {
+func layered(t testing.TB, inner store.Store, opts refusals.Options) *refusals.Store {
 	t.Helper()
-	return testkit.Must(denycache.New(inner, opts))(t)
+	return testkit.Must(refusals.New(inner, opts))(t)
 }
 
 func memory(t testing.TB, clock *storetest.Clock) *memstore.Store {
@@ -130,12 +130,12 @@ type rig struct {
 	t     testing.TB
 	clock *storetest.Clock
 	spy   *spy
-	store *denycache.Store
+	store *refusals.Store
 	one   bool // takes go through TakeSingle
 }
 
 // rigs runs a test in every way of taking a single charge.
-func rigs(t *testing.T, opts denycache.Options, run func(r *rig)) {
+func rigs(t *testing.T, opts refusals.Options, run func(r *rig)) {
 	for _, way := range []string{"TakeSingle", "TakeSingle by Apply", "Apply"} {
 		t.Run(way, func(t *testing.T) {
 			r := newRig(t, opts, way == "TakeSingle")
@@ -145,7 +145,7 @@ func rigs(t *testing.T, opts denycache.Options, run func(r *rig)) {
 	}
 }
 
-func newRig(t testing.TB, opts denycache.Options, quick bool) *rig {
+func newRig(t testing.TB, opts refusals.Options, quick bool) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: storetest.NewClock(epoch)}
 	r.spy = &spy{Store: memory(t, r.clock)}

@@ -1,12 +1,12 @@
-package denycache
+package refusals
 
 import "sync/atomic"
 
 // Stats reports what a Store has saved the inner store.
 type Stats struct {
-	Hits    int64 // requests that were denied from memory
+	Hits    int64 // requests that were refused from memory
 	Misses  int64 // requests that were not found and went to the store; those that are never remembered do not count
-	Entries int64 // denials in memory, including those that have ended but were not replaced yet
+	Entries int64 // refusals in memory, including those that have ended but were not replaced yet
 }
 
 // Stats is cheap enough to be called each time metrics are read.

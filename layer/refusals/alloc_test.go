@@ -1,6 +1,6 @@
 //go:build !race
 
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// TestNoAllocations checks that neither admissions nor denials from memory allocate. The race detector makes pools drop
+// TestNoAllocations checks that neither admissions nor refusals from memory allocate. The race detector makes pools drop
 // items now and then, so the test is not built with it.
 func TestNoAllocations(t *testing.T) {
 	inner, err := memstore.New(memstore.Options{})
@@ -26,7 +26,7 @@ func TestNoAllocations(t *testing.T) {
 	other := bound(t, slidegate.Limit{Name: "other", Quota: 1 << 40, Window: time.Hour})
 	small := bound(t, slidegate.Limit{Name: "small", Quota: 1, Window: time.Hour})
 	for _, below := range []store.Store{inner, struct{ store.Store }{inner}} {
-		st := layered(t, below, denycache.Options{MaxAge: -1})
+		st := layered(t, below, refusals.Options{MaxAge: -1})
 		batch := func(limits ...*store.Limit) []store.Request {
 			r := store.Request{Group: "group", Answers: make([]rule.Answer, len(limits))}
 			for _, limit := range limits {
@@ -46,7 +46,7 @@ func TestNoAllocations(t *testing.T) {
 			{"TakeSingle, refused", func() { st.TakeSingle(ctx, small, "key", 1) }},
 			{"Apply, admitted", func() { st.Apply(ctx, one) }},
 			{"Apply, both admit", func() { st.Apply(ctx, two) }},
-			{"Apply, one of two denies", func() { st.Apply(ctx, refused) }},
+			{"Apply, one of two refuses", func() { st.Apply(ctx, refused) }},
 			{"Apply, a batch", func() { st.Apply(ctx, many) }},
 			{"Apply, reset", func() { st.Apply(ctx, reset) }},
 		} {

@@ -1,4 +1,4 @@
-package denycache
+package refusals
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func (s *Store) put(j *job) {
 	s.work.Put(j)
 }
 
-// Apply denies what it can from the cache and passes the rest to the inner store in one call.
+// Apply refuses what it can from the cache and passes the rest to the inner store in one call.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	// This comes before any lookup: requests that share an address with a reset in this batch go to the store, in
 	// order.
@@ -67,7 +67,7 @@ func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) er
 	return err
 }
 
-// answerCached denies a request if its denial is remembered, and reports whether it did.
+// answerCached refuses a request if its refusal is remembered, and reports whether it did.
 func (s *Store) answerCached(l *lookup, r *store.Request) (hit bool) {
 	if len(r.Answers) < len(r.Charges) || !s.rememberable(r.Op, r.Group, r.Charges) {
 		return false
@@ -94,7 +94,7 @@ func (s *Store) record(l *lookup, r *store.Request) {
 	}
 }
 
-// remember remembers the answers to a request if they are a denial without flags.
+// remember remembers the answers to a request if they are a refusal without flags.
 func (s *Store) remember(l *lookup, group string, charges []store.Charge, answers []rule.Answer) {
 	var flags rule.Flags
 	allowed := true

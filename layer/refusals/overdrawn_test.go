@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
@@ -29,7 +29,7 @@ func TestBucketsOfOneAddress(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		clock := storetest.NewClock(epoch)
 		below := memory(t, clock)
-		cache := layered(t, below, denycache.Options{MaxAge: -1, Now: local(clock)})
+		cache := layered(t, below, refusals.Options{MaxAge: -1, Now: local(clock)})
 		var limits []*store.Limit
 		for range 3 {
 			limits = append(limits, bound(t, slidegate.Limit{

@@ -1,4 +1,4 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func pairOf(t testing.TB, perMinute, perHour int64) []store.Charge {
 	return []store.Charge{{Limit: fixed(t), Key: "key", Cost: perMinute}, {Limit: hour, Key: "tenant", Cost: perHour}}
 }
 
-// TestSeveralLimits checks that a request over several limits is remembered as a whole, until the first of the denying
+// TestSeveralLimits checks that a request over several limits is remembered as a whole, until the first of the refusing
 // limits would admit it.
 func TestSeveralLimits(t *testing.T) {
 	r := newRig(t, forever, true)
@@ -25,8 +25,8 @@ func TestSeveralLimits(t *testing.T) {
 	r.several(rule.Take, "g", both...)
 	r.several(rule.Take, "g", both...)
 	r.pass(10 * time.Second)
-	r.several(rule.Take, "g", both...) // the minute denies, the hour has 1 left
-	r.wantCalls(3, "up to the denial")
+	r.several(rule.Take, "g", both...) // the minute refuses, the hour has 1 left
+	r.wantCalls(3, "up to the refusal")
 	r.pass(20 * time.Second)
 	answers := r.several(rule.Take, "g", both...)
 	r.wantAnswer(answers[0], rule.Answer{
@@ -36,7 +36,7 @@ func TestSeveralLimits(t *testing.T) {
 		Allowed: true, Flags: rule.Cached, Remaining: 1, ResetAfter: 3570 * second, At: epoch + 30*second,
 	}, "the hour")
 	r.several(rule.Peek, "g", both...)
-	r.several(rule.Take, "g", pairOf(t, 2, 1)...) // more from the limit that denies
+	r.several(rule.Take, "g", pairOf(t, 2, 1)...) // more from the limit that refuses
 	r.several(rule.Take, "g", pairOf(t, 2, 0)...) // less from the limit that admits
 	r.wantCalls(0, "remembered")
 
@@ -56,7 +56,7 @@ func TestSeveralLimits(t *testing.T) {
 	r.wantCalls(1, "in the next minute")
 }
 
-// TestBothRefuse checks that a denial by both limits is remembered until the earlier time to retry, when one of the
+// TestBothRefuse checks that a refusal by both limits is remembered until the earlier time to retry, when one of the
 // answers changes.
 func TestBothRefuse(t *testing.T) {
 	r := newRig(t, forever, true)
@@ -73,7 +73,7 @@ func TestBothRefuse(t *testing.T) {
 	r.pass(time.Microsecond)
 	a = r.several(rule.Take, "g", both...)
 	if !a[0].Allowed || a[1].Allowed || a[1].RetryAfter != 3540*second {
-		t.Fatalf("at the end of the minute: got %+v, want allowed, denied, RetryAfter 3540s", a)
+		t.Fatalf("at the end of the minute: got %+v, want allowed, refused, RetryAfter 3540s", a)
 	}
 	r.wantCalls(1, "at the end of the minute")
 	r.pass(time.Minute)
@@ -81,10 +81,10 @@ func TestBothRefuse(t *testing.T) {
 	r.wantCalls(0, "in the next minute")
 }
 
-// TestSeveralWithCountDenied checks that with one limit that counts denied requests, every request reaches the store.
-func TestSeveralWithCountDenied(t *testing.T) {
+// TestSeveralWithCountRefused checks that with one limit that counts refused requests, every request reaches the store.
+func TestSeveralWithCountRefused(t *testing.T) {
 	r := newRig(t, forever, true)
-	counting := bound(t, slidegate.Limit{Name: "counting", Quota: 5, Window: time.Hour, CountDenied: true})
+	counting := bound(t, slidegate.Limit{Name: "counting", Quota: 5, Window: time.Hour, CountRefused: true})
 	charges := append(pairOf(t, 2, 1), store.Charge{Limit: counting, Key: "key", Cost: 1})
 	for range 4 {
 		r.several(rule.Take, "g", charges...)
@@ -105,12 +105,12 @@ func TestNeverAmongSeveral(t *testing.T) {
 	r.several(rule.Take, "g", pairOf(t, 1, 1)...)
 	a := r.several(rule.Take, "g", pairOf(t, 1, 4)...)
 	if a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
-		t.Fatalf("more than the capacity, where less is known to be denied: got %+v, want RetryAfter Never, ResetAfter 3600s", a)
+		t.Fatalf("more than the capacity, where less is known to be refused: got %+v, want RetryAfter Never, ResetAfter 3600s", a)
 	}
-	r.wantCalls(1, "where less is known to be denied")
+	r.wantCalls(1, "where less is known to be refused")
 }
 
-// TestResetOfOne checks that a denial is forgotten when any of its addresses is reset or refunded.
+// TestResetOfOne checks that a refusal is forgotten when any of its addresses is reset or refunded.
 func TestResetOfOne(t *testing.T) {
 	for place := range 2 {
 		r := newRig(t, forever, true)
@@ -140,7 +140,7 @@ func TestTooManyCharges(t *testing.T) {
 	r.wantCalls(1, "eight charges")
 }
 
-// TestBatch checks that known denials are answered, and that the rest goes to the store in one call, in order.
+// TestBatch checks that known refusals are answered, and that the rest goes to the store in one call, in order.
 func TestBatch(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := fixed(t)
@@ -181,11 +181,11 @@ func TestBatch(t *testing.T) {
 	}
 	r.wantCalls(5, "the rest of the batch")
 	r.do(rule.Take, limit, "new", 1)
-	r.wantCalls(0, "denied in the batch")
+	r.wantCalls(0, "refused in the batch")
 	r.spy.calls.Store(0)
 	known := []store.Request{batch[0], batch[5]}
 	if err := r.store.Apply(context.Background(), known); err != nil || r.spy.calls.Load() != 0 {
-		t.Errorf("a batch of known denials: %v, %d calls", err, r.spy.calls.Load())
+		t.Errorf("a batch of known refusals: %v, %d calls", err, r.spy.calls.Load())
 	}
 }
 
@@ -211,7 +211,7 @@ func TestBatchErrors(t *testing.T) {
 	if !batch[2].Answers[0].Allowed || batch[0].Answers[0].Flags != rule.Cached {
 		t.Fatalf("got %+v and %+v, want one from memory and an admission", batch[0].Answers[0], batch[2].Answers[0])
 	}
-	// A known denial without space for its answer is left for the store to reject.
+	// A known refusal without space for its answer is left for the store to reject.
 	if err := r.store.Apply(context.Background(), []store.Request{{Charges: charges}}); err == nil {
 		t.Fatal("got no error without space for the answer")
 	}

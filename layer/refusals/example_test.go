@@ -1,20 +1,20 @@
-package denycache_test
+package refusals_test
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A client keeps sending after it was denied. With a store in memory there is little to save; over a network, each line that
+// A client keeps sending after it was refused. With a store in memory there is little to save; over a network, each line that
 // says "from memory" saves a round trip.
 func Example() {
 	inner := memstore.NewDefault()
-	store, err := denycache.New(inner, denycache.Options{})
+	store, err := refusals.New(inner, refusals.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-package denycache
+package refusals
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// TakeSingle denies from the cache, or calls the inner store. An admitted request takes the shortest path: a hash, a
+// TakeSingle refuses from the cache, or calls the inner store. An admitted request takes the shortest path: a hash, a
 // cache line, the clock.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
