@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 
 // isHistory reports whether a page may have names that no longer exist.
 func isHistory(p *page) bool {
-	return p.path == "CHANGELOG.md" || p.path == "docs/upgrading.md" || strings.HasPrefix(p.path, "docs/decisions/")
+	return p.path == "CHANGELOG.md" || strings.HasPrefix(p.path, "docs/decisions/")
 }
 
 // mentionsPeers reports whether a page has Go names of other libraries, whose packages and types may have the same names as ours.

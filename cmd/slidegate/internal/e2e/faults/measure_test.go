@@ -353,7 +353,7 @@ func (c *changes) note(began time.Time, value string) {
 
 func (c changes) String() string {
 	if len(c) == 1 {
-		return strings.TrimSuffix(c[0], " at 0.0")
+		return last(c[0]) // from the beginning, however long the first sample took
 	}
 	return strings.Join(c[:min(len(c), 6)], ", ")
 }

@@ -14,7 +14,7 @@ import (
 // TestSchemasOfTheDocument compiles every schema of the API's document with a widely used validator. The tests of the API check all
 // responses against the document with their own validator.
 func TestSchemasOfTheDocument(t *testing.T) {
-	text, err := os.ReadFile("../../server/jsonapi/openapi.json")
+	text, err := os.ReadFile("../../listener/jsonapi/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
