@@ -44,16 +44,16 @@ func (t *Transaction) Decide(ctx context.Context, op rule.Op, d *policy.Decision
 
 // carryOut lets the features change the plan, sends it, and lets them change the answers.
 func (t *Transaction) carryOut(ctx context.Context) error {
-	for i := range features {
-		if f := &features[i]; f.before != nil && f.acts(&t.plan) {
+	for _, f := range t.set.features {
+		if f.before != nil && f.acts(&t.plan) {
 			f.before(ctx, t)
 		}
 	}
 	if err := t.send(ctx); err != nil {
 		return err
 	}
-	for i := range features {
-		if f := &features[i]; f.answered != nil && f.acts(&t.plan) {
+	for _, f := range t.set.features {
+		if f.answered != nil && f.acts(&t.plan) {
 			f.answered(ctx, t)
 		}
 	}
@@ -63,8 +63,8 @@ func (t *Transaction) carryOut(ctx context.Context) error {
 
 // report lets the features report what the answers mean.
 func (t *Transaction) report(ctx context.Context) {
-	for i := range features {
-		if f := &features[i]; f.after != nil && f.acts(&t.plan) {
+	for _, f := range t.set.features {
+		if f.after != nil && f.acts(&t.plan) {
 			f.after(ctx, t)
 		}
 	}

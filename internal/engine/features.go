@@ -11,6 +11,8 @@ type feature struct {
 	answered func(ctx context.Context, t *Transaction)
 	// after reports and counts what the answers mean. The decision of the limits is made.
 	after func(ctx context.Context, t *Transaction)
+	// of reports whether a policy has the feature; nil means that all have it. A Set does without features that none of its policies has.
+	of func(p *compiledPolicy) bool
 	// inChecks makes the feature act also where parts that cost nothing are checked first; see checkFree.
 	inChecks bool
 }
@@ -22,8 +24,8 @@ func (f *feature) acts(p *plan) bool { return f.inChecks || !p.isCheck() }
 // Rulings, lists, overrides and plans decide before there is a plan which limits apply to a part; their order is in route.
 var features = [...]feature{
 	{before: peekFree},
-	{before: tryShadows, after: reportShadows},
-	{before: tryCandidates, after: reportCandidates},
+	{before: tryShadows, after: reportShadows, of: func(p *compiledPolicy) bool { return p.shadow }},
+	{before: tryCandidates, after: reportCandidates, of: func(p *compiledPolicy) bool { return p.candidate != nil }},
 	{before: identifyHold, answered: awaitSlots, after: keepTaken},
-	{before: addPenalties, answered: applyPenalties, inChecks: true},
+	{before: addPenalties, answered: applyPenalties, of: func(p *compiledPolicy) bool { return p.penalty != nil }, inChecks: true},
 }

@@ -173,7 +173,7 @@ const slotPatience = 200 * time.Millisecond
 // identifyHold gives what the plan takes an ID if it is settled or released afterwards.
 func identifyHold(_ context.Context, t *Transaction) {
 	p := &t.plan
-	if !counts(p.op) {
+	if !counts(p.op) || p.each {
 		return
 	}
 	for i := range p.entries {

@@ -74,6 +74,11 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 		p.index = i
 		s.policies = append(s.policies, p)
 	}
+	for i := range features {
+		if f := &features[i]; f.of == nil || slices.ContainsFunc(s.policies, f.of) {
+			s.features = append(s.features, f)
+		}
+	}
 	s.addToRegister()
 	s.opts.Before = nil // otherwise every earlier set would stay in memory
 	return s, nil

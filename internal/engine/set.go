@@ -42,6 +42,7 @@ func (p *compiledPolicy) hasSlots() bool {
 type Set struct {
 	opts         Options
 	policies     []*compiledPolicy
+	features     []*feature             // those that the policies have
 	limiter      *slidegate.Limiter     // passed to New; nil if the policies have their own namespaces
 	given        store.Store            // passed to NewOver, or the limiter's
 	store        store.Store            // the same with its layers

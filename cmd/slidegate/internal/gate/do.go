@@ -151,8 +151,10 @@ func (s *snapshot) fill(req *Request, part *engine.Part) error {
 	if p.listed && !req.Address.IsValid() {
 		part.Address = p.addressIn(req.Key)
 	}
-	if plan, found := p.findPlan(req.Plan); found && p.plan != nil {
-		part.Plan = policy.Named(plan.Name)
+	if p.plan != nil {
+		if plan, found := p.findPlan(req.Plan); found {
+			part.Plan = policy.Named(plan.Name)
+		}
 	}
 	return nil
 }
