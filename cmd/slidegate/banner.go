@@ -15,7 +15,7 @@ var listeners = []string{"http", "grpc", "resp", "proxy", "admin", "metrics"}
 // logBanner is like printBanner, but writes to a log that a program reads, in the format of all other lines.
 func (s *serveCommand) logBanner(log *slog.Logger, running *service.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("policies", s.policiesLine(file)),
-		slog.String("envoy", s.envoyLine(running)), slog.String("store", s.storeLine(running, file)))
+		slog.String("envoy", envoyLine(running, file)), slog.String("store", s.storeLine(running, file)))
 	logListeners(log, running)
 }
 
@@ -29,15 +29,15 @@ func logListeners(log *slog.Logger, running *service.Server) {
 }
 
 // envoyLine describes the rules for Envoy; it is empty if there are none.
-func (s *serveCommand) envoyLine(running *service.Server) string {
+func envoyLine(running *service.Server, file *config.File) string {
 	var names []string
 	rules := 0
 	for _, domain := range running.Domains() {
 		names, rules = append(names, domain.Name()), rules+domain.Rules()
 	}
 	managed := ""
-	if s.XDS != "" {
-		managed = "rules from the management server at " + s.XDS
+	if at := file.Envoy.XDS.Address; at != "" {
+		managed = "rules from the management server at " + at
 	}
 	if len(names) == 0 {
 		return managed

@@ -21,7 +21,7 @@ import (
 // withoutFlag are the options that errors may be about and that no flag sets: they are in policy files, or only the program sets them.
 var withoutFlag = []string{
 	"gate.file", "service.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "xds.MinWait",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "xds.envoy",
 	"replay.Trails",
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
@@ -138,10 +138,6 @@ func wrongForServe(t *testing.T, taken, missing string) wrongFlags {
 		"serve --admin 0.0.0.0:0":                                                       "--admin",
 		serve + "--envoy " + missing:                                                    "--envoy",
 		serve + "--state " + missing:                                                    "--state",
-		serve + "--envoy-xds 18000":                                                     "--envoy-xds",
-		serve + "--envoy-xds h:1 --envoy-xds-ca " + missing:                             "--envoy-xds-ca",
-		serve + "--envoy-xds h:1 --envoy-xds-key x":                                     "--envoy-xds-cert",
-		serve + "--envoy-xds h:1 --envoy-xds-cert x":                                    "--envoy-xds-key",
 		serve + "--instances 0":                                                         "--instances",
 		serve + "--state-every 0s":                                                      "--state-every",
 		serve + "--drain-delay=-1s":                                                     "--drain-delay",

@@ -26,12 +26,11 @@ type serveCommand struct {
 	GRPC string `first:"" option:"service.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Address for Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Listeners"`
 	RESP string `first:"" option:"service.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"Address for Redis clients. (default: 127.0.0.1:6380)" group:"Listeners"`
 
-	Envoy []string `option:"service.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat the flag for several." group:"Envoy"`
-	envoyXDSFlags
-	EnvoyHeaders  string `enum:"response,request,both,none" default:"response" help:"Where to add rate limit headers: to the response for the client, to the request for the upstream, both or none." group:"Envoy"`
-	EnvoyMetadata bool   `help:"Send Envoy dynamic metadata: the domain and the descriptors as Envoy sent them, and the metadata of rules." group:"Envoy"`
-	EnvoyShadow   bool   `help:"Always respond OK; the status of each descriptor still shows the decision." group:"Envoy"`
-	EnvoyQuota    bool   `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
+	Envoy         []string `option:"service.Envoy envoy.domains" file:"envoy" placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat the flag for several. They are combined with the rules that the field envoy of a policy file names." group:"Envoy"`
+	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Where to add rate limit headers: to the response for the client, to the request for the upstream, both or none." group:"Envoy"`
+	EnvoyMetadata bool     `help:"Send Envoy dynamic metadata: the domain and the descriptors as Envoy sent them, and the metadata of rules." group:"Envoy"`
+	EnvoyShadow   bool     `help:"Always respond OK; the status of each descriptor still shows the decision." group:"Envoy"`
+	EnvoyQuota    bool     `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
 
 	LeaseThrottle bool `name:"lease-throttle" help:"Lease units for busy keys of CL.THROTTLE, as policies with lease: true do." group:"Running"`
 
@@ -127,11 +126,8 @@ func (s *serveCommand) options() (o service.Options, err error) {
 	if err != nil {
 		return o, err
 	}
-	if err := s.envoyXDSFlags.check(); err != nil {
-		return o, err
-	}
 	return service.Options{
-		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyOptions: s.envoyOptions(), LeaseThrottle: s.LeaseThrottle,
+		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyOptions: s.envoyOptions(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
 	}, nil
 }
@@ -151,7 +147,7 @@ func (s *serveCommand) printBanner(c *console, running *service.Server, file *co
 	policy := file.Policies[0]
 	fmt.Fprintf(&b, "slidegate %s\n", version())
 	fmt.Fprintf(&b, "  policies  %s\n", s.policiesLine(file))
-	if rules := s.envoyLine(running); rules != "" {
+	if rules := envoyLine(running, file); rules != "" {
 		fmt.Fprintf(&b, "  envoy     %s\n", rules)
 	}
 	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(running, file))
@@ -223,7 +219,7 @@ func (s *serveCommand) policiesLine(file *config.File) string {
 		limits = append(limits, l.String())
 	}
 	line := fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
-	if (len(s.Envoy) > 0 || s.XDS != "") && len(s.Config) == 0 && len(s.Limit) == 0 {
+	if len(s.Envoy) > 0 && len(s.Config) == 0 && len(s.Limit) == 0 {
 		line += " (built in, not for Envoy; --limit or --config sets others)"
 	}
 	return line

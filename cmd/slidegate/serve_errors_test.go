@@ -22,10 +22,20 @@ func TestServeWrongFlags(t *testing.T) {
 	leased := write(t, "leased.yaml", []byte("policies:\n  api:\n    lease: true\n    limits: [100/1m]\n"))
 	rule := write(t, "rule.yaml", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding-log, lease: true}}\n"))
 	status := write(t, "status.yaml", []byte("policies: {api: {key: '{status}', limits: [1/1m]}}\n"))
+	withEnvoy := func(text string) string {
+		return write(t, "envoy.yaml", []byte("policies: {api: {limits: [1/1m]}}\nenvoy: "+text+"\n"))
+	}
+	noRules, port, ca := withEnvoy("{files: [no-such.yaml]}"), withEnvoy("{xds: {address: '18000'}}"), withEnvoy("{xds: {address: 'h:1', ca: no-such.pem}}")
+	key, cert := withEnvoy("{xds: {address: 'h:1', key: x}}"), withEnvoy("{xds: {address: 'h:1', cert: x}}")
 	for _, test := range []struct {
 		args string
 		want []string
 	}{
+		{"--config " + noRules, []string{noRules + ": envoy: ", "no-such.yaml"}},
+		{"--config " + port, []string{port + ":2:8: envoy: xds: address: ", "HOST:PORT"}},
+		{"--config " + ca, []string{ca + ":2:8: envoy: xds: ca: ", "no-such.pem"}},
+		{"--config " + key, []string{key + ":2:8: envoy: xds: cert: is missing"}},
+		{"--config " + cert, []string{cert + ":2:8: envoy: xds: key: is missing"}},
 		{"--config " + status, []string{status + `:1:23: key: {status} is known in recorded traffic only`}},
 		{"--limt 1/1m", []string{"--limt", "--limit", "slidegate serve --help"}},
 		{"--limit 100", []string{"--limit", "100/1m"}},

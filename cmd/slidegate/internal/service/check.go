@@ -41,7 +41,14 @@ func Check(c CheckInput) error {
 	if _, err := forward.New(g, forward.Options{Trusted: c.File.Service.TrustedProxies, Logger: quiet}); err != nil {
 		return config.Locate(err, c.Sources...)
 	}
-	return nil
+	if c.Requests {
+		return nil
+	}
+	domains, err := loadDomains(c.File.Envoy.Files)
+	if err == nil {
+		err = CheckDomains(domains...)
+	}
+	return err
 }
 
 // LoadDomains reads files, and the files in folders, in the format of envoyproxy/ratelimit, as New does.

@@ -26,21 +26,17 @@ func (s *Server) openEnvoy() error {
 	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == 0
 	s.gate.CountUnmatched(gate.GRPC, 0)
 	options.OnUnmatched = func() { s.gate.CountUnmatched(gate.GRPC, 1) }
-	options.OnRefused, options.Await = s.refused, s.opts.EnvoyXDS.Address != ""
+	options.OnRefused, options.Await = s.refused, s.opts.xds.Address != ""
 	st := store.In(s.stores.Store, cmp.Or(s.opts.File.Service.Failure, store.FailClosed))
 	if s.envoy, err = envoy.New(st, domains, options); err != nil || !options.Await {
 		return err
 	}
-	from := s.opts.EnvoyXDS
-	from.Logger, from.MeterProvider = s.log, s.telemetry.meters
-	s.xds, err = xds.New(from, s.setRemote)
+	s.xds, err = xds.New(s.opts.xds, s.log, s.telemetry.meters, s.setRemote)
 	return err
 }
 
 // rulesConfigured reports whether rules for Envoy are configured, in files or from a management server.
-func (s *Server) rulesConfigured() bool {
-	return len(s.opts.Envoy) > 0 || s.opts.EnvoyXDS.Address != ""
-}
+func (s *Server) rulesConfigured() bool { return len(s.opts.Envoy) > 0 || s.opts.xds.Address != "" }
 
 // setRemote replaces the rules that the management server sent before. On an error, nothing changes.
 func (s *Server) setRemote(domains []*envoy.Domain) error {

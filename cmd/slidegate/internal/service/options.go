@@ -12,7 +12,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/config"
@@ -26,14 +25,13 @@ type Options struct {
 	// Paths are the files and folders that File was read from; see config.Load. They are watched, and all of them are read again when
 	// one changes. Paths is empty if File was not read from files.
 	Paths []string
-	// Envoy lists files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Files of the same
-	// domain are merged.
+	// Envoy lists files in the format of envoyproxy/ratelimit, or folders of such files, in addition to those that File names. They
+	// are watched too. Files of the same domain are merged, and so are the rules of the management server that File names. A Proxy
+	// uses none of what File names.
 	Envoy []string
-	// EnvoyXDS configures a management server that sends rules, which are merged with the rules of the files. If its Address is
-	// empty, there is no management server. The server sets its Logger and MeterProvider.
-	EnvoyXDS xds.Options
 	// EnvoyOptions configures the responses to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
 	EnvoyOptions envoy.Options
+	xds          config.XDS // that of File
 
 	// Instances is how many instances share the store: in failure mode local, each of them counts against its share of every limit.
 	// 0 means 1, so that each instance admits whole limits.
@@ -129,6 +127,9 @@ func (o Options) validate() (Options, error) {
 		if socket := o.Sockets[name]; socket != nil {
 			*address = addresses.Text(socket.Addr())
 		}
+	}
+	if o.File != nil && o.Proxy == "" {
+		o.Envoy, o.xds = slices.Concat(o.Envoy, o.File.Envoy.Files), o.File.Envoy.XDS
 	}
 	switch {
 	case o.File == nil:

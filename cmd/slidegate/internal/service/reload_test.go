@@ -90,7 +90,7 @@ func TestReloadEnvoy(t *testing.T) {
 	testkit.Eventually(t, "the domain is in force", func() bool { return second() == http.StatusOK })
 }
 
-// TestReloadFolder: the domains of a folder are always those of the rule files in it.
+// TestReloadFolder: the domains of a folder that the policy file names are always those of the rule files in it.
 func TestReloadFolder(t *testing.T) {
 	folder := t.TempDir()
 	rules := func(domain string) string {
@@ -99,7 +99,7 @@ func TestReloadFolder(t *testing.T) {
 	write(t, filepath.Join(folder, "first.yaml"), rules("first"))
 	write(t, filepath.Join(folder, ".hidden.yaml"), "no rules")
 	write(t, filepath.Join(folder, "README.md"), "no rules")
-	s := start(t, plain, func(o *service.Options) { o.Envoy = []string{folder} })
+	s := start(t, plain+"envoy: {files: ["+folder+"]}\n", nil)
 	limited := func(domain string) bool {
 		return s.send(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":"user"}]}]}`, domain)).status == http.StatusTooManyRequests
 	}

@@ -26,6 +26,7 @@ func TestRestartNeeded(t *testing.T) {
 		"timeout":  {"store_timeout: 3s\n" + policies, "store_timeout", "100ms", "3s", "store_timeout: 100ms # restart needed: "},
 		"optimism": {"optimism: 77\n" + policies, "optimism", "10", "77", "optimism: 10 # restart needed: "},
 		"failure":  {"failure: closed\n" + policies, "failure", "not given, for Envoy and CL.THROTTLE", "closed", "failure: closed # restart needed: "},
+		"envoy":    {"envoy: {xds: {address: 'h:1', headers: {authorization: secret}}}\n" + policies, "envoy", "none", "h:1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var path string

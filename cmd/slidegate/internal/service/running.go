@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -133,7 +134,7 @@ func (s *Server) inForce(file *config.File) (*config.File, []Restart) {
 	var needed []Restart
 	add := func(field, inForce, inFile string) {
 		if inForce == inFile {
-			inFile += " (with another secret)"
+			inFile += " (with other settings or secrets)"
 		}
 		needed = append(needed, Restart{field, inForce, inFile})
 	}
@@ -150,8 +151,21 @@ func (s *Server) inForce(file *config.File) (*config.File, []Restart) {
 		const others = " for Envoy and CL.THROTTLE"
 		add("failure", cmp.Or(begun.Failure.String(), "not given,")+others, cmp.Or(now.Failure.String(), "not given")) // policies have the new one
 	}
+	if was := s.opts.File.Envoy; s.opts.Proxy == "" && !reflect.DeepEqual(was, file.Envoy) {
+		add("envoy", envoyText(&was), envoyText(&file.Envoy))
+		kept.Envoy = was
+	}
 	now.Store, now.StoreTimeout, now.Optimism = begun.Store, begun.StoreTimeout, begun.Optimism
 	return &kept, needed
+}
+
+// envoyText describes where rules for Envoy are, without secrets.
+func envoyText(of *config.Envoy) string {
+	places := slices.Clone(of.Files)
+	if of.XDS.Address != "" {
+		places = append(places, of.XDS.Address)
+	}
+	return cmp.Or(strings.Join(places, ", "), "none")
 }
 
 // restartFields returns the names of the fields, without their values.

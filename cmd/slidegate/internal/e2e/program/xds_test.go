@@ -145,7 +145,10 @@ func get(t *testing.T, url string) string {
 // the reason, and that nothing changes while the server is down.
 func TestRulesOverXDS(t *testing.T) {
 	m, at := startManagement(t, "127.0.0.1:0")
-	listeners := serve(t, "--envoy-xds", at, "--envoy-xds-node", "edge", "--envoy-xds-metadata", "zone=a", "--envoy-xds-header", "authorization=Bearer x")
+	listeners := serve(t, "--config", write(t, "policies.yaml", fmt.Sprintf(`
+policies: {default: {limits: [100/1m]}}
+envoy: {xds: {address: %q, node: edge, metadata: {zone: a}, headers: {authorization: Bearer x}}}
+`, at)))
 	conn, err := grpc.NewClient(listeners["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func (s *Service) target(policy, text string) (*target, error) {
 			names = append(names, gate.EnvoyPrefix+name)
 		}
 		if len(names) == 0 {
-			return nil, fmt.Errorf("envoy: %w: %s: there are no rules for Envoy; add some with --envoy or --envoy-xds", gate.ErrPolicy, errtext.Quote(policy))
+			return nil, fmt.Errorf("envoy: %w: %s: there are no rules for Envoy; add some with --envoy, or with envoy in the policy file", gate.ErrPolicy, errtext.Quote(policy))
 		}
 		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrPolicy, errtext.Unknown(policy, "a domain with rules for Envoy", names))
 	}

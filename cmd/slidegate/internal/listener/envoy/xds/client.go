@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	rlsconfig "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"go.opentelemetry.io/otel/metric"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,7 +22,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
+	"github.com/slidegate/slidegate/config"
 )
 
 // typeURL is the type of rules on the stream.
@@ -31,34 +35,42 @@ const maxMessage = 64 << 20
 
 // Client receives rules from a management server. The zero value is not usable; call New, and then Run.
 type Client struct {
-	opts   Options
+	server config.XDS
+	log    *slog.Logger
 	apply  func([]*envoy.Domain) error
 	node   *core.Node
 	state  state
 	outage outage
 }
 
+// minWait and maxWait bound the wait before reconnecting.
+const (
+	minWait = time.Second
+	maxWait = 30 * time.Second
+)
+
 // New returns a client that calls apply with all rules each time the server sends some. An error of apply rejects them;
 // the rules applied before then stay in force. Only Run calls apply.
-func New(opts Options, apply func([]*envoy.Domain) error) (*Client, error) {
-	opts, err := opts.validate()
-	if err != nil {
+func New(server config.XDS, log *slog.Logger, meters metric.MeterProvider, apply func([]*envoy.Domain) error) (*Client, error) {
+	if err := check(&server); err != nil {
 		return nil, err
 	}
-	c := &Client{opts: opts, apply: apply, node: &core.Node{Id: opts.Node, UserAgentName: "slidegate"}}
-	if len(opts.Metadata) > 0 {
+	c := &Client{server: server, log: log, apply: apply}
+	c.node = &core.Node{Id: cmp.Or(server.Node, "default"), UserAgentName: "slidegate"} // as in the original
+	if len(server.Metadata) > 0 {
 		c.node.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
-		for name, value := range opts.Metadata {
+		for name, value := range server.Metadata {
 			c.node.Metadata.Fields[name] = structpb.NewStringValue(value)
 		}
 	}
-	c.outage = outage{log: opts.Logger.With(slog.String("address", opts.Address))}
-	return c, c.state.observe(opts.MeterProvider)
+	c.outage = outage{log: log.With(slog.String("address", server.Address))}
+	_, err := instrument.Register(meters, table, func() *state { return &c.state })
+	return c, err
 }
 
 // Run follows the server until ctx ends, and reconnects whenever the connection is lost.
 func (c *Client) Run(ctx context.Context) {
-	wait := c.opts.MinWait
+	wait := minWait
 	for {
 		responded, err := c.follow(ctx)
 		c.state.connected.Store(false)
@@ -67,32 +79,32 @@ func (c *Client) Run(ctx context.Context) {
 		}
 		c.outage.begin(err)
 		if responded {
-			wait = c.opts.MinWait
+			wait = minWait
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait/2 + rand.N(wait/2+1)): // so that instances do not reconnect together
 		}
-		wait = min(2*wait, c.opts.MaxWait)
+		wait = min(2*wait, maxWait)
 	}
 }
 
 // follow connects, and applies what the server sends until the stream fails. It reports whether the server sent
 // anything.
 func (c *Client) follow(ctx context.Context) (responded bool, err error) {
-	secure, err := c.opts.TLS.credentials()
+	secure, err := readTLS(&c.server)
 	if err != nil {
 		return false, err
 	}
-	conn, err := grpc.NewClient(c.opts.Address, grpc.WithTransportCredentials(secure),
+	conn, err := grpc.NewClient(c.server.Address, grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 20 * time.Second})) // servers allow one in 5 minutes by default
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, metadata.New(c.opts.Headers)))
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, metadata.New(c.server.Headers)))
 	defer cancel()
 	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {
@@ -144,11 +156,11 @@ func (c *Client) applyResponse(response *discovery.DiscoveryResponse) error {
 	}
 	if err != nil {
 		c.state.rejected.Add(1)
-		c.opts.Logger.Error("xds: rules rejected; those in force stay in force", version, slog.Any("error", err))
+		c.log.Error("xds: rules rejected; those in force stay in force", version, slog.Any("error", err))
 		return err
 	}
 	c.state.accept(response.GetVersionInfo(), time.Now())
-	c.opts.Logger.Info("xds: rules received", version, slog.Int("domains", len(domains)))
+	c.log.Info("xds: rules received", version, slog.Int("domains", len(domains)))
 	return nil
 }
 

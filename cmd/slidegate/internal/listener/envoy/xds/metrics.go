@@ -1,73 +1,54 @@
 package xds
 
 import (
-	"context"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
 )
 
 // state holds the values that a client's metrics report.
 type state struct {
 	connected          atomic.Bool // the server has responded on the open stream
 	accepted, rejected atomic.Int64
+	update             atomic.Pointer[update] // the last one that was accepted; nil if there was none
+}
 
-	mu      sync.Mutex
+// update is a set of rules that the server sent.
+type update struct {
 	version string
-	last    time.Time // when rules were last accepted; zero if never
+	at      time.Time
 }
 
 func (s *state) accept(version string, now time.Time) {
 	s.accepted.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version, s.last = version, now
+	s.update.Store(&update{version, now})
 }
 
-// observe registers the metrics of the state.
-func (s *state) observe(provider metric.MeterProvider) error {
-	if provider == nil {
-		provider = otel.GetMeterProvider()
-	}
-	meter := provider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds")
-	connected, err1 := meter.Int64ObservableGauge("slidegate.envoy.xds.connected",
-		metric.WithDescription("1 while the stream to the management server is open and has had a response, otherwise 0."))
-	updates, err2 := meter.Int64ObservableCounter("slidegate.envoy.xds.updates", metric.WithUnit("{update}"),
-		metric.WithDescription("Sets of rules that the management server sent, by whether they were accepted or rejected."))
-	last, err3 := meter.Float64ObservableGauge("slidegate.envoy.xds.last_update", metric.WithUnit("s"),
-		metric.WithDescription("When rules were last accepted, in seconds since the Unix epoch; 0 if never."))
-	version, err4 := meter.Int64ObservableGauge("slidegate.envoy.xds.version",
-		metric.WithDescription("1 for the version of the rules that were last accepted."))
-	for _, err := range []error{err1, err2, err3, err4} {
-		if err != nil {
-			return fmt.Errorf("xds: MeterProvider: %w", err)
-		}
-	}
-	outcome := func(name string) metric.ObserveOption {
-		return metric.WithAttributes(attribute.String("outcome", name))
-	}
-	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		up := int64(0)
-		if s.connected.Load() {
-			up = 1
-		}
-		o.ObserveInt64(connected, up)
-		o.ObserveInt64(updates, s.accepted.Load(), outcome("accepted"))
-		o.ObserveInt64(updates, s.rejected.Load(), outcome("rejected"))
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.last.IsZero() {
-			o.ObserveFloat64(last, 0)
-			return nil
-		}
-		o.ObserveFloat64(last, float64(s.last.UnixMilli())/1000)
-		o.ObserveInt64(version, 1, metric.WithAttributes(attribute.String("version", s.version)))
-		return nil
-	}, connected, updates, last, version)
-	return err
+// table lists the metrics of a client.
+var table = []instrument.Row[*state]{
+	{Name: "slidegate.envoy.xds.connected", Kind: instrument.Gauge,
+		Help:  "1 while the stream to the management server is open and has had a response, otherwise 0.",
+		Value: func(s *state) int64 { return instrument.OneIf(s.connected.Load()) }},
+	{Name: "slidegate.envoy.xds.updates", Unit: "{update}", Help: "Sets of rules that the management server sent, by whether they were accepted or rejected.",
+		Each: func(s *state, report instrument.Report) {
+			report(float64(s.accepted.Load()), attribute.String("outcome", "accepted"))
+			report(float64(s.rejected.Load()), attribute.String("outcome", "rejected"))
+		}},
+	{Name: "slidegate.envoy.xds.last_update", Unit: "s", Kind: instrument.Seconds, Help: "When rules were last accepted, in seconds since the Unix epoch; 0 if never.",
+		Each: func(s *state, report instrument.Report) {
+			if of := s.update.Load(); of != nil {
+				report(float64(of.at.UnixMilli()) / 1000)
+			} else {
+				report(0)
+			}
+		}},
+	{Name: "slidegate.envoy.xds.version", Kind: instrument.Gauge, Help: "1 for the version of the rules that were last accepted.",
+		Each: func(s *state, report instrument.Report) {
+			if of := s.update.Load(); of != nil {
+				report(1, attribute.String("version", of.version))
+			}
+		}},
 }
