@@ -11,7 +11,7 @@ func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../../../../docs/forward-auth.md")
 	must(t, err)
 	doc := string(text)
-	for _, path := range []string{"nginx/slidegate.conf", "caddy/Caddyfile", "caddy/open.Caddyfile", "traefik/dynamic.yml"} {
+	for _, path := range []string{"nginx/slidegate.conf", "caddy/Caddyfile", "traefik/dynamic.yml"} {
 		shown, err := os.ReadFile("../../../../../examples/" + path)
 		must(t, err)
 		if !strings.Contains(doc, "\n"+string(shown)+"```\n") || !strings.Contains(doc, "(../examples/"+path+")") {
