@@ -69,18 +69,20 @@ var columnTypes = []columnType{
 
 // column is one column of a text format.
 type column struct {
-	name     string
-	kind     columnKind
-	fields   []field
-	header   string // in canonical form
-	escape   byte   // '%' or '#', or '\\' for a column in quotes
-	quoted   bool
-	optional bool
-	spaces   bool   // it may contain spaces though a space ends it: what follows the space decides
-	before   []byte // the text before it
-	after    []byte // the text after it
-	end      byte   // where it ends; 0 means at the end of the line
-	why      string // the reason why a line without it is invalid
+	name         string
+	kind         columnKind
+	fields       []field
+	header       string // in canonical form
+	escape       byte   // '%' or '#', or '\\' for a column in quotes
+	quoted       bool
+	optional     bool
+	spaces       bool   // it may contain spaces though a space ends it: what follows the space decides
+	afterIgnored bool   // the previous column is ignored
+	irregular    bool   // its end is not simply where the byte end is
+	before       []byte // the text before it
+	after        []byte // the text after it
+	end          byte   // where it ends; 0 means at the end of the line
+	why          string // the reason why a line without it is invalid
 }
 
 // columns describes a text format.
@@ -181,10 +183,12 @@ func (c *columns) finish(tail string) error {
 		case len(one.before) > 0:
 			one.end = one.before[len(one.before)-1]
 		}
+		one.afterIgnored = i > 0 && c.list[i-1].kind == columnIgnored
 		one.spaces = one.name == "user" && len(one.after) > 1
 		if one.quoted && one.escape == 0 {
 			one.escape = '\\'
 		}
+		one.irregular = one.quoted || one.spaces || one.end == 0
 		hasTime = hasTime || one.kind == columnTime && !one.optional
 	}
 	if !hasTime {

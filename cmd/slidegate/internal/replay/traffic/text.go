@@ -9,16 +9,23 @@ import (
 
 // textParser parses the lines of a text format.
 type textParser struct {
-	columns   *columns
+	columns   []wantedColumn
+	anywhere  bool // the line may have a prefix
 	wants     wants
-	into      [][]int // for each column, the indexes of its value in the values of an entry
-	whole     bool    // reject lines that are cut off, although the format allows them
-	hasFields bool    // a #Fields line describes the columns of the lines that follow it
+	whole     bool // reject lines that are cut off, although the format allows them
+	hasFields bool // a #Fields line describes the columns of the lines that follow it
 	clock     clock
 	date      []byte // the date of the line, if it is a column
 	time      []byte
 	scratch   scratch
-	matched   int // how many columns of the line were valid
+	matched   int // how many columns of an invalid line were valid
+}
+
+// wantedColumn is a column with what is wanted of it.
+type wantedColumn struct {
+	column
+	into   []int // the indexes of its value in the values of an entry
+	parsed bool  // its value is wanted, or must be valid
 }
 
 func newTextParser(c *columns, w wants, hasFields bool) *textParser {
@@ -28,16 +35,26 @@ func newTextParser(c *columns, w wants, hasFields bool) *textParser {
 }
 
 func (p *textParser) setColumns(c *columns) {
-	p.columns, p.into = c, make([][]int, len(c.list))
+	p.columns, p.anywhere = make([]wantedColumn, len(c.list)), c.anywhere
 	for i := range c.list {
-		one := &c.list[i]
+		one := &p.columns[i]
+		one.column = c.list[i]
 		if len(one.fields) == 1 && p.wants.fields.has(one.fields[0]) {
-			p.into[i] = append(p.into[i], int(one.fields[0]))
+			one.into = append(one.into, int(one.fields[0]))
 		}
 		for j, extra := range p.wants.extras {
 			if one.header != "" && textproto.CanonicalMIMEHeaderKey(extra.Name) == one.header {
-				p.into[i] = append(p.into[i], int(fieldCount)+j)
+				one.into = append(one.into, int(fieldCount)+j)
 			}
+		}
+		switch one.kind {
+		case columnIgnored:
+		case columnText, columnHeader:
+			one.parsed = len(one.into) > 0
+		case columnTarget, columnRequest, columnURL:
+			one.parsed = p.wants.fields&setOf(one.fields...) != 0
+		default:
+			one.parsed = true
 		}
 	}
 }
@@ -46,7 +63,7 @@ func (p *textParser) setColumns(c *columns) {
 // is invalid is that of the beginning from which most of it could be read.
 func (p *textParser) parse(line []byte, e *entry) (why string) {
 	why = p.match(line, 0, e)
-	if !p.columns.anywhere || why == "" {
+	if !p.anywhere || why == "" {
 		return why
 	}
 	most, failed := p.matched, e.failed
@@ -72,29 +89,38 @@ func (p *textParser) match(line []byte, at int, e *entry) (why string) {
 	p.scratch, p.date = p.scratch[:0], nil
 	clear(e.values)
 	last := 0 // the length of the previous column
-	for i := range p.columns.list {
-		c := &p.columns.list[i]
-		p.matched = i
+	for i := range p.columns {
+		c := &p.columns[i]
 		rest := line[at:]
 		if !beginsWith(rest, c.before) {
 			if c.optional && !p.whole && bytes.HasPrefix(c.before, rest) {
 				return ""
 			}
-			e.failed = at
+			p.matched, e.failed = i, at
 			return c.why
 		}
 		at += len(c.before)
-		rest = line[at:]
-		e.failed = at
-		n, cut := c.length(rest, i == 0 || p.columns.list[i-1].kind != columnIgnored || last == 1)
-		if c.optional && !p.whole && (cut || len(rest) == 0) {
-			return "" // what is left of it may have lost its end
+		rest = rest[len(c.before):]
+		n, cut := bytes.IndexByte(rest, c.end), false
+		if c.irregular {
+			n = c.length(rest, n, last)
 		}
-		if cut && !p.mayEndAfter(i) || n == 0 && c.end == ' ' {
-			return c.why
+		if n <= 0 {
+			cut = n < 0 && len(c.after) > 0
+			if c.optional && !p.whole && (cut || len(rest) == 0) {
+				return "" // what is left of it may have lost its end
+			}
+			if cut && !p.mayEndAfter(i) || n == 0 && c.end == ' ' {
+				p.matched, e.failed = i, at
+				return c.why
+			}
+			if n < 0 {
+				n = len(rest)
+			}
 		}
-		if c.kind != columnIgnored {
-			if why := p.set(i, rest[:n], cut, e); why != "" {
+		if c.parsed {
+			if why := p.set(c, rest[:n], cut, e); why != "" {
+				p.matched, e.failed = i, at
 				return why
 			}
 		}
@@ -104,54 +130,54 @@ func (p *textParser) match(line []byte, at int, e *entry) (why string) {
 	return ""
 }
 
-// beginsWith is bytes.HasPrefix, faster for the single bytes that separate most columns.
+// beginsWith is bytes.HasPrefix, faster for the few bytes that separate columns.
 func beginsWith(text, prefix []byte) bool {
-	if len(prefix) == 1 {
-		return len(text) > 0 && text[0] == prefix[0]
+	if len(text) < len(prefix) {
+		return false
 	}
-	return bytes.HasPrefix(text, prefix)
+	for i, c := range prefix {
+		if text[i] != c {
+			return false
+		}
+	}
+	return true
 }
 
 // mayEndAfter reports whether the line may end after a column without the text that follows it.
 func (p *textParser) mayEndAfter(i int) bool {
 	next := i + 1
-	return !p.whole && !p.columns.list[i].quoted && next < len(p.columns.list) && p.columns.list[next].optional
+	return !p.whole && !p.columns[i].quoted && next < len(p.columns) && p.columns[next].optional
 }
 
-// length returns the length of the column at the start of text, and whether the line ends before the column does.
-// In a log with a host before the address, the name of the user would contain the address, and all clients of a host
-// would be one: mayHaveSpaces is false if the ignored column before it looks like that.
-func (c *column) length(text []byte, mayHaveSpaces bool) (n int, cut bool) {
+// length returns the length of an irregular column at the start of text, or -1 if the line ends before the column does. The
+// argument n is the index of its end byte, and last the length of the previous column.
+func (c *column) length(text []byte, n, last int) int {
 	switch {
-	case c.quoted:
-		n = closingQuote(text, c.escape == '\\')
-	case c.spaces && mayHaveSpaces:
-		n = bytes.Index(text, c.after)
 	case c.end == 0:
-		return len(text), false
-	default:
-		n = bytes.IndexByte(text, c.end)
+		return -1
+	case c.quoted && n > 0 && text[n-1] == '\\' && c.escape == '\\':
+		return closingQuote(text)
+	case c.spaces && n >= 0 && (!c.afterIgnored || last == 1) && !bytes.HasPrefix(text[n:], c.after):
+		// In a log with a host before the address, the name of the user would contain the address, and all clients of a host
+		// would be one. So the ignored column before it must look as if it has no value.
+		return bytes.Index(text, c.after)
 	}
-	if n < 0 {
-		return len(text), len(c.after) > 0
-	}
-	return n, false
+	return n
 }
 
 // set parses the value of a column. If the line ends after it, the value must be known to be complete.
-func (p *textParser) set(i int, value []byte, ends bool, e *entry) (why string) {
-	c := &p.columns.list[i]
+func (p *textParser) set(c *wantedColumn, value []byte, ends bool, e *entry) (why string) {
 	switch c.kind {
 	case columnTime:
-		return p.setTime(c, value, e)
+		return p.setTime(&c.column, value, e)
 	case columnDate:
 		p.date = value
 		return ""
 	case columnTarget:
-		e.setTarget(p.unescape(c, present(value)))
+		e.setTarget(p.unescape(&c.column, present(value)))
 		return ""
 	case columnRequest, columnURL:
-		p.setRequest(c, value, e)
+		p.setRequest(&c.column, value, e)
 		return ""
 	case columnStatus:
 		if string(value) == "-1" {
@@ -170,9 +196,12 @@ func (p *textParser) set(i int, value []byte, ends bool, e *entry) (why string) 
 			return c.why
 		}
 	default:
-		value = p.unescape(c, present(value))
+		value = present(value)
+		if c.escape != 0 {
+			value = p.unescape(&c.column, value)
+		}
 	}
-	for _, into := range p.into[i] {
+	for _, into := range c.into {
 		e.values[into] = value
 	}
 	return ""
@@ -214,9 +243,6 @@ func (p *textParser) setTime(c *column, value []byte, e *entry) (why string) {
 // setRequest splits "METHOD TARGET PROTOCOL". Anything else, such as the first bytes of TLS on a plain port, is still a
 // request, without a method and a path.
 func (p *textParser) setRequest(c *column, request []byte, e *entry) {
-	if p.wants.fields&setOf(fieldMethod, fieldPath, fieldQuery, fieldHost) == 0 {
-		return
-	}
 	if c.escape == '#' {
 		request = bytes.TrimSuffix(request, []byte{'\\'}) // a syslog server may have escaped the quotes
 	}
@@ -267,23 +293,17 @@ func splitTarget(target []byte) (host, path []byte) {
 	return present(host[:end]), host[end:]
 }
 
-// closingQuote returns the index of the quote that ends a quoted text, or -1. A quote after an odd number of backslashes
-// does not end it, if backslashes escape.
-func closingQuote(text []byte, backslashes bool) int {
-	for end := 0; ; end++ {
-		i := bytes.IndexByte(text[end:], '"')
-		if i < 0 {
-			return -1
-		}
-		end += i
-		n := 0
-		for backslashes && n < end && text[end-1-n] == '\\' {
-			n++
-		}
-		if n%2 == 0 {
-			return end
+// closingQuote returns the index of the first quote in text that an even number of backslashes precedes, or -1.
+func closingQuote(text []byte) int {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
 		}
 	}
+	return -1
 }
 
 // withoutPort returns the host of host:port, or nil.
