@@ -18,7 +18,8 @@ type textParser struct {
 	date      []byte // the date of the line, if it is a column
 	time      []byte
 	scratch   scratch
-	matched   int // how many columns of an invalid line were valid
+	stale     bool // the entry may have values that the next line does not set
+	matched   int  // how many columns of an invalid line were valid
 }
 
 // wantedColumn is a column with what is wanted of it.
@@ -35,7 +36,7 @@ func newTextParser(c *columns, w wants, hasFields bool) *textParser {
 }
 
 func (p *textParser) setColumns(c *columns) {
-	p.columns, p.anywhere = make([]wantedColumn, len(c.list)), c.anywhere
+	p.columns, p.anywhere, p.stale = make([]wantedColumn, len(c.list)), c.anywhere, true
 	for i := range c.list {
 		one := &p.columns[i]
 		one.column = c.list[i]
@@ -87,19 +88,21 @@ func (p *textParser) parse(line []byte, e *entry) (why string) {
 // match parses the columns of a line, which begin at an offset.
 func (p *textParser) match(line []byte, at int, e *entry) (why string) {
 	p.scratch, p.date = p.scratch[:0], nil
-	clear(e.values)
-	last := 0 // the length of the previous column
-	for i := range p.columns {
-		c := &p.columns[i]
-		rest := line[at:]
+	if p.stale {
+		clear(e.values)
+	}
+	p.stale = true
+	e.values[fieldMethod], e.values[fieldHost], e.values[fieldPath], e.values[fieldQuery] = nil, nil, nil, nil
+	rest, last := line[at:], 0 // last is the length of the previous column
+	for i, columns := 0, p.columns; i < len(columns); i++ {
+		c := &columns[i]
 		if !beginsWith(rest, c.before) {
 			if c.optional && !p.whole && bytes.HasPrefix(c.before, rest) {
 				return ""
 			}
-			p.matched, e.failed = i, at
+			p.matched, e.failed = i, len(line)-len(rest)
 			return c.why
 		}
-		at += len(c.before)
 		rest = rest[len(c.before):]
 		n, cut := bytes.IndexByte(rest, c.end), false
 		if c.irregular {
@@ -111,7 +114,7 @@ func (p *textParser) match(line []byte, at int, e *entry) (why string) {
 				return "" // what is left of it may have lost its end
 			}
 			if cut && !p.mayEndAfter(i) || n == 0 && c.end == ' ' {
-				p.matched, e.failed = i, at
+				p.matched, e.failed = i, len(line)-len(rest)
 				return c.why
 			}
 			if n < 0 {
@@ -120,13 +123,13 @@ func (p *textParser) match(line []byte, at int, e *entry) (why string) {
 		}
 		if c.parsed {
 			if why := p.set(c, rest[:n], cut, e); why != "" {
-				p.matched, e.failed = i, at
+				p.matched, e.failed = i, len(line)-len(rest)
 				return why
 			}
 		}
-		last = n
-		at += n
+		rest, last = rest[n:], n
 	}
+	p.stale = false // the next line sets all values again; only the parts of a request may be missing
 	return ""
 }
 
@@ -157,7 +160,7 @@ func (c *column) length(text []byte, n, last int) int {
 		return -1
 	case c.quoted && n > 0 && text[n-1] == '\\' && c.escape == '\\':
 		return closingQuote(text)
-	case c.spaces && n >= 0 && (!c.afterIgnored || last == 1) && !bytes.HasPrefix(text[n:], c.after):
+	case c.spaces && n >= 0 && (!c.afterIgnored || last == 1) && !beginsWith(text[n:], c.after):
 		// In a log with a host before the address, the name of the user would contain the address, and all clients of a host
 		// would be one. So the ignored column before it must look as if it has no value.
 		return bytes.Index(text, c.after)
