@@ -138,55 +138,11 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 			return r
 		}
 	}
-	p := &pipe{ctx: ctx, full: make(chan []byte, 2), spare: make(chan []byte, 3)}
-	for range cap(p.spare) {
-		p.spare <- make([]byte, 1<<18)
-	}
-	go p.fill(r)
-	return p
-}
-
-// pipe passes data from one goroutine to another, one block at a time.
-type pipe struct {
-	ctx   context.Context
-	full  chan []byte
-	spare chan []byte
-	err   error // why full is closed
-	block []byte
-	rest  []byte
-}
-
-func (p *pipe) fill(r io.Reader) {
-	defer close(p.full)
-	for block := range p.spare {
-		n, err := r.Read(block[:cap(block)])
-		if n > 0 {
-			p.full <- block[:n]
-		}
-		if err != nil {
-			p.err = err
-			return
-		}
-	}
-}
-
-func (p *pipe) Read(to []byte) (int, error) {
-	for len(p.rest) == 0 {
-		if p.block != nil {
-			p.spare <- p.block
-			p.block = nil
-		}
-		select {
-		case <-p.ctx.Done():
-			return 0, p.ctx.Err()
-		case block, ok := <-p.full:
-			if !ok {
-				return 0, p.err
-			}
-			p.block, p.rest = block, block
-		}
-	}
-	n := copy(to, p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
+	in, out := io.Pipe()
+	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{r}, make([]byte, 1<<18))
+		out.CloseWithError(err) // nil means io.EOF
+	}()
+	return in
 }

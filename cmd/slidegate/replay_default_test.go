@@ -5,10 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
-	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // With the default algorithm, 60/1m admits at most 60 in any minute, whatever the shape of the traffic.
@@ -21,41 +18,6 @@ func TestReplayDefaultNeverExceedsItsQuota(t *testing.T) {
 		}
 		if highest := found.Outcome.Limits[0].Highest.Units; highest > 60 || found.Outcome.Refused == 0 {
 			t.Errorf("%s: got at most %d in any minute and %d refused, want at most 60 and some refused", shape, highest, found.Outcome.Refused)
-		}
-	}
-}
-
-// Flags set the options that a limit does not set itself.
-func TestFlagsSetOptionsOfLimits(t *testing.T) {
-	type algorithm = choice[rule.Algorithm]
-	log, window, unnamed, slots := algorithm{slidegate.SlidingLog}, algorithm{slidegate.SlidingWindow}, algorithm{rule.DefaultAlgorithm}, algorithm{slidegate.InFlight}
-	one, up, clock := 1, choice[rule.Overlap]{rule.OverlapUp}, choice[rule.Anchor]{rule.AnchorClock}
-	for _, tt := range []struct {
-		flags limitFlags
-		limit string
-		want  string
-	}{
-		{limitFlags{}, "60/1m", "60/1m"},
-		{limitFlags{Algorithm: &unnamed}, "60/1m", "60/1m"},
-		{limitFlags{Algorithm: &window}, "60/1m", "60/1m sliding-window"},
-		{limitFlags{Algorithm: &log}, "60/1m sliding-window", "60/1m sliding-window"},
-		{limitFlags{Algorithm: &log}, "600/1m", "600/1m sliding-log"},
-		{limitFlags{Algorithm: &log}, "1000/month", "1000/month zone=UTC"},
-		{limitFlags{Algorithm: &slots}, "50/30s", "50 in-flight ttl=30s"},
-		{limitFlags{Overlap: &up}, "60/1m", "60/1m sliding-window"},
-		{limitFlags{Anchor: &clock}, "60/1m", "60/1m sliding-window"},
-		{limitFlags{Segments: &one}, "60/1m", "60/1m segments=1"},
-	} {
-		tt.flags.Limit = []string{tt.limit}
-		limits, err := tt.flags.limits()
-		if err != nil || len(limits) != 1 {
-			t.Fatalf("%s: %v, %v", tt.limit, limits, err)
-		}
-		got, want := limits[0], slidegate.MustParseLimit(tt.want)
-		bound, _ := adapter.Bind("", got)
-		wanted, _ := adapter.Bind("", want)
-		if *bound.Rule() != *wanted.Rule() {
-			t.Errorf("%s with %+v: got %v, want %v", tt.limit, tt.flags, got, want)
 		}
 	}
 }

@@ -80,24 +80,6 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// The options of flags apply to limits that do not set them.
-func TestChoices(t *testing.T) {
-	for _, pair := range [][2][]string{
-		{{"--limit", "5/1m", "--algorithm", "fixed-window", "--anchor", "first", "--count-refused"}, {"--limit", "5/1m fixed-window anchor=first count-refused"}},
-		{{"--limit", "5/1m", "--segments", "6", "--overlap", "whole"}, {"--limit", "5/1m segments=6 overlap=whole"}},
-		{{"--limit", "5/1m", "--overlap", "up"}, {"--limit", "5/1m overlap=up"}},
-		{{"--limit", "5/1m", "--segments", "1"}, {"--limit", "5/1m segments=1"}},
-		{{"--limit", "5/1m token-bucket", "--burst", "9"}, {"--limit", "5/1m token-bucket burst=9"}},
-	} {
-		args := []string{"replay", "--generate", "zipf", "--requests", "5000", "--keys", "30", "--format", "csv"}
-		first := mustCall(t, append(args, pair[0]...)...)
-		second := mustCall(t, append(args, pair[1]...)...)
-		if first != second {
-			t.Errorf("%v: got\n%swant as with %v:\n%s", pair[0], first, pair[1], second)
-		}
-	}
-}
-
 // The flag --cost replaces the costs of JSON lines.
 func TestCost(t *testing.T) {
 	lines := write(t, "costs.jsonl", []byte(`{"t":1767600000000,"key":"a","cost":3}`+"\n"+`{"t":1767600000001,"key":"a","cost":3}`+"\n"))

@@ -15,13 +15,13 @@ import (
 
 // The command reproduces every recorded decision of the limiters that Slidegate replaces.
 
-// choices are the flags that reproduce a limiter, by its name.
-var choices = map[string][]string{
-	"deno-kv":    {"--overlap", "down", "--anchor", "clock", "--count-refused"},
-	"pg-sliding": {"--overlap", "up", "--anchor", "first"},
-	"cf-kv":      {"--algorithm", "sliding-log"},
-	"cf-do":      {"--algorithm", "sliding-log"},
-	"redis-zset": {"--algorithm", "sliding-log", "--count-refused"},
+// choices are the options of the limit that reproduce a limiter, by its name.
+var choices = map[string]string{
+	"deno-kv":    " overlap=down anchor=clock count-refused",
+	"pg-sliding": " overlap=up anchor=first",
+	"cf-kv":      " sliding-log",
+	"cf-do":      " sliding-log",
+	"redis-zset": " sliding-log count-refused",
 }
 
 // decidedLine is a line of a recording, or of the output of --decisions.
@@ -46,8 +46,7 @@ func TestTraces(t *testing.T) {
 		t.Run(system+"/"+strings.TrimSuffix(filepath.Base(file), ".out.jsonl.gz"), func(t *testing.T) {
 			ours := filepath.Join(t.TempDir(), "decisions.jsonl")
 			quota, limit := recordedLimit(t, file)
-			args := append([]string{"replay", "--limit", limit, "--decisions", ours}, choices[system]...)
-			mustCall(t, append(args, file)...)
+			mustCall(t, "replay", "--limit", limit+choices[system], "--decisions", ours, file)
 			compare(t, quota, readDecided(t, file), readDecided(t, ours))
 		})
 	}

@@ -160,9 +160,5 @@ func (s shape) newParser(p *plan) (parser, error) {
 	if s.table == nil {
 		return newTextParser(s.columns, p.wants, s.hasFields), nil
 	}
-	general, err := newJSONParser(s.table, p.wants)
-	if err != nil || !s.table.isLines {
-		return general, err
-	}
-	return newLinesParser(general, p.wants), nil
+	return newJSONParser(s.table, p.wants)
 }

@@ -97,6 +97,9 @@ func (p *jsonParser) parse(line []byte, e *entry) (why string) {
 		if p.table.isLines && w.into < int(fieldCount) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
 			return fieldNames[w.into] + ": must be a string or a number"
 		}
+		if p.table.isLines && w.into == int(fieldKey) && raw == nil {
+			return "key: " + p.table.names[fieldKey][0] + " is missing"
+		}
 		text := p.scan.Text(raw)
 		if !p.table.isLines && w.into != int(fieldBytes) {
 			text = present(text)

@@ -1,6 +1,10 @@
 package traffic
 
-import "io"
+import (
+	"container/heap"
+	"io"
+	"slices"
+)
 
 // Merge merges the requests of several readers by time: the next request is always the earliest of the next requests of
 // all readers; ties go to the reader given first. Readers are not sorted. An error of one reader ends the merged traffic,
@@ -9,15 +13,18 @@ func Merge(readers ...Lines) Lines {
 	if len(readers) == 1 {
 		return readers[0]
 	}
-	return &merged{unread: readers}
+	m := &merged{}
+	for i, reader := range readers {
+		m.heads = append(m.heads, &head{index: i, from: reader})
+	}
+	return m
 }
 
-// merged keeps the next line of each reader in a heap, the earliest on top.
+// merged keeps the readers in a heap, the one with the earliest line on top.
 type merged struct {
-	unread   []Lines // not read from yet
-	heap     []*head
-	returned bool // the line at the top was returned, and is valid until the next call
-	err      error
+	heads heads
+	begun bool
+	err   error
 }
 
 // head is a reader with its next line.
@@ -27,81 +34,45 @@ type head struct {
 	from  Lines
 }
 
-func (h *head) before(other *head) bool {
-	return h.line.At < other.line.At || h.line.At == other.line.At && h.index < other.index
-}
-
-// Next implements Lines.
+// Next implements Lines. A line is valid until its reader reads the next one, so that happens here and not before.
 func (m *merged) Next(line *Line) error {
+	switch {
+	case m.err != nil:
+	case !m.begun:
+		m.begun = true
+		m.heads = slices.DeleteFunc(m.heads, func(h *head) bool { return !m.read(h) })
+		heap.Init(&m.heads)
+	case m.read(m.heads[0]):
+		heap.Fix(&m.heads, 0)
+	default:
+		heap.Pop(&m.heads)
+	}
+	if m.err == nil && len(m.heads) == 0 {
+		m.err = io.EOF
+	}
 	if m.err == nil {
-		m.err = m.advance()
+		*line = m.heads[0].line
 	}
-	if m.err != nil {
-		return m.err
-	}
-	*line = m.heap[0].line
-	m.returned = true
-	return nil
+	return m.err
 }
 
-// advance moves the next line to the top.
-func (m *merged) advance() error {
-	for i, reader := range m.unread {
-		h := &head{index: i, from: reader}
-		switch err := reader.Next(&h.line); err {
-		case nil:
-			m.heap = append(m.heap, h)
-		case io.EOF:
-		default:
-			return err
-		}
+// read reads the next line of a reader, and reports whether it has one.
+func (m *merged) read(h *head) bool {
+	err := h.from.Next(&h.line)
+	if err != nil && err != io.EOF && m.err == nil {
+		m.err = err
 	}
-	if m.unread != nil {
-		m.unread = nil
-		for i := len(m.heap)/2 - 1; i >= 0; i-- {
-			m.sink(i)
-		}
-	}
-	if m.returned {
-		if err := m.replaceTop(); err != nil {
-			return err
-		}
-	}
-	if len(m.heap) == 0 {
-		return io.EOF
-	}
-	return nil
+	return err == nil
 }
 
-// replaceTop reads the next line of the reader at the top.
-func (m *merged) replaceTop() error {
-	m.returned = false
-	top := m.heap[0]
-	if err := top.from.Next(&top.line); err == io.EOF {
-		last := len(m.heap) - 1
-		m.heap[0], m.heap[last] = m.heap[last], nil
-		m.heap = m.heap[:last]
-	} else if err != nil {
-		return err
-	}
-	m.sink(0)
-	return nil
-}
+// heads implements heap.Interface.
+type heads []*head
 
-// sink moves the head at i down to its position. While one reader remains the earliest, it takes two comparisons.
-func (m *merged) sink(i int) {
-	for {
-		least := 2*i + 1
-		if least >= len(m.heap) {
-			return
-		}
-		if right := least + 1; right < len(m.heap) && m.heap[right].before(m.heap[least]) {
-			least = right
-		}
-		if !m.heap[least].before(m.heap[i]) {
-			return
-		}
-		m.heap[i], m.heap[least] = m.heap[least], m.heap[i]
-		i = least
-	}
+func (h heads) Len() int      { return len(h) }
+func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h heads) Less(i, j int) bool {
+	a, b := &h[i].line, &h[j].line
+	return a.At < b.At || a.At == b.At && h[i].index < h[j].index
 }
+func (h *heads) Push(any)     {} // readers are not added
+func (h *heads) Pop() (x any) { *h = (*h)[:len(*h)-1]; return nil }

@@ -164,12 +164,11 @@ func (r *Reader) begin(opts *Options) error {
 
 // lookAhead returns the format, or an error if the log is empty or its first line cannot be read.
 func (r *Reader) lookAhead(opts *Options) (*layout, error) {
-	text := r.lines.ahead(linesToDetect)
+	text, failed := r.lines.ahead(linesToDetect)
 	if bom := []byte("\xEF\xBB\xBF"); bytes.HasPrefix(text, bom) {
-		r.lines.start += len(bom)
 		text = text[len(bom):]
+		r.lines.in.Discard(len(bom)) // it is buffered
 	}
-	failed := r.lines.err
 	if failed != nil && failed != io.EOF && bytes.IndexByte(text, '\n') < 0 {
 		return nil, r.readError(failed)
 	}

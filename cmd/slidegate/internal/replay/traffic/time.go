@@ -1,6 +1,8 @@
 package traffic
 
 import (
+	"bytes"
+	"strconv"
 	"time"
 
 	"github.com/slidegate/slidegate/rule"
@@ -175,97 +177,39 @@ func (c *clock) parse(text []byte) (rule.Micros, bool) {
 // decimal parses a JSON number, times ten to the power of scale. A remaining fraction is truncated, and whole is then
 // false. It is exact: it does not use floating point, in which a time in microseconds barely fits.
 func decimal(text []byte, scale int) (n int64, whole, ok bool) {
-	negative := len(text) > 0 && text[0] == '-'
-	if negative {
-		text = text[1:]
+	text, negative := bytes.CutPrefix(text, []byte{'-'})
+	if i := bytes.IndexAny(text, "eE"); i >= 0 {
+		power, err := strconv.ParseInt(string(text[i+1:]), 10, 16)
+		if err != nil {
+			return 0, false, false
+		}
+		text, scale = text[:i], scale+int(power)
 	}
-	number, scale, rest, whole, ok := mantissa(text, scale)
-	if !ok {
+	integer, fraction, hasPoint := bytes.Cut(text, []byte{'.'})
+	if len(integer) == 0 || hasPoint && len(fraction) == 0 {
 		return 0, false, false
 	}
-	if len(rest) > 0 {
-		power, ok := exponent(rest)
-		if !ok {
+	var buf [48]byte
+	digits := append(append(buf[:0], integer...), fraction...)
+	for _, c := range digits {
+		if c-'0' > 9 {
 			return 0, false, false
 		}
-		scale += power
 	}
-	number, exact, ok := shift(number, scale)
-	if n = int64(number); negative {
+	digits = bytes.TrimLeft(digits, "0")
+	kept := max(0, len(digits)-len(fraction)+scale)
+	if len(digits) == 0 || kept == 0 {
+		return 0, len(digits) == 0, true
+	}
+	if kept > len("9223372036854775807") {
+		return 0, false, false
+	}
+	for len(digits) < kept {
+		digits = append(digits, '0')
+	}
+	n, err := strconv.ParseInt(string(digits[:kept]), 10, 64)
+	if negative {
 		n = -n
 	}
-	return n, whole && exact, ok
-}
-
-// mantissa parses digits with an optional point, and returns them as a whole number that is to be multiplied by ten to
-// the power of newScale. Digits that do not fit are dropped, and whole is then false unless they were zeros.
-func mantissa(text []byte, scale int) (number uint64, newScale int, rest []byte, whole, ok bool) {
-	const roomForOneMore = (1<<63 - 1 - 9) / 10
-	whole = true
-	digits, point := 0, false // digits before the point or after it
-	i := 0
-	for ; i < len(text); i++ {
-		c := text[i]
-		if c == '.' && !point && digits > 0 {
-			digits, point = 0, true
-			continue
-		}
-		if c-'0' > 9 {
-			break
-		}
-		digits++
-		fits := number <= roomForOneMore
-		if fits {
-			number = number*10 + uint64(c-'0')
-		} else if c != '0' {
-			whole = false
-		}
-		if fits && point {
-			scale--
-		} else if !fits && !point {
-			scale++
-		}
-	}
-	return number, scale, text[i:], whole, digits > 0
-}
-
-// exponent parses "e-3". Huge exponents are clamped, since no valid number has them.
-func exponent(text []byte) (power int, ok bool) {
-	if len(text) < 2 || text[0]|0x20 != 'e' {
-		return 0, false
-	}
-	text = text[1:]
-	sign := 1
-	if text[0] == '-' || text[0] == '+' {
-		if text[0] == '-' {
-			sign = -1
-		}
-		text = text[1:]
-	}
-	for _, c := range text {
-		if c-'0' > 9 {
-			return 0, false
-		}
-		power = min(power*10+int(c-'0'), 1_000_000_000)
-	}
-	return sign * power, len(text) > 0
-}
-
-// shift multiplies number by ten to the power of scale. It reports whether the result is exact, and whether it fits.
-func shift(number uint64, scale int) (result uint64, exact, ok bool) {
-	if number == 0 {
-		return 0, true, true
-	}
-	for ; scale > 0; scale-- {
-		if number > (1<<63-1)/10 {
-			return 0, false, false
-		}
-		number *= 10
-	}
-	exact = true
-	for ; scale < 0 && number > 0; scale++ {
-		exact = exact && number%10 == 0
-		number /= 10
-	}
-	return number, exact, true
+	return n, len(bytes.Trim(digits[kept:], "0")) == 0, err == nil
 }

@@ -46,7 +46,7 @@ var otherPackings = []struct{ magic, name, command string }{
 // unpack returns a reader of the decompressed file. It detects the compression from the first bytes, not from the name.
 func (in *input) unpack() (io.Reader, error) {
 	in.release = func() {}
-	r := bufio.NewReaderSize(in, roomToRead)
+	r := bufio.NewReaderSize(in, 64<<10)
 	magic, err := r.Peek(6)
 	if err != nil && err != io.EOF {
 		return nil, err
