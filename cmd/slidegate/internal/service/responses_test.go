@@ -31,7 +31,7 @@ policies:
   one:  {match: /one, key: "{address}", limits: [1/1m fixed-window name="<1> a \"minute\""]}
   two:  {match: /two, key: "{address}", limits: [3/1s fixed-window name=burst, 2/1h fixed-window]}
   big:  {match: /big, key: "{address}", limits: [2/1m fixed-window name=big], cost: 3, overrides: [{key: 192.0.2.9, limits: [3/1m fixed-window name=big]}]}
-  block: {match: /refuse, key: "{address}", limits: [2/1m fixed-window], block: [192.0.2.1]}
+  block: {match: /block, key: "{address}", limits: [2/1m fixed-window], block: [192.0.2.1]}
 `
 
 var responseLimits = map[string][]string{
