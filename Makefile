@@ -17,7 +17,7 @@ unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that the
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to compile for the race detector if
 # nothing is cached: only make race includes them. make test runs the race detector where goroutines really share memory.
 ALL = $$($(GO) list work | grep -v /slidegate/bench)
-RACED = . ./memstore ./internal/engine ./httplimit ./layer/coalesce ./layer/failure ./layer/lease ./redisstore/...
+RACED = . ./memstore ./internal/engine ./httplimit ./internal/layer/coalesce ./internal/layer/failure ./internal/layer/lease ./redisstore/...
 PACKAGES = $$(($$(getconf _NPROCESSORS_ONLN) + 1)) # tested at the same time: one more than there are processors, because many tests wait for servers
 TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint runs vet; without debug information, linking takes a quarter less time
 
@@ -85,10 +85,10 @@ long-leases: deps ### the same for processes with leases, with clock changes
 	$(GO) test ./test/lease -run 'NoWindowExceeds|ServerClockStep|Contract' -v -count 1 -timeout 15m -leases 60s
 
 long-plays: ### simulate a million uses of leased units, with processes that die and responses that get lost; some minutes
-	$(GO) test ./layer/lease -run '^TestPlays$$' -v -count 1 -timeout 30m -plays 1000000
+	$(GO) test ./internal/layer/lease -run '^TestPlays$$' -v -count 1 -timeout 30m -plays 1000000
 
 long-mutants: ### plant mistakes in the leases, and check that the simulations catch each of them; some minutes
-	$(GO) test ./layer/lease -run '^TestMutants$$' -v -count 1 -timeout 30m -mutants 1000000
+	$(GO) test ./internal/layer/lease -run '^TestMutants$$' -v -count 1 -timeout 30m -mutants 1000000
 
 long-faults: deps ### stop, kill, cut, slow, fill and lock every store under load, and print what clients get; OLD=PROGRAM compares; half an hour
 	$(TEST) ./cmd/slidegate/internal/e2e/faults -run 'Table|Attacks|Balancer' -v -count 1 -timeout 2h -args -faults -old "$(abspath $(OLD))"
@@ -126,7 +126,7 @@ draw: deps ## write the tables and pictures of the documentation again; screensh
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
 	$(GO) test ./internal/worstcase -update
-	$(GO) test ./layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
+	$(GO) test ./internal/layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
 
 site: ## build the documentation as a static web site, in ./dist/site

@@ -136,9 +136,9 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 // store has no round trip to save.
 func (b *boundLimits) check(bound *store.Limit) error {
 	if bound.Rule().Lease && b.store.Traits().RoundTrips > 0 {
-		if _, ok := store.As[layering.Leaser](b.store); !ok {
+		if !layering.Lease.In(b.store) {
 			return &LimitError{Err: fmt.Errorf("%w: lease: the store does not lease units; "+
-				"wrap it with lease.New of package layer/lease, or leave lease out", ErrLimit)}
+				"pass the result of stack.New of package layer/stack, or leave lease out", ErrLimit)}
 		}
 	}
 	return b.store.Check(bound)

@@ -59,7 +59,7 @@ type Limit struct {
 	Anchor rule.Anchor
 	// CountRefused makes refused requests use quota too, so that a client that keeps sending requests stays out.
 	CountRefused bool
-	// Lease lets a store with package layer/lease lease units for busy keys, and spend them without a round trip each. What
+	// Lease lets a store with layers (package layer/stack) lease units for busy keys, and spend them without a round trip each. What
 	// is admitted stays exact. A TokenBucket then holds fewer units, by the amount that refills in 100 ms. SlidingWindow,
 	// FixedWindow and TokenBucket only, without AnchorFirst and CountRefused.
 	Lease bool

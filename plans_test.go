@@ -8,10 +8,9 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/failure"
-	"github.com/slidegate/slidegate/layer/refusals"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
@@ -156,11 +155,11 @@ func TestPlansNextToSlots(t *testing.T) {
 
 // layers returns several paths to one store.
 func layers(t testing.TB, bottom store.Store) map[string]store.Store {
-	coalesced := testkit.Must(coalesce.New(bottom, coalesce.Options{}))(t)
-	cached := testkit.Must(refusals.New(coalesced, refusals.Options{}))(t)
+	coalesced := coalesce.New(bottom, coalesce.Options{})
+	cached := refusals.New(coalesced, refusals.Options{})
 	return map[string]store.Store{
 		"the store": bottom, "coalesce": coalesced, "refusals over coalesce": cached,
-		"failure over refusals": testkit.Must(failure.New(cached, failure.Options{Local: memstore.NewDefault()}))(t),
+		"failure over refusals": failure.New(cached, failure.Options{Local: memstore.NewDefault()}),
 	}
 }
 

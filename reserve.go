@@ -16,7 +16,7 @@ import (
 // Reservation is what Reserve or Acquire took: an estimate, which Finish or Settle later replaces with the actual cost or
 // Cancel returns, and slots, which all of them and Release free. It is a plain value that can be stored, sent to another
 // process and settled there, by a limiter of the same store and namespace. One that was made while the store did not answer (see
-// layer/failure) is settled only in the process that made it.
+// layer/stack) is settled only in the process that made it.
 //
 // Finish ends a reservation by what happened, and is made for a defer:
 //
@@ -63,7 +63,7 @@ type ReservedCharge struct {
 	Key   []byte      `json:"key"`   // bytes, because keys need not be text
 	Cost  int64       `json:"cost"`
 	At    rule.Micros `json:"at"` // when the units were charged
-	// By is 0 if the store charged them. Otherwise a process did in place of the store (see layer/failure), and only that one
+	// By is 0 if the store charged them. Otherwise a process did in place of the store (see layer/stack), and only that one
 	// can settle them: it is 1 if it counted nothing, and 1 plus the mark of the answer's At if it did. Two numbers, because some
 	// JSON readers have 53 bits.
 	By int `json:"by,omitempty"`

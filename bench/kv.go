@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/kvstore"
-	"github.com/slidegate/slidegate/layer/lease"
 )
 
 const (
@@ -151,10 +151,7 @@ func (row *kvRow) open(ctx context.Context) (allow remoteAllow, trips *atomic.In
 		return nil, nil, nil, err
 	}
 	if row.limiter == rowKVLease {
-		leases, err := lease.New(st, lease.Options{})
-		if err != nil {
-			return nil, nil, nil, err
-		}
+		leases := lease.New(st, lease.Options{})
 		below := end
 		end = func() {
 			_ = leases.Close(ctx) // leased units then expire

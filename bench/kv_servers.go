@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/kvstore"
-	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -94,8 +94,7 @@ func comparedServer(s *leaseServer) *kvServer {
 			return nil, nil, nil, err
 		}
 		calls := &callCounter{Store: below}
-		top, err := coalesce.New(calls, coalesce.Options{Timeout: kvTimeout})
-		return top, &calls.n, func() {}, err
+		return coalesce.New(calls, coalesce.Options{Timeout: kvTimeout}), &calls.n, func() {}, nil
 	}}
 }
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
@@ -72,12 +72,12 @@ func (s *leaseServer) stack(leased bool) (*leaseStack, error) {
 		return nil, err
 	}
 	stack := &leaseStack{calls: &callCounter{Store: below}}
-	if stack.top, err = coalesce.New(stack.calls, coalesce.Options{}); err != nil || !leased {
-		return stack, err
+	stack.top = coalesce.New(stack.calls, coalesce.Options{})
+	if leased {
+		stack.leases = lease.New(stack.top, lease.Options{})
+		stack.top = stack.leases
 	}
-	stack.leases, err = lease.New(stack.top, lease.Options{})
-	stack.top = stack.leases
-	return stack, err
+	return stack, nil
 }
 
 // close refunds the leases.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -52,11 +52,11 @@ func slidegatePGOpener(inFlight int) func(*pgServer, spec, bool) (remoteAllow, e
 	return func(server *pgServer, s spec, durable bool) (remoteAllow, error) {
 		var store store.Store
 		store, err := pgstore.New(server.pool, slidegateOptions(durable))
-		if err == nil && inFlight > 0 {
-			store, err = coalesce.New(store, coalesce.Options{InFlight: inFlight})
-		}
 		if err != nil {
 			return nil, err
+		}
+		if inFlight > 0 {
+			store = coalesce.New(store, coalesce.Options{InFlight: inFlight})
 		}
 		l, err := slidegate.New(store, slidegate.Limit{Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingWindow})
 		if err != nil {

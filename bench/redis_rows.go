@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/redisstore/goredis"
 	"github.com/slidegate/slidegate/rule"
@@ -80,7 +80,7 @@ func coalesced(open func(*redisServer) (store.Store, error)) func(*redisServer) 
 		if err != nil {
 			return nil, err
 		}
-		return coalesce.New(store, coalesce.Options{})
+		return coalesce.New(store, coalesce.Options{}), nil
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
@@ -138,10 +138,7 @@ func (b *waysBench) limiter(w *way) (*wayLimiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	together, err := coalesce.New(below, coalesce.Options{})
-	if err != nil {
-		return nil, err
-	}
+	together := coalesce.New(below, coalesce.Options{})
 	limit := w.limit
 	limit.Name, limit.Quota, limit.Window = w.name, waysQuota, waysWindow
 	if w.full && b.slot > 0 {
@@ -325,7 +322,7 @@ func (b *waysBench) table(callers int, samples map[wayCell]remoteSamples) *table
 			percent(got.share()), fmt.Sprintf("±%.0f%%", 50*got.spread()))
 	}
 	t.note("Medians of %d interleaved rounds of %v; ratios are of decisions per second, medians of those within each round; more is better. "+
-		"Slidegate is used through layer/coalesce. Windows of %v; the full log's is %v, in which each key's units were taken evenly "+
+		"Slidegate is used through internal/layer/coalesce. Windows of %v; the full log's is %v, in which each key's units were taken evenly "+
 		"before the time runs. CPU, commands (those of scripts included) and allocations are a decision's.", b.waysRounds(), b.waysTime(), waysWindow, b.fullWindow())
 	if len(b.live) > 0 {
 		t.note("Units that a key of the full log had used, the mean of some, before and after the timed rounds: %.0f to %.0f.", slices.Min(b.live), slices.Max(b.live))

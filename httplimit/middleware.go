@@ -38,7 +38,7 @@ type Options struct {
 	// in this process: while the store is away, N processes together admit up to N quotas, or about one if Instances is N.
 	// store.FailClosed refuses with 503, which is right for logins; store.FailOptimistic admits a few units of each key and charges
 	// them when the store is back; store.FailOpen admits everything. A refusal that this process has seen stays one. A store that
-	// does not answer is not called for a while; see package layer/failure. If the limiter's store already has that layer, the
+	// does not answer is not called for a while; see package layer/stack. If the limiter's store already has that layer, the
 	// layer decides by this mode, or by its own default if Failure is 0, and the options below have no effect.
 	Failure store.Mode
 	// Timeout is how long a decision may take before the failure mode decides. 0 means 100ms for a store with round trips; a store
@@ -46,7 +46,7 @@ type Options struct {
 	// request calls it, without a deadline, and after an error store.FailOpen admits the request and all other modes refuse it.
 	Timeout time.Duration
 	// Optimism is how many units of a key store.FailOptimistic admits in this process before the store acknowledges them; 0 means
-	// failure.DefaultOptimism. Drain charges what is owed when the program ends.
+	// 10. Drain charges what is owed when the program ends.
 	Optimism int64
 	// LocalBytes is the most memory that store.FailLocal uses in this process; 0 means the default of memstore.Options.
 	LocalBytes int64

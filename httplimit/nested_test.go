@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/refusals"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -53,7 +53,7 @@ func newNested(t *testing.T, outerStore, innerStore store.Store, outer, inner Op
 func TestOneRequestIsChargedTwice(t *testing.T) {
 	newStore := func() store.Store { return testkit.Must(memstore.New(memstore.Options{}))(t) }
 	layered := func(st store.Store) store.Store {
-		return testkit.Must(refusals.New(testkit.Must(coalesce.New(st, coalesce.Options{}))(t), refusals.Options{}))(t)
+		return refusals.New(coalesce.New(st, coalesce.Options{}), refusals.Options{})
 	}
 	visits, other := named("visits", 100), named("other", 100)
 	byUser := Options{Policies: []Policy{{Key: ByHeader("X-User")}}}

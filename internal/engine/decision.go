@@ -97,7 +97,7 @@ func failed(v *policy.Decision) bool {
 func refuses(v *policy.Decision) bool { return !v.Decision.Allowed && !v.Shadow }
 
 // isMistake reports whether an error is about the request, and not about the store. It has the same list as
-// layer/failure.
+// layer/stack.
 func isMistake(err error) bool {
 	return errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
 		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, slidegate.ErrUnsupported)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layer/refusals"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -281,7 +281,7 @@ func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 func TestPenaltyBehindARefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &faultyStore{Store: newMemory(t)}
-		cache := testkit.Must(refusals.New(st, refusals.Options{}))(t)
+		cache := refusals.New(st, refusals.Options{})
 		s := newSet(t, cache, Options{}, penalized("p", 1, time.Hour))
 		part := Part{Key: "k", Cost: 1}
 		checkAdmits(t, s, part)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -199,7 +199,7 @@ func TestDeadStoreIsLeftAlone(t *testing.T) {
 // A store that has a failure layer gets no other, keeps its default mode, and obeys the modes of policies.
 func TestLayerOfTheCaller(t *testing.T) {
 	dead := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
-	layered := testkit.Must(failure.New(dead, failure.Options{Mode: store.FailClosed, Local: newMemory(t)}))(t)
+	layered := failure.New(dead, failure.Options{Mode: store.FailClosed, Local: newMemory(t)})
 	for name, test := range map[string]struct {
 		on   store.Store
 		mode store.Mode

@@ -13,7 +13,7 @@ import (
 // units concurrently. It makes no difference which process holds them: a process knows only its own units.
 type Life func(l *rule.Limit, at rule.Micros) (end rule.Micros)
 
-// WithinPart is the life of a lease in layer/lease: the part of the window in which it was charged, or leases.Life for a
+// WithinPart is the life of a lease in internal/layer/lease: the part of the window in which it was charged, or leases.Life for a
 // token bucket.
 func WithinPart(l *rule.Limit, at rule.Micros) rule.Micros {
 	if l.Algorithm == rule.TokenBucket {

@@ -102,9 +102,6 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
 		return nil, fmt.Errorf("observe: inner: must not be nil; pass the store to observe")
 	}
-	if err := layering.Observe.Over(inner); err != nil {
-		return nil, err
-	}
 	if err := opts.validate(inner.Traits()); err != nil {
 		return nil, err
 	}

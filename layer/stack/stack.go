@@ -23,15 +23,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/layering"
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/failure"
-	"github.com/slidegate/slidegate/layer/lease"
-	"github.com/slidegate/slidegate/layer/refusals"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/lease"
+	"github.com/slidegate/slidegate/internal/layer/refusals"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
+
+// ErrElsewhere is wrapped by errors about a reservation or slot that another process took while the store did not answer: it is
+// settled there, or expires there. It wraps slidegate.ErrReservation.
+var ErrElsewhere = failure.ErrElsewhere
+
+// ErrUnavailable is wrapped by errors about a store that did not answer, along with the store's own error.
+var ErrUnavailable = failure.ErrUnavailable
 
 // Store is a store.Store with its layers. It is safe for concurrent use. The zero value is not usable; call New.
 type Store struct {
@@ -41,8 +47,8 @@ type Store struct {
 	close []func(context.Context) error // of the layers that New has put, from the inside out
 }
 
-// New puts layers over a store. A layer that the store has already is not put again, and its options have no effect. It is an
-// error if a missing layer belongs below one of those; then pass the store without layers.
+// New puts layers over a store. Over a store that has them already it puts only observation, and the other options have no
+// effect.
 func New(st store.Store, opts Options) (*Store, error) {
 	if st == nil {
 		return nil, errors.New("stack: store: must not be nil; pass the store that decides, such as the result of redisstore.Open")
@@ -71,76 +77,48 @@ func New(st store.Store, opts Options) (*Store, error) {
 
 // putLayers puts over a store what it does not have, from the inside out.
 func (s *Store) putLayers(st store.Store, opts *Options) (store.Store, error) {
-	_, guarded := store.As[*failure.Store](st)
-	if guarded && opts.Failure != 0 {
-		return nil, errors.New("the store has a failure layer already, so Failure has no effect; for another mode use store.In(st, mode)")
+	if _, layered := store.As[*failure.Store](st); layered {
+		if opts.Failure != 0 {
+			return nil, errors.New("the store has layers already, so Failure has no effect; for another mode use store.In(st, mode)")
+		}
+		return st, nil
 	}
 	_, memory := store.As[*memstore.Store](st)
 	remote := st.Traits().RoundTrips > 0
-	if !remote && (memory || guarded) {
+	if !remote && memory {
 		return st, nil
 	}
-	if mode := store.ModeOf(st); mode != 0 && !guarded { // a view below the failure layer would hide the modes of views above it
+	if mode := store.ModeOf(st); mode != 0 { // a view below the failure layer would hide the modes of views above it
 		opts.Failure, st = cmp.Or(opts.Failure, mode), st.(store.Wrapper).Unwrap()
 	}
-	for _, layer := range []struct {
-		place  layering.Layer
-		wanted bool
-		put    func(store.Store, *Options) (store.Store, error)
-	}{
-		{layering.Coalesce, remote && st.Traits().Calls >= 0, s.putCoalesce},
-		{layering.Refusals, remote && opts.RefusalAge >= 0, s.putRefusals},
-		{layering.Failure, true, s.putFailure},
-		{layering.Lease, remote, s.putLease},
-	} {
-		if !layer.wanted || layer.place.In(st) {
-			continue
-		}
-		if err := layer.place.Over(st); err != nil {
-			return nil, fmt.Errorf("store: %w; pass the store without layers", err)
-		}
-		var err error
-		if st, err = layer.put(st, opts); err != nil {
-			return nil, err
-		}
+	if remote && st.Traits().Calls >= 0 {
+		st = coalesce.New(st, coalesce.Options{Gather: opts.Gather, Timeout: max(opts.Timeout, minShared)})
 	}
-	return st, nil
+	if remote && opts.RefusalAge >= 0 {
+		st = refusals.New(st, refusals.Options{MaxAge: opts.RefusalAge})
+	}
+	st, err := s.putFailure(st, opts)
+	if err == nil && remote {
+		layer := lease.New(st, lease.Options{Timeout: min(max(opts.Timeout, minShared), time.Minute)})
+		st, s.close = layer, append(s.close, layer.Close)
+	}
+	return st, err
 }
 
 // minShared is the least time that a call which several requests share may take, and one that leases units: the end of one
 // caller's time is no reason to end it.
 const minShared = time.Second
 
-func (s *Store) putCoalesce(st store.Store, opts *Options) (store.Store, error) {
-	return coalesce.New(st, coalesce.Options{Gather: opts.Gather, Timeout: max(opts.Timeout, minShared)})
-}
-
-func (s *Store) putRefusals(st store.Store, opts *Options) (store.Store, error) {
-	return refusals.New(st, refusals.Options{MaxAge: opts.RefusalAge})
-}
-
 func (s *Store) putFailure(st store.Store, opts *Options) (store.Store, error) {
 	local, err := memstore.New(memstore.Options{MaxBytes: opts.LocalBytes})
 	if err != nil {
 		return nil, fmt.Errorf("LocalBytes: %w", err)
 	}
-	layer, err := failure.New(st, failure.Options{
-		Mode: opts.Failure, Local: local, Timeout: opts.Timeout, ProbeEvery: opts.ProbeEvery, Instances: opts.Instances,
+	layer := failure.New(st, failure.Options{
+		Mode: opts.Failure, Local: local, Timeout: cmp.Or(opts.Timeout, defaultTimeout), ProbeEvery: opts.ProbeEvery, Instances: opts.Instances,
 		Optimism: opts.Optimism, Watch: opts.Watch, OnFallback: opts.OnFallback, OnChange: opts.OnChange,
 	})
-	if err != nil {
-		return nil, err
-	}
 	s.local, s.close = local, append(s.close, layer.Close)
-	return layer, nil
-}
-
-func (s *Store) putLease(st store.Store, opts *Options) (store.Store, error) {
-	layer, err := lease.New(st, lease.Options{Timeout: min(max(opts.Timeout, minShared), time.Minute)})
-	if err != nil {
-		return nil, err
-	}
-	s.close = append(s.close, layer.Close)
 	return layer, nil
 }
 
@@ -175,10 +153,37 @@ func (s *Store) Health() error {
 
 // Stats counts the work of the layers. Those that are missing have zero values.
 type Stats struct {
-	Refusals refusals.Stats
-	Failure  failure.Stats
-	Lease    lease.Stats
-	Local    memstore.Stats // what the failure mode local counts in this process
+	Refusals struct { // what was remembered
+		Hits    int64 // requests that were refused from memory
+		Misses  int64 // requests that were not found and went to the store; those that are never remembered do not count
+		Entries int64 // refusals in memory, including those that have ended but were not replaced yet
+	}
+	Failure struct { // what was decided without the store
+		Fallbacks [store.Modes]int64 // requests that were decided without the store, by the mode that decided
+		Refusals  int64              // how many of these were refused because the store had refused them before
+		Undecided int64              // requests that returned an error because the store failed and no mode could decide
+		Failures  int64              // requests that the store failed to answer
+		Late      int64              // calls that took longer than Timeout
+		Shed      int64              // requests that were not sent, because their key was late or too many were waiting
+		Starved   int64              // calls that failed while this process did not run, which say nothing about the store
+		Outages   int64              // how often the store, or a node, was found to be out
+		Probes    int64              // probes sent
+		Owed      int64              // units that FailOptimistic admitted and has not yet charged
+		Unknown   int64              // units that FailOptimistic sent, and still counts because it is unknown whether they were charged
+		Charged   int64              // units that FailOptimistic charged
+		Down      bool               // the store, or a node, is out: it is not called now, except for probes
+	}
+	Lease struct { // of limits with Lease
+		Keys        int    // keys that are held now
+		Outstanding int64  // units that were leased and are neither spent nor returned yet
+		Taken       int64  // units that were leased
+		Spent       int64  // units that were admitted from leases
+		Returned    int64  // units that were returned
+		Wasted      int64  // units that were charged and neither spent nor returned, as after an error
+		Decisions   uint64 // requests that were admitted from leases, without their own call
+		Calls       int64  // calls to the store to lease and to return units
+	}
+	Local memstore.Stats // what the failure mode local counts in this process
 }
 
 // Stats returns the current counts.

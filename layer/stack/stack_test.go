@@ -12,9 +12,6 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/failure"
-	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -86,10 +83,6 @@ func layersOf(st store.Store) (all []string) {
 func TestLayersAndTheirOrder(t *testing.T) {
 	var seen *observer
 	observe := observed(&seen)
-	byHand := func(t *testing.T) store.Store {
-		shared := testkit.Must(coalesce.New(newRemote(t), coalesce.Options{}))(t)
-		return testkit.Must(refusals.New(shared, refusals.Options{}))(t)
-	}
 	for name, test := range map[string]struct {
 		st   func(t *testing.T) store.Store
 		opts stack.Options
@@ -101,11 +94,10 @@ func TestLayersAndTheirOrder(t *testing.T) {
 			"lease.Store failure.Store coalesce.Store stack_test.remote"},
 		"shares calls itself": {func(t *testing.T) store.Store { return &remote{Store: newRemote(t).Store, trips: 2, shared: -1} }, stack.Options{},
 			"lease.Store failure.Store refusals.Store stack_test.remote"},
-		"memory":         {func(*testing.T) store.Store { return memstore.NewDefault() }, stack.Options{}, "memstore.Store"},
-		"memory, seen":   {func(*testing.T) store.Store { return memstore.NewDefault() }, stack.Options{Observe: observe}, "stack_test.observer memstore.Store"},
-		"in process":     {func(t *testing.T) store.Store { return &remote{Store: newRemote(t).Store} }, stack.Options{}, "failure.Store stack_test.remote"},
-		"layers by hand": {byHand, stack.Options{}, "lease.Store failure.Store refusals.Store coalesce.Store stack_test.remote"},
-		"a view":         {func(t *testing.T) store.Store { return store.In(newRemote(t), store.FailClosed) }, stack.Options{RefusalAge: -1}, "lease.Store failure.Store coalesce.Store stack_test.remote"},
+		"memory":       {func(*testing.T) store.Store { return memstore.NewDefault() }, stack.Options{}, "memstore.Store"},
+		"memory, seen": {func(*testing.T) store.Store { return memstore.NewDefault() }, stack.Options{Observe: observe}, "stack_test.observer memstore.Store"},
+		"in process":   {func(t *testing.T) store.Store { return &remote{Store: newRemote(t).Store} }, stack.Options{}, "failure.Store stack_test.remote"},
+		"a view":       {func(t *testing.T) store.Store { return store.In(newRemote(t), store.FailClosed) }, stack.Options{RefusalAge: -1}, "lease.Store failure.Store coalesce.Store stack_test.remote"},
 		"a stack": {func(t *testing.T) store.Store { return testkit.Must(stack.New(newRemote(t), stack.Options{}))(t) }, stack.Options{},
 			"stack.Store lease.Store failure.Store refusals.Store coalesce.Store stack_test.remote"},
 	} {
@@ -118,23 +110,9 @@ func TestLayersAndTheirOrder(t *testing.T) {
 	}
 }
 
-// A layer that belongs below one that is there cannot be put any more.
-func TestRejectsLayersOutOfOrder(t *testing.T) {
-	local := memstore.NewDefault()
-	for missing, st := range map[string]store.Store{
-		"coalesce": testkit.Must(refusals.New(newRemote(t), refusals.Options{}))(t),
-		"refusals": testkit.Must(failure.New(testkit.Must(coalesce.New(newRemote(t), coalesce.Options{}))(t), failure.Options{Local: local}))(t),
-	} {
-		_, err := stack.New(st, stack.Options{})
-		if err == nil || !strings.HasPrefix(err.Error(), "stack: store: "+missing) || !strings.HasSuffix(err.Error(), "pass the store without layers") {
-			t.Errorf("without %s: got error %v, want one that names it, and what to do", missing, err)
-		}
-	}
-}
-
 func TestOptionsAreChecked(t *testing.T) {
 	for field, opts := range map[string]stack.Options{
-		"Failure": {Failure: store.Modes}, "Timeout": {Timeout: -1}, "ProbeEvery": {ProbeEvery: 25 * time.Hour}, "Instances": {Instances: -1},
+		"Failure": {Failure: store.Modes}, "Timeout": {Timeout: -1}, "ProbeEvery": {ProbeEvery: 99 * time.Millisecond}, "Instances": {Instances: -1},
 		"LocalBytes": {LocalBytes: -1}, "Optimism": {Optimism: rule.MaxQuota + 1},
 		"Observe": {Observe: func(store.Store) (store.Store, error) { return nil, errAway }},
 	} {
@@ -142,6 +120,15 @@ func TestOptionsAreChecked(t *testing.T) {
 			if _, err := stack.New(st, opts); err == nil || !strings.HasPrefix(err.Error(), "stack: "+field+": ") {
 				t.Errorf("%T: got error %v, want one about %s", st, err, field)
 			}
+		}
+	}
+	for field, opts := range map[string]stack.Options{
+		"Timeout: must be up to 24h0m0s":                       {Timeout: 25 * time.Hour},
+		"ProbeEvery: must be from Timeout, 1m0s, up to":        {Timeout: time.Minute, ProbeEvery: time.Second},
+		"ProbeEvery: must be from Timeout, 100ms, up to 24h0m": {ProbeEvery: 25 * time.Hour},
+	} {
+		if _, err := stack.New(newRemote(t), opts); err == nil || !strings.HasPrefix(err.Error(), "stack: "+field) {
+			t.Errorf("got error %v, want one about %s", err, field)
 		}
 	}
 	if _, err := stack.New(newRemote(t), stack.Options{LocalBytes: 1}); err == nil || !strings.Contains(err.Error(), "LocalBytes: ") {

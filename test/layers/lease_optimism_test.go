@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/failure"
-	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -48,8 +48,8 @@ func TestLeasesOverOptimism(t *testing.T) {
 		const k, quota = 5, 10_000
 		begin := time.Now()
 		below := &remoteStore{Store: memstore.NewDefault()}
-		hopes := kit.Must(failure.New(below, failure.Options{Mode: store.FailOptimistic, Optimism: k, Local: memstore.NewDefault()}))(t)
-		leases := kit.Must(lease.New(hopes, lease.Options{Now: func() time.Duration { return time.Since(begin) }}))(t)
+		hopes := failure.New(below, failure.Options{Mode: store.FailOptimistic, Optimism: k, Local: memstore.NewDefault()})
+		leases := lease.New(hopes, lease.Options{Now: func() time.Duration { return time.Since(begin) }})
 		limit := slidegate.Limit{Quota: quota, Window: time.Hour, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
 		limiter := kit.Must(slidegate.New(leases, limit))(t)
 		admitted := map[rule.Flags]int64{}

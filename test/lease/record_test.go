@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/internal/leases"
-	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -141,9 +141,9 @@ func (j *journal) openLeases(inner store.Store) (s *lease.Store, err error) {
 	}
 	for range 1_000 { // a busy machine may run other programs while it is created
 		begun = time.Now().UnixNano()
-		s, err = lease.New(recordingStore{inner, j}, lease.Options{MaxKeys: 64, Spent: note})
-		if err != nil || time.Now().UnixNano()-begun < int64(maxClockError) {
-			return s, err
+		s = lease.New(recordingStore{inner, j}, lease.Options{MaxKeys: 64, Spent: note})
+		if time.Now().UnixNano()-begun < int64(maxClockError) {
+			return s, nil
 		}
 	}
 	return nil, errors.New("creating a layer always takes too long")

@@ -10,10 +10,10 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/kvstore/natskv"
-	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
@@ -143,7 +143,7 @@ func bind(limit slidegate.Limit) (*store.Limit, error) { return adapter.Bind("le
 // leased returns a store with leases over another.
 func leased(t testing.TB, inner store.Store) *lease.Store {
 	t.Helper()
-	return kit.Must(lease.New(inner, lease.Options{}))(t)
+	return lease.New(inner, lease.Options{})
 }
 
 // apply sends one request with one charge.

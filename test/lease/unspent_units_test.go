@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/internal/leases"
-	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"

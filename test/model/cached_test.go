@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/refusals"
+	"github.com/slidegate/slidegate/internal/layer/refusals"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
-	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/model"
 )
 
@@ -64,9 +63,9 @@ func TestRefusals(t *testing.T) {
 				g.forwardOnly()
 				clock := storetest.NewClock(0)
 				inner := memory(t, clock)
-				cache := kit.Must(refusals.New(inner, refusals.Options{
+				cache := refusals.New(inner, refusals.Options{
 					MaxAge: maxAge, MaxKeys: 1024, Now: func() time.Duration { return time.Duration(clock.Now()-rule.Micros(g.start)) * time.Microsecond },
-				}))(t)
+				})
 				p, err := newPlayer(g, cache, clock, namespace)
 				if err == nil && maxAge > 0 {
 					p.maxAge = maxAge.Microseconds()

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -79,9 +79,9 @@ func drawOptimist(t *testing.T, seed uint64) *optimist {
 		Store: kit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(time.Now().UnixMicro()) }}))(t),
 		world: model.NewWorld(start), arrived: o.arrived,
 	}
-	o.layer = kit.Must(failure.New(o.line, failure.Options{
+	o.layer = failure.New(o.line, failure.Options{
 		Mode: store.FailOptimistic, Optimism: o.k, Local: memstore.NewDefault(), ProbeEvery: 100 * time.Millisecond,
-	}))(t)
+	})
 	o.base = kit.Must(slidegate.New(o.layer, o.plans[0]))(t)
 	return o
 }

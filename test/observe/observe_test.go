@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -80,8 +81,8 @@ func (s scripted) Apply(_ context.Context, batch []store.Request) (first error) 
 
 func (s scripted) Check(*store.Limit) error { return nil }
 
-// Leases allows limits to be leased.
-func (scripted) Leases() {}
+// Layer allows limits to be leased.
+func (scripted) Layer() layering.Layer { return layering.Lease }
 
 func (s scripted) Traits() store.Traits {
 	if s.traits.Name == "" {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -49,12 +49,9 @@ func newLayerGroup(t *testing.T, addr string) *layerGroup {
 	}
 	h := &layerGroup{t: t, limit: limit}
 	for range herdSize {
-		st, err := failure.New(overRueidis(t, addr), failure.Options{
+		st := failure.New(overRueidis(t, addr), failure.Options{
 			Mode: store.FailOptimistic, Optimism: herdK, Local: memstore.NewDefault(), Timeout: patience, ProbeEvery: patience,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		h.layers = append(h.layers, st)
 	}
 	return h

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -41,9 +41,7 @@ func BenchmarkTake(b *testing.B) {
 	fill(b, pool, st, limit, keys)
 	ways := map[string]store.Store{"alone": st}
 	for _, n := range []int{1, 2, 4, 8} {
-		if ways[fmt.Sprint("coalesce-", n)], err = coalesce.New(st, coalesce.Options{InFlight: n}); err != nil {
-			b.Fatal(err)
-		}
+		ways[fmt.Sprint("coalesce-", n)] = coalesce.New(st, coalesce.Options{InFlight: n})
 	}
 	for _, callers := range []int{1, 64} {
 		for _, spread := range []int{1, keys} {

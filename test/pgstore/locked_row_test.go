@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -22,7 +22,7 @@ import (
 func TestLockedRowBlocksNoOtherKey(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{}, "pool_max_conns=16")
-	st := kit.Must(coalesce.New(newStore(t, pool, pgstore.Options{}), coalesce.Options{Timeout: time.Minute}))(t)
+	st := coalesce.New(newStore(t, pool, pgstore.Options{}), coalesce.Options{Timeout: time.Minute})
 	limit := bind(t, "rows", slidegate.Limit{Quota: 1000, Window: time.Hour, Algorithm: slidegate.FixedWindow})
 	take := func(key string) (left int64, err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -134,9 +134,7 @@ func race(st store.Store, text []byte) (map[string]int64, error) {
 		return nil, err
 	}
 	if order.Together {
-		if st, err = coalesce.New(st, coalesce.Options{InFlight: 2, Timeout: patience}); err != nil {
-			return nil, err
-		}
+		st = coalesce.New(st, coalesce.Options{InFlight: 2, Timeout: patience})
 	}
 	counts := make([]atomic.Int64, len(order.Keys))
 	_, err = runConcurrently(raceEach*len(order.Keys), func(i int) (int64, error) {

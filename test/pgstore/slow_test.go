@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -66,7 +65,7 @@ func TestFirstRequestTakesOneRoundTrip(t *testing.T) {
 func TestCallersThatLeaveCostNoConnection(t *testing.T) {
 	t.Parallel()
 	c, wire, sessions := distant(t)
-	st := testkit.Must(coalesce.New(c, coalesce.Options{Timeout: time.Minute}))(t)
+	st := coalesce.New(c, coalesce.Options{Timeout: time.Minute})
 	limit := bind(t, t.Name(), slidegate.PerHour(100))
 	take := func(ctx context.Context, key string) (remaining int64, err error) {
 		_, _, remaining, _, _, _, err = st.TakeSingle(ctx, limit, key, 1)

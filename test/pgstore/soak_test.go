@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -127,10 +127,7 @@ func soakLimiters(t *testing.T, pool *pgxpool.Pool) (all []*slidegate.Limiter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	together, err := coalesce.New(store, coalesce.Options{InFlight: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	together := coalesce.New(store, coalesce.Options{InFlight: 2})
 	for _, limit := range soakLimits {
 		l, err := slidegate.New(together, limit)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
@@ -70,10 +70,7 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 			return o
 		},
 		"a fallback": func(m *memstore.Store) store.Store {
-			f, err := failure.New(downStore{m}, failure.Options{Local: m, Instances: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := failure.New(downStore{m}, failure.Options{Local: m, Instances: 2})
 			t.Cleanup(func() { _ = f.Close(ctx) })
 			return f
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/fields"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -192,10 +192,7 @@ var flagOf = map[store.Mode]rule.Flags{
 
 func TestStrictestFailureMode(t *testing.T) {
 	down := memory(t, newClock())
-	st, err := failure.New(downStore{down}, failure.Options{Local: down})
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := failure.New(downStore{down}, failure.Options{Local: down})
 	t.Cleanup(func() { _ = st.Close(ctx) })
 	const open, local, optimistic, closed = store.FailOpen, store.FailLocal, store.FailOptimistic, store.FailClosed
 	for _, c := range []struct{ first, second, want store.Mode }{

@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
-	"github.com/slidegate/slidegate/layer/failure"
-	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/internal/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/memstore"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/store"
 )
 

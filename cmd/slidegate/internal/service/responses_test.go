@@ -18,7 +18,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -61,8 +61,7 @@ func newBreakableStore(t *testing.T) (*breakableStore, store.Store) {
 	memory, err := memstore.New(memstore.Options{Now: func() rule.Micros { return 1_800_000_000_000_000 }})
 	must(t, err)
 	inner := &breakableStore{Store: memory}
-	closed, err := failure.New(inner, failure.Options{Mode: store.FailClosed, Local: memstore.NewDefault()})
-	must(t, err)
+	closed := failure.New(inner, failure.Options{Mode: store.FailClosed, Local: memstore.NewDefault()})
 	t.Cleanup(func() { must(t, closed.Close(context.Background())) })
 	return inner, closed
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/errtext"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 )
 
 // Changes describes what a reload changed. The zero value means nothing.

@@ -261,7 +261,7 @@ func (f *function) uses(parameter string) bool {
 // run runs the test of a function, with servers of its own, and returns the problem with it, or "".
 func (f *function) run(t *testing.T, program string, number int) string {
 	_, variables := addressEdits(token.NewFileSet(), f.file, "%s")
-	if slices.ContainsFunc([]string{"store", "safe", "limiter", "limits"}, f.uses) && !slices.Contains(variables, redisVariable) {
+	if slices.ContainsFunc([]string{"store", "shared", "limiter", "limits"}, f.uses) && !slices.Contains(variables, redisVariable) {
 		variables = append(variables, redisVariable)
 	}
 	return attempt(t, func() string { return f.runOnce(t, program, number, variables) })

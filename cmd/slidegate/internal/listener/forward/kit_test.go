@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -68,8 +68,7 @@ func newService(t testing.TB, opts Options, closed bool) *service {
 	var st store.Store = s
 	if closed {
 		file.Service.Failure = store.FailClosed
-		layered, err := failure.New(s, failure.Options{Local: memstore.NewDefault()})
-		must(t, err)
+		layered := failure.New(s, failure.Options{Local: memstore.NewDefault()})
 		t.Cleanup(func() { must(t, layered.Close(context.Background())) })
 		st = layered
 	}

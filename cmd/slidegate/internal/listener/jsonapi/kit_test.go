@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -101,8 +101,7 @@ func newService(t testing.TB, opts Options) *service {
 	memory, err := memstore.New(memstore.Options{Now: s.clock.Now})
 	must(t, err)
 	s.store = &breakableStore{Store: memory}
-	layered, err := failure.New(s.store, failure.Options{Local: memstore.NewDefault()})
-	must(t, err)
+	layered := failure.New(s.store, failure.Options{Local: memstore.NewDefault()})
 	t.Cleanup(func() { must(t, layered.Close(context.Background())) })
 	file, err := config.Parse("policies", []byte(policies))
 	must(t, err)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 )
 
 // openapiDocument is the part of the document that the tests use.

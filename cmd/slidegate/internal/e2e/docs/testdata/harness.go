@@ -29,8 +29,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
@@ -41,7 +40,6 @@ type function func(
 	ctx context.Context,
 	key, addr, token string,
 	shared store.Store,
-	safe *failure.Store,
 	limiter *slidegate.Limiter,
 	limits *httplimit.Middleware,
 	mux *http.ServeMux,
@@ -56,7 +54,7 @@ func address(variable string) string { return os.Getenv(variable) }
 
 // arguments are what functions are called with. All counts are in Redis if the test has started one.
 type arguments struct {
-	safe    *failure.Store
+	shared  *stack.Store
 	limiter *slidegate.Limiter
 	limits  *httplimit.Middleware
 	mux     *http.ServeMux
@@ -68,13 +66,13 @@ const patience = 10 * time.Second
 
 func newArguments(t *testing.T) *arguments {
 	t.Helper()
-	safe, err := failure.New(newStore(t), failure.Options{Mode: store.FailClosed, Local: memstore.NewDefault(), Timeout: patience})
+	shared, err := stack.New(newStore(t), stack.Options{Failure: store.FailClosed, Timeout: patience})
 	check(t, err)
-	limiter, err := slidegate.New(safe, slidegate.Limit{Name: "samples", Quota: 100, Window: time.Minute})
+	limiter, err := slidegate.New(shared, slidegate.Limit{Name: "samples", Quota: 100, Window: time.Minute})
 	check(t, err)
 	limits, err := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Key: httplimit.ByHeader("X-Api-Key")}}})
 	check(t, err)
-	a := &arguments{safe: safe, limiter: limiter, limits: limits, mux: http.NewServeMux(), handler: http.HandlerFunc(hello)}
+	a := &arguments{shared: shared, limiter: limiter, limits: limits, mux: http.NewServeMux(), handler: http.HandlerFunc(hello)}
 	a.mux.Handle("/hello", a.handler)
 	return a
 }
@@ -92,14 +90,12 @@ func newStore(t *testing.T) store.Store {
 	t.Cleanup(client.Close)
 	redis, err := redisstore.New(client, redisstore.Options{})
 	check(t, err)
-	shared, err := coalesce.New(redis, coalesce.Options{})
-	check(t, err)
-	return shared
+	return redis
 }
 
 func (a *arguments) call(t *testing.T, f function, w http.ResponseWriter, r *http.Request) {
 	t.Helper()
-	f(t.Context(), "user:42", address("SAMPLE_LISTEN"), address("SAMPLE_TOKEN"), a.safe, a.safe, a.limiter, a.limits, a.mux, a.handler, w, r, t)
+	f(t.Context(), "user:42", address("SAMPLE_LISTEN"), address("SAMPLE_TOKEN"), a.shared, a.limiter, a.limits, a.mux, a.handler, w, r, t)
 }
 
 // run calls a function and checks what the page promises about its arguments.

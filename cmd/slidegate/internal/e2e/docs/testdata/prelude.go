@@ -30,11 +30,7 @@ import (
 	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/kvstore/natsembed"
 	"github.com/slidegate/slidegate/kvstore/natskv"
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/layer/failure"
-	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/layer/observe"
-	"github.com/slidegate/slidegate/layer/refusals"
 	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/pgstore"
@@ -51,7 +47,6 @@ func sample(
 	ctx context.Context,
 	key, addr, token string,
 	shared store.Store,
-	safe *failure.Store, // a store with a failure mode
 	limiter *slidegate.Limiter,
 	limits *httplimit.Middleware,
 	mux *http.ServeMux,

@@ -1,0 +1,111 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layer/coalesce"
+	"github.com/slidegate/slidegate/internal/layer/failure"
+	"github.com/slidegate/slidegate/internal/layer/lease"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Leases go above the other layers; here a store in memory stands in for one across a network. The limit allows leases,
+// and the key is busy, so nearly all requests are answered from leases.
+func Example() {
+	remote := distant{memstore.NewDefault()}
+	shared := coalesce.New(remote, coalesce.Options{})
+	safe := failure.New(shared, failure.Options{Local: memstore.NewDefault()})
+	store := lease.New(safe, lease.Options{})
+	limiter, err := slidegate.New(store, slidegate.Limit{
+		Quota: 1_000_000, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	ctx := context.Background()
+	admitted, leased := 0, 0
+	for range 20_000 {
+		decision, err := limiter.Allow(ctx, "tenant:7")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if decision.Allowed {
+			admitted++
+		}
+		if decision.Flags&rule.Leased != 0 {
+			leased++
+		}
+	}
+	fmt.Println("admitted:", admitted)
+	fmt.Println("without a call of their own, more than 19,000:", leased > 19_000)
+
+	// Close gives back what was taken and not spent.
+	if err := store.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	stats := store.Stats()
+	fmt.Println("calls to the store, fewer than 200:", stats.Calls < 200)
+	fmt.Println("all units accounted for:", stats.Taken == stats.Spent+stats.Returned+stats.Wasted)
+	// Output:
+	// admitted: 20000
+	// without a call of their own, more than 19,000: true
+	// calls to the store, fewer than 200: true
+	// all units accounted for: true
+}
+
+// Ten instances of a program share a quota of 10,000 per minute and request twice as much. Each has its own lease.Store
+// over the store that they share.
+func Example_tenInstances() {
+	remote := distant{memstore.NewDefault()}
+	limit, err := slidegate.ParseLimit("10000/1m segments=60 overlap=whole lease")
+	if err != nil {
+		log.Fatal(err)
+	}
+	var admitted atomic.Int64
+	var instances sync.WaitGroup
+	for range 10 {
+		instances.Go(func() {
+			store := lease.New(remote, lease.Options{})
+			limiter, err := slidegate.New(store, limit)
+			if err != nil {
+				log.Fatal(err)
+			}
+			for range 2_000 {
+				decision, err := limiter.Allow(context.Background(), "tenant:7")
+				if err != nil {
+					log.Fatal(err)
+				}
+				if decision.Allowed {
+					admitted.Add(1)
+				}
+			}
+			if err := store.Close(context.Background()); err != nil {
+				log.Fatal(err)
+			}
+		})
+	}
+	instances.Wait()
+	fmt.Println("more than the quota:", admitted.Load() > 10_000)
+	// Output:
+	// more than the quota: false
+}
+
+// The error about a limit that cannot be leased suggests one that can.
+func Example_notLeasable() {
+	_, err := slidegate.ParseLimit("50/1m lease") // up to a quota of 100 the default is a sliding log
+	fmt.Println("invalid:", errors.Is(err, slidegate.ErrLimit))
+	fmt.Println("suggests a limit that can be leased:", strings.Contains(err.Error(), "segments=60 overlap=whole"))
+	// Output:
+	// invalid: true
+	// suggests a limit that can be leased: true
+}
