@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/config/internal/claims"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/internal/options"
 )
 
@@ -20,7 +21,7 @@ import (
 //
 // The trusted proxies write X-Forwarded-For; if the file names none, the address is that of the connection. The fields of a
 // request are: address, the client's; method, in capitals; host, in lower case, without a trailing dot and without the port, as
-// from httplimit.CanonicalHost; path, as from httplimit.CanonicalPath; and headers. A header that is sent more than once counts as
+// from match.CanonicalHost; path, as from match.CanonicalPath; and headers. A header that is sent more than once counts as
 // missing, since servers disagree about which line applies; the service rejects such requests. As a cost, its highest line counts.
 // A user is known only if the application has verified one and passes it by WithUser: a name in an Authorization header proves
 // nothing until the password has been checked, and a client could otherwise choose a new key for every request, or use up the
@@ -143,18 +144,18 @@ func (s *source) valueOf(field fields.Field, r *http.Request) []byte {
 		}
 		return []byte(strings.ToUpper(r.Method)) // Django and Flask accept post as POST
 	case fields.Path:
-		return []byte(httplimit.CanonicalPath(r.URL))
+		return []byte(match.CanonicalPath(r.URL))
 	case fields.Query:
 		return []byte(r.URL.RawQuery)
 	case fields.Host:
-		return []byte(httplimit.CanonicalHost(r.Host))
+		return []byte(match.CanonicalHost(r.Host))
 	case fields.Claim:
 		if text := s.claims.Value(r, field.Name); text != "" {
 			return []byte(text)
 		}
 	case fields.Header:
 		if strings.EqualFold(field.Name, "Host") { // net/http removes it from the headers
-			return []byte(httplimit.CanonicalHost(r.Host))
+			return []byte(match.CanonicalHost(r.Host))
 		}
 		if values := r.Header[field.Name]; len(values) == 1 {
 			return []byte(values[0])

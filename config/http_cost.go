@@ -3,8 +3,8 @@ package config
 import (
 	"net/http"
 
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/match"
 )
 
 // checkLiveCost returns an error about the option if the cost is not valid for live requests.
@@ -23,7 +23,7 @@ func (p *Policy) httpCost() (func(*http.Request) int64, error) {
 		}
 		return p.Cost.Of, nil
 	}
-	matcher, err := httplimit.NewMatcher(p.Patterns()...)
+	matcher, err := match.New(p.Patterns()...)
 	if err != nil {
 		return nil, p.withPolicy(invalid("match", "%w", err))
 	}

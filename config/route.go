@@ -9,9 +9,9 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/internal/options"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
@@ -37,7 +37,7 @@ func Routes(patterns ...string) (routes []Route) {
 	return routes
 }
 
-// Patterns returns the patterns of Match, for httplimit.NewMatcher.
+// Patterns returns the patterns of Match, for match.New.
 func (p *Policy) Patterns() (patterns []string) {
 	for _, route := range p.Match {
 		patterns = append(patterns, route.Pattern)
@@ -64,7 +64,7 @@ func (p *Policy) httpSkip() (func(*http.Request) bool, error) {
 	if !slices.ContainsFunc(p.Match, func(r Route) bool { return r.Unlimited }) {
 		return nil, nil
 	}
-	matcher, err := httplimit.NewMatcher(p.Patterns()...)
+	matcher, err := match.New(p.Patterns()...)
 	if err != nil {
 		return nil, p.withPolicy(invalid("match", "%w", err))
 	}
@@ -152,12 +152,12 @@ func (r *reader) route(item yamlfile.Field) (route Route) {
 // checkDistinct reports patterns that match the same requests.
 func (r *reader) checkDistinct(items []yamlfile.Field, routes []Route) {
 	all := Policy{Match: routes}
-	if _, err := httplimit.NewMatcher(all.Patterns()...); err == nil {
+	if _, err := match.New(all.Patterns()...); err == nil {
 		return
 	}
 	for i := range routes {
 		for k := range i {
-			if _, err := httplimit.NewMatcher(routes[k].Pattern, routes[i].Pattern); err != nil {
+			if _, err := match.New(routes[k].Pattern, routes[i].Pattern); err != nil {
 				r.Problems.Addf(items[i].At, "match: %s matches the same requests as %s on line %d; remove one",
 					errtext.Quote(routes[i].Pattern), errtext.Quote(routes[k].Pattern), items[k].At.Line)
 				break
@@ -179,10 +179,7 @@ func checkMatch(pattern string) error {
 	if pattern == "" {
 		return errors.New("the pattern is empty; leave match out for every request")
 	}
-	var wrong *httplimit.PatternError
-	if _, err := httplimit.NewMatcher(pattern); errors.As(err, &wrong) {
-		return wrong.Err
-	} else if err != nil {
+	if _, err := match.New(pattern); err != nil {
 		return err
 	}
 	if method, rest, found := strings.Cut(pattern, " "); found {

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -98,9 +98,9 @@ func (r *reader) warnExact(file *File) {
 	if len(r.exact) == 0 {
 		return
 	}
-	var matchers []*httplimit.Matcher
+	var matchers []*match.Matcher
 	for i := range file.Policies {
-		matcher, err := httplimit.NewMatcher(file.Policies[i].Patterns()...)
+		matcher, err := match.New(file.Policies[i].Patterns()...)
 		if err != nil {
 			return
 		}
@@ -110,7 +110,7 @@ func (r *reader) warnExact(file *File) {
 		pattern := exact.err.Error()
 		host, path, _ := strings.Cut(pattern, "/")
 		below := &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/" + path + "/x"}}
-		if !slices.ContainsFunc(matchers, func(m *httplimit.Matcher) bool { return m.Match(below) }) {
+		if !slices.ContainsFunc(matchers, func(m *match.Matcher) bool { return m.Match(below) }) {
 			r.warnf(exact.at, "match: %s does not match /%s/x, and no other policy does; write %s too if it is meant, or the method before the path if not",
 				errtext.Quote(pattern), path, errtext.Quote(pattern+"/"))
 		}

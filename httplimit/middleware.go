@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -89,7 +90,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		given = []Policy{{}}
 	}
 	var rules []engine.Spec
-	var matchers []*Matcher
+	var matchers []*match.Matcher
 	var errs error // all errors, joined
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
@@ -102,7 +103,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism, Instances: opts.Instances,
 	})
 	if err == nil {
-		samples, matches := Samples(matchers)
+		samples, matches := match.Samples(matchers)
 		err = m.set.CheckTogether(len(samples), func(sample, policy int) bool {
 			p := m.policies[policy]
 			return p.Skip == nil && (p.Plan == nil || len(p.Plans) > 0) && matches(sample, policy)

@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
 )
@@ -19,7 +20,8 @@ type Policy struct {
 	// Name distinguishes policies in state, headers and events. It is required if there are several.
 	Name string
 	// Match is a pattern of http.ServeMux, such as "POST /login" or "/api/"; empty means every request. "/api" does not match
-	// /api/x. See Matcher for how it is compared. A router that also routes /LOGIN or /login/ to /login offers a way around it: wrap its routes individually
+	// /api/x. Methods are compared without regard to case, and hosts without regard to case and the port; a path that
+	// servers read in several ways, as with encoded slashes or a leading //, matches if any reading of it does. A router that also routes /LOGIN or /login/ to /login offers a way around it: wrap its routes individually
 	// instead.
 	Match string
 	// Matches are further patterns: the policy applies to requests that match Match or any of them.
@@ -75,7 +77,7 @@ type Policy struct {
 type compiled struct {
 	Policy
 	index        int // index among the policies
-	matcher      *Matcher
+	matcher      *match.Matcher
 	needsAddress bool // the client's address is needed for a list
 	selfNamed    bool // clients name themselves, and may omit the name
 	form         keyform.Form
@@ -94,10 +96,8 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 		p.form = p.Key.formOr(opts.Client)
 	}
 	var err, badRefusal error
-	p.matcher, err = NewMatcher(p.patterns()...)
-	var patternErr *PatternError
-	if errors.As(err, &patternErr) {
-		patternErr.policy = fmt.Sprintf("policy %q: ", given.Name)
+	if p.matcher, err = match.New(p.patterns()...); err != nil {
+		err = fmt.Errorf("httplimit: policy %q: match: %w", given.Name, err)
 	}
 	if p.texts, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, badRefusal))

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/match"
 )
 
 // valueAsSent returns what a person writes for a field in the form that requests have it, or an error that says what to write.
@@ -43,7 +43,7 @@ func (f Field) isHost() bool { return f.Kind == Host || f.Kind == Header && f.Na
 // notHost finds what no host contains, or what follows it in a URL.
 var notHost = regexp.MustCompile(`[^!-~]|[/@?#\\]|^[^\[]*:.*[^0-9]`)
 
-// hostAsSent returns a host as httplimit.CanonicalHost has it.
+// hostAsSent returns a host as match.CanonicalHost has it.
 func hostAsSent(text string) (string, error) {
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Is6() {
 		text = "[" + text + "]"
@@ -51,7 +51,7 @@ func hostAsSent(text string) (string, error) {
 	if notHost.MatchString(text) {
 		return "", errors.New("must have a host such as example.com in place of {host}, without https:// and path; write a name with other letters as xn--")
 	}
-	return httplimit.CanonicalHost(text), nil
+	return match.CanonicalHost(text), nil
 }
 
 var aMethod = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
@@ -66,7 +66,7 @@ func methodAsSent(text string) (string, error) {
 
 var percentEncoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
-// pathAsSent returns a path as httplimit.CanonicalPath has it. A text with encoded bytes may be a path from a URL or a key, which is
+// pathAsSent returns a path as match.CanonicalPath has it. A text with encoded bytes may be a path from a URL or a key, which is
 // decoded, so it is an error.
 func pathAsSent(text string, pattern bool) (string, error) {
 	anyStart := pattern && strings.HasPrefix(text, "*")
@@ -78,9 +78,9 @@ func pathAsSent(text string, pattern bool) (string, error) {
 	case percentEncoded.MatchString(text):
 		return "", errors.New("has a path with encoded bytes, such as %20, and keys have it decoded; write it decoded")
 	case anyStart:
-		return httplimit.CanonicalPath(&url.URL{Path: "/" + text})[1:], nil
+		return match.CanonicalPath(&url.URL{Path: "/" + text})[1:], nil
 	}
-	return httplimit.CanonicalPath(&url.URL{Path: text}), nil
+	return match.CanonicalPath(&url.URL{Path: text}), nil
 }
 
 // queryAsSent returns a query without the question mark.

@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"internal/lanes":    -1, // counters that many processors write
 	"internal/options":  -1, // errors about options
 	"internal/yamlfile": 0,  // how config and the Envoy listener read files
+	"internal/match":    0,  // which requests a pattern matches
 	"internal/fields":   8,  // the parts of requests that policies name
 	"internal/filelock": -1, // one process at a time uses a file
 	"store":             -1, // what store authors build on

@@ -33,7 +33,7 @@ var boxes = []box{
 	{name: "clientip", about: "who the client is", folders: "clientip", left: 40, top: 604, right: 180, bottom: 652},
 	{name: "httplimit", about: "HTTP middleware", folders: "httplimit", left: 210, top: 520, right: 410, bottom: 568},
 	{name: "policy", about: "the policy engine, rulings", folders: "policy/... internal/engine internal/keyform rulings", left: 210, top: 604, right: 410, bottom: 652},
-	{name: "layer", folders: "layer/...", left: 40, top: 688, right: 460, bottom: 752, cells: []string{"stack", "observe", "lease", "failure", "refusals", "coalesce"}},
+	{name: "layer", folders: "layer/... internal/layer/...", left: 40, top: 688, right: 460, bottom: 752, cells: []string{"stack", "observe", "lease", "failure", "refusals", "coalesce"}},
 	{name: "stores", folders: "memstore redisstore/... pgstore kvstore/...", left: 500, top: 688, right: 910, bottom: 752,
 		cells: []string{"memstore", "redisstore", "pgstore", "kvstore"}},
 	{name: "storetest", about: "the contract, as tests", folders: "storetest", left: 40, top: 788, right: 200, bottom: 836},

@@ -21,7 +21,7 @@ import (
 // request a key 1000 times per second, and the quota is enough for all of them.
 func TestCallsByPart(t *testing.T) {
 	const processes, seconds = 4, 5
-	page := string(testkit.Must(os.ReadFile("../../docs/leases.md"))(t))
+	page := string(testkit.Must(os.ReadFile("../../../docs/leases.md"))(t))
 	rows := regexp.MustCompile(`(?m)^\| (\d+) (m?s) \| (\d+) \| (\d+) % \|$`).FindAllStringSubmatch(page, -1)
 	if len(rows) != 6 {
 		t.Fatalf("docs/leases.md: found %d rows of the table of parts, want 6", len(rows))

@@ -36,17 +36,17 @@ var mutants = []mutant{
 		"",
 	},
 	{
-		"anchor first is leased", "../../rule/lease.go",
+		"anchor first is leased", "../../../rule/lease.go",
 		"case l.Anchor == AnchorFirst:",
 		"case false:",
 	},
 	{
-		"a log is leased", "../../rule/lease.go",
+		"a log is leased", "../../../rule/lease.go",
 		`case why != "":`,
 		`case why != "" && l.Algorithm != SlidingLog:`,
 	},
 	{
-		"a bucket without a reserve", "../../limit.go",
+		"a bucket without a reserve", "../../../limit.go",
 		"r.Burst -= reserve",
 		"r.Burst -= 0 * reserve",
 	},

@@ -181,7 +181,7 @@ func TestPicture(t *testing.T) {
 		}
 		return
 	}
-	if string(testkit.Must(os.ReadFile("../../docs/leases.svg"))(t)) != drawn {
+	if string(testkit.Must(os.ReadFile("../../../docs/leases.svg"))(t)) != drawn {
 		t.Error("docs/leases.svg is not what this test draws; run make lease-picture")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/internal/options"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
@@ -37,7 +38,7 @@ type snapshot struct {
 type livePolicy struct {
 	config.Policy
 	index          int // index in the list of policies
-	matcher        *httplimit.Matcher
+	matcher        *match.Matcher
 	skip           func(*http.Request) bool // reports whether a request that matches is exempt; nil if none is
 	key            httplimit.Key
 	cost           func(*http.Request) int64                // nil if every request costs 1
@@ -68,7 +69,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	var rules []engine.Spec
 	for i, one := range options.Policies {
 		p := &livePolicy{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
-		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
+		if p.matcher, err = match.New(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
 		if p.words, err = one.Refusal.Texts(p.Name); err != nil {
@@ -118,11 +119,11 @@ type announcer interface{ Announce(limits []*store.Limit) }
 
 // checkTogether returns an error if a request can match policies that the store cannot decide together.
 func (s *snapshot) checkTogether() error {
-	var matchers []*httplimit.Matcher
+	var matchers []*match.Matcher
 	for _, p := range s.order {
 		matchers = append(matchers, p.matcher)
 	}
-	samples, matches := httplimit.Samples(matchers)
+	samples, matches := match.Samples(matchers)
 	return s.set.CheckTogether(len(samples), matches,
 		func(policy, other int) bool { return s.order[policy].Key.String() == s.order[other].Key.String() })
 }

@@ -71,7 +71,7 @@ func (s *Server) checkHost(at net.Addr, next http.Handler) http.Handler {
 }
 
 // plainHost returns a host in lower case, without its port, the brackets of IPv6 and a trailing dot. It is stricter than
-// httplimit.CanonicalHost: a host that only begins like a name of this machine, such as localhost:evil.example, is left unchanged.
+// match.CanonicalHost: a host that only begins like a name of this machine, such as localhost:evil.example, is left unchanged.
 func plainHost(host string) string {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err == nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/match"
 )
 
 // parseQuery reads a query whose fields must be known and unique. On an error, it still returns what it read.
@@ -147,7 +147,7 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 	}
 	delete(original.Header, tokenHeader) // the proxy's token must not become part of a key
 	// Proxies serve the same site as SHOP.example and shop.example., which must not be a way around its policy.
-	original.Host = httplimit.CanonicalHost(original.Host)
+	original.Host = match.CanonicalHost(original.Host)
 	setPeer(original)
 	return original, nil
 }

@@ -59,7 +59,7 @@ type Options struct {
 // Proxy is an http.Handler that forwards requests if the gate admits them. It is safe for concurrent use. The zero value is not
 // usable; call New. See NewServer for a server that slow clients cannot tie up.
 //
-// A policy applies to a request if any reading of its path matches; see httplimit.Matcher. The application receives the path
+// A policy applies to a request if any reading of its path matches; see match.Matcher. The application receives the path
 // unchanged.
 //
 // A unit is taken when a request is admitted, and is never refunded, even if the application cannot be reached. Otherwise clients

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/match"
 )
 
 // Known reports which properties of a request a log records.
@@ -20,7 +20,7 @@ type Request struct {
 }
 
 func newPattern(of *config.Policy) (p pattern, err error) {
-	if p.matcher, err = httplimit.NewMatcher(of.Patterns()...); err != nil || p.matcher == nil {
+	if p.matcher, err = match.New(of.Patterns()...); err != nil || p.matcher == nil {
 		return p, err
 	}
 	for _, text := range of.Patterns() {

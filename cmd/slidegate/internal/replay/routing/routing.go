@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -172,7 +172,7 @@ func (p *Policies) GroupOf(i int, key []byte, address netip.Addr, plan []byte) (
 
 // pattern describes which requests a policy applies to.
 type pattern struct {
-	matcher *httplimit.Matcher // nil if it applies to all
+	matcher *match.Matcher // nil if it applies to all
 	needs   Known
 	samples []sample // one per pattern of the policy
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/match"
 )
 
 // keyer builds the key of each request.
@@ -59,7 +59,7 @@ func canonical(f field, value []byte) []byte {
 		return bytes.ToUpper(value)
 	}
 	if f == fieldHost {
-		if host := httplimit.CanonicalHost(string(value)); host != string(value) {
+		if host := match.CanonicalHost(string(value)); host != string(value) {
 			return []byte(host)
 		}
 		return value
@@ -68,7 +68,7 @@ func canonical(f field, value []byte) []byte {
 	if !ok {
 		return value
 	}
-	if cleaned := httplimit.CanonicalPath(target); cleaned != string(value) {
+	if cleaned := match.CanonicalPath(target); cleaned != string(value) {
 		return []byte(cleaned)
 	}
 	return value

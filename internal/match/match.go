@@ -1,4 +1,6 @@
-package httplimit
+// Package match matches requests against patterns of http.ServeMux, so that another spelling of a request is not a way around a
+// limit. The middleware, policy files, the service and replay use it.
+package match
 
 import (
 	"net/http"
@@ -21,22 +23,22 @@ type Matcher struct {
 	narrower map[[2]int]bool   // whether the pattern at the first index is more specific than the one at the second; nil if there is one mux
 }
 
-// NewMatcher returns the Matcher of patterns such as "POST /login" or "api.example.com/"; nil if there are none, or only an
+// New returns the Matcher of patterns such as "POST /login" or "api.example.com/"; nil if there are none, or only an
 // empty one. A pattern that ServeMux would accept but that cannot match what it was meant for is an error: the * of a glob, a
-// regular expression, a query, a port. So are two patterns that match the same requests. The error is a *PatternError.
-func NewMatcher(patterns ...string) (*Matcher, error) {
+// regular expression, a query, a port. So are two patterns that match the same requests.
+func New(patterns ...string) (*Matcher, error) {
 	if len(patterns) == 0 || len(patterns) == 1 && patterns[0] == "" {
 		return nil, nil
 	}
 	m := &Matcher{indexes: map[string]int{}, plain: map[string]string{}, starts: starts{}}
 	for _, pattern := range patterns {
 		if err := checkPattern(pattern); err != nil {
-			return nil, &PatternError{Pattern: pattern, Err: err}
+			return nil, err
 		}
 		method, host, path := splitPattern(pattern)
 		m.hasHost = m.hasHost || host != ""
 		if err := m.add(method + CanonicalHost(host) + path); err != nil {
-			return nil, &PatternError{Pattern: pattern, Err: err}
+			return nil, err
 		}
 		m.starts.add(strings.TrimSpace(method), path)
 	}
@@ -76,7 +78,7 @@ func (m *Matcher) Match(r *http.Request) bool {
 	return len(m.AppendIndexes(room[:0], r)) > 0
 }
 
-// AppendIndexes appends the index of the pattern that decides about a request, among the patterns given to NewMatcher; nothing
+// AppendIndexes appends the index of the pattern that decides about a request, among the patterns given to New; nothing
 // if none matches. That is the most specific pattern, in the sense of ServeMux, and the first of several if none is more
 // specific. A request that servers read in several ways may add one index per reading, also the same one again.
 func (m *Matcher) AppendIndexes(to []int, r *http.Request) []int {

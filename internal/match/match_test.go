@@ -1,4 +1,4 @@
-package httplimit
+package match
 
 import (
 	"net/http/httptest"
@@ -6,8 +6,8 @@ import (
 )
 
 // The host of CONNECT is compared without the port too, although ServeMux does not remove it.
-func TestMatcherOfConnect(t *testing.T) {
-	m, err := NewMatcher("api.example/x")
+func TestConnect(t *testing.T) {
+	m, err := New("api.example/x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,16 +26,16 @@ func TestMatcherSample(t *testing.T) {
 		"", "/", "/api/", "POST /login", "GET  api.example/", "API.Example./x", "/users/{id}", "/users/{id}/{$}", "/files/{rest...}",
 		"DELETE api.example/users/{id}/posts/{post}", "/a%20b/", "CONNECT /x", "[::1]/",
 	} {
-		m, err := NewMatcher(pattern)
+		m, err := New(pattern)
 		if err != nil {
-			t.Errorf("NewMatcher(%q) returned the error %v, want none", pattern, err)
+			t.Errorf("New(%q) returned the error %v, want none", pattern, err)
 			continue
 		}
 		if r := m.Samples()[0]; !m.Match(r) {
 			t.Errorf("%q does not match %s %s%s, want a sample that it matches", pattern, r.Method, r.Host, r.URL)
 		}
 	}
-	if _, err := NewMatcher("GET /{"); err == nil {
+	if _, err := New("GET /{"); err == nil {
 		t.Error("GET /{ is accepted as a pattern, want an error")
 	}
 }

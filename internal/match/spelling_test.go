@@ -1,4 +1,4 @@
-package httplimit
+package match
 
 import (
 	"net/http"
@@ -64,7 +64,7 @@ func TestSpellingsOfPaths(t *testing.T) {
 		{"/login", "/login\xa0\xa0#x", true},
 		{"/login", "/login\xa0x", false},
 	} {
-		m, err := NewMatcher(test.match)
+		m, err := New(test.match)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestSpellingsOfPaths(t *testing.T) {
 
 // Some frameworks accept methods in small letters, so a policy for POST applies to post too.
 func TestSpellingsOfMethods(t *testing.T) {
-	m, err := NewMatcher("POST shop.example/login")
+	m, err := New("POST shop.example/login")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestSpellingsOfHosts(t *testing.T) {
 		if want != "shop.example" {
 			continue
 		}
-		m, err := NewMatcher("shop.example/")
+		m, err := New("shop.example/")
 		if err != nil {
 			t.Fatal(err)
 		}

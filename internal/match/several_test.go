@@ -1,4 +1,4 @@
-package httplimit
+package match
 
 import (
 	"net/http/httptest"
@@ -34,9 +34,9 @@ func TestSeveralPatterns(t *testing.T) {
 		// A path with several readings has one pattern per reading.
 		{[]string{"/a/", "/a/b"}, "GET", "/a/x%2F..%2Fb", []int{0, 1}},
 	} {
-		m, err := NewMatcher(test.patterns...)
+		m, err := New(test.patterns...)
 		if err != nil {
-			t.Fatalf("NewMatcher(%q) returned the error %v, want none", test.patterns, err)
+			t.Fatalf("New(%q) returned the error %v, want none", test.patterns, err)
 		}
 		r := httptest.NewRequest(test.method, test.path, nil)
 		if got := m.AppendIndexes(nil, r); !slices.Equal(got, test.want) {
@@ -57,8 +57,8 @@ func TestEqualPatterns(t *testing.T) {
 	for _, patterns := range [][]string{
 		{"/a", "/a"}, {"/{x}", "/{y}"}, {"/a/", "/a/{rest...}"}, {"GET  /a", "GET /a"}, {"SHOP.example/", "shop.example./"}, {"/a", ""},
 	} {
-		if m, err := NewMatcher(patterns...); err == nil {
-			t.Errorf("NewMatcher(%q) returned %+v, want an error", patterns, m)
+		if m, err := New(patterns...); err == nil {
+			t.Errorf("New(%q) returned %+v, want an error", patterns, m)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestSamples(t *testing.T) {
 	}
 	var matchers []*Matcher
 	for _, patterns := range lists {
-		m, err := NewMatcher(patterns...)
+		m, err := New(patterns...)
 		if err != nil {
 			t.Fatal(err)
 		}

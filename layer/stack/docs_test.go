@@ -1,4 +1,4 @@
-package lease_test
+package stack_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 
 // TestDocumentedSamples checks that each sample of docs/leases.md occurs, line by line, in the examples, which run.
 func TestDocumentedSamples(t *testing.T) {
-	page, examples := read(t, "../../docs/leases.md"), withoutIndent(read(t, "example_test.go"))
+	page, examples := read(t, "../../docs/leases.md"), withoutIndent(read(t, "example_leases_test.go"))
 	samples := strings.Split(page, "```go\n")[1:]
 	if len(samples) == 0 {
 		t.Fatal("docs/leases.md has no sample")

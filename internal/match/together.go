@@ -1,4 +1,4 @@
-package httplimit
+package match
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package httplimit
+package match
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func TestStartsMissNothing(t *testing.T) {
 			}
 			patterns = append(patterns, pattern+pick("", "", "a", "{$}", "{rest...}"))
 		}
-		m, err := NewMatcher(patterns...)
+		m, err := New(patterns...)
 		if err != nil {
 			continue // two of them match the same requests
 		}
@@ -62,7 +62,7 @@ func BenchmarkMatchPolicies(b *testing.B) {
 		for j := range 20 {
 			patterns = append(patterns, fmt.Sprintf("GET /service%d/items%d/{id}", i, j))
 		}
-		m, err := NewMatcher(patterns...)
+		m, err := New(patterns...)
 		if err != nil {
 			b.Fatal(err)
 		}

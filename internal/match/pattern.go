@@ -1,4 +1,4 @@
-package httplimit
+package match
 
 import (
 	"errors"
@@ -7,23 +7,6 @@ import (
 	"net/netip"
 	"strings"
 )
-
-// PatternError reports a pattern that NewMatcher rejects. It does not change after it is returned, and is safe for concurrent
-// use.
-type PatternError struct {
-	// Pattern is the pattern as it was given.
-	Pattern string
-	// Err describes the error and what to write instead, without the package name.
-	Err error
-
-	policy string // prefix of the text that names the policy
-}
-
-// Error returns the package, the policy if the pattern belongs to one, the option and the error.
-func (e *PatternError) Error() string { return "httplimit: " + e.policy + "match: " + e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *PatternError) Unwrap() error { return e.Err }
 
 // checkPattern rejects a pattern that http.ServeMux accepts but that matches none of the requests it was written for: a
 // wildcard or a regular expression of another program, which ServeMux compares literally, or a part of a URL that it never

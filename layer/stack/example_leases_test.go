@@ -1,4 +1,4 @@
-package lease_test
+package stack_test
 
 import (
 	"context"
@@ -11,20 +11,19 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/layer/coalesce"
-	"github.com/slidegate/slidegate/internal/layer/failure"
-	"github.com/slidegate/slidegate/internal/layer/lease"
+	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Leases go above the other layers; here a store in memory stands in for one across a network. The limit allows leases,
-// and the key is busy, so nearly all requests are answered from leases.
-func Example() {
-	remote := distant{memstore.NewDefault()}
-	shared := coalesce.New(remote, coalesce.Options{})
-	safe := failure.New(shared, failure.Options{Local: memstore.NewDefault()})
-	store := lease.New(safe, lease.Options{})
+// The limit allows leases, and the key is busy, so nearly all requests are answered from leases. A store in memory stands in for
+// one across a network.
+func Example_leases() {
+	shared := &remote{Store: memstore.NewDefault(), trips: 1}
+	store, err := stack.New(shared, stack.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	limiter, err := slidegate.New(store, slidegate.Limit{
 		Quota: 1_000_000, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true,
 	})
@@ -53,7 +52,7 @@ func Example() {
 	if err := store.Close(ctx); err != nil {
 		log.Fatal(err)
 	}
-	stats := store.Stats()
+	stats := store.Stats().Lease
 	fmt.Println("calls to the store, fewer than 200:", stats.Calls < 200)
 	fmt.Println("all units accounted for:", stats.Taken == stats.Spent+stats.Returned+stats.Wasted)
 	// Output:
@@ -63,10 +62,10 @@ func Example() {
 	// all units accounted for: true
 }
 
-// Ten instances of a program share a quota of 10,000 per minute and request twice as much. Each has its own lease.Store
-// over the store that they share.
+// Ten instances of a program share a quota of 10,000 per minute and request twice as much. Each has its own layers over the
+// store that they share.
 func Example_tenInstances() {
-	remote := distant{memstore.NewDefault()}
+	shared := &remote{Store: memstore.NewDefault(), trips: 1}
 	limit, err := slidegate.ParseLimit("10000/1m segments=60 overlap=whole lease")
 	if err != nil {
 		log.Fatal(err)
@@ -75,7 +74,10 @@ func Example_tenInstances() {
 	var instances sync.WaitGroup
 	for range 10 {
 		instances.Go(func() {
-			store := lease.New(remote, lease.Options{})
+			store, err := stack.New(shared, stack.Options{})
+			if err != nil {
+				log.Fatal(err)
+			}
 			limiter, err := slidegate.New(store, limit)
 			if err != nil {
 				log.Fatal(err)
