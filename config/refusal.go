@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -21,7 +22,7 @@ func (r *reader) refusal(e yamlfile.Field) (made httplimit.Refusal) {
 // refusalText reads one of the texts; with returns a Refusal that has only this one, to check it.
 func (r *reader) refusalText(e yamlfile.Field, with func(text string) httplimit.Refusal) string {
 	text, ok := r.Text(e)
-	switch wrong := with(text).Check(); {
+	switch wrong := reply.Refusal(with(text)).Check(); {
 	case !ok:
 	case text == "":
 		r.Problems.Addf(e.ValueAt(), "%s: is empty; write a text, or leave it out", e.Name)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -25,7 +25,7 @@ type decider struct {
 	client     *clientip.Source
 	group      func(context.Context, string) string
 	onDecision func(context.Context, Event)
-	items      *httplimit.HeaderItems // nil unless SendRemaining is set
+	items      *reply.Items // nil unless SendRemaining is set
 }
 
 // newDecider compiles policies. Those without a key get the given one. Grouped is whether calls have a group.
@@ -44,7 +44,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts engine
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
 	if sendRemaining {
-		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
+		d.items, opts.Prepare = new(reply.Items), checkNames
 	}
 	var err error
 	if d.set, err = engine.New(limiter, rules, opts); err == nil {

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -17,7 +17,7 @@ func (d *decider) remaining(v *policy.Decision) metadata.MD {
 		return nil
 	}
 	h := http.Header{}
-	httplimit.HeadersIETF.Write(h, d.items.Append(nil, v.Limits), &v.Decision)
+	reply.IETF.Write(h, d.items.Append(nil, v.Limits), &v.Decision, !v.Allowed)
 	if h["Ratelimit"] == nil {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (d *decider) remaining(v *policy.Decision) metadata.MD {
 // checkNames returns an error if the name of a limit is not valid in metadata.
 func checkNames(limits []slidegate.Limit) (any, error) {
 	for _, limit := range limits {
-		if _, err := httplimit.NewHeaderItem(limit); err != nil {
+		if _, err := reply.NewItem(limit); err != nil {
 			return nil, err
 		}
 	}

@@ -34,7 +34,9 @@ func CostOfBytes(bytesPerUnit int64) CostAfter {
 	if bytesPerUnit < 1 {
 		panic("httplimit: CostOfBytes: bytesPerUnit must be at least 1")
 	}
-	return func(_ *http.Request, response Response) int64 { return ceil(response.Bytes, bytesPerUnit) }
+	return func(_ *http.Request, response Response) int64 {
+		return response.Bytes/bytesPerUnit + min(1, response.Bytes%bytesPerUnit)
+	}
 }
 
 // CostIfStatus charges only requests whose status counts, and refunds the others. If only failed logins count, a client that

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
@@ -92,7 +93,7 @@ func TestNewPlansAtOnce(t *testing.T) {
 
 // Values that are appended to or overwritten in one response's headers do not show in the next response.
 func TestHeadersAreNotShared(t *testing.T) {
-	for dialect := range dialects {
+	for dialect := range reply.Dialects {
 		for _, quota := range []int64{1, 100} { // the second request is refused, or admitted
 			handler := crowd(t, Options{Headers: dialect, Body: BodyJSON}, func(http.ResponseWriter, *http.Request) {}, slidegate.PerHour(quota))
 			send := func() http.Header {

@@ -94,30 +94,25 @@ func Example_policies() {
 }
 
 // A handler that decides by itself writes the same response as the middleware.
-func ExampleHeaders_Write() {
+func ExampleResponder() {
 	store, _ := memstore.New(memstore.Options{Now: func() rule.Micros { return 1_767_268_800_000_000 }})
 	limit := slidegate.PerHour(1)
 	limit.Name = "api"
 	limiter, _ := slidegate.New(store, limit)
-	var items httplimit.HeaderItems // caches limits; keep it with the limiter
+	responder := httplimit.Responder{Body: httplimit.BodyText} // keep it beside the limiter
 
 	for range 2 {
 		d, err := limiter.Allow(context.Background(), "ann")
-		if err != nil { // the store could not decide
-			d = httplimit.Undecided()
+		w := httptest.NewRecorder()
+		if responder.Write(w, limiter.Limits(), d, err) {
+			fmt.Fprintln(w, "hello")
 		}
-		h := http.Header{}
-		prepared := items.Append(nil, limiter.Limits())
-		httplimit.HeadersIETF.Write(h, prepared, &d)
-		fmt.Println(h)
-		if !d.Allowed {
-			fmt.Printf("%d %s", httplimit.RefusalStatus(&d), httplimit.BodyText.AppendRefusal(nil, prepared, &d))
-		}
+		fmt.Println(w.Code, w.Header().Get("RateLimit"), w.Body)
 	}
 	// Output:
-	// map[Ratelimit:["api";r=0;t=3600] Ratelimit-Policy:["api";q=1;w=3600]]
-	// map[Ratelimit:["api";r=0;t=3600] Ratelimit-Policy:["api";q=1;w=3600] Retry-After:[3600]]
-	// 429 The quota is used up. Try again in 3600 seconds.
+	// 200 "api";r=0;t=3600 hello
+	//
+	// 429 "api";r=0;t=3600 The quota is used up. Try again in 3600 seconds.
 }
 
 // One line, for a program with one process.

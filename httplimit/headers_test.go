@@ -52,51 +52,6 @@ func TestIETFWithSeveralLimits(t *testing.T) {
 	}
 }
 
-// Only printable ASCII is valid in a header.
-func TestNamesOfItems(t *testing.T) {
-	for name, want := range map[string]string{
-		"api": `"api"`, "": `"5/1m"`, ` !~`: `" !~"`, `\`: `"\\"`, `"`: `"\""`, "a\tb": "", "a\x00": "", "\x7f": "", "grün": "", "\xff": "",
-	} {
-		limit := slidegate.PerMinute(5)
-		limit.Name = name
-		item, err := NewHeaderItem(limit)
-		switch {
-		case want == "" && err == nil:
-			t.Errorf("%q: got %s, want an error", name, item.name)
-		case want != "" && (err != nil || item.name != want || item.policy != want+";q=5;w=60"):
-			t.Errorf("%q: got %+v, %v; want %s", name, item, err, want)
-		}
-		if want == "" {
-			want = `"5/1m"`
-		}
-		if got := new(HeaderItems).Append(nil, []slidegate.Limit{limit}); got[0].name != want {
-			t.Errorf("%q: got cached %s, want %s", name, got[0].name, want)
-		}
-	}
-}
-
-// A limit that was seen before is not prepared again, and limits beyond the cache still work.
-func TestHeaderItemsRemember(t *testing.T) {
-	var items HeaderItems
-	limits := []slidegate.Limit{slidegate.PerMinute(5), slidegate.PerHour(7)}
-	first := items.Append(nil, limits)
-	again := items.Append(first[:1:1], limits[1:])
-	if len(again) != 2 || again[0] != first[0] || again[1] != first[1] || first[0].policy != `"5/1m";q=5;w=60` {
-		t.Errorf("got %+v, then %+v; want the same two items twice, the first with the policy %s", first, again, `"5/1m";q=5;w=60`)
-	}
-	if got := testing.AllocsPerRun(100, func() { again = items.Append(again[:0], limits) }); got > 0 {
-		t.Errorf("got %v allocations for cached limits, want 0", got)
-	}
-	full := make(map[slidegate.Limit]*HeaderItem, maxItems)
-	for i := range int64(maxItems) {
-		full[slidegate.PerSecond(i)] = first[0]
-	}
-	items.known.Store(&full)
-	if got := items.Append(nil, limits[1:]); got[0].policy != `"7/1h";q=7;w=3600` || len(*items.known.Load()) != maxItems {
-		t.Errorf("got %+v beyond the cache, and %d cached; want the policy %s and %d", got[0], len(*items.known.Load()), `"7/1h";q=7;w=3600`, maxItems)
-	}
-}
-
 func TestBodies(t *testing.T) {
 	limit := slidegate.PerMinute(1)
 	limit.Name = `the "api"`

@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/match"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -79,9 +80,9 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	switch {
 	case limiter == nil:
 		return nil, errors.New("httplimit: limiter: must not be nil; use slidegate.New")
-	case opts.Headers >= dialects:
+	case opts.Headers >= reply.Dialects:
 		return nil, fmt.Errorf("httplimit: headers: unknown Headers %d", opts.Headers)
-	case opts.Body >= bodies:
+	case opts.Body >= reply.Bodies:
 		return nil, fmt.Errorf("httplimit: body: unknown Body %d", opts.Body)
 	}
 	m := &Middleware{opts: opts}
@@ -230,10 +231,10 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 // admit reports the decision to the client and to the application, and writes the response to a refused request. It reports
 // whether the request is admitted. Decided are the verdicts of single policies, if several decided.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Decision, decided []policy.Decision) bool {
-	var items []*HeaderItem
+	var items []*reply.Item
 	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake && !v.Ended && v.Note != nil {
-		items = v.Note.([]*HeaderItem)
-		if again := m.opts.Headers.write(w.Header(), items, &v.Decision, v.Refused); again {
+		items = v.Note.([]*reply.Item)
+		if again := m.opts.Headers.Write(w.Header(), items, &v.Decision, v.Refused); again {
 			m.set.MarkNested()
 		}
 	}
@@ -257,21 +258,21 @@ func (m *Middleware) report(r *http.Request, v *policy.Decision) {
 }
 
 // writeRefusal writes a refusal, by Options.Refuse or by default. The items are those of the limits that decided, if any did.
-func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items []*HeaderItem, v *policy.Decision) {
+func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items []*reply.Item, v *policy.Decision) {
 	switch {
 	case m.opts.Refuse != nil:
 		m.opts.Refuse(w, r, *v)
 	case v.Forbidden() && v.By == policy.ByRuling:
-		m.send(w, http.StatusForbidden, []byte(blockedBodies[m.opts.Body]))
+		send(w, http.StatusForbidden, m.opts.Body, []byte(blockedBodies[m.opts.Body]))
 	case v.Forbidden():
-		m.send(w, http.StatusForbidden, []byte(refusedBodies[m.opts.Body]))
+		send(w, http.StatusForbidden, m.opts.Body, []byte(refusedBodies[m.opts.Body]))
 	case v.Mistake:
-		m.send(w, http.StatusInternalServerError, []byte(mistakeBodies[m.opts.Body]))
+		send(w, http.StatusInternalServerError, m.opts.Body, []byte(mistakeBodies[m.opts.Body]))
 	case v.Ended:
-		undecided := Undecided()
+		undecided := reply.Undecided()
 		m.refuse(w, nil, nil, &undecided)
 	case v.By == policy.ByRuling:
-		setRetryAfter(w.Header(), &v.Decision)
+		reply.SetRetryAfter(w.Header(), &v.Decision)
 		m.refuse(w, nil, nil, &v.Decision)
 	default:
 		m.refuse(w, m.textsOf(v.Policy), items, &v.Decision)
@@ -279,7 +280,7 @@ func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items 
 }
 
 // textsOf returns the texts of a policy's refusals.
-func (m *Middleware) textsOf(policy string) *RefusalTexts {
+func (m *Middleware) textsOf(policy string) *reply.Texts {
 	for _, p := range m.policies {
 		if p.Name == policy {
 			return p.texts
@@ -291,19 +292,19 @@ func (m *Middleware) textsOf(policy string) *RefusalTexts {
 // Texts for clients that are blocked for good, or are on a block list or have a plan that admits nothing, and for requests that could not be decided because the
 // policies are wrong: the client is not responsible for that, so the response does not give the reason.
 var (
-	blockedBodies = [bodies]string{
+	blockedBodies = [reply.Bodies]string{
 		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is blocked."}` + "\n",
 		`{"error":"blocked"}` + "\n",
 		"The client is blocked.\n",
 		"",
 	}
-	refusedBodies = [bodies]string{
+	refusedBodies = [reply.Bodies]string{
 		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is refused access."}` + "\n",
 		`{"error":"refused"}` + "\n",
 		"The client is refused access.\n",
 		"",
 	}
-	mistakeBodies = [bodies]string{
+	mistakeBodies = [reply.Bodies]string{
 		`{"type":"about:blank","title":"Internal server error","status":500,"detail":"The rate limit could not be checked."}` + "\n",
 		`{"error":"rate limit misconfigured"}` + "\n",
 		"The rate limit could not be checked.\n",

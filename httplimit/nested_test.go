@@ -200,7 +200,7 @@ func TestLaterRetryAfter(t *testing.T) {
 		if before != "" {
 			h.Set("Retry-After", before)
 		}
-		HeadersNone.Write(h, nil, &d)
+		HeadersNone.Write(h, nil, &d, true)
 		if got := h.Get("Retry-After"); got != want {
 			t.Errorf("after %q: got %q, want %q", before, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/match"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
 )
@@ -82,7 +83,7 @@ type compiled struct {
 	selfNamed    bool // clients name themselves, and may omit the name
 	form         keyform.Form
 	slots        bool // it has an in-flight limit
-	texts        *RefusalTexts
+	texts        *reply.Texts
 }
 
 // newPolicy compiles a policy. The rest of a policy with an error can still be checked.
@@ -99,7 +100,7 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	if p.matcher, err = match.New(p.patterns()...); err != nil {
 		err = fmt.Errorf("httplimit: policy %q: match: %w", given.Name, err)
 	}
-	if p.texts, badRefusal = given.Refusal.Texts(given.Name); badRefusal != nil {
+	if p.texts, badRefusal = reply.Refusal(given.Refusal).Prepare(given.Name); badRefusal != nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, badRefusal))
 	}
 	if len(given.Plans) > 0 && given.Plan == nil {
@@ -159,9 +160,9 @@ func (p *compiled) part(r *http.Request, opts *Options, part *engine.Part) {
 
 // prepare prepares limits for header fields.
 func prepare(limits []slidegate.Limit) (any, error) {
-	items := make([]*HeaderItem, 0, len(limits))
+	items := make([]*reply.Item, 0, len(limits))
 	for _, limit := range limits {
-		item, err := newHeaderItem(limit)
+		item, err := reply.NewItem(limit)
 		if err != nil {
 			return nil, err
 		}

@@ -2,154 +2,67 @@ package httplimit
 
 import (
 	"net/http"
-	"strconv"
 	"sync"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/internal/reply"
 )
 
 // Body is the format of the body of a refusal.
-type Body uint8
+type Body = reply.Body
 
 // The bodies.
 const (
-	BodyProblem Body = iota // application/problem+json (RFC 9457) of the registered type quota-exceeded
-	BodyJSON                // application/json: {"error":"rate limited","limit":"api","retry_after":18}
-	BodyText                // text/plain: a sentence
-	BodyNone
-	bodies
+	BodyProblem = reply.Problem // application/problem+json (RFC 9457) of the registered type quota-exceeded
+	BodyJSON    = reply.JSON    // application/json: {"error":"rate limited","limit":"api","retry_after":18}
+	BodyText    = reply.Text    // text/plain: a sentence
+	BodyNone    = reply.NoBody
 )
 
-// The types of problem documents, as registered with IANA.
-const (
-	problemQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-)
-
-// uncheckedText is the sentence for requests that could not be decided.
-const uncheckedText = "The rate limit could not be checked."
-
-// Header values, allocated once.
+// Header values and memory, allocated once.
 var (
-	noStore      = []string{"no-store"}
-	contentTypes = [bodies][]string{{"application/problem+json"}, {"application/json"}, {"text/plain; charset=utf-8"}, {""}}
-	bodyTexts    = sync.Pool{New: func() any { text := make([]byte, 0, 512); return &text }}
+	noStore   = []string{"no-store"}
+	bodyTexts = sync.Pool{New: func() any { text := make([]byte, 0, 512); return &text }}
 )
-
-// ContentType returns the value of Content-Type that goes with the body, which is empty for BodyNone.
-func (body Body) ContentType() string { return contentTypes[body][0] }
-
-// RefusalStatus returns the status of a refusal: 429, or 503 if the store could not decide (rule.FallbackClosed).
-func RefusalStatus(d *slidegate.Decision) int {
-	if d.Flags&rule.FallbackClosed != 0 {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusTooManyRequests
-}
-
-// Undecided returns the decision on a request that could not be decided, for handlers that write their own responses: a refusal
-// with 503.
-func Undecided() slidegate.Decision { return slidegate.Decision{Flags: rule.FallbackClosed} }
-
-// AppendRefusal appends the body of a refusal by the limits of the items; see Headers.Write. It names the limit that refused as
-// the header fields do. A decision with rule.FallbackClosed needs no items: its body says that the request could not be
-// checked. Without items, the body of any other decision says that the client is blocked, as it is by a ruling with an end.
-func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decision) []byte {
-	wait, closed := retrySeconds(d), d.Flags&rule.FallbackClosed != 0
-	slots := int(d.Index) < len(items) && items[d.Index].slots
-	if len(items) == 0 && !closed {
-		return body.appendBlocked(b, wait)
-	}
-	switch {
-	case body == BodyNone:
-		return b
-	case body == BodyText && closed:
-		return append(b, uncheckedText+"\n"...)
-	case body == BodyText:
-		return append(appendSentence(b, slots, d.Remaining, wait), '\n')
-	case body == BodyJSON && closed:
-		b = append(b, `{"error":"rate limit unavailable"`...)
-	case body == BodyJSON:
-		b = append(b, `{"error":"rate limited","limit":`...)
-		b = append(b, items[d.Index].name...) // a quoted name is JSON too
-	case closed:
-		b = append(b, `{"type":"`+problemCapacity+`","title":"Service unavailable","status":503,"detail":"`+uncheckedText+`"`...)
-	default:
-		b = append(b, `{"type":"`+problemQuota+`","title":"Too many requests","status":429,"detail":"`...)
-		b = appendSentence(b, slots, d.Remaining, wait)
-		b = append(b, `","violated-policies":[`...)
-		b = append(b, items[d.Index].name...)
-		b = append(b, ']')
-	}
-	if wait >= 0 {
-		b = append(b, `,"retry_after":`...)
-		b = strconv.AppendInt(b, wait, 10)
-	}
-	return append(b, "}\n"...)
-}
-
-// appendBlocked appends the body of a refusal by a ruling with an end.
-func (body Body) appendBlocked(b []byte, wait int64) []byte {
-	switch body {
-	case BodyNone:
-		return b
-	case BodyText:
-		return append(appendWait(append(b, blockedFor...), wait), '\n')
-	case BodyJSON:
-		b = append(b, `{"error":"blocked"`...)
-	default:
-		b = append(b, `{"type":"about:blank","title":"Too many requests","status":429,"detail":"`+blockedFor...)
-		b = append(appendWait(b, wait), '"')
-	}
-	b = append(b, `,"retry_after":`...)
-	b = strconv.AppendInt(b, wait, 10)
-	return append(b, "}\n"...)
-}
-
-// blockedFor begins the sentence for clients that are blocked by a ruling with an end.
-const blockedFor = "The client is blocked. Try again in "
 
 // refuse writes the response to a refused request. Retry-After is already set.
-func (m *Middleware) refuse(w http.ResponseWriter, words *RefusalTexts, items []*HeaderItem, d *slidegate.Decision) {
+func (m *Middleware) refuse(w http.ResponseWriter, words *reply.Texts, items []*reply.Item, d *slidegate.Decision) {
 	text := bodyTexts.Get().(*[]byte)
 	*text = words.AppendRefusal((*text)[:0], m.opts.Body, items, d)
-	m.send(w, RefusalStatus(d), *text)
+	send(w, reply.Status(d), m.opts.Body, *text)
 	bodyTexts.Put(text)
 }
 
-func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
+func send(w http.ResponseWriter, status int, body Body, text []byte) {
 	h := w.Header()
 	h["Cache-Control"] = noStore // RFC 6585: a 429 must not be stored by a cache
-	if m.opts.Body == BodyNone {
+	if body == BodyNone {
 		w.WriteHeader(status)
 		return
 	}
-	h["Content-Type"] = contentTypes[m.opts.Body]
+	h["Content-Type"] = body.ContentType()
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // the client may be gone
 }
 
-// appendSentence appends why a limit refused, of which left units are free. A slot of an in-flight limit is free as soon as a request ends, so the sentence
-// suggests trying again before a slot would expire.
-func appendSentence(b []byte, slots bool, left, wait int64) []byte {
-	switch {
-	case wait < 0:
-		return append(b, "The request is larger than the quota, and will never be admitted."...)
-	case slots:
-		b = append(b, "Too many requests are being served at once. Try again in at most "...)
-	case left > 0:
-		b = append(b, "The request costs more than is left of the quota. Try again in "...)
-	default:
-		b = append(b, "The quota is used up. Try again in "...)
-	}
-	return appendWait(b, wait)
+// Responder writes the decisions of a handler that calls a limiter itself, as the middleware would. The zero value is ready to
+// use; keep it beside the limiter. It is safe for concurrent use, and must not be copied.
+type Responder struct {
+	Headers Headers
+	Body    Body
+	items   reply.Items // of limits that were seen before
 }
 
-func appendWait(b []byte, wait int64) []byte {
-	if wait == 1 {
-		return append(b, "1 second."...)
+// Write writes the header fields for a decision by these limits, and the whole response if it is a refusal, or if err says that
+// there is no decision. It reports whether the request is admitted, so that the handler writes the response.
+func (r *Responder) Write(w http.ResponseWriter, limits []slidegate.Limit, d slidegate.Decision, err error) (admitted bool) {
+	if err != nil {
+		d = reply.Undecided()
 	}
-	b = strconv.AppendInt(b, wait, 10)
-	return append(b, " seconds."...)
+	items := r.items.Append(nil, limits)
+	r.Headers.Write(w.Header(), items, &d, !d.Allowed)
+	if !d.Allowed {
+		send(w, reply.Status(&d), r.Body, r.Body.AppendRefusal(nil, items, &d))
+	}
+	return d.Allowed
 }

@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"internal/lanes":    -1, // counters that many processors write
 	"internal/options":  -1, // errors about options
 	"internal/yamlfile": 0,  // how config and the Envoy listener read files
+	"internal/reply":    6,  // header fields and bodies, for the middleware and the service
 	"internal/match":    0,  // which requests a pattern matches
 	"internal/fields":   8,  // the parts of requests that policies name
 	"internal/filelock": -1, // one process at a time uses a file
@@ -55,7 +56,7 @@ var floors = map[string]int{
 	"policy":     3, // what users write in policies, and read in decisions
 	"rulings":    4, // what operators decide about keys, for the middleware and the service
 	"httplimit":  7,
-	"grpclimit":  8, // writes headers with httplimit
+	"grpclimit":  7,
 	"config":     9, // policy files, also for the middleware
 	"cmd":        20,
 	"examples":   20,

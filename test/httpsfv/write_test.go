@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -22,7 +22,7 @@ func TestNamesAreWrittenLikeTheLibrary(t *testing.T) {
 			return // the limit has its text as its name
 		}
 		quoted, wrong := httpsfv.Marshal(httpsfv.NewItem(name))
-		item, err := httplimit.NewHeaderItem(slidegate.Limit{Name: name, Quota: 5, Window: time.Minute})
+		item, err := reply.NewItem(slidegate.Limit{Name: name, Quota: 5, Window: time.Minute})
 		if (err == nil) != (wrong == nil) {
 			t.Fatalf("%q: %v, want %v", name, err, wrong)
 		}
@@ -30,7 +30,7 @@ func TestNamesAreWrittenLikeTheLibrary(t *testing.T) {
 			return
 		}
 		h := http.Header{}
-		httplimit.HeadersIETF.Write(h, []*httplimit.HeaderItem{item}, &slidegate.Decision{Allowed: true})
+		reply.IETF.Write(h, []*reply.Item{item}, &slidegate.Decision{Allowed: true}, false)
 		if got, want := h.Get("RateLimit-Policy"), quoted+";q=5;w=60"; got != want {
 			t.Fatalf("%q is written as %s, want %s", name, got, want)
 		}
@@ -96,7 +96,7 @@ func TestFieldsAreWrittenLikeTheLibrary(t *testing.T) {
 			d = slidegate.Decision{Allowed: a.Allowed, Remaining: a.Remaining, RetryAfter: duration(a.RetryAfter), ResetAfter: duration(a.ResetAfter), NextAfter: duration(a.NextAfter)}
 		}
 		h := http.Header{}
-		httplimit.HeadersIETF.Write(h, new(httplimit.HeaderItems).Append(nil, limits), &d)
+		reply.IETF.Write(h, new(reply.Items).Append(nil, limits), &d, !d.Allowed)
 		same(t, "RateLimit-Policy", h, policies)
 		same(t, "RateLimit", h, left)
 	})

@@ -62,7 +62,7 @@ var arrows = []arrow{
 	{"gate", "config", []int{370, 400, 330, 436}},
 	{"router adapters", "httplimit", []int{110, 484, 230, 520}},
 	{"config", "httplimit", []int{310, 484, 310, 520}},
-	{"grpclimit", "httplimit", []int{500, 484, 390, 520}},
+	{"grpclimit", "policy", []int{500, 484, 500, 628, 410, 628}},
 	{"httplimit", "policy", []int{310, 568, 310, 604}},
 	{"policy", "clientip", []int{210, 628, 180, 628}},
 	{"policy", "layer", []int{290, 652, 270, 688}},

@@ -17,6 +17,7 @@ import (
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/internal/options"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
 )
@@ -47,9 +48,9 @@ type livePolicy struct {
 	slots          bool                                     // the policy has an in-flight limit
 	candidateSlots bool                                     // the candidate has one
 	groups         clientip.Grouping
-	byAddress      bool                    // a key without a mark is an address, or what an application sends instead
-	listed         bool                    // the lists have addresses
-	words          *httplimit.RefusalTexts // nil for the default texts
+	byAddress      bool         // a key without a mark is an address, or what an application sends instead
+	listed         bool         // the lists have addresses
+	words          *reply.Texts // nil for the default texts
 }
 
 // build compiles a file. Limits that the last snapshot also has keep their identity, since stores keep state about
@@ -72,7 +73,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		if p.matcher, err = match.New(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
-		if p.words, err = one.Refusal.Texts(p.Name); err != nil {
+		if p.words, err = reply.Refusal(one.Refusal).Prepare(p.Name); err != nil {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
 		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -12,29 +13,29 @@ import (
 // newest IETF draft. It is safe for concurrent use, and must not be copied.
 type Responder struct {
 	Dialect httplimit.Headers
-	items   httplimit.HeaderItems
+	items   reply.Items
 }
 
 // WriteHeader sets the fields that report what is left of the limits, and Retry-After if the decision is a refusal that
 // ends with time. It writes nothing about limits if none decided (a list, no limit at all, a failure mode that admits
 // or refuses everything) or if the policy is in shadow mode.
 func (r *Responder) WriteHeader(h http.Header, d *policy.Decision) {
-	var buf [8]*httplimit.HeaderItem
+	var buf [8]*reply.Item
 	items := buf[:0]
 	if hasAnswers(d) {
 		items = r.items.Append(items, d.Limits)
 	}
-	r.Dialect.Write(h, items, &d.Decision)
+	r.Dialect.Write(h, items, &d.Decision, !d.Allowed)
 }
 
 // Refusal returns the problem document of a refusal by limits or by a failure mode, worded as the policy configures; see
 // Gate.RefusalTexts.
-func (r *Responder) Refusal(d *policy.Decision, words *httplimit.RefusalTexts) []byte {
-	return words.AppendRefusal(nil, httplimit.BodyProblem, r.items.Append(nil, d.Limits), &d.Decision)
+func (r *Responder) Refusal(d *policy.Decision, words *reply.Texts) []byte {
+	return words.AppendRefusal(nil, reply.Problem, r.items.Append(nil, d.Limits), &d.Decision)
 }
 
 // RefusalTexts returns the texts of a policy's refusals; nil means the default texts.
-func (g *Gate) RefusalTexts(policy string) *httplimit.RefusalTexts {
+func (g *Gate) RefusalTexts(policy string) *reply.Texts {
 	if p := g.current.Load().policies[policy]; p != nil {
 		return p.words
 	}

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/reply"
 )
 
 // Document is a problem document. Only Status and Detail are required. It must not contain a key.
@@ -44,7 +44,7 @@ func (d Document) Text() []byte {
 func (d Document) Send(w http.ResponseWriter) { Send(w, d.Status, d.Text()) }
 
 var (
-	contentType = []string{httplimit.BodyProblem.ContentType()}
+	contentType = reply.Problem.ContentType()
 	noStore     = []string{"no-store"}
 )
 

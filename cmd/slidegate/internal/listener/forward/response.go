@@ -6,7 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
-	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -16,7 +16,7 @@ func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *policy.Decision, 
 	status := statusOf(v)
 	if err != nil {
 		status = statusOfError(err)
-		v = &policy.Decision{Decision: httplimit.Undecided()} // adds no headers
+		v = &policy.Decision{Decision: reply.Undecided()} // adds no headers
 	}
 	h.responder.WriteHeader(w.Header(), v)
 	var body []byte

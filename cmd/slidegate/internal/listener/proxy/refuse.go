@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/reply"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -41,7 +42,7 @@ func (p *Proxy) gateFailed(w http.ResponseWriter, r *http.Request, err error) {
 		undecidable.Send(w)
 		return
 	}
-	p.refuse(w, r, &policy.Decision{Decision: httplimit.Undecided()})
+	p.refuse(w, r, &policy.Decision{Decision: reply.Undecided()})
 }
 
 // refuse responds to a request that the gate refuses.
@@ -57,5 +58,5 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, v *policy.Decisio
 		gate.Forbidden(v).Send(w)
 		return
 	}
-	problemjson.Send(w, httplimit.RefusalStatus(&v.Decision), p.responder.Refusal(v, p.gate.RefusalTexts(v.Policy)))
+	problemjson.Send(w, reply.Status(&v.Decision), p.responder.Refusal(v, p.gate.RefusalTexts(v.Policy)))
 }

@@ -1,4 +1,4 @@
-package httplimit
+package reply
 
 import (
 	"bytes"
@@ -15,18 +15,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Refusal replaces the default texts of a policy's refusals by its limits. An empty field keeps the default. It does not apply
-// to clients on a block list, to requests that could not be decided, or to requests that are larger than the quota: its texts
-// would not be true of them.
-type Refusal struct {
-	// Type is the type of the problem document (RFC 9457): an absolute URI, which should lead to a page that explains it.
-	Type string
-	// Title is its title, the same for all refusals of the type. In BodyJSON it is the value of "error".
-	Title string
-	// Detail says what happened and what to do; it is all of BodyText. In it, {retry_after} is the number of seconds until the
-	// request is admitted, {limit} is the limit that refused, and {policy} its policy; {{ and }} are braces.
-	Detail string
-}
+// Refusal is an httplimit.Refusal.
+type Refusal struct{ Type, Title, Detail string }
 
 // Bounds of the texts, in bytes.
 const (
@@ -44,13 +34,13 @@ const (
 
 // Check returns an error if a field is not valid in a response. It wraps the error without the field's name.
 func (r Refusal) Check() error {
-	_, err := r.Texts("")
+	_, err := r.Prepare("")
 	return err
 }
 
-// RefusalTexts is a Refusal prepared for the refusals of one policy. It is safe for concurrent use. A nil pointer means the default
+// Texts is a Refusal prepared for the refusals of one policy. It is safe for concurrent use. A nil pointer means the default
 // texts.
-type RefusalTexts struct {
+type Texts struct {
 	problem []byte // the document up to its detail
 	title   []byte // in quotes
 	detail  []detailPart
@@ -63,8 +53,8 @@ type detailPart struct {
 	word string // the placeholder; empty for text
 }
 
-// Texts returns the refusal of a policy, or nil if all of it is the default.
-func (r Refusal) Texts(policy string) (*RefusalTexts, error) {
+// Prepare returns the texts of a policy, or nil if all of it is the default.
+func (r Refusal) Prepare(policy string) (*Texts, error) {
 	if r == (Refusal{}) {
 		return nil, nil
 	}
@@ -78,7 +68,7 @@ func (r Refusal) Texts(policy string) (*RefusalTexts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("detail: %w", err)
 	}
-	w := &RefusalTexts{detail: detail, title: quoteJSON(r.Title)}
+	w := &Texts{detail: detail, title: quoteJSON(r.Title)}
 	if r.Type == "" {
 		r.Type = problemQuota
 	}
@@ -175,18 +165,18 @@ func quoteJSON(text string) []byte {
 }
 
 // AppendRefusal is Body.AppendRefusal with these texts.
-func (w *RefusalTexts) AppendRefusal(b []byte, body Body, items []*HeaderItem, d *slidegate.Decision) []byte {
+func (w *Texts) AppendRefusal(b []byte, body Body, items []*Item, d *slidegate.Decision) []byte {
 	wait := retrySeconds(d)
 	if w == nil || wait < 0 || d.Flags&rule.FallbackClosed != 0 || int(d.Index) >= len(items) {
 		return body.AppendRefusal(b, items, d)
 	}
 	item := items[d.Index]
 	switch body {
-	case BodyNone:
+	case NoBody:
 		return b
-	case BodyText:
+	case Text:
 		return append(w.appendDetail(b, item, d.Remaining, wait, false), '\n')
-	case BodyJSON:
+	case JSON:
 		b = append(append(b, `{"error":`...), w.title...)
 		b = append(append(b, `,"limit":`...), item.name...)
 		if len(w.detail) > 0 {
@@ -201,7 +191,7 @@ func (w *RefusalTexts) AppendRefusal(b []byte, body Body, items []*HeaderItem, d
 }
 
 // appendDetail appends the detail, or the default sentence if there is none, as text or for a JSON string.
-func (w *RefusalTexts) appendDetail(b []byte, item *HeaderItem, left, wait int64, forJSON bool) []byte {
+func (w *Texts) appendDetail(b []byte, item *Item, left, wait int64, forJSON bool) []byte {
 	if len(w.detail) == 0 {
 		return appendSentence(b, item.slots, left, wait)
 	}
@@ -223,7 +213,7 @@ func (w *RefusalTexts) appendDetail(b []byte, item *HeaderItem, left, wait int64
 }
 
 // label returns the name of the item's limit, or its text if it has none.
-func (item *HeaderItem) label() string {
+func (item *Item) label() string {
 	if item.limit.Name != "" {
 		return item.limit.Name
 	}

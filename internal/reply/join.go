@@ -1,4 +1,4 @@
-package httplimit
+package reply
 
 import (
 	"net/http"
@@ -17,9 +17,9 @@ type fields struct {
 var ietfNames = [3]string{"Ratelimit-Policy", "Ratelimit", ""}
 
 // outerFields returns the fields that are present in h, or nil if there are none.
-func outerFields(h http.Header, dialect Headers) *fields {
+func outerFields(h http.Header, dialect Dialect) *fields {
 	names := &ietfNames
-	if dialect != HeadersIETF {
+	if dialect != IETF {
 		names = dialect.names()
 	}
 	left, retry := h[names[1]], h["Retry-After"]
@@ -30,14 +30,14 @@ func outerFields(h http.Header, dialect Headers) *fields {
 }
 
 // join merges the earlier fields into h. It reports whether both are about the same limits.
-func (f *fields) join(h http.Header, dialect Headers, refused bool) (again bool) {
+func (f *fields) join(h http.Header, dialect Dialect, refused bool) (again bool) {
 	if laterRetry(f.retry, h["Retry-After"]) {
 		h["Retry-After"] = f.retry
 	}
 	switch {
-	case len(f.lines[1]) == 0 || dialect == HeadersNone:
+	case len(f.lines[1]) == 0 || dialect == None:
 		return false
-	case dialect == HeadersIETF:
+	case dialect == IETF:
 		return f.joinItems(h)
 	}
 	again = slices.Equal(f.lines[0], h[f.names[0]])
