@@ -78,9 +78,9 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
 		// KeyOf replaces a missing name.
-		Key: httplimit.KeyFunc(func(r *http.Request) (string, error) {
+		Key: httplimit.Key{Form: p.Key.Form(from.client.Grouping()), Shared: true, Of: func(r *http.Request) (string, error) {
 			return p.Key.KeyOf(used, func(field fields.Field) []byte { return from.valueOf(field, r) }), nil
-		}).WithForm(p.Key.Form(from.client.Grouping())),
+		}},
 	}
 	made.Cost, err = p.httpCost()
 	var wrong error

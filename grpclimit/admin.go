@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rulings"
@@ -77,7 +78,7 @@ func (d *decider) find(name, text string) (index int, key string, err error) {
 	case d.group != nil:
 		err = fmt.Errorf("%w: the usage of a key depends on the call, by Options.Group; use PeekCall or ResetCall", slidegate.ErrUnsupported)
 	case text == "" && !d.policies[index].address.IsZero():
-		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, addressMark+"203.0.113.7")
+		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, keyform.AddressMark+"203.0.113.7")
 	default:
 		key, err = d.set.SingleKey(index, text)
 	}

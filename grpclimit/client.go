@@ -79,7 +79,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		return c, nil
 	}
 	var err error
-	if c.decider, err = newDecider(limiter, opts.Policies, Key{form: opts.Key.form}, engine.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
+	if c.decider, err = newDecider(limiter, opts.Policies, Key{Form: opts.Key.Form}, engine.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
 		return nil, err
 	}
 	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision
@@ -160,7 +160,7 @@ func (c *Client) holdKeyOf(ctx context.Context, method string, conn *grpc.Client
 		id.target = conn.Target()
 	}
 	if !c.key.IsZero() {
-		if id.key, err = c.key.of(ctx, id.method); err != nil {
+		if id.key, err = c.key.Of(keyCall{ctx, id.method}); err != nil {
 			return id, status.Errorf(codes.Unavailable, "grpclimit: not sent: key: %v", err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -77,7 +76,7 @@ func (d *decider) sameKey(grouped bool) func(policy, other int) bool {
 		return nil
 	}
 	return func(policy, other int) bool {
-		return reflect.ValueOf(d.policies[policy].Key.of).Pointer() == reflect.ValueOf(d.policies[other].Key.of).Pointer()
+		return d.policies[policy].Key.SameFunc(d.policies[other].Key)
 	}
 }
 

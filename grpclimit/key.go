@@ -5,8 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
-	"strconv"
+	"reflect"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
@@ -29,43 +28,38 @@ import (
 // The functions of this package return keys that know how they are made, so that overrides, lists and rulings can be
 // written with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one
 // that was not given.
-type Key struct {
-	of           func(ctx context.Context, method string) (string, error)
-	name         string         // as in metadata:x-user; empty if it has none
-	form         keyform.Form   // nil if an application makes the key
-	alternatives []keyform.Part // of a FirstOf
-	shared       bool           // an empty key is used as it is
-	always       bool           // it is never empty
+type Key = keyform.Key[keyCall]
+
+// keyCall is what a key is made of.
+type keyCall struct {
+	ctx    context.Context
+	method string
 }
 
 // KeyFunc returns the key that a function of the application makes. Overrides, lists and rulings are written as the
 // function returns it. If it returns an error, the call is refused with UNAVAILABLE, whatever the failure mode is, and the
 // event has the error.
-func KeyFunc(of func(ctx context.Context, method string) (string, error)) Key { return Key{of: of} }
-
-// IsZero reports whether k is the zero value, which is no key.
-func (k Key) IsZero() bool { return k.of == nil }
-
-// Of returns the key of a call. Only keys made by KeyFunc return errors.
-func (k Key) Of(ctx context.Context, method string) (string, error) { return k.of(ctx, method) }
+func KeyFunc(of func(ctx context.Context, method string) (string, error)) Key {
+	return Key{Func: reflect.ValueOf(of).Pointer(), Of: func(c keyCall) (string, error) { return of(c.ctx, c.method) }}
+}
 
 // ByAddress returns the client's address without its port, grouped, as found by from; where from reads a header, it
 // reads the metadata of that name. A nil from trusts no proxy: the key is the address of the connection, which behind a
 // proxy is the proxy's.
 func ByAddress(from *clientip.Source) Key {
-	key := Key{of: peerAddress, name: "address", form: keyform.Address(from.Grouping()), always: true}
+	key := Key{Of: peerAddress, Name: "address", Form: keyform.Address(from.Grouping()), Always: true}
 	if from == nil {
 		return key
 	}
 	header := strings.ToLower(from.Header())
-	key.of = func(ctx context.Context, _ string) (string, error) {
+	key.Of = func(c keyCall) (string, error) {
 		text := ""
-		if addr := peerAddr(ctx); addr != nil {
+		if addr := peerAddr(c.ctx); addr != nil {
 			text = addr.String()
 		}
 		var lines []string
 		if header != "" {
-			lines = metadata.ValueFromIncomingContext(ctx, header)
+			lines = metadata.ValueFromIncomingContext(c.ctx, header)
 		}
 		return from.KeyOf(text, lines), nil
 	}
@@ -74,9 +68,9 @@ func ByAddress(from *clientip.Source) Key {
 
 // peerAddress is ByAddress(nil). It uses the address directly: formatting and parsing it would be most of the cost of
 // an admitted call.
-func peerAddress(ctx context.Context, _ string) (string, error) {
+func peerAddress(c keyCall) (string, error) {
 	var ip net.IP
-	switch addr := peerAddr(ctx).(type) {
+	switch addr := peerAddr(c.ctx).(type) {
 	case *net.TCPAddr:
 		ip = addr.IP
 	case *net.UDPAddr:
@@ -103,8 +97,8 @@ func peerAddr(ctx context.Context) net.Addr {
 // secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
-	return Key{name: "metadata:" + name, form: keyform.Text, of: func(ctx context.Context, _ string) (string, error) {
-		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) == 1 {
+	return Key{Name: "metadata:" + name, Form: keyform.Text, Of: func(c keyCall) (string, error) {
+		if values := metadata.ValueFromIncomingContext(c.ctx, name); len(values) == 1 {
 			return values[0], nil
 		}
 		return "", nil
@@ -115,14 +109,10 @@ func ByMetadata(name string) Key {
 // tokens gets a new key with each, so use it behind authentication, or together with a limit by address. The hash is the
 // same as in httplimit, so that a service with both can share a quota between them.
 func ByBearerToken() Key {
-	const scheme = "bearer "
-	authorization := ByMetadata("authorization").of
-	return Key{name: "bearer", form: keyform.Secret, of: func(ctx context.Context, method string) (string, error) {
-		value, _ := authorization(ctx, method) // reading metadata does not fail
-		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-			return "", nil
-		}
-		return policy.HashSecret(strings.TrimSpace(value[len(scheme):])), nil
+	authorization := ByMetadata("authorization")
+	return Key{Name: "bearer", Form: keyform.Secret, Of: func(c keyCall) (string, error) {
+		value, _ := authorization.Of(c) // reading metadata does not fail
+		return policy.HashSecret(keyform.BearerToken(value)), nil
 	}}
 }
 
@@ -130,10 +120,10 @@ func ByBearerToken() Key {
 // not validated.
 func ByAPIKey(name string) Key {
 	key := ByMetadata(name)
-	value := key.of
-	key.form = keyform.Secret
-	key.of = func(ctx context.Context, method string) (string, error) {
-		secret, _ := value(ctx, method) // reading metadata does not fail
+	value := key.Of
+	key.Form = keyform.Secret
+	key.Of = func(c keyCall) (string, error) {
+		secret, _ := value(c) // reading metadata does not fail
 		return policy.HashSecret(secret), nil
 	}
 	return key
@@ -141,7 +131,7 @@ func ByAPIKey(name string) Key {
 
 // ByMethod returns the full name of the method. With AllOf, every caller has a quota per method.
 func ByMethod() Key {
-	return Key{name: "method", form: methodForm{}, always: true, of: func(_ context.Context, method string) (string, error) { return method, nil }}
+	return Key{Name: "method", Form: methodForm{}, Always: true, Of: func(c keyCall) (string, error) { return c.method, nil }}
 }
 
 // methodForm is the form of the full names of methods.
@@ -156,49 +146,15 @@ func (methodForm) Read(text string, pattern bool) (keyform.Meaning, error) {
 }
 
 // Global returns one key for all calls.
-func Global() Key {
-	return Key{form: keyform.Global, shared: true, of: func(context.Context, string) (string, error) { return "", nil }}
-}
-
-// addressMark precedes an address that counts because the key is empty. It is the same as in httplimit, so that a
-// service with both can share a quota between them.
-const addressMark = "address:"
+func Global() Key { return keyform.GlobalKey[keyCall]() }
 
 // nameOrAddress returns the name that a client gives itself, or its address if the name is empty.
-func nameOrAddress(ctx context.Context, method, name string, address Key) string {
+func nameOrAddress(c keyCall, name string, address Key) string {
 	if name == "" {
-		found, _ := address.of(ctx, method) // it is ByAddress, which does not fail
-		return addressMark + found
+		found, _ := address.Of(c) // it is ByAddress, which does not fail
+		return keyform.AddressMark + found
 	}
-	return escapeName(name)
-}
-
-// escapeName returns the key of a name. A name that looks like the address of a client without a name gets a % before it,
-// so that no client can have the key of another.
-func escapeName(name string) string {
-	switch {
-	case name == "" || name[0] != addressMark[0] && name[0] != '%':
-		return name
-	case strings.HasPrefix(strings.TrimLeft(name, "%"), addressMark):
-		return "%" + name
-	}
-	return name
-}
-
-// part returns the key as a part of another.
-func (k Key) part() keyform.Part { return keyform.Part{Name: k.name, Form: k.form} }
-
-// formOr returns the form of a key whose empty value is replaced by that of address.
-func (k Key) formOr(address Key) keyform.Form {
-	alternatives := k.alternatives
-	if alternatives == nil {
-		own := k.part()
-		own.Escape = escapeName
-		alternatives = []keyform.Part{own}
-	}
-	other := address.part()
-	other.Mark = addressMark
-	return keyform.FirstOf(append(slices.Clip(alternatives), other)...)
+	return keyform.EscapeName(name)
 }
 
 // AllOf combines several keys: calls share their quota if they agree in all of them. Different values never collide: "a"
@@ -207,61 +163,14 @@ func (k Key) formOr(address Key) keyform.Form {
 // An empty part is a part like any other, and calls without it share the key if they agree in the rest. To count those
 // by address, write AllOf(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
 func AllOf(keys ...Key) Key {
-	mustHaveKeys("AllOf", keys)
-	parts := make([]keyform.Part, len(keys))
-	for i, key := range keys {
-		parts[i] = key.part()
-	}
-	return Key{form: keyform.AllOf(parts...), always: true, of: func(ctx context.Context, method string) (string, error) {
-		var b strings.Builder
-		for _, key := range keys {
-			value, err := key.of(ctx, method)
-			if err != nil {
-				return "", err
-			}
-			writePart(&b, value)
-		}
-		return b.String(), nil
-	}}
+	keyform.MustHaveKeys("grpclimit: AllOf", keys)
+	return keyform.AllKeys(keys)
 }
 
 // FirstOf returns the first of several keys that is not empty: the user, or otherwise the address. The same text from
 // two of them makes two keys, since each begins with its name, as in metadata:x-user:eve; the key of an application's own
 // function is named by its place, as in key2:eve. It panics if a key is the zero Key.
 func FirstOf(keys ...Key) Key {
-	mustHaveKeys("FirstOf", keys)
-	parts := make([]keyform.Part, len(keys))
-	always := false
-	for i, key := range keys {
-		parts[i], always = key.part(), always || key.always
-	}
-	keyform.NameAlternatives(parts)
-	return Key{form: keyform.FirstOf(parts...), alternatives: parts, always: always, of: func(ctx context.Context, method string) (string, error) {
-		for i, key := range keys {
-			value, err := key.of(ctx, method)
-			if err != nil {
-				return "", err
-			}
-			if value != "" {
-				return parts[i].Mark + value, nil
-			}
-		}
-		return "", nil
-	}}
-}
-
-// mustHaveKeys panics if a key is the zero value: a panic at the first call would come too late, and would not name the key.
-func mustHaveKeys(function string, keys []Key) {
-	for i, key := range keys {
-		if key.IsZero() {
-			panic("grpclimit: " + function + ": key " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(keys)) + " is the zero Key; leave it out, or use ByAddress(nil)")
-		}
-	}
-}
-
-// writePart writes a text so that different lists of texts are always written differently.
-func writePart(b *strings.Builder, part string) {
-	b.WriteString(strconv.Itoa(len(part)))
-	b.WriteByte(':')
-	b.WriteString(part)
+	keyform.MustHaveKeys("grpclimit: FirstOf", keys)
+	return keyform.FirstKey(keys)
 }

@@ -77,7 +77,7 @@ func TestKeys(t *testing.T) {
 		{"second of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user"), grpclimit.ByAddress(nil)), from(client), "address:192.0.2.1"},
 		{"none of", grpclimit.FirstOf(grpclimit.ByMetadata("x-user")), from(client), ""},
 	} {
-		if got, err := c.key.Of(c.ctx, say); err != nil || got != c.want {
+		if got, err := grpclimit.KeyOf(c.key, c.ctx, say); err != nil || got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

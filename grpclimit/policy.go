@@ -95,11 +95,11 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 	switch {
 	case p.Key.IsZero():
 		p.Key = key
-	case !p.ShareEmptyKey && !p.Key.shared && !p.Key.always:
+	case !p.ShareEmptyKey && !p.Key.Shared && !p.Key.Always:
 		p.address = key
 	}
-	if p.form = p.Key.form; !p.address.IsZero() {
-		p.form = p.Key.formOr(p.address)
+	if p.form = p.Key.Form; !p.address.IsZero() {
+		p.form = p.Key.FormOr(p.address.Form)
 	}
 	if service, all := strings.CutSuffix(p.Match, "*"); all {
 		p.service = service
@@ -176,13 +176,13 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *engine.P
 		part.Cost = p.Cost(ctx, c.method, c.message)
 	}
 	if !p.Key.IsZero() {
-		if part.Key, part.Err = p.Key.of(ctx, c.method); part.Err != nil {
+		if part.Key, part.Err = p.Key.Of(keyCall{ctx, c.method}); part.Err != nil {
 			part.Err = fmt.Errorf("grpclimit: policy %q: key: %w", p.Name, part.Err)
 			return
 		}
 	}
 	if !p.address.IsZero() {
-		part.Key = nameOrAddress(ctx, c.method, part.Key, p.address)
+		part.Key = nameOrAddress(keyCall{ctx, c.method}, part.Key, p.address)
 	}
 	if p.Plan != nil {
 		if part.Plan, part.Err = p.Plan(ctx, c.method); part.Err != nil {

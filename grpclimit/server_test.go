@@ -211,7 +211,7 @@ func TestShadowNeverRefuses(t *testing.T) {
 func TestPlanSkipAndCost(t *testing.T) {
 	ctx := t.Context()
 	field := func(ctx context.Context, name string) string {
-		value, _ := grpclimit.ByMetadata(name).Of(ctx, "")
+		value, _ := grpclimit.KeyOf(grpclimit.ByMetadata(name), ctx, "")
 		return value
 	}
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m name=api"), grpclimit.Options{
@@ -289,7 +289,7 @@ func direct(ctx context.Context, limits *grpclimit.Interceptors) error {
 func TestGroupKeepsCountsApart(t *testing.T) {
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
 		Group: func(ctx context.Context, method string) string {
-			tenant, _ := grpclimit.ByMetadata("tenant").Of(ctx, method)
+			tenant, _ := grpclimit.KeyOf(grpclimit.ByMetadata("tenant"), ctx, method)
 			return method + tenant
 		},
 	}))

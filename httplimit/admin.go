@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/rulings"
 )
@@ -72,7 +73,7 @@ func (m *Middleware) find(name, text string) (index int, key string, err error) 
 	case m.opts.Group != nil:
 		err = fmt.Errorf("%w: the usage of a key depends on the request, by Options.Group; use PeekRequest or ResetRequest", slidegate.ErrUnsupported)
 	case text == "" && m.policies[index].selfNamed:
-		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, addressMark+"203.0.113.7")
+		err = fmt.Errorf("policy %q: no client has the empty key; a client without a name has a key such as %q", name, keyform.AddressMark+"203.0.113.7")
 	default:
 		key, err = m.set.SingleKey(index, text)
 	}

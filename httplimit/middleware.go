@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -133,8 +132,7 @@ func (m *Middleware) sameKey() func(policy, other int) bool {
 		return nil
 	}
 	return func(policy, other int) bool {
-		a, b := m.policies[policy], m.policies[other]
-		return reflect.ValueOf(a.Key.of).Pointer() == reflect.ValueOf(b.Key.of).Pointer()
+		return m.policies[policy].Key.SameFunc(m.policies[other].Key)
 	}
 }
 

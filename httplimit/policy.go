@@ -89,12 +89,12 @@ type compiled struct {
 // newPolicy compiles a policy. The rest of a policy with an error can still be checked.
 func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	p := &compiled{Policy: given, index: index, needsAddress: len(given.Allow.Addresses)+len(given.Block.Addresses) > 0}
-	p.selfNamed = !p.Key.IsZero() && !p.ShareEmptyKey && !p.Key.shared && !p.Key.always
+	p.selfNamed = !p.Key.IsZero() && !p.ShareEmptyKey && !p.Key.Shared && !p.Key.Always
 	if p.Key.IsZero() {
 		p.Key = ByAddress(opts.Client)
 	}
-	if p.form = p.Key.form; p.selfNamed {
-		p.form = p.Key.formOr(opts.Client)
+	if p.form = p.Key.Form; p.selfNamed {
+		p.form = p.Key.FormOr(keyform.Address(opts.Client.Grouping()))
 	}
 	var err, badRefusal error
 	if p.matcher, err = match.New(p.patterns()...); err != nil {
@@ -112,7 +112,7 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 // Rules returns the policy as the policy engine needs it: everything that is not about HTTP.
 func (p *Policy) Rules() engine.Spec {
 	return engine.Spec{
-		Name: p.Name, Form: p.Key.form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
+		Name: p.Name, Form: p.Key.Form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }
@@ -138,7 +138,7 @@ func (p *compiled) decidesAlone(opts *Options) bool {
 // part fills in the policy's part in a request. This is the only place where the application's functions are called.
 func (p *compiled) part(r *http.Request, opts *Options, part *engine.Part) {
 	part.Policy, part.Cost = p.index, 1
-	if part.Key, part.Err = p.Key.of(r); part.Err != nil {
+	if part.Key, part.Err = p.Key.Of(r); part.Err != nil {
 		part.Err = fmt.Errorf("httplimit: policy %q: key: %w", p.Name, part.Err)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -23,7 +24,7 @@ func LimitAll(quota int64, window time.Duration) func(http.Handler) http.Handler
 // Limit limits requests with the same keys to quota in window, in the memory of this process; without keys, all requests
 // together. It panics if quota or window is invalid, or a key is nil. New offers all other options.
 func Limit(quota int64, window time.Duration, keys ...Key) func(http.Handler) http.Handler {
-	mustHaveKeys("Limit", keys)
+	keyform.MustHaveKeys("httplimit: Limit", keys)
 	key := Global()
 	switch len(keys) {
 	case 0:

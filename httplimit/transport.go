@@ -138,7 +138,7 @@ func serverOf(r *http.Request) (string, error) {
 // RoundTrip sends a request when it may be sent. If that is not now, it waits or returns a *RefusedError, depending on the
 // options. A refused request is not sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	key, err := t.opts.Key.of(r)
+	key, err := t.opts.Key.Of(r)
 	if err != nil {
 		err = fmt.Errorf("httplimit: key: %w", err)
 	} else {
