@@ -106,13 +106,18 @@ func (s *snapshot) prepare(st store.Store) {
 	for i := range s.order {
 		limits = append(limits, s.set.BoundLimits(i)...)
 	}
+	s.release = Prepare(st, limits)
+}
+
+// Prepare reserves capacity in a store for limits until release is called, and starts their metrics at 0.
+func Prepare(st store.Store, limits []*store.Limit) (release func()) {
 	if metrics, ok := store.As[announcer](st); ok {
 		metrics.Announce(limits)
 	}
-	s.release = func() {}
 	if preparer, ok := store.As[store.Preparer](st); ok {
-		s.release = preparer.Prepare(limits)
+		return preparer.Prepare(limits)
 	}
+	return func() {}
 }
 
 // announcer is a store whose metrics have series for limits that have not been used yet; see layer/observe.

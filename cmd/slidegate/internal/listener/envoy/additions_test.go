@@ -254,7 +254,7 @@ func TestTwoLimitsOnOneCountTogether(t *testing.T) {
 
 func TestChargingAllNeedsStoreSupport(t *testing.T) {
 	r := newRig(t, Options{}, together)
-	if err := (&Service{store: r.store, maxTogether: 1, metrics: r.service.metrics, binder: r.service.binder}).Reload([]*Domain{mustParse(t, together)}); err == nil {
+	if err := (&Service{store: r.store, maxTogether: 1, metrics: r.service.metrics, release: func() {}}).Reload([]*Domain{mustParse(t, together)}); err == nil {
 		t.Error("a store of one charge accepted charging: all")
 	}
 }

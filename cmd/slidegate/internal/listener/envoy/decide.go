@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,58 +28,64 @@ type work struct {
 	charges   []store.Charge
 	answers   []rule.Answer
 	text      []byte
+	lane      uint32 // in which it counts
 }
+
+// kind is what decides about a descriptor.
+type kind uint8
+
+const (
+	unmatched kind = iota // nothing does
+	ignored               // its rule is replaced by another, or cannot be counted and is not needed
+	counted               // the limit of its rule
+	unlimited             // its rule or a ruling admits everything
+	banned                // it is over its limit, whatever is counted
+)
 
 // item is one descriptor of a request.
 type item struct {
-	rule      *bound // nil if no limit applies
-	unlimited bool
-	refused   *bound          // a limit that came with the descriptor and cannot be counted; rule is then nil
-	blocked   *preparedRuling // a ruling that blocks the descriptor; rule and refused are then nil
-	by        *bound          // with blocked, the matching rule; nil if none
-	hits      int64
-	refund    bool
-	address   string
-	request   storeRequest
-	answer    int  // index of its answer
-	over      bool // over its limit, whether or not that refuses anything
-	sent      bool // its limit came with the descriptor
-}
-
-// matched reports whether a rule, a limit of its own or a ruling applies to the descriptor.
-func (a item) matched() bool {
-	return a.rule != nil || a.unlimited || a.refused != nil || a.blocked != nil
+	kind       kind
+	rule       *bound      // nil if none matches
+	retryAfter rule.Micros // if it is banned
+	reset      rule.Micros // the same; 0 if it is never
+	hits       int64
+	refund     bool
+	address    string
+	request    storeRequest
+	answer     int  // index of its answer
+	over       bool // over its limit, whether or not that refuses anything
+	sent       bool // its limit came with the descriptor
 }
 
 // ShouldRateLimit decides one request of Envoy. On an error there is no decision, and Envoy follows its
 // failure_mode_deny.
 func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
 	if err := check(request); err != nil {
-		return nil, s.requestError(ctx, err)
+		return nil, s.requestError(err)
 	}
 	w := s.work.Get().(*work)
 	defer s.recycle(w)
 	d := (*s.domains.Load())[request.GetDomain()]
 	if d == nil && s.waiting.Load() {
-		return nil, s.storeError(ctx, errNoRules)
+		return nil, s.storeError(errNoRules)
 	}
 	w.domain = d
-	if err := s.match(ctx, w, d, request); err != nil {
-		return nil, s.requestError(ctx, err)
+	if err := s.match(ctx, w, request); err != nil {
+		return nil, s.requestError(err)
 	}
 	w.replace()
 	if err := s.plan(w, d); err != nil {
-		return nil, s.requestError(ctx, err)
+		return nil, s.requestError(err)
 	}
 	if len(w.requests) > 0 {
 		if err := s.store.Apply(ctx, w.requests); err != nil {
-			return nil, s.storeError(ctx, err)
+			return nil, s.storeError(err)
 		}
 		if s.opts.ClosedIsError && slices.ContainsFunc(w.answers, isFallbackClosed) {
-			return nil, s.storeError(ctx, errClosed)
+			return nil, s.storeError(errClosed)
 		}
 	}
-	return s.respond(ctx, w, request), nil
+	return s.respond(w, request), nil
 }
 
 // errNoRules is the error for unknown domains until the first rules arrive.
@@ -104,13 +111,13 @@ func (s *Service) recycle(w *work) {
 	s.work.Put(w)
 }
 
-func (s *Service) requestError(ctx context.Context, err error) error {
-	s.metrics.errors.Add(ctx, 1, s.metrics.invalid...)
+func (s *Service) requestError(err error) error {
+	s.metrics.errors[errorInvalid].Add(1)
 	return status.Error(codes.InvalidArgument, err.Error())
 }
 
-func (s *Service) storeError(ctx context.Context, err error) error {
-	s.metrics.errors.Add(ctx, 1, s.metrics.store...)
+func (s *Service) storeError(err error) error {
+	s.metrics.errors[errorStore].Add(1)
 	code := codes.Unavailable
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -126,45 +133,20 @@ func (s *Service) storeError(ctx context.Context, err error) error {
 	return status.Errorf(code, "envoy: the store did not answer: %v", err)
 }
 
-// match finds the rule of each descriptor and writes its address.
-func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.RateLimitRequest) error {
+// match finds what decides about each descriptor, and writes its address.
+func (s *Service) match(ctx context.Context, w *work, request *rls.RateLimitRequest) error {
 	descriptors := request.GetDescriptors()
-	ruled := s.rulingsOf(d)
 	w.items = append(w.items[:0], make([]item, len(descriptors))...)
 	w.ends, w.addresses, w.replacing = w.ends[:0], w.addresses[:0], w.replacing[:0]
 	for i, descriptor := range descriptors {
 		a := &w.items[i]
 		a.hits, a.refund, a.answer = hitsOf(request, descriptor), descriptor.GetIsNegativeHits(), -1
-		w.path = w.path[:0]
-		switch {
-		case d == nil: // an unknown domain has no limits, not even those that come with a descriptor
-		case descriptor.GetLimit() != nil:
-			o, err := overrideOf(descriptor.GetLimit())
-			if err == nil {
-				a.rule, err = d.override(s.binder, o)
-			}
-			if err != nil {
+		if w.domain != nil { // an unknown domain has no limits, not even those that come with a descriptor
+			if err := s.matchOne(ctx, w, a, descriptor); err != nil {
 				return fmt.Errorf("envoy: descriptors[%d].limit: %w", i, err)
 			}
-			if a.sent = true; !s.admitWindow(ctx, d, a.rule.spec.limit.Window) {
-				s.refuse(ctx, a)
-			}
-		default:
-			a.rule, w.path = d.root.match(descriptor.GetEntries(), w.path)
 		}
-		if a.rule != nil {
-			w.replacing = append(w.replacing, a.rule.replaces...)
-		}
-		if ruled != nil {
-			if r := findRuling(ruled, descriptor.GetEntries(), &w.text); r != nil {
-				s.applyRuling(ctx, d, a, r)
-			}
-		}
-		if a.rule != nil && a.rule.unlimited {
-			a.rule.tally.add(ctx, verdictOK)
-			a.rule, a.unlimited = nil, true
-		}
-		if a.rule != nil {
+		if a.kind == counted {
 			w.addresses = appendAddress(w.addresses, descriptor.GetEntries(), w.path)
 		}
 		w.ends = append(w.ends, len(w.addresses))
@@ -176,11 +158,43 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 	return nil
 }
 
-// refuse refuses a descriptor whose limit cannot be counted, and only that one. The request does not fail: by default,
+// matchOne finds what decides about a descriptor: the limit that came with it, or the rule that matches it, unless there is a
+// ruling about it.
+func (s *Service) matchOne(ctx context.Context, w *work, a *item, descriptor *common.RateLimitDescriptor) (err error) {
+	d := w.domain
+	w.path = w.path[:0]
+	if limit := descriptor.GetLimit(); limit != nil {
+		if a.rule, err = d.override(limit); err != nil {
+			return err
+		}
+		a.kind, a.sent = counted, true
+		if !s.admitWindow(ctx, d, a.rule.spec.limit.Window) {
+			s.ban(a)
+		}
+	} else if a.rule, w.path = d.root.match(descriptor.GetEntries(), w.path); a.rule != nil {
+		a.kind = counted
+	}
+	if a.kind == counted {
+		w.replacing = append(w.replacing, a.rule.replaces...)
+	}
+	if r := d.rulingAbout(descriptor.GetEntries(), &w.text); r != nil {
+		a.obey(w, r)
+	}
+	if a.kind == counted && a.rule.unlimited {
+		a.rule.tally.add(w, verdictOK)
+		a.kind = unlimited
+	}
+	return nil
+}
+
+// ban refuses a descriptor whose limit cannot be counted, and only that one. The request does not fail: by default,
 // Envoy admits a request that gets an error, which would lift all of its limits.
-func (s *Service) refuse(ctx context.Context, a *item) {
-	a.refused, a.rule = a.rule, nil
-	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
+func (s *Service) ban(a *item) {
+	a.kind, a.retryAfter, a.reset = banned, rule.Never, rule.Micros(a.rule.spec.limit.Window.Microseconds())
+	if a.refund {
+		a.kind = ignored
+	}
+	s.metrics.errors[errorWindows].Add(1)
 	if s.warned.due(time.Now()) {
 		s.opts.Logger.Warn("envoy: the descriptors of a connection have limits with too many different windows; those with new windows are refused. "+
 			"Use units without a multiplier, or fewer different multipliers", "most", s.opts.MaxWindows)
@@ -193,8 +207,8 @@ func (w *work) replace() {
 		return
 	}
 	for i := range w.items {
-		if a := &w.items[i]; a.rule != nil && a.rule.name != "" && slices.Contains(w.replacing, a.rule.name) {
-			a.rule = nil
+		if a := &w.items[i]; a.kind == counted && a.rule.name != "" && slices.Contains(w.replacing, a.rule.name) {
+			a.kind = ignored
 		}
 	}
 }
@@ -205,23 +219,23 @@ func (s *Service) plan(w *work, d *domain) error {
 	w.requests = slices.Grow(w.requests[:0], n)
 	w.charges = slices.Grow(w.charges[:0], n)
 	w.answers = append(w.answers[:0], make([]rule.Answer, n)...)
-	banned := false
+	refused := false
 	for i := range w.items {
 		a := &w.items[i]
-		banned = banned || a.blocked != nil || a.refused != nil && !a.refund
-		if a.rule == nil {
+		refused = refused || a.kind == banned
+		if a.kind != counted {
 			continue
 		}
 		a.request = a.rule.requestFor(a.hits, a.refund)
-		banned = banned || a.chargedTogether(d) && a.rule.spec.limit.Quota == 0
+		refused = refused || a.chargedTogether(d) && a.rule.spec.limit.Quota == 0
 	}
 	if d != nil && d.charging == ChargeAll {
-		if err := s.planTogether(w, d, banned); err != nil {
+		if err := s.planTogether(w, d, refused); err != nil {
 			return err
 		}
 	}
 	for i := range w.items {
-		if a := &w.items[i]; a.rule != nil && a.answer < 0 {
+		if a := &w.items[i]; a.kind == counted && a.answer < 0 {
 			w.addSeparate(a, d)
 		}
 	}
@@ -253,12 +267,12 @@ func (w *work) addRequest(op rule.Op, group string, start int) {
 	})
 }
 
-// planTogether builds one request for the descriptors that are charged all or nothing. If one of them is refused by a
-// limit of 0, the others are only peeked at, not charged.
-func (s *Service) planTogether(w *work, d *domain, banned bool) error {
+// planTogether builds one request for the descriptors that are charged all or nothing. If one is refused whatever is counted, the
+// others are only peeked at, not charged.
+func (s *Service) planTogether(w *work, d *domain, refused bool) error {
 	for i := range w.items {
 		a := &w.items[i]
-		if a.rule == nil || !a.chargedTogether(d) {
+		if a.kind != counted || !a.chargedTogether(d) {
 			continue
 		}
 		if a.rule.spec.limit.Quota == 0 {
@@ -281,7 +295,7 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 	}
 	if len(w.charges) > 0 {
 		op := rule.Take
-		if banned {
+		if refused {
 			op = rule.Peek
 		}
 		w.addRequest(op, d.group, 0)

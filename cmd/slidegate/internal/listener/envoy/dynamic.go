@@ -25,8 +25,8 @@ func dynamicMetadata(w *work, request *rls.RateLimitRequest, response *rls.RateL
 			fields["limit"] = structpb.NewStringValue(limitText(limit))
 		}
 		descriptors.Values = append(descriptors.Values, structpb.NewStructValue(&structpb.Struct{Fields: fields}))
-		if r := w.items[i].rule; r != nil && response.Statuses[i].GetCode() == codeOK {
-			merge(merged, r.metadata.GetFields())
+		if a := &w.items[i]; a.kind == counted && response.Statuses[i].GetCode() == codeOK {
+			merge(merged, a.rule.metadata.GetFields())
 		}
 	}
 	fields := map[string]*structpb.Value{

@@ -25,9 +25,9 @@ type target struct {
 	domain  *domain
 	entries []*entry
 	path    []*node
-	base    *bound          // the matching rule; nil if none
-	rule    *bound          // base, or base under a ruling; nil if there is no limit
-	ruling  *preparedRuling // nil if there is none
+	base    *bound  // the matching rule; nil if none
+	rule    *bound  // base, or base under a ruling; nil if there is no limit
+	ruling  *ruling // nil if there is none
 	address string
 }
 
@@ -53,12 +53,9 @@ func (s *Service) target(policy, text string) (*target, error) {
 	t := &target{domain: d, entries: entries}
 	t.base, t.path = d.root.match(entries, nil)
 	t.address = string(appendAddress(nil, entries, t.path))
-	t.rule, t.ruling = t.base, findRuling(s.rulingsOf(d), entries, new([]byte))
-	switch {
-	case t.ruling != nil && t.ruling.Kind == rulings.Limits:
-		t.rule = s.underRuling(d, t.base, t.ruling)
-	case t.ruling != nil && t.ruling.Kind == rulings.Unlimited:
-		t.rule = nil
+	t.rule, t.ruling = t.base, d.rulingAbout(entries, new([]byte))
+	if t.ruling != nil && t.ruling.Kind != rulings.Block {
+		t.rule = t.ruling.rule
 	}
 	if t.rule != nil && t.rule.unlimited {
 		t.rule = nil

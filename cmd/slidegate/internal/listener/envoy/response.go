@@ -1,8 +1,6 @@
 package envoy
 
 import (
-	"cmp"
-	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -36,7 +34,7 @@ type outcome struct {
 }
 
 // respond builds the response to a request from the store's answers.
-func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRequest) *rls.RateLimitResponse {
+func (s *Service) respond(w *work, request *rls.RateLimitRequest) *rls.RateLimitResponse {
 	response := &rls.RateLimitResponse{
 		OverallCode: codeOK,
 		Statuses:    make([]*rls.RateLimitResponse_DescriptorStatus, len(w.items)),
@@ -44,26 +42,24 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 	o := outcome{quotaRetry: rule.Never}
 	for i := range w.items {
 		a := &w.items[i]
-		switch {
-		case a.blocked != nil:
-			response.Statuses[i] = o.blocked(ctx, w.domain, a)
-		case a.refused != nil && !a.refund:
-			response.Statuses[i] = o.refused(ctx, a)
-		case a.unlimited:
+		switch a.kind {
+		case banned:
+			response.Statuses[i] = o.banned(w, a)
+		case unlimited:
 			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK, LimitRemaining: math.MaxUint32}
-		case a.rule == nil:
+		case counted:
+			if a.sent {
+				s.keepWindow(w.domain, a.rule.spec.limit.Window, time.Duration(w.answers[a.answer].ResetAfter)*time.Microsecond)
+			}
+			response.Statuses[i] = o.status(w, a)
+		default:
 			if s.opts.Quota {
 				o.quotas++
 			}
 			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK}
-		default:
-			if a.sent {
-				s.keepWindow(w.domain, a.rule.spec.limit.Window, time.Duration(w.answers[a.answer].ResetAfter)*time.Microsecond)
-			}
-			response.Statuses[i] = o.status(ctx, a, &w.answers[a.answer])
 		}
 	}
-	if s.opts.OnUnmatched != nil && !slices.ContainsFunc(w.items, item.matched) {
+	if s.opts.OnUnmatched != nil && !slices.ContainsFunc(w.items, func(a item) bool { return a.kind != unmatched }) {
 		s.opts.OnUnmatched()
 	}
 	if !o.over && o.quotas > 0 && o.quotas == o.quotasOver {
@@ -86,24 +82,16 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 // the request is refused.
 func (s *Service) reportRefused(w *work, request *rls.RateLimitRequest, refused bool) {
 	for i, descriptor := range request.GetDescriptors() {
-		a := &w.items[i]
-		if !a.over {
-			continue
+		if a := &w.items[i]; a.over && (refused || !a.rule.quotaMode) {
+			w.text = appendText(w.text[:0], descriptor.GetEntries())
+			s.opts.OnRefused(w.domain.policy, string(w.text), a.rule.title)
 		}
-		title := rulingRule
-		if by := cmp.Or(a.rule, a.refused, a.by); by != nil {
-			if by.quotaMode && !refused {
-				continue
-			}
-			title = by.title
-		}
-		w.text = appendText(w.text[:0], descriptor.GetEntries())
-		s.opts.OnRefused(w.domain.policy, string(w.text), title)
 	}
 }
 
 // status builds the status of a descriptor, and adds it to the outcome.
-func (o *outcome) status(ctx context.Context, a *item, answer *rule.Answer) *rls.RateLimitResponse_DescriptorStatus {
+func (o *outcome) status(w *work, a *item) *rls.RateLimitResponse_DescriptorStatus {
+	answer := &w.answers[a.answer]
 	over := a.request.interpretation == alwaysOver || a.request.interpretation == asAnswered && !answer.Allowed
 	retryAfter := answer.RetryAfter
 	if a.request.interpretation == alwaysOver {
@@ -123,52 +111,29 @@ func (o *outcome) status(ctx context.Context, a *item, answer *rule.Answer) *rls
 	st.DurationUntilReset = &memory.reset
 	a.over = over
 	o.any = o.any || over
+	verdict := verdictOK
 	switch {
 	case over && a.rule.shadow:
-		a.rule.tally.add(ctx, verdictShadow)
+		verdict = verdictShadow
 	case over:
-		st.Code = codeOver
-		a.rule.tally.add(ctx, verdictOver)
-	default:
-		a.rule.tally.add(ctx, verdictOK)
+		st.Code, verdict = codeOver, verdictOver
 	}
+	a.rule.tally.add(w, verdict)
 	o.add(a, st, retryAfter)
 	return st
 }
 
-// refused builds the status of a descriptor whose limit cannot be counted, and adds it to the outcome.
-func (o *outcome) refused(ctx context.Context, a *item) *rls.RateLimitResponse_DescriptorStatus {
-	b := a.refused
-	b.tally.add(ctx, verdictOver)
-	a.over, o.any = true, true
-	st := &rls.RateLimitResponse_DescriptorStatus{
-		Code: codeOver, CurrentLimit: b.current, DurationUntilReset: durationpb.New(b.spec.limit.Window),
+// banned builds the status of a descriptor that is over its limit whatever is counted, and adds it to the outcome.
+func (o *outcome) banned(w *work, a *item) *rls.RateLimitResponse_DescriptorStatus {
+	st := &rls.RateLimitResponse_DescriptorStatus{Code: codeOver, CurrentLimit: a.rule.current}
+	if a.reset > 0 {
+		st.DurationUntilReset = &durationpb.Duration{Seconds: secondsUp(a.reset)}
 	}
-	if !o.over || o.retryAfter != rule.Never {
-		o.reported, o.retryAfter = st, rule.Never
+	a.rule.tally.add(w, verdictOver)
+	if !o.over || a.retryAfter > o.retryAfter {
+		o.reported, o.retryAfter = st, a.retryAfter
 	}
-	o.over = true
-	return st
-}
-
-// blocked builds the status of a descriptor that a ruling blocks, and adds it to the outcome.
-func (o *outcome) blocked(ctx context.Context, d *domain, a *item) *rls.RateLimitResponse_DescriptorStatus {
-	st := &rls.RateLimitResponse_DescriptorStatus{Code: codeOver}
-	tally := d.tallyRuled
-	if a.by != nil {
-		st.CurrentLimit, tally = a.by.current, a.by.tally
-	}
-	tally.add(ctx, verdictOver)
-	a.over, o.any = true, true
-	retryAfter := rule.Never
-	if !a.blocked.Until.IsZero() {
-		retryAfter = max(0, rule.Micros(time.Until(a.blocked.Until).Microseconds()))
-		st.DurationUntilReset = &durationpb.Duration{Seconds: secondsUp(retryAfter)}
-	}
-	if !o.over || retryAfter > o.retryAfter {
-		o.reported, o.retryAfter = st, retryAfter
-	}
-	o.over = true
+	a.over, o.any, o.over = true, true, true
 	return st
 }
 

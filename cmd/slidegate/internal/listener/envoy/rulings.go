@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,24 +12,18 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
-	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/rulings"
 )
 
-// rulingRule is used in place of the name of a rule, in metrics and for operators, if a ruling decides about a
-// descriptor and no rule does.
-const rulingRule = "ruling"
-
-// preparedRuling is a ruling about a descriptor, with its limit parsed.
-type preparedRuling struct {
+// ruling is a ruling about a descriptor.
+type ruling struct {
 	rulings.Ruling
-	limit slidegate.Limit // for the kind Limits
+	// For the kind Limits: the matching rule with the limit of the ruling, and the same in place of a limit that comes with the
+	// descriptor.
+	rule, sent *bound
 }
-
-// preparedRulings holds the rulings by domain, and by the text of the descriptor.
-type preparedRulings map[*domain]map[string]*preparedRuling
 
 // SetRulings puts rulings into force in place of the previous ones: those whose policy is gate.EnvoyPrefix and a domain. A
 // ruling about a domain without rules is applied once it has some. A ruling that is invalid, or has more than one
@@ -37,50 +32,56 @@ func (s *Service) SetRulings(all []rulings.Ruling) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	s.rulings = all
-	s.prepareRulingsLocked()
-}
-
-// prepareRulingsLocked prepares the rulings about domains in service.
-func (s *Service) prepareRulingsLocked() {
-	table := preparedRulings{}
 	for _, d := range *s.domains.Load() {
-		for _, r := range s.rulings {
-			if r.Policy != d.policy {
-				continue
-			}
-			one := &preparedRuling{Ruling: r}
-			if r.Kind == rulings.Limits {
-				var err error
-				if one.limit, err = limitOfRuling(&r); err != nil {
-					s.opts.Logger.Error("envoy: ruling cannot be applied; clear it or change it", "domain", d.name, "error", err)
-					continue
-				}
-			}
-			if table[d] == nil {
-				table[d] = map[string]*preparedRuling{}
-			}
-			table[d][r.Key] = one
+		s.applyRulings(d)
+	}
+}
+
+// applyRulings puts the rulings about descriptors of a domain into force.
+func (s *Service) applyRulings(d *domain) {
+	made := map[string]*ruling{}
+	for i := range s.rulings {
+		if s.rulings[i].Policy != d.policy {
+			continue
 		}
+		one, err := d.ruling(&s.rulings[i])
+		if err != nil {
+			s.opts.Logger.Error("envoy: ruling cannot be applied; clear it or change it", "domain", d.name, "error", err)
+			continue
+		}
+		made[one.Key] = one
 	}
-	if len(table) == 0 {
-		s.prepared.Store(nil)
-		return
-	}
-	s.prepared.Store(&table)
+	d.rulings.Store(&made)
 }
 
-// rulingsOf returns the rulings about descriptors of a domain; nil if there are none, which is the usual case.
-func (s *Service) rulingsOf(d *domain) map[string]*preparedRuling {
-	table := s.prepared.Load()
-	if table == nil {
-		return nil
+// ruling makes a ruling ready to use. Those with limits have exactly one, since a descriptor has one count.
+func (d *domain) ruling(given *rulings.Ruling) (*ruling, error) {
+	r := &ruling{Ruling: *given}
+	if r.Kind != rulings.Limits {
+		return r, nil
 	}
-	return (*table)[d]
+	if len(r.Limits) != 1 {
+		return nil, fmt.Errorf("an Envoy descriptor has one limit, not %d; give one", len(r.Limits))
+	}
+	limit, err := slidegate.ParseLimit(r.Limits[0])
+	if err != nil {
+		return nil, err
+	}
+	entries, err := parseText(r.Key)
+	if err != nil {
+		return nil, err
+	}
+	base, _ := d.root.match(entries, nil)
+	if r.rule, err = d.withLimit(cmp.Or(base, d.ruled), limit); err == nil {
+		r.sent, err = d.withLimit(d.sent, limit)
+	}
+	return r, err
 }
 
-// findRuling returns the ruling in force about a descriptor; nil if there is none. It writes the text of the descriptor to
+// rulingAbout returns the ruling in force about a descriptor; nil if there is none. It writes the text of the descriptor to
 // the buffer.
-func findRuling(all map[string]*preparedRuling, entries []*entry, buffer *[]byte) *preparedRuling {
+func (d *domain) rulingAbout(entries []*entry, buffer *[]byte) *ruling {
+	all := *d.rulings.Load()
 	if len(all) == 0 {
 		return nil
 	}
@@ -91,97 +92,41 @@ func findRuling(all map[string]*preparedRuling, entries []*entry, buffer *[]byte
 	return nil
 }
 
-// applyRuling applies a ruling to a descriptor. Refunds are made even if the descriptor is blocked.
-func (s *Service) applyRuling(ctx context.Context, d *domain, a *item, r *preparedRuling) {
+// obey applies a ruling to a descriptor. Refunds are made even if the descriptor is blocked.
+func (a *item) obey(w *work, r *ruling) {
 	switch {
 	case r.Kind == rulings.Block && !a.refund:
-		a.blocked, a.by, a.rule, a.refused = r, firstOf(a.rule, a.refused), nil, nil
+		a.rule, a.kind, a.retryAfter, a.reset = cmp.Or(a.rule, w.domain.ruled), banned, rule.Never, 0
+		if !r.Until.IsZero() {
+			a.retryAfter = max(0, rule.Micros(time.Until(r.Until).Microseconds()))
+			a.reset = a.retryAfter
+		}
 	case r.Kind == rulings.Unlimited:
-		d.tallyRuled.add(ctx, verdictOK)
-		a.rule, a.refused, a.unlimited = nil, nil, true
+		w.domain.ruled.tally.add(w, verdictOK)
+		a.kind = unlimited
 	case r.Kind == rulings.Limits:
-		a.rule, a.refused = s.underRuling(d, firstOf(a.rule, a.refused), r), nil
+		a.rule, a.kind = r.rule, counted
+		if a.sent {
+			a.rule = r.sent
+		}
 	}
 }
 
-func firstOf(a, b *bound) *bound {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-// rulingBinding is the limit of a ruling in place of a rule.
-type rulingBinding struct {
-	rule  *bound // nil if no rule matches
-	limit slidegate.Limit
-}
-
-// underRuling returns the rule with the limit of a ruling, or unchanged if it cannot have that limit.
-func (s *Service) underRuling(d *domain, base *bound, r *preparedRuling) *bound {
-	key := rulingBinding{base, r.limit}
-	d.mu.RLock()
-	rule := d.underRulings[key]
-	d.mu.RUnlock()
-	if rule != nil {
-		return rule
-	}
-	rule, err := s.bindRuling(d, base, r.limit)
-	if err != nil {
-		s.opts.Logger.Error("envoy: ruling cannot be applied; the rule stays in force", "domain", d.name, "error", err)
-		rule = base
-	}
-	if rule == nil {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.underRulings) >= maxOverrides {
-		clear(d.underRulings)
-	}
-	d.underRulings[key] = rule
-	return rule
-}
-
-func (s *Service) bindRuling(d *domain, base *bound, limit slidegate.Limit) (*bound, error) {
-	title, tally, from := rulingRule, d.tallyRuled, &spec{}
-	if base != nil {
-		title, tally, from = base.title, base.tally, base.spec
-	}
-	changed, err := from.withLimit(limit, d.charging)
-	if err != nil {
-		return nil, err
-	}
-	rule, err := s.binder.rule(d.name, title, changed, tally)
-	if err == nil && base != nil {
-		rule.path = base.path
-	}
-	return rule, err
-}
-
-// limitOfRuling returns the limit of a ruling. There must be exactly one, since a descriptor has one count.
-func limitOfRuling(r *rulings.Ruling) (limit slidegate.Limit, err error) {
-	if len(r.Limits) != 1 {
-		return limit, fmt.Errorf("an Envoy descriptor has one limit, not %d; give one", len(r.Limits))
-	}
-	return slidegate.ParseLimit(r.Limits[0])
-}
-
-// withLimit returns the rule with another limit. A limit that only sets a quota and a window counts as the rule does, so
+// withLimit returns a rule with another limit. A limit that only sets a quota and a window counts as the rule does, so
 // that the counts are kept if the window is the same.
-func (s *spec) withLimit(limit slidegate.Limit, charging Charging) (*spec, error) {
+func (d *domain) withLimit(base *bound, limit slidegate.Limit) (*bound, error) {
 	plain := slidegate.Limit{Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Calendar: limit.Calendar, Zone: limit.Zone}
 	if limit == plain {
-		limit = slidegate.Limit{Algorithm: slidegate.FixedWindow, CountRefused: charging == ChargeEach}
-		if !s.unlimited && s.limit != (slidegate.Limit{}) {
-			limit = s.limit
+		limit = slidegate.Limit{Algorithm: slidegate.FixedWindow, CountRefused: d.charging == ChargeEach}
+		if !base.unlimited && base.spec.limit != (slidegate.Limit{}) {
+			limit = base.spec.limit
 			limit.Burst = 0
 		}
 		limit.Quota, limit.Window, limit.Calendar, limit.Zone = plain.Quota, plain.Window, plain.Calendar, plain.Zone
 	}
 	limit.Name = ""
-	changed := *s
-	changed.unlimited, changed.limit = false, limit
+	changed := *base
+	changed.unlimited, changed.spec.limit = false, limit
 	switch {
 	case limit.Algorithm == slidegate.InFlight:
 		return nil, errors.New("in-flight is not supported for Envoy, which does not report when a request has ended")
@@ -198,7 +143,7 @@ func (s *spec) withLimit(limit slidegate.Limit, charging Charging) (*spec, error
 	default:
 		changed.unit, changed.multiplier = unitOf(limit.Window)
 	}
-	return &changed, adapter.Check(limit)
+	return d.bind(&changed)
 }
 
 // ResolveRuling checks a ruling about a descriptor and normalizes its key. An error is about the returned field.
@@ -214,13 +159,7 @@ func (s *Service) ResolveRuling(r *rulings.Ruling) (field string, err error) {
 		return "key", err
 	}
 	r.Policy, r.Key = t.domain.policy, string(appendText(nil, t.entries))
-	if r.Kind != rulings.Limits {
-		return "", nil
-	}
-	limit, err := limitOfRuling(r)
-	if err == nil {
-		_, err = s.bindRuling(t.domain, t.base, limit)
-	}
+	_, err = t.domain.ruling(r)
 	return "limits", err
 }
 
@@ -307,14 +246,9 @@ func (s *Service) RulingNote(r *rulings.Ruling) string {
 		return "all rules for Envoy are in shadow mode and refuse nothing"
 	case r.Kind == rulings.Limits && t.base != nil && t.base.shadow:
 		return "the rule is in shadow mode and refuses nothing"
-	case r.Kind == rulings.Limits:
-		limit, err := limitOfRuling(r)
-		if err == nil {
-			_, err = s.bindRuling(t.domain, t.base, limit)
-		}
-		if err != nil {
-			return fmt.Sprintf("cannot be applied: %v", err)
-		}
+	}
+	if _, err := t.domain.ruling(r); err != nil {
+		return fmt.Sprintf("cannot be applied: %v", err)
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/windows"
 	"github.com/slidegate/slidegate/internal/options"
 	"github.com/slidegate/slidegate/rulings"
@@ -71,7 +73,6 @@ type Service struct {
 	opts        Options
 	maxTogether int // maximum number of descriptors in a request that is charged all or nothing
 	metrics     *metrics
-	binder      *binder
 	windows     *windows.Registry // of limits that come with descriptors; nil if there may be any number
 	warned      warning           // about too many of them
 	health      *health.Server
@@ -79,11 +80,10 @@ type Service struct {
 	waiting     atomic.Bool // no rules have been received yet; see Options.Await
 	work        sync.Pool   // of *work
 
-	reload   sync.Mutex
-	domains  atomic.Pointer[map[string]*domain]
-	prepared atomic.Pointer[preparedRulings] // nil if there are no rulings
-	rulings  []rulings.Ruling                // the source of prepared; guarded by reload
-	release  func()                          // releases the capacity that the store holds for the domains; guarded by reload
+	reload  sync.Mutex
+	domains atomic.Pointer[map[string]*domain]
+	rulings []rulings.Ruling // about all domains; guarded by reload
+	release func()           // releases the capacity that the store holds for the domains; guarded by reload
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
@@ -111,13 +111,13 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	}
 	s := &Service{
 		store: st, opts: opts, metrics: m, health: health.NewServer(),
-		maxTogether: min(MaxDescriptors, st.Traits().MaxCharges),
-		binder:      &binder{store: st, quota: opts.Quota, known: map[binding]*store.Limit{}},
+		maxTogether: min(MaxDescriptors, st.Traits().MaxCharges), release: func() {},
 	}
+	s.domains.Store(&map[string]*domain{})
 	if st.Traits().RoundTrips == 0 { // a server keeps nothing for each
 		s.windows = windows.New(opts.MaxWindows, nil)
 	}
-	s.work.New = func() any { return new(work) }
+	s.work.New = func() any { return &work{lane: rand.Uint32()} }
 	if err := s.Reload(domains); err != nil {
 		return nil, err
 	}
@@ -161,6 +161,7 @@ func (s *Service) Reload(domains []*Domain) error {
 		return err
 	}
 	next := make(map[string]*domain, len(domains))
+	var limits []*store.Limit
 	for _, given := range domains {
 		if given.charging == ChargeAll && s.maxTogether < 2 {
 			return invalid("domains", "%s: charging: %w: the store %s cannot charge several descriptors together; write each",
@@ -174,16 +175,14 @@ func (s *Service) Reload(domains []*Domain) error {
 		if err != nil {
 			return err
 		}
-		next[given.name] = d
+		s.applyRulings(d)
+		next[given.name], limits = d, append(limits, d.limits...)
 	}
-	release := prepare(s.store, next)
+	release := gate.Prepare(s.store, limits) // so that limits from descriptors cannot use it up
 	before := s.domains.Swap(&next)
-	s.prepareRulingsLocked()
-	if s.release != nil {
-		s.release()
-	}
+	s.release()
 	s.release = release
-	if len(next) == 0 && (before == nil || len(*before) == 0) {
+	if len(next) == 0 && len(*before) == 0 {
 		return nil // there were none, and none were expected
 	}
 	s.opts.Logger.Info("envoy: domains in service", "domains", len(next))
