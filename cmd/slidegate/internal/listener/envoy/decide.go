@@ -197,7 +197,7 @@ func (s *Service) ban(a *item) {
 	s.metrics.errors[errorWindows].Add(1)
 	if s.warned.due(time.Now()) {
 		s.opts.Logger.Warn("envoy: the descriptors of a connection have limits with too many different windows; those with new windows are refused. "+
-			"Use units without a multiplier, or fewer different multipliers", "most", s.opts.MaxWindows)
+			"Use units without a multiplier, or fewer different multipliers", "most", maxWindows)
 	}
 }
 

@@ -20,36 +20,23 @@ const maxBody = 1 << 20
 // another site makes a browser send gets 403, and a request whose Content-Type is not JSON gets 415.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /json", s.serveJSON)
+	mux.Handle("POST /json", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serveJSON)))
 	mux.HandleFunc("/healthcheck", s.serveHealth)
 	return mux
 }
 
-// crossOrigin detects requests from pages of another site by the headers Sec-Fetch-Site and Origin, one of which
-// browsers send with every POST.
-var crossOrigin = http.NewCrossOriginProtection()
-
-// checkJSONRequest rejects requests that a web page could make a browser send without a preflight. The type that curl -d
-// sends is accepted as JSON, as in the original, since that is how it is usually called. An HTML form has the same type,
-// but browsers send an Origin with it.
-func checkJSONRequest(r *http.Request) (status int, problem string) {
-	if err := crossOrigin.Check(r); err != nil {
-		return http.StatusForbidden, "envoy: cross-origin requests to /json are not allowed"
-	}
+// hasJSON reports whether the body of a request is JSON, by its type. A web page can make a browser send other types without a
+// preflight. The type that curl -d sends is accepted too, as in the original, since that is how it is usually called: an HTML form has the
+// same type, but browsers send an Origin with it.
+func hasJSON(r *http.Request) bool {
 	given := r.Header.Get("Content-Type")
-	if given == "" {
-		return 0, ""
-	}
 	kind, _, err := mime.ParseMediaType(given)
-	if err != nil || kind != "application/json" && kind != "application/x-www-form-urlencoded" {
-		return http.StatusUnsupportedMediaType, "envoy: Content-Type: must be application/json"
-	}
-	return 0, ""
+	return given == "" || err == nil && (kind == "application/json" || kind == "application/x-www-form-urlencoded")
 }
 
 func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
-	if status, problem := checkJSONRequest(r); problem != "" {
-		http.Error(w, problem, status)
+	if !hasJSON(r) {
+		http.Error(w, "envoy: Content-Type: must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
-	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -78,42 +78,31 @@ func (t *target) noRuleReason() string {
 	return fmt.Sprintf("no rule matches: %s has no descriptor for entry %d, %s, and those after it", at, len(t.path)+1, errtext.Quote(t.entries[len(t.path)].GetKey()))
 }
 
-// limitQuery is a request to the store about one limit.
-type limitQuery struct {
-	rule    *bound
-	request storeRequest
-	answer  rule.Answer
-}
-
-// query calls the store for limits of the target: a peek, or a reset.
-func (s *Service) query(ctx context.Context, t *target, op rule.Op, queries []limitQuery) error {
-	requests := make([]store.Request, len(queries))
-	answers := make([]rule.Answer, len(queries))
-	for i := range queries {
-		q := &queries[i]
-		charge := store.Charge{Limit: q.rule.limit, Key: t.address}
+// ask calls the store about limits of rules for the target: a peek at a request of this cost, or a reset.
+func (s *Service) ask(ctx context.Context, t *target, op rule.Op, cost int64, rules ...*bound) ([]rule.Answer, error) {
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	requests, answers := make([]store.Request, len(rules)), make([]rule.Answer, len(rules))
+	for i, r := range rules {
+		charge := store.Charge{Limit: r.limit, Key: t.address}
 		if op == rule.Peek {
-			charge.Cost = q.request.cost
+			charge.Cost = r.requestFor(cost, false).cost
 		}
 		requests[i] = store.Request{Op: op, Group: t.domain.group, Charges: []store.Charge{charge}, Answers: answers[i : i+1]}
 	}
-	if len(requests) == 0 {
-		return nil
-	}
 	if err := s.store.Apply(ctx, requests); err != nil {
-		return err
+		return nil, err
 	}
-	for i := range queries {
-		q := &queries[i]
-		q.answer = answers[i]
-		if q.request.interpretation == alwaysOver {
-			q.answer.Allowed, q.answer.RetryAfter = false, rule.Never
+	for i, r := range rules {
+		if r.requestFor(cost, false).interpretation == alwaysOver {
+			answers[i].Allowed, answers[i].RetryAfter = false, rule.Never
 		}
-		if q.rule.spec.limit.Quota == 0 {
-			q.answer.Remaining = 0
+		if r.spec.limit.Quota == 0 {
+			answers[i].Remaining = 0
 		}
 	}
-	return nil
+	return answers, nil
 }
 
 // Peek returns what a request with only this descriptor would get, and charges nothing. The policy of req is
@@ -135,23 +124,15 @@ func (s *Service) Peek(ctx context.Context, req gate.Request) (v policy.Decision
 	if t.rule == nil {
 		return v, nil
 	}
-	queries := []limitQuery{{rule: t.rule, request: t.rule.requestFor(req.Cost, false)}}
-	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
+	answers, err := s.ask(ctx, t, rule.Peek, req.Cost, t.rule)
+	if err != nil {
 		return v, err
 	}
-	limit, a := t.rule.spec.limit, &queries[0].answer
-	v.By, v.Shadow, v.Refused, v.Limits = policy.ByLimits, t.rule.shadow || s.opts.Shadow, !a.Allowed, []slidegate.Limit{limit}
-	v.Decision = slidegate.Decision{
-		Allowed: a.Allowed || v.Shadow, Flags: a.Flags, LimitName: t.rule.title, Quota: limit.Quota, Remaining: a.Remaining,
-		ResetAfter: time.Duration(a.ResetAfter) * time.Microsecond,
-	}
-	v.Decision.At, _ = answering.Unmark(a.At)
-	switch {
-	case v.Decision.Allowed:
-	case a.RetryAfter == rule.Never:
-		v.Decision.RetryAfter = slidegate.Never
-	default:
-		v.Decision.RetryAfter = time.Duration(a.RetryAfter) * time.Microsecond
+	v.By, v.Shadow, v.Limits = policy.ByLimits, t.rule.shadow || s.opts.Shadow, []slidegate.Limit{t.rule.spec.limit}
+	v.Decision = adapter.Combine([]store.Charge{{Limit: t.rule.limit}}, answers)
+	v.Decision.LimitName, v.Decision.Quota, v.Refused = t.rule.title, t.rule.spec.limit.Quota, !v.Decision.Allowed
+	if v.Shadow {
+		v.Decision.Allowed, v.Decision.RetryAfter = true, 0
 	}
 	return v, nil
 }
@@ -167,7 +148,6 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 	if t.ruling != nil {
 		e.Ruling = &t.ruling.Ruling
 	}
-	var queries []limitQuery
 	if t.base == nil {
 		e.Note = t.noRuleReason()
 	} else {
@@ -177,23 +157,20 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 		e.By, e.Refused, e.Shadow, e.Allowed = policy.ByRuling, true, s.opts.Shadow, s.opts.Shadow
 		return e, nil
 	}
-	limited := t.rule != nil
-	if limited {
-		queries = append(queries, limitQuery{rule: t.rule, request: t.rule.requestFor(req.Cost, false)})
+	rules := t.domain.descriptorLimits()
+	if t.rule != nil {
+		rules = append([]*bound{t.rule}, rules...)
 	}
-	for _, b := range t.domain.descriptorLimits() {
-		queries = append(queries, limitQuery{rule: b, request: b.requestFor(req.Cost, false)})
-	}
-	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
+	answers, err := s.ask(ctx, t, rule.Peek, req.Cost, rules...)
+	if err != nil {
 		return gate.Explanation{}, err
 	}
-	for i := range queries {
-		q := &queries[i]
-		explained := gate.ExplainLimit(q.rule.spec.limit, &q.answer)
+	for i := range answers {
+		explained := gate.ExplainLimit(rules[i].spec.limit, &answers[i])
 		switch {
-		case i == 0 && limited:
-			e.By, e.Refused, e.Source, e.Limits = policy.ByLimits, !explained.Allowed, gate.SourceOf(q.answer.Flags), []gate.ExplainedLimit{explained}
-		case q.answer.ResetAfter > 0: // something is counted
+		case rules[i] == t.rule:
+			e.By, e.Refused, e.Source, e.Limits = policy.ByLimits, !explained.Allowed, gate.SourceOf(answers[i].Flags), []gate.ExplainedLimit{explained}
+		case answers[i].ResetAfter > 0: // something is counted
 			e.DescriptorLimits = append(e.DescriptorLimits, explained)
 		}
 	}
@@ -207,26 +184,21 @@ func (s *Service) Reset(ctx context.Context, req gate.Request) error {
 	if err != nil {
 		return err
 	}
-	var queries []limitQuery
+	var rules []*bound
 	for _, b := range append([]*bound{t.rule, t.base}, t.domain.descriptorLimits()...) {
-		if b == nil || b.limit == nil {
-			continue
-		}
-		same := func(q limitQuery) bool { return q.rule.limit.Prefix() == b.limit.Prefix() } // limits of one shape share the count
-		if !slices.ContainsFunc(queries, same) {
-			queries = append(queries, limitQuery{rule: b})
+		same := func(other *bound) bool { return other.limit.Prefix() == b.limit.Prefix() } // limits of one shape share the count
+		if b != nil && b.limit != nil && !slices.ContainsFunc(rules, same) {
+			rules = append(rules, b)
 		}
 	}
-	if t.base == nil && len(queries) == 0 {
+	if t.base == nil && len(rules) == 0 {
 		return fmt.Errorf("envoy: %w: %s", gate.ErrKey, t.noRuleReason())
 	}
-	if err := s.query(ctx, t, rule.Reset, queries); err != nil {
-		return err
+	answers, err := s.ask(ctx, t, rule.Reset, 0, rules...)
+	if err == nil && slices.ContainsFunc(answers, isFallbackClosed) {
+		err = errClosed
 	}
-	if slices.ContainsFunc(queries, func(q limitQuery) bool { return isFallbackClosed(q.answer) }) {
-		return errClosed
-	}
-	return nil
+	return err
 }
 
 // LimitsOf returns the limit of a descriptor; none if no rule matches.

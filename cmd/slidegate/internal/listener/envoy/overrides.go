@@ -2,7 +2,9 @@ package envoy
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -29,18 +31,14 @@ func isUnit(window time.Duration) bool {
 	return slices.ContainsFunc(units, func(u timeUnit) bool { return u.length == window })
 }
 
-type remoteKey struct{}
-
-// withRemote adds the address of the client to the context of a request over HTTP.
+// withRemote adds the client of a request over HTTP to its context, as gRPC does.
 func withRemote(r *http.Request) context.Context {
-	return context.WithValue(r.Context(), remoteKey{}, r.RemoteAddr)
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // not on a Unix socket
+	return peer.NewContext(r.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(at)})
 }
 
 // connectionOf returns the remote address of a connection; "" if it is unknown.
 func connectionOf(ctx context.Context) string {
-	if remote, ok := ctx.Value(remoteKey{}).(string); ok {
-		return remote
-	}
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		return p.Addr.String()
 	}

@@ -170,11 +170,7 @@ func (r *reader) period(s *spec, block yamlfile.Field, given map[string]yamlfile
 // calendar makes a unit follow the calendar, which is an addition of ours: the original's months have 30 days, and its
 // years 365.
 func (r *reader) calendar(s *spec, given map[string]yamlfile.Field) {
-	for i, period := range calendarUnits {
-		if units[i].unit == s.unit {
-			s.limit.Calendar = period
-		}
-	}
+	s.limit.Calendar = unitWith(func(u timeUnit) bool { return u.unit == s.unit }).period
 	switch multiplier, many := given["unit_multiplier"]; {
 	case s.limit.Calendar == 0:
 		r.Problems.Addf(given["zone"].At, "zone: is only for the units day, week, month and year, which then follow the calendar; leave it out")

@@ -133,11 +133,7 @@ func (d *domain) withLimit(base *bound, limit slidegate.Limit) (*bound, error) {
 	case limit.Quota > math.MaxUint32:
 		return nil, fmt.Errorf("must be at most %d requests, the maximum in Envoy's protocol", uint32(math.MaxUint32))
 	case limit.Calendar != 0:
-		for i, period := range calendarUnits {
-			if period == limit.Calendar {
-				changed.unit, changed.multiplier = units[i].unit, 1
-			}
-		}
+		changed.unit, changed.multiplier = unitWith(func(u timeUnit) bool { return u.period == limit.Calendar }).unit, 1
 	case limit.Window <= 0 || limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32:
 		return nil, errors.New("the window must be a whole number of seconds, as in Envoy's protocol")
 	default:
@@ -225,12 +221,12 @@ func (s *Service) RulingReach(ctx context.Context, r *rulings.Ruling) (reach gat
 		reach.Seen = []string{}
 		return reach
 	}
-	queries := []limitQuery{{rule: t.base, request: t.base.requestFor(0, false)}}
-	if err := s.query(ctx, t, rule.Peek, queries); err != nil {
+	answers, err := s.ask(ctx, t, rule.Peek, 0, t.base)
+	if err != nil {
 		return reach
 	}
 	reach.Seen = []string{}
-	if queries[0].answer.ResetAfter > 0 {
+	if answers[0].ResetAfter > 0 {
 		reach.Seen = append(reach.Seen, r.Key)
 	}
 	return reach

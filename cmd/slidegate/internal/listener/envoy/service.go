@@ -44,12 +44,6 @@ type Options struct {
 	// Quota puts every rule in quota mode: over its limit, it refuses a request only if all rules of the request are
 	// over theirs. As in the original, a descriptor without a rule counts as one that is not over.
 	Quota bool
-	// MaxWindows is how many different windows one connection may have in use in limits that come with descriptors, not
-	// counting windows of one unit: those that it was the first to use and in which a count is not over. A store in
-	// memory keeps a table for each; with a store that is reached over a network there may be any number. All
-	// connections of a host together have half of what others leave of 2,048. A descriptor with a further window is
-	// over its limit. 0 means 64.
-	MaxWindows int
 	// Await means that a management server will send the rules. Until RulesReceived is called, the service is not healthy,
 	// and requests about unknown domains fail, so that Envoy follows its failure_mode_deny.
 	Await bool
@@ -62,7 +56,11 @@ type Options struct {
 	OnUnmatched func()
 }
 
-// maxWindows is the default of Options.MaxWindows.
+// maxWindows is how many different windows one connection may have in use in limits that come with descriptors, not
+// counting windows of one unit: those that it was the first to use and in which a count is not over. A store in
+// memory keeps a table for each; with a store that is reached over a network there may be any number. All
+// connections of a host together have half of what others leave of 2,048. A descriptor with a further window is
+// over its limit.
 const maxWindows = 64
 
 // Service is Envoy's rate limit service. It is safe for concurrent use. The zero value is not usable; call New.
@@ -103,19 +101,13 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.MaxWindows < 0 {
-		return nil, fmt.Errorf("envoy: MaxWindows: must not be negative, got %d; 0 means %d", opts.MaxWindows, maxWindows)
-	}
-	if opts.MaxWindows == 0 {
-		opts.MaxWindows = maxWindows
-	}
 	s := &Service{
 		store: st, opts: opts, metrics: m, health: health.NewServer(),
 		maxTogether: min(MaxDescriptors, st.Traits().MaxCharges), release: func() {},
 	}
 	s.domains.Store(&map[string]*domain{})
 	if st.Traits().RoundTrips == 0 { // a server keeps nothing for each
-		s.windows = windows.New(opts.MaxWindows, nil)
+		s.windows = windows.New(maxWindows, nil)
 	}
 	s.work.New = func() any { return &work{lane: rand.Uint32()} }
 	if err := s.Reload(domains); err != nil {

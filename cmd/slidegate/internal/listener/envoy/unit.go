@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -16,23 +17,19 @@ type timeUnit struct {
 	name   string
 	unit   rls.RateLimitResponse_RateLimit_Unit
 	length time.Duration
+	period rule.Period // that it becomes with a zone; 0 if it cannot have one
 }
 
 // units are the units of time that a limit can have, by their number in the protocol. All windows start at multiples of
 // their length since the Unix epoch, as in the original.
 var units = []timeUnit{
-	{"second", rls.RateLimitResponse_RateLimit_SECOND, time.Second},
-	{"minute", rls.RateLimitResponse_RateLimit_MINUTE, time.Minute},
-	{"hour", rls.RateLimitResponse_RateLimit_HOUR, time.Hour},
-	{"day", rls.RateLimitResponse_RateLimit_DAY, day},
-	{"week", rls.RateLimitResponse_RateLimit_WEEK, 7 * day},
-	{"month", rls.RateLimitResponse_RateLimit_MONTH, 30 * day},
-	{"year", rls.RateLimitResponse_RateLimit_YEAR, 365 * day},
-}
-
-// calendarUnits holds the calendar periods that units become with a zone, by the index of the unit.
-var calendarUnits = map[int]rule.Period{
-	3: rule.Day, 4: rule.Week, 5: rule.Month, 6: rule.Year,
+	{"second", rls.RateLimitResponse_RateLimit_SECOND, time.Second, 0},
+	{"minute", rls.RateLimitResponse_RateLimit_MINUTE, time.Minute, 0},
+	{"hour", rls.RateLimitResponse_RateLimit_HOUR, time.Hour, 0},
+	{"day", rls.RateLimitResponse_RateLimit_DAY, day, rule.Day},
+	{"week", rls.RateLimitResponse_RateLimit_WEEK, 7 * day, rule.Week},
+	{"month", rls.RateLimitResponse_RateLimit_MONTH, 30 * day, rule.Month},
+	{"year", rls.RateLimitResponse_RateLimit_YEAR, 365 * day, rule.Year},
 }
 
 var unitNames = func() (names []string) {
@@ -42,14 +39,17 @@ var unitNames = func() (names []string) {
 	return names
 }()
 
+// unitWith returns the first unit that is; the zero value if there is none.
+func unitWith(is func(timeUnit) bool) (found timeUnit) {
+	if i := slices.IndexFunc(units, is); i >= 0 {
+		found = units[i]
+	}
+	return found
+}
+
 // lengthOf returns the length of a unit; 0 if it is unknown.
 func lengthOf(unit rls.RateLimitResponse_RateLimit_Unit) time.Duration {
-	for _, u := range units {
-		if u.unit == unit {
-			return u.length
-		}
-	}
-	return 0
+	return unitWith(func(u timeUnit) bool { return u.unit == unit }).length
 }
 
 // times returns a multiple of a unit, or the longest Duration on overflow.
