@@ -13,47 +13,39 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 )
 
-// adminFlags select the service for commands that only operators may use.
-type adminFlags struct {
-	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"URL of the service's admin listener. (default: http://127.0.0.1:8082)" group:"Service"`
+// serviceFlags select a running service, and how to print its responses. The variables server and listener are its default address,
+// and what listens there.
+type serviceFlags struct {
+	Server string `default:"${server}" placeholder:"URL" help:"URL of ${listener}, or unix:/path. (default: ${server})" group:"Service"`
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service." group:"Service"`
 	serverTLS
-}
-
-// send sends a request to the admin listener, decodes the response into reply, and returns its text. A nil body sends none.
-func (f *adminFlags) send(ctx context.Context, method, path string, body, reply any) (text []byte, err error) {
-	service, err := newClient(f.Server, f.Token, f.serverTLS)
-	if err != nil {
-		return nil, err
-	}
-	defer service.close()
-	status, text, err := service.send(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	if status != http.StatusOK {
-		return nil, service.adminProblem(status, text)
-	}
-	if err := json.Unmarshal(text, reply); err != nil {
-		return nil, fmt.Errorf("%s: the response is not from a Slidegate service: %w", service.base, err)
-	}
-	return text, nil
-}
-
-// printingFlags are adminFlags with an output format.
-type printingFlags struct {
-	adminFlags
 	Format string `enum:"text,json" default:"text" help:"Output format: text, json." group:"Service"`
 }
 
-// send is like that of adminFlags, but prints the response if the output format is JSON.
-func (f *printingFlags) send(ctx context.Context, c *console, method, path string, body, reply any) (printed bool, err error) {
-	text, err := f.adminFlags.send(ctx, method, path, body, reply)
-	if err != nil || f.Format != "json" {
+// send sends a request to the service, and decodes the response into reply. It prints the response if the output format is JSON. A nil
+// body sends none.
+func (f *serviceFlags) send(ctx context.Context, c *console, method, path string, body, reply any) (printed bool, err error) {
+	service, err := newClient(f.Server, f.Token, f.serverTLS)
+	if err != nil {
 		return false, err
 	}
-	_, err = fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
-	return true, err
+	defer service.http.CloseIdleConnections()
+	status, text, err := service.send(ctx, method, path, body)
+	switch {
+	case err != nil:
+		return false, err
+	case status == http.StatusNoContent:
+		return false, nil
+	case status != http.StatusOK && status != http.StatusTooManyRequests:
+		return false, service.problem(status, path, text)
+	}
+	if err := json.Unmarshal(text, reply); err != nil {
+		return false, fmt.Errorf("%s: the response is not from a Slidegate service: %w%s", service.base, err, proxyHint(path))
+	}
+	if f.Format == "json" {
+		_, err = fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
+	}
+	return f.Format == "json", err
 }
 
 // writeTable writes rows of cells in columns. The alignment is a flag of package tabwriter, or 0.
@@ -67,28 +59,37 @@ func writeTable(to io.Writer, alignment uint, rows [][]string) error {
 
 // reloadCommand makes a service reload its files.
 type reloadCommand struct {
-	adminFlags
+	serviceFlags
 }
 
 // Run reloads the files and prints what changed.
 func (r *reloadCommand) Run(ctx context.Context, c *console) error {
-	var reply struct {
-		service.Changes
-		service.Running
+	var reply reloaded
+	printed, err := r.send(ctx, c, http.MethodPost, "/v1/reload", nil, &reply)
+	if err == nil && !printed {
+		err = reply.write(c.out)
 	}
-	if _, err := r.send(ctx, http.MethodPost, "/v1/reload", nil, &reply); err != nil {
-		return err
-	}
-	for _, r := range reply.Restart {
-		fmt.Fprintf(c.out, "restart needed: %s: in force is %s, the file has %s\n", r.Field, r.InForce, r.File)
-	}
-	for _, n := range reply.NotApplied {
-		fmt.Fprintf(c.out, "attention: rulings about the policy %s that it cannot apply: %d; %s; slidegate rulings lists them\n", n.Policy, n.Rulings, n.Why)
-	}
-	_, err := fmt.Fprintf(c.out, "reloaded: %s; the configuration in force has the hash %s\n", changesLine(&reply.Changes, reply.Loaded), reply.Hash)
 	if err == nil && len(reply.Restart)+len(reply.NotApplied) > 0 {
 		return errRefused // not everything in the files, or not every ruling, is in force
 	}
+	return err
+}
+
+// reloaded is the response to a request to reload.
+type reloaded struct {
+	service.Changes
+	service.Running
+}
+
+// write prints the response for a person.
+func (r *reloaded) write(to io.Writer) error {
+	for _, restart := range r.Restart {
+		fmt.Fprintf(to, "restart needed: %s: in force is %s, the file has %s\n", restart.Field, restart.InForce, restart.File)
+	}
+	for _, n := range r.NotApplied {
+		fmt.Fprintf(to, "attention: rulings about the policy %s that it cannot apply: %d; %s; slidegate rulings lists them\n", n.Policy, n.Rulings, n.Why)
+	}
+	_, err := fmt.Fprintf(to, "reloaded: %s; the configuration in force has the hash %s\n", changesLine(&r.Changes, r.Loaded), r.Hash)
 	return err
 }
 
@@ -122,13 +123,13 @@ func changesLine(changes *service.Changes, loaded time.Time) string {
 
 // configRunningCommand prints the policies in force in a service.
 type configRunningCommand struct {
-	adminFlags
+	serviceFlags
 }
 
 // Run prints the policies in force.
 func (r *configRunningCommand) Run(ctx context.Context, c *console) error {
 	var now service.Running
-	if _, err := r.send(ctx, http.MethodGet, "/v1/config", nil, &now); err != nil {
+	if printed, err := r.send(ctx, c, http.MethodGet, "/v1/config", nil, &now); printed || err != nil {
 		return err
 	}
 	from := "flags"

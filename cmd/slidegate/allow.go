@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,71 +18,49 @@ import (
 // errRefused makes a command end with exitRefused. The command has printed the decision.
 var errRefused = errors.New("refused")
 
-// decisionFlags select the service that makes the decision.
-type decisionFlags struct {
-	Server string `placeholder:"URL" help:"URL of the service, or unix:/path. (default: http://127.0.0.1:8080, and http://127.0.0.1:8082 for reset)" group:"Service"`
-	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service." group:"Service"`
-	serverTLS
+// keyFlags select the key of a policy in a running service.
+type keyFlags struct {
 	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value. (default: the service's default policy)" group:"Service"`
-	Format string `enum:"text,json" default:"text" help:"Output format: text, json." group:"Service"`
+	serviceFlags
 }
 
-// allowCommand decides a request and charges it if it is admitted.
-type allowCommand struct {
-	Key  string `arg:"" help:"The key to charge."`
-	Cost int64  `default:"1" help:"Number of units to charge."`
-	decisionFlags
-}
-
-// Run prints the decision.
-func (a *allowCommand) Run(ctx context.Context, c *console) error {
-	return a.decisionFlags.run(ctx, c, "allow", unquoteKey(a.Key), a.Cost)
-}
-
-// peekCommand shows what allow would decide, and charges nothing.
-type peekCommand struct {
-	Key  string `arg:"" help:"The key to look up."`
-	Cost int64  `default:"1" help:"Number of units the request would cost."`
-	decisionFlags
+// decideCommand has a service decide a request: it is the commands allow, peek and charge.
+type decideCommand struct {
+	Key      string `arg:"" help:"The key ${key}."`
+	Cost     int64  `default:"1" help:"Number of units ${cost}."`
+	keyFlags `set:"server=http://127.0.0.1:8080" set:"listener=the service"`
 }
 
 // Run prints the decision.
-func (p *peekCommand) Run(ctx context.Context, c *console) error {
-	return p.decisionFlags.run(ctx, c, "peek", unquoteKey(p.Key), p.Cost)
-}
-
-// chargeCommand charges units that have already been used.
-type chargeCommand struct {
-	Key  string `arg:"" help:"The key to charge."`
-	Cost int64  `default:"1" help:"Number of units used."`
-	decisionFlags
-}
-
-// Run charges the units and prints what is left.
-func (a *chargeCommand) Run(ctx context.Context, c *console) error {
-	if a.Cost == 0 {
-		return fmt.Errorf("--cost: must be 1 to %d, not 0", int64(rule.MaxQuota))
+func (d *decideCommand) Run(ctx context.Context, c *console) error {
+	if d.Cost < 0 || d.Cost > rule.MaxQuota {
+		return fmt.Errorf("--cost: must be 0 to %d, not %d", int64(rule.MaxQuota), d.Cost)
 	}
-	return a.decisionFlags.run(ctx, c, "charge", a.Key, a.Cost)
+	var reply decision
+	body := map[string]any{"policy": d.Policy, "key": unquoteKey(d.Key), "cost": d.Cost}
+	printed, err := d.send(ctx, c, http.MethodPost, "/v1/"+c.node.Name, body, &reply)
+	if err == nil && !printed {
+		_, err = fmt.Fprintln(c.out, reply.line())
+	}
+	if err == nil && !reply.Allowed {
+		err = errRefused
+	}
+	return err
 }
 
 // resetCommand clears the counts of a key.
 type resetCommand struct {
 	Key string `arg:"" help:"The key to reset; it may be quoted as top prints it."`
-	decisionFlags
+	keyFlags
 }
 
 // Run resets the key.
 func (r *resetCommand) Run(ctx context.Context, c *console) error {
-	service, err := newClient(cmp.Or(r.Server, adminURL), r.Token, r.serverTLS)
-	if err != nil {
-		return err
+	body := map[string]any{"policy": r.Policy, "key": operatorKey(r.Policy, r.Key)}
+	_, err := r.send(ctx, c, http.MethodPost, "/v1/reset", body, nil)
+	if err == nil {
+		_, err = fmt.Fprintln(c.out, "reset")
 	}
-	defer service.close()
-	if err := service.reset(ctx, r.Policy, operatorKey(r.Policy, r.Key)); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c.out, "reset")
 	return err
 }
 
@@ -124,31 +102,6 @@ type decision struct {
 	RetryAfterMicros *int64   `json:"retry_after_us"` // null means never
 	ResetAfterMicros int64    `json:"reset_after_us"`
 	Flags            []string `json:"flags,omitempty"`
-	text             string   // the JSON itself
-}
-
-func (f *decisionFlags) run(ctx context.Context, c *console, verb, key string, cost int64) error {
-	if cost < 0 || cost > rule.MaxQuota {
-		return fmt.Errorf("--cost: must be 0 to %d, not %d", int64(rule.MaxQuota), cost)
-	}
-	service, err := newClient(cmp.Or(f.Server, publicURL), f.Token, f.serverTLS)
-	if err != nil {
-		return err
-	}
-	defer service.close()
-	a, err := service.decide(ctx, verb, f.Policy, key, cost)
-	if err != nil {
-		return err
-	}
-	if f.Format == "json" {
-		_, err = fmt.Fprintln(c.out, strings.TrimSpace(a.text))
-	} else {
-		_, err = fmt.Fprintln(c.out, a.line())
-	}
-	if err == nil && !a.Allowed {
-		err = errRefused
-	}
-	return err
 }
 
 // line formats the decision for a person.

@@ -49,7 +49,7 @@ func TestDecisionsOfService(t *testing.T) {
 		{[]string{"charge", "he"}, exitOK, "2 of 3"},
 		{[]string{"charge", "he", "--cost", "7"}, exitOK, "0 of 3"},
 		{[]string{"allow", "he"}, exitRefused, "refused"},
-		{[]string{"charge", "he", "--cost", "0"}, exitFailure, "--cost: must be 1"},
+		{[]string{"charge", "he", "--cost", "0"}, exitFailure, "cost: must be 1"},
 		{[]string{"charge", "he", "--cost=-1"}, exitFailure, "cost: must be"},
 		{[]string{"allow", "me", "--policy", "web"}, exitOK, "0 of 1"},
 		{[]string{"allow", "me", "--policy", "wbe"}, exitFailure, `"wbe" is not a policy; did you mean "web"? (want one of default, web)`},

@@ -3,49 +3,86 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/config"
 )
 
-// listeners are the names of all listeners, in the order in which they are logged.
-var listeners = []string{"http", "grpc", "resp", "proxy", "admin", "metrics"}
+// line is a line of the banner. Lines without a value are left out.
+type line struct{ name, value string }
 
-// logBanner is like printBanner, but writes to a log that a program reads, in the format of all other lines.
-func (s *serveCommand) logBanner(log *slog.Logger, running *service.Server, file *config.File) {
-	log.Info("running", slog.String("version", version()), slog.String("policies", s.policiesLine(file)),
-		slog.String("envoy", envoyLine(running, file)), slog.String("store", s.storeLine(running, file)))
-	logListeners(log, running)
+// listeners are all listeners, in the order of the banner, with their names and notes in it.
+var listeners = []struct{ name, shown, note string }{
+	{"proxy", "listens", ""}, {"http", "http", "   JSON and forward-auth"}, {"grpc", "grpc", "   Envoy's rate limit service"},
+	{"resp", "resp", "   any Redis client"}, {"admin", "admin", "   /metrics, explain, reset, top, rulings"}, {"metrics", "metrics", "   /metrics without a token"},
 }
 
-// logListeners logs where a server listens.
-func logListeners(log *slog.Logger, running *service.Server) {
-	for _, name := range listeners {
-		if at := running.Address(name); at != "" {
-			log.Info("listening", slog.String("listener", name), slog.String("address", at))
+// printBanner prints what a server does, where it listens and how to try it, for a person, or logs it, for a program.
+func (f *runningFlags) printBanner(c *console, log *slog.Logger, running *service.Server, about []line, try string) {
+	if f.LogFormat == "json" {
+		attrs := []any{slog.String("version", version())}
+		for _, l := range about {
+			attrs = append(attrs, slog.String(l.name, l.value))
+		}
+		log.Info("running", attrs...)
+		for _, l := range listeners {
+			if at := running.Address(l.name); at != "" {
+				log.Info("listening", slog.String("listener", l.name), slog.String("address", at))
+			}
+		}
+		return
+	}
+	for _, l := range listeners {
+		if at := f.url(running, l.name); at != "" {
+			about = append(about, line{l.shown, at + l.note})
 		}
 	}
+	text := fmt.Sprintf("slidegate %s\n", version())
+	for _, l := range about {
+		for value := range strings.Lines(l.value) {
+			text += fmt.Sprintf("  %-9s %s\n", l.name, strings.TrimSuffix(value, "\n"))
+		}
+	}
+	if try != "" {
+		text += "Try it:\n  " + try + "\n"
+	}
+	fmt.Fprint(c.err, text)
 }
 
-// envoyLine describes the rules for Envoy; it is empty if there are none.
-func envoyLine(running *service.Server, file *config.File) string {
-	var names []string
-	rules := 0
-	for _, domain := range running.Domains() {
-		names, rules = append(names, domain.Name()), rules+domain.Rules()
+// url returns the address of a listener so that it can be pasted into a command: localhost for a listener on all addresses, and a URL
+// for HTTP. It is empty if there is no such listener.
+func (f *runningFlags) url(running *service.Server, name string) string {
+	at := running.Address(name)
+	host, port, err := net.SplitHostPort(at)
+	ip := net.ParseIP(host)
+	if err == nil && ip.IsUnspecified() {
+		at = net.JoinHostPort("localhost", port)
 	}
-	managed := ""
-	if at := file.Envoy.XDS.Address; at != "" {
-		managed = "rules from the management server at " + at
+	loopback := host == "localhost" || ip.IsLoopback()
+	switch {
+	case at == "" || listen.IsUnix(at) || name == "grpc" || name == "resp":
+		return at
+	case f.TLS.Cert == "" || name == "metrics" || name == "admin" && loopback: // the admin listener does not use TLS on loopback
+		return "http://" + at
 	}
-	if len(names) == 0 {
-		return managed
+	return "https://" + at
+}
+
+// storeLine describes where counts are kept, and what decides while the store does not answer. It has nothing else of the URL, which
+// may contain a password.
+func (f *runningFlags) storeLine(running *service.Server, file *config.File) line {
+	kind, _, _ := strings.Cut(file.Service.Store, ":")
+	switch {
+	case kind != "" && kind != "memory":
+		return line{"store", kind + "; while it does not answer: " + running.FailureModes()}
+	case f.State != "":
+		return line{"store", "memory, kept in " + f.State}
+	default:
+		return line{"store", "memory, lost on exit; --state FILE keeps it"}
 	}
-	if managed != "" {
-		managed = ", and " + managed
-	}
-	return fmt.Sprintf("%s in %s: %s", plural(rules, "rule", "rules"), plural(len(names), "domain", "domains"), firstFew(names)) + managed
 }
 
 // firstFew joins the first names, as many as fit on a line.

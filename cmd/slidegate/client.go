@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,8 +30,6 @@ type client struct {
 
 	certificateRequested atomic.Bool // the service requested a client certificate in a handshake
 }
-
-func (c *client) close() { c.http.CloseIdleConnections() }
 
 // maxResponse bounds what is read of a response; the largest is a list of all rulings.
 const maxResponse = 64 << 20
@@ -64,52 +63,28 @@ func (c *client) send(ctx context.Context, method, path string, body any) (int, 
 }
 
 // problem returns the error that a response of the service describes.
-func (c *client) problem(status int, text []byte) error {
-	if detail := parseProblem(text).String(); detail != "" {
-		return fmt.Errorf("%s: %s", c.base, detail)
-	}
-	if status == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")) { // the response of net/http to a request without TLS
+func (c *client) problem(status int, path string, text []byte) error {
+	found := parseProblem(text)
+	decides := slices.Contains([]string{"/v1/allow", "/v1/peek", "/v1/charge"}, path)
+	switch {
+	case status == http.StatusNotFound && found.Field == "" && !decides: // a 404 that names no field is about the path
+		return fmt.Errorf("--server: %s is not the admin listener of a service; use its address, which is %s by default", c.base, adminURL)
+	case strings.HasSuffix(found.Type, "#temporary-reduced-capacity"):
+		return fmt.Errorf("%s: %s The store does not answer, and failure mode closed refuses all requests", c.base, found)
+	case found.Detail != "":
+		return fmt.Errorf("%s: %s", c.base, found)
+	case status == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")): // the response of net/http to a request without TLS
 		return fmt.Errorf("--server: %s requires TLS; use https%s", c.base, strings.TrimPrefix(c.base, "http"))
 	}
-	return fmt.Errorf("%s: unexpected response: %d %s", c.base, status, http.StatusText(status))
-}
-
-func (c *client) decide(ctx context.Context, verb, policy, key string, cost int64) (decision, error) {
-	status, text, err := c.send(ctx, http.MethodPost, "/v1/"+verb, requestBody(policy, key, &cost))
-	if err != nil {
-		return decision{}, err
-	}
-	if status != http.StatusOK && status != http.StatusTooManyRequests {
-		err := c.problem(status, text)
-		if strings.HasSuffix(parseProblem(text).Type, "#temporary-reduced-capacity") {
-			err = fmt.Errorf("%w The store does not answer, and failure mode closed refuses all requests", err)
-		}
-		if status == http.StatusNotFound && parseProblem(text) == (problem{}) {
-			err = fmt.Errorf("%w%s", err, proxyHint(verb))
-		}
-		return decision{}, err
-	}
-	a := decision{text: string(text)}
-	if err := json.Unmarshal(text, &a); err != nil {
-		return decision{}, fmt.Errorf("%s: the response is not from a Slidegate service: %w%s", c.base, err, proxyHint(verb))
-	}
-	return a, nil
+	return fmt.Errorf("%s: unexpected response: %d %s%s", c.base, status, http.StatusText(status), proxyHint(path))
 }
 
 // proxyHint names the admin listener, for a response that may be from the application behind a proxy.
-func proxyHint(verb string) string {
-	if verb != "peek" {
+func proxyHint(path string) string {
+	if path != "/v1/peek" {
 		return ""
 	}
 	return "; if this is a slidegate proxy, use its admin listener: --server " + adminURL
-}
-
-func (c *client) reset(ctx context.Context, policy, key string) error {
-	status, text, err := c.send(ctx, http.MethodPost, "/v1/reset", requestBody(policy, key, nil))
-	if err == nil && status >= 300 {
-		err = c.adminProblem(status, text)
-	}
-	return err
 }
 
 // problem is an error response of the service, in the form of RFC 9457.
@@ -129,31 +104,8 @@ func (p problem) String() string {
 	return p.Detail
 }
 
-// adminProblem is like the method problem, for requests that only the admin listener serves.
-func (c *client) adminProblem(status int, text []byte) error {
-	if status == http.StatusNotFound && parseProblem(text).Field == "" { // a 404 that names no field is about the path
-		return fmt.Errorf("--server: %s is not the admin listener of a service; use its address, which is %s by default", c.base, adminURL)
-	}
-	return c.problem(status, text)
-}
-
-// Default listeners of a service.
-const (
-	publicURL = "http://127.0.0.1:8080"
-	adminURL  = "http://127.0.0.1:8082"
-)
-
-// requestBody returns the body of a request. A nil cost is left out.
-func requestBody(policy, key string, cost *int64) map[string]any {
-	q := map[string]any{"key": key}
-	if policy != "" {
-		q["policy"] = policy
-	}
-	if cost != nil {
-		q["cost"] = *cost
-	}
-	return q
-}
+// adminURL is the default admin listener of a service.
+const adminURL = "http://127.0.0.1:8082"
 
 // serverTLS configures how the service is verified, and how this client identifies itself.
 type serverTLS struct {

@@ -30,7 +30,7 @@ func callConfigIn(t *testing.T, in io.Reader, args ...string) result {
 	var commands struct {
 		Config configCommand `cmd:""`
 	}
-	parser, err := kong.New(&commands, kong.Name("slidegate"), kong.Writers(&out, &errs), kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Bind(c))
+	parser, err := kong.New(&commands, kong.Name("slidegate"), kong.Vars(helpVars()), kong.Writers(&out, &errs), kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Bind(c))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,8 +37,8 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 	}
 	all, _ := parseArgs(t, "serve", "--max-connections", "9")
 	s := all.Serve
-	if s.HTTP != "127.0.0.1:8080" || s.GRPC != "off" || s.StateEvery.String() != "3s" || s.TLSCert != "/cert" || s.V6 == nil || *s.V6 != 56 ||
-		!s.EnvoyShadow || s.MaxConns != 9 || s.LogFormat != "json" {
+	if s.HTTP != "127.0.0.1:8080" || s.GRPC != "off" || s.StateEvery.String() != "3s" || s.TLS.Cert != "/cert" || s.V6 == nil || *s.V6 != 56 ||
+		!s.EnvoyShadow || s.MaxConnections != 9 || s.LogFormat != "json" {
 		t.Errorf("got %+v", s)
 	}
 	if len(s.Limit) != 2 || s.Limit[1] != "20/1s token-bucket burst=40" || len(s.AllowedHosts) != 2 {
@@ -47,7 +47,7 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 	if all, _ := parseArgs(t, "serve", "--limit", "5/1m"); len(all.Serve.Limit) != 1 || all.Serve.Limit[0] != "5/1m" {
 		t.Errorf("flag and variable: got %q, want the flag", all.Serve.Limit)
 	}
-	if all, _ := parseArgs(t, "proxy"); all.Proxy.To != "http://localhost:3000" || all.Proxy.MaxConns != 7 {
+	if all, _ := parseArgs(t, "proxy"); all.Proxy.To != "http://localhost:3000" || all.Proxy.MaxConnections != 7 {
 		t.Errorf("got %+v", all.Proxy)
 	}
 	if all, _ := parseArgs(t, "replay", "x.log"); len(all.Replay.Limit) != 0 {

@@ -24,7 +24,7 @@ type explainCommand struct {
 	Cost   uint64 `default:"1" help:"Number of units the request would cost."`
 	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor. (default: the service's default policy)"`
 	Plan   string `placeholder:"NAME" help:"Plan of the request, for policies whose requests name their plan."`
-	printingFlags
+	serviceFlags
 }
 
 // explanation is the response of the service. By is only read as a text.

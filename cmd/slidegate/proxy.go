@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -50,28 +49,27 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	return p.runningFlags.run(ctx, c, p)
 }
 
-// options returns the options of the server.
-func (p *proxyCommand) options() (o service.Options, err error) {
-	file, err := p.file()
-	if err != nil {
-		return o, err
-	}
-	if address(p.HTTP) == "" {
-		return o, errors.New("--http: is required for a proxy; write host:port, such as 127.0.0.1:8080")
+// configure sets the options of the server.
+func (p *proxyCommand) configure() (err error) {
+	o := &p.Options
+	if o.File, err = p.file(); err != nil {
+		return err
 	}
 	to, err := url.Parse(p.To)
-	if err != nil {
-		return o, errors.New("--to: is not a URL; write http://host:port, such as http://127.0.0.1:3000")
+	switch {
+	case p.HTTP == "" || p.HTTP == "off":
+		return errors.New("--http: is required for a proxy; write host:port, such as 127.0.0.1:8080")
+	case err != nil:
+		return errors.New("--to: is not a URL; write http://host:port, such as http://127.0.0.1:3000")
+	case p.Timeout <= 0:
+		return errors.New("--timeout: must be positive")
+	case p.SocketIdle <= 0:
+		return errors.New("--websocket-idle: must be positive")
 	}
-	if p.Timeout <= 0 {
-		return o, errors.New("--timeout: must be positive")
-	}
-	if p.SocketIdle <= 0 {
-		return o, errors.New("--websocket-idle: must be positive")
-	}
-	return service.Options{File: file, Paths: p.Config, Proxy: p.HTTP, Application: proxy.Options{
+	o.Paths, o.Proxy, o.Application = p.Config, p.HTTP, proxy.Options{
 		To: to, RewriteHost: p.RewriteHost, AllowAmbiguous: p.AllowAmbiguous, Headers: dialects[p.Headers], Timeout: p.Timeout, WebsocketIdle: p.SocketIdle,
-	}}, nil
+	}
+	return nil
 }
 
 // trustedProxies parses the flag like the field trusted_proxies of a file. It rejects 10.0.0.1/8, which may be meant as one
@@ -177,27 +175,9 @@ func routeName(file *config.File, pattern string) string {
 	return free
 }
 
-// printBanner prints where the proxy listens, where it forwards requests to, and the limits.
-func (p *proxyCommand) printBanner(c *console, running *service.Server, file *config.File) {
-	web := "http"
-	if p.TLSCert != "" {
-		web = "https"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "slidegate %s\n  listens   %s://%s\n  to        %s\n", version(), web, running.Address("proxy"), p.To)
-	for _, line := range limitLines(file) {
-		fmt.Fprintf(&b, "  limit     %s\n", line)
-	}
-	b.WriteString(p.operatorLines(running))
-	fmt.Fprintf(&b, "  store     %s\n", p.storeLine(running, file))
-	fmt.Fprint(c.err, b.String())
-}
-
-// logBanner is like printBanner, but writes to a log that a program reads.
-func (p *proxyCommand) logBanner(log *slog.Logger, running *service.Server, file *config.File) {
-	log.Info("running", slog.String("version", version()), slog.String("to", p.To), slog.Any("limits", limitLines(file)),
-		slog.String("store", p.storeLine(running, file)))
-	logListeners(log, running)
+// about returns where the proxy forwards requests to, and the limits.
+func (p *proxyCommand) about(running *service.Server) (lines []line, try string) {
+	return []line{{"to", p.To}, {"limit", strings.Join(limitLines(p.File), "\n")}, p.storeLine(running, p.File)}, ""
 }
 
 // limitLines describes which requests have which limits, one line per policy.

@@ -116,20 +116,18 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	return s.runningFlags.run(ctx, c, s)
 }
 
-// options returns the options of the server.
-func (s *serveCommand) options() (o service.Options, err error) {
-	file, err := s.policyFlags.read()
-	if err != nil {
-		return o, err
+// configure sets the options of the server.
+func (s *serveCommand) configure() (err error) {
+	o := &s.Options
+	if o.File, err = s.policyFlags.read(); err != nil {
+		return err
 	}
-	key, err := readReservationKey(s.KeyFile)
-	if err != nil {
-		return o, err
+	if o.ReservationKey, err = readReservationKey(s.KeyFile); err != nil {
+		return err
 	}
-	return service.Options{
-		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyOptions: s.envoyOptions(), LeaseThrottle: s.LeaseThrottle,
-		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
-	}, nil
+	o.Paths, o.HTTP, o.GRPC, o.RESP, o.LeaseThrottle = s.Config, s.HTTP, s.GRPC, s.RESP, s.LeaseThrottle
+	o.Envoy, o.EnvoyOptions = s.Envoy, s.envoyOptions()
+	return nil
 }
 
 func (s *serveCommand) envoyOptions() envoy.Options {
@@ -140,51 +138,45 @@ func (s *serveCommand) envoyOptions() envoy.Options {
 	}
 }
 
-// printBanner prints where the service listens, and how to try it.
-func (s *serveCommand) printBanner(c *console, running *service.Server, file *config.File) {
-	tokens := running.NeedsToken()
-	var b strings.Builder
-	policy := file.Policies[0]
-	fmt.Fprintf(&b, "slidegate %s\n", version())
-	fmt.Fprintf(&b, "  policies  %s\n", s.policiesLine(file))
-	if rules := envoyLine(running, file); rules != "" {
-		fmt.Fprintf(&b, "  envoy     %s\n", rules)
-	}
-	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(running, file))
-	web := "http"
-	if s.TLSCert != "" {
-		web = "https"
-	}
-	if at := dialAddress(running.Address("http")); at != "" {
-		fmt.Fprintf(&b, "  http      %s   JSON and forward-auth\n", webAddress(web, at))
-	}
-	if at := dialAddress(running.Address("grpc")); at != "" {
-		fmt.Fprintf(&b, "  grpc      %s   Envoy's rate limit service\n", at)
-	}
-	if at := dialAddress(running.Address("resp")); at != "" {
-		fmt.Fprintf(&b, "  resp      %s   any Redis client\n", at)
-	}
-	b.WriteString(s.operatorLines(running))
-	if at := dialAddress(running.Address("http")); at != "" && s.TLSCert == "" {
+// about returns what the service runs, and how to try it.
+func (s *serveCommand) about(running *service.Server) (lines []line, try string) {
+	file, policy, tokens := s.File, &s.File.Policies[0], running.NeedsToken()
+	lines = []line{{"policies", s.policiesLine(file)}, {"envoy", s.envoyLine(running)}, s.storeLine(running, file)}
+	if at := s.url(running, "http"); at != "" && s.TLS.Cert == "" {
 		token := ""
 		if tokens {
 			token = "-H 'Authorization: Bearer TOKEN' "
 		}
-		socket, base := "", webAddress(web, at)
 		if path := listen.Path(at); path != "" {
-			socket, base = "--unix-socket "+path+" ", web+"://localhost"
+			token, at = "--unix-socket "+path+" "+token, "http://localhost"
 		}
 		// Not --json, which needs curl 7.82.
-		fmt.Fprintf(&b, "Try it:\n  curl -i %s-H 'Content-Type: application/json' -d '%s' %s%s/v1/%s\n", socket, tryBody(policy.Name), token, base, tryVerb(&policy))
-	} else if at := dialAddress(running.Address("resp")); at != "" && s.TLSCert == "" && !tokens {
+		try = fmt.Sprintf("curl -i -H 'Content-Type: application/json' -d '%s' %s%s/v1/%s", tryBody(policy.Name), token, at, tryVerb(policy))
+	} else if at := s.url(running, "resp"); at != "" && s.TLS.Cert == "" && !tokens {
 		host, port, _ := net.SplitHostPort(at)
 		where := "-h " + host + " -p " + port
 		if path := listen.Path(at); path != "" {
 			where = "-s " + path
 		}
-		fmt.Fprintf(&b, "Try it:\n  redis-cli %s SG.%s %s me\n", where, strings.ToUpper(tryVerb(&policy)), policy.Name)
+		try = fmt.Sprintf("redis-cli %s SG.%s %s me", where, strings.ToUpper(tryVerb(policy)), policy.Name)
 	}
-	fmt.Fprint(c.err, b.String())
+	return lines, try
+}
+
+// envoyLine describes the rules for Envoy; it is empty if there are none.
+func (s *serveCommand) envoyLine(running *service.Server) string {
+	var names, parts []string
+	rules := 0
+	for _, domain := range running.Domains() {
+		names, rules = append(names, domain.Name()), rules+domain.Rules()
+	}
+	if len(names) > 0 {
+		parts = append(parts, fmt.Sprintf("%s in %s: %s", plural(rules, "rule", "rules"), plural(len(names), "domain", "domains"), firstFew(names)))
+	}
+	if at := s.File.Envoy.XDS.Address; at != "" {
+		parts = append(parts, "rules from the management server at "+at)
+	}
+	return strings.Join(parts, ", and ")
 }
 
 // tryBody returns the body of a request to try; the default policy need not be named.

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -31,8 +30,7 @@ func TestEnvoyDoc(t *testing.T) {
 			t.Errorf("%s is not mentioned", setting)
 		}
 	}
-	flags := map[string]bool{}
-	nameFlags(reflect.TypeOf(serveCommand{}), flags)
+	flags := allFlags(t, "serve")
 	for _, flag := range regexp.MustCompile("`--[a-z][a-z-]*").FindAllString(text+moving, -1) {
 		if !flags[flag[1:]] {
 			t.Errorf("unknown flag %s", flag[1:])

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -171,10 +171,7 @@ func TestServicePageNamesExistingFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := map[string]bool{}
-	for _, command := range []any{serveCommand{}, allowCommand{}, topCommand{}, blockCommand{}, configCheckCommand{}} {
-		nameFlags(reflect.TypeOf(command), flags)
-	}
+	flags := allFlags(t, "serve", "allow", "top", "block", "check")
 	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
 	if len(found) < 15 {
 		t.Errorf("got only %d flags", len(found))
@@ -233,8 +230,7 @@ func TestObservabilityDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := map[string]bool{}
-	nameFlags(reflect.TypeOf(serveCommand{}), flags)
+	flags := allFlags(t, "serve")
 	for _, flag := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1) {
 		if !flags[flag] {
 			t.Errorf("unknown flag %s", flag)
@@ -283,10 +279,7 @@ func TestExposePageNamesExistingFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := map[string]bool{}
-	for _, command := range []any{serveCommand{}, proxyCommand{}, reloadCommand{}, rulingsCommand{}} {
-		nameFlags(reflect.TypeOf(command), flags)
-	}
+	flags := allFlags(t, "serve", "proxy", "reload", "rulings")
 	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
 	if len(found) < 10 {
 		t.Errorf("got only %d flags", len(found))
@@ -303,18 +296,18 @@ func TestExposePageNamesExistingFlags(t *testing.T) {
 	}
 }
 
-// nameFlags collects the flags of a command, as kong names them.
-func nameFlags(command reflect.Type, flags map[string]bool) {
-	for i := range command.NumField() {
-		field := command.Field(i)
-		if field.Anonymous {
-			nameFlags(field.Type, flags)
-			continue
-		}
-		name := field.Tag.Get("name")
-		if name == "" {
-			name = strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(field.Name, "$1-$2"))
-		}
-		flags["--"+name] = true
+// allFlags returns the flags of some commands.
+func allFlags(t *testing.T, names ...string) map[string]bool {
+	t.Helper()
+	parser, err := kong.New(&commands{}, kong.Vars(helpVars()))
+	if err != nil {
+		t.Fatal(err)
 	}
+	flags := map[string]bool{}
+	for _, command := range parser.Model.Leaves(false) {
+		for _, flag := range command.Flags {
+			flags["--"+flag.Name] = flags["--"+flag.Name] || slices.Contains(names, command.Name)
+		}
+	}
+	return flags
 }

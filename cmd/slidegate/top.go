@@ -19,7 +19,7 @@ import (
 type topCommand struct {
 	N     int           `short:"n" default:"20" help:"Number of keys to show."`
 	Watch time.Duration `placeholder:"2s" help:"Refresh the list at this interval."`
-	printingFlags
+	serviceFlags
 }
 
 // Run prints the list, once or, with --watch, until ctx ends.

@@ -66,9 +66,10 @@ func (c *certificates) expires() time.Time { return c.current.Load().Certificate
 
 // TLS names the files of a server's certificate. The zero value means no TLS.
 type TLS struct {
-	Cert, Key string
+	Cert string `option:"service.TLS.Cert" placeholder:"FILE" help:"Server certificate, as PEM." group:"Security"`
+	Key  string `option:"service.TLS.Key" placeholder:"FILE" help:"Private key of the server certificate, as PEM." group:"Security"`
 	// ClientCA has the authorities that must have issued clients' certificates; empty means that clients need no certificate.
-	ClientCA string
+	ClientCA string `option:"service.TLS.ClientCA" name:"client-ca" placeholder:"FILE" help:"CA certificate that client certificates must be signed by, as PEM. Without it, clients need no certificate." group:"Security"`
 }
 
 func (t TLS) validate() error {
