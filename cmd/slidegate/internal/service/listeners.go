@@ -160,9 +160,9 @@ func (s *Server) openRESP(ln *listener, secure *tls.Config) error {
 	server, err := resp.New(s.gate, throttle, resp.Options{
 		MaxPeriods: periods,
 		Tokens:     s.tokens.texts(), AdminTokens: s.admins.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
-		MaxConnections: min(s.opts.MaxConnections, 1<<20), // beyond that, only the listener's bound applies
-		Batch:          s.stores.Memory == nil,            // over a network, a pipeline saves round trips
-		LeaseThrottle:  s.opts.LeaseThrottle && s.stores.Memory == nil,
+		MaxGuests:     max(1, s.opts.MaxConnections/4),
+		Batch:         s.stores.Memory == nil, // over a network, a pipeline saves round trips
+		LeaseThrottle: s.opts.LeaseThrottle && s.stores.Memory == nil,
 		OnChange: func(token *[sha256.Size]byte, operation string, req gate.Request) {
 			ctx := context.Background()
 			if token != nil {

@@ -69,30 +69,15 @@ func (c *conn) isOperator() bool {
 // the next one, so that such clients cannot hold that part either: a client that authenticates on connecting, as all
 // clients do, is done before it is the oldest.
 
-// guestShare is the part of MaxConnections that guests may use: a quarter.
-const guestShare = 4
-
-// roomLocked makes room for another client, and reports whether there is any. Without tokens there are no guests.
-func (s *Server) roomLocked() bool {
-	full := len(s.conns)-s.evicted >= s.opts.MaxConnections
-	if full || s.guests.Len() >= max(1, s.opts.MaxConnections/guestShare) {
-		return s.evictLocked()
+// addGuestLocked records that a client is not authenticated, and disconnects the oldest guest if there are too many.
+func (s *Server) addGuestLocked(c *conn) {
+	if s.guests.Len() >= s.opts.MaxGuests {
+		oldest := s.guests.Front().Value.(*conn)
+		s.removeGuestLocked(oldest)
+		oldest.evicted.Store(true)
+		oldest.wake()
 	}
-	return true
-}
-
-// evictLocked disconnects the oldest guest, and reports whether there is one.
-func (s *Server) evictLocked() bool {
-	oldest := s.guests.Front()
-	if oldest == nil {
-		return false
-	}
-	c := oldest.Value.(*conn)
-	s.removeGuestLocked(c)
-	s.evicted++
-	c.evicted.Store(true)
-	c.wake()
-	return true
+	c.guest = s.guests.PushBack(c)
 }
 
 // removeGuestLocked removes a client from the list of guests, if it is in the list.
@@ -100,21 +85,5 @@ func (s *Server) removeGuestLocked(c *conn) {
 	if c.guest != nil {
 		s.guests.Remove(c.guest)
 		c.guest = nil
-	}
-}
-
-// removeGuest records that a client has authenticated.
-func (s *Server) removeGuest(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.removeGuestLocked(c)
-}
-
-// addGuest records that a client is no longer authenticated.
-func (s *Server) addGuest(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !c.evicted.Load() {
-		c.guest = s.guests.PushBack(c)
 	}
 }

@@ -43,7 +43,6 @@ type conn struct {
 	writeUntil time.Time
 	begun      bool // readUntil is the deadline of a command that had begun
 	completed  bool // a command has been completed since readUntil was set
-	asGuest    bool // readUntil is authBy
 
 	last       *command // the last command, since clients mostly repeat one
 	lastName   []byte
@@ -63,7 +62,7 @@ type conn struct {
 func newConn(s *Server, client net.Conn, id int64) *conn {
 	c := &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client, func(name []byte) bool { return s.find(name) != nil }), authed: !s.needsToken()}
 	if !c.authed {
-		c.authBy = time.Now().Add(s.opts.AuthTimeout)
+		c.authBy = time.Now().Add(authTimeout)
 	}
 	return c
 }
@@ -133,16 +132,12 @@ func (c *conn) setReadDeadline() {
 		}
 	case begun:
 		if !c.begun || c.completed {
-			c.readBy(now.Add(c.server.opts.ReadTimeout))
-		}
-	case idle < 0:
-		if c.begun || c.asGuest {
-			c.readBy(time.Time{})
+			c.readBy(now.Add(readTimeout))
 		}
 	case c.begun || c.readUntil.Sub(now) < idle-idle/8:
 		c.readBy(now.Add(idle))
 	}
-	c.begun, c.completed, c.asGuest = begun, false, !c.authed
+	c.begun, c.completed = begun, false
 }
 
 func (c *conn) readBy(when time.Time) {
@@ -220,9 +215,9 @@ func (c *conn) write() error {
 // bounds returns the bounds of the next command.
 func (c *conn) bounds() bounds {
 	if c.authed {
-		return c.server.bounds
+		return clientBounds
 	}
-	return c.server.beforeAuth
+	return guestBounds
 }
 
 // count counts a command. If cmd is nil, it only updates the totals.

@@ -1,4 +1,8 @@
 package resp
 
 // Connected returns the number of clients.
-func (s *Server) Connected() int { return s.connected() }
+func (s *Server) Connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}

@@ -13,7 +13,6 @@ import (
 
 // metrics holds all counts of a Server.
 type metrics struct {
-	rejected     atomic.Int64
 	authFailures atomic.Int64 // failed attempts to authenticate
 	disconnects  [reasons]atomic.Int64
 	failures     atomic.Int64 // error replies to commands
@@ -39,12 +38,8 @@ var table = []instrument.Row[*Server]{
 				report(float64(s.metrics.disconnects[i].Load()), attribute.String("reason", name))
 			}
 		}},
-	{Name: "slidegate.resp.rejected", Unit: "{connection}", Help: "Connections that were rejected because there were too many.",
-		Value: func(s *Server) int64 { return s.metrics.rejected.Load() }},
 	{Name: "slidegate.resp.auth_failures", Unit: "{attempt}", Help: "Attempts to authenticate with an invalid token.",
 		Value: func(s *Server) int64 { return s.metrics.authFailures.Load() }},
-	{Name: "slidegate.resp.connections", Unit: "{connection}", Kind: instrument.Gauge, Help: "Connected clients.",
-		Value: func(s *Server) int64 { return int64(s.connected()) }},
 }
 
 // report begins to report the metrics, to the global provider if there is no other.

@@ -1,11 +1,10 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -30,26 +29,15 @@ type Options struct {
 	Tokens []string
 	// AdminTokens are accepted as well. If there are any, SG.RESET and SG.REFUND require one of them.
 	AdminTokens []string
-	// AuthTimeout is how long a client may take to authenticate after connecting, if there are tokens. 0 means 10
-	// seconds.
-	AuthTimeout time.Duration
-	// MaxConnections is the maximum number of connected clients; others get an error and are disconnected. 0 means
-	// 10,000. With Tokens, a quarter of the connections is for clients that have not authenticated yet; when that
-	// quarter is full, the oldest of them is disconnected to make room for the next.
-	MaxConnections int
+	// MaxGuests is how many clients that have not authenticated may be connected, if there are Tokens; when there are more, the oldest of
+	// them is disconnected. 0 means 2,500.
+	MaxGuests int
 	// IdleTimeout is how long a connection may be silent between commands. It is enforced in steps of an eighth. 0
-	// means half an hour, since clients keep connections in pools; a negative value disables it.
+	// means half an hour, since clients keep connections in pools.
 	IdleTimeout time.Duration
-	// ReadTimeout is how long a command may take from its first byte to its last. 0 means 10 seconds.
-	ReadTimeout time.Duration
 	// WriteTimeout is how long a client may take to accept replies before it is disconnected. It is also enforced in
 	// steps of an eighth. 0 means 10 seconds.
 	WriteTimeout time.Duration
-	// MaxBulk is the maximum size of an argument, or of an inline command, in bytes. A whole command may have twice
-	// that size. 0 means 64 KiB.
-	MaxBulk int
-	// MaxArgs is the maximum number of arguments of a command, including its name. 0 means 128.
-	MaxArgs int
 	// MaxPipeline is the maximum number of commands whose replies are sent in one write; longer pipelines take several
 	// writes. 0 means 1024.
 	MaxPipeline int
@@ -75,60 +63,18 @@ type Options struct {
 	MeterProvider metric.MeterProvider
 }
 
-// The bounds of Options.
 const (
-	mostConnections = 1 << 20
-	leastBulk       = 512
-	mostBulk        = 64 << 20
-	leastArgs       = 8
-	mostArgs        = 1 << 16
-	mostPipeline    = 1 << 16
-	mostPeriods     = 1 << 16
+	authTimeout = 10 * time.Second // how long a client may take to authenticate after connecting, if there are tokens
+	readTimeout = 10 * time.Second // how long a command may take from its first byte to its last
+	maxBulk     = 64 << 10         // bytes of an argument, or of an inline command; a whole command may have twice that size
+	maxArgs     = 128              // arguments of a command, including its name
 )
 
-// complete fills in the defaults, and rejects invalid values.
-func (o *Options) complete() error {
-	numbers := []struct {
-		name          string
-		value         *int
-		standard      int
-		smallest, max int
-	}{
-		{"MaxConnections", &o.MaxConnections, 10_000, 1, mostConnections},
-		{"MaxBulk", &o.MaxBulk, 64 << 10, leastBulk, mostBulk},
-		{"MaxArgs", &o.MaxArgs, 128, leastArgs, mostArgs},
-		{"MaxPipeline", &o.MaxPipeline, 1024, 1, mostPipeline},
-		{"MaxPeriods", &o.MaxPeriods, 64, 1, mostPeriods},
-	}
-	for _, n := range numbers {
-		if *n.value == 0 {
-			*n.value = n.standard
-		}
-		if n.value == &o.MaxPeriods && *n.value < 0 {
-			continue
-		}
-		if *n.value < n.smallest || *n.value > n.max {
-			return fmt.Errorf("resp: %s: must be %d to %d, or 0 for %d, not %d", n.name, n.smallest, n.max, n.standard, *n.value)
-		}
-	}
-	if o.IdleTimeout == 0 {
-		o.IdleTimeout = 30 * time.Minute
-	}
-	for name, d := range map[string]*time.Duration{"AuthTimeout": &o.AuthTimeout, "ReadTimeout": &o.ReadTimeout, "WriteTimeout": &o.WriteTimeout} {
-		if *d == 0 {
-			*d = 10 * time.Second
-		}
-		if *d < 0 {
-			return fmt.Errorf("resp: %s: must not be negative, got %v; 0 means 10 seconds", name, *d)
-		}
-	}
-	for name, tokens := range map[string][]string{"Tokens": o.Tokens, "AdminTokens": o.AdminTokens} {
-		if at := slices.Index(tokens, ""); at >= 0 {
-			return fmt.Errorf("resp: %s: token %d is empty; leave it out", name, at)
-		}
-	}
+// setDefaults fills in the defaults.
+func (o *Options) setDefaults() {
+	o.MaxGuests, o.MaxPipeline, o.MaxPeriods = cmp.Or(o.MaxGuests, 2500), cmp.Or(o.MaxPipeline, 1024), cmp.Or(o.MaxPeriods, 64)
+	o.IdleTimeout, o.WriteTimeout = cmp.Or(o.IdleTimeout, 30*time.Minute), cmp.Or(o.WriteTimeout, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return nil
 }

@@ -25,41 +25,33 @@ var ErrClosed = errors.New("resp: the server was shut down")
 
 // Server serves clients. It is safe for concurrent use. The zero value is not usable; call New.
 type Server struct {
-	policies   Policies
-	throttles  *throttles
-	opts       Options
-	tokens     atomic.Pointer[tokenSums]
-	commands   map[string]*command
-	sorted     []*command // by name
-	metrics    metrics
-	bounds     bounds // the bounds of a command after authentication
-	beforeAuth bounds // the bounds of a command before authentication
-	batches    sync.Pool
+	policies  Policies
+	throttles *throttles
+	opts      Options
+	tokens    atomic.Pointer[tokenSums]
+	commands  map[string]*command
+	sorted    []*command // by name
+	metrics   metrics
+	batches   sync.Pool
 
 	ctx      context.Context // canceled when Shutdown has waited long enough
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	lastID   atomic.Int64
-	queued   atomic.Int64  // bytes that transactions hold
-	goodbyes chan struct{} // one for each client that is being sent the error about too many clients
+	queued   atomic.Int64 // bytes that transactions hold
 
 	mu        sync.Mutex
-	warned    time.Time // when too many clients were last logged
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	guests    list.List      // of *conn: clients that have not authenticated yet, oldest first
-	evicted   int            // number of conns that are being disconnected to make room
 	running   sync.WaitGroup // counts conns; grows only while draining is false, under mu
 }
 
-// The bounds of a command before authentication, as in Redis.
-const (
-	guestArgs = 10
-	guestBulk = 16 << 10
+// The bounds of a command, and those before authentication, which are as in Redis.
+var (
+	clientBounds = bounds{args: maxArgs, bulk: maxBulk, command: 2 * maxBulk}
+	guestBounds  = bounds{args: 10, bulk: 16 << 10, command: 32 << 10}
 )
-
-// maxGoodbyes bounds how many rejected clients are sent an error at a time; others are only disconnected.
-const maxGoodbyes = 64
 
 // New returns a server for policies. CL.THROTTLE uses throttle, which needs no limits and should have its own
 // namespace; if throttle is nil, there is no CL.THROTTLE.
@@ -67,16 +59,12 @@ func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server,
 	if policies == nil {
 		return nil, fmt.Errorf("resp: policies: must not be nil; call gate.New")
 	}
-	if err := opts.complete(); err != nil {
-		return nil, err
-	}
+	opts.setDefaults()
 	s := &Server{
 		policies: policies, opts: opts,
 		throttles: newThrottles(throttle, opts.MaxPeriods, opts.LeaseThrottle),
-		bounds:    bounds{args: opts.MaxArgs, bulk: opts.MaxBulk, command: 2 * opts.MaxBulk},
-		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, goodbyes: make(chan struct{}, maxGoodbyes),
+		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 	}
-	s.beforeAuth = bounds{args: min(guestArgs, opts.MaxArgs), bulk: min(guestBulk, opts.MaxBulk), command: min(2*guestBulk, 2*opts.MaxBulk)}
 	s.SetTokens(opts.Tokens, opts.AdminTokens)
 	s.batches.New = func() any { return new(batch) }
 	s.addCommands(throttle != nil)
@@ -139,24 +127,21 @@ func (s *Server) removeListener(l net.Listener) {
 	delete(s.listeners, l)
 }
 
-// accept starts to serve a client, or rejects it.
+// accept starts to serve a client.
 func (s *Server) accept(client net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.draining.Load():
+	if s.draining.Load() {
 		_ = client.Close()
-	case !s.roomLocked():
-		s.rejectLocked(client)
-	default:
-		c := newConn(s, client, s.lastID.Add(1))
-		s.conns[c] = struct{}{}
-		if !c.authed {
-			c.guest = s.guests.PushBack(c)
-		}
-		s.running.Add(1)
-		go s.serve(c)
+		return
 	}
+	c := newConn(s, client, s.lastID.Add(1))
+	s.conns[c] = struct{}{}
+	if !c.authed {
+		s.addGuestLocked(c)
+	}
+	s.running.Add(1)
+	go s.serve(c)
 }
 
 // serve serves a client until it is disconnected.
@@ -168,38 +153,11 @@ func (s *Server) serve(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.removeGuestLocked(c)
-	if c.evicted.Load() {
-		s.evicted--
-	}
 	s.mu.Unlock()
 	s.metrics.disconnects[why].Add(1)
 	if why >= leftSlowRead {
 		s.opts.Logger.Debug("resp: client disconnected", "reason", reasonNames[why], "client", c.client.RemoteAddr())
 	}
-}
-
-// rejectLocked rejects a client because there are too many, without blocking others.
-func (s *Server) rejectLocked(client net.Conn) {
-	s.metrics.rejected.Add(1)
-	now := time.Now()
-	if now.Sub(s.warned) >= time.Minute {
-		s.warned = now
-		s.opts.Logger.Warn("resp: MaxConnections reached; further clients are rejected", "most", s.opts.MaxConnections)
-	}
-	select {
-	case s.goodbyes <- struct{}{}:
-	default:
-		_ = client.Close()
-		return
-	}
-	s.running.Add(1)
-	go func() {
-		defer s.running.Done()
-		defer func() { <-s.goodbyes }()
-		defer client.Close()
-		_ = client.SetDeadline(now.Add(min(time.Second, s.opts.WriteTimeout)))
-		_, _ = client.Write([]byte("-ERR max number of clients reached\r\n"))
-	}()
 }
 
 // Shutdown stops accepting clients, sends every client the replies to the commands that were read completely, and
@@ -236,11 +194,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.cancel()
 	return errors.Join(err, s.metrics.stop())
-}
-
-// connected returns the number of clients.
-func (s *Server) connected() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
 }

@@ -25,7 +25,9 @@ func (c *conn) authenticate(user string, token []byte) bool {
 		return false
 	}
 	c.authed = true
-	c.server.removeGuest(c)
+	c.server.mu.Lock()
+	c.server.removeGuestLocked(c)
+	c.server.mu.Unlock()
 	return true
 }
 
@@ -140,8 +142,10 @@ func (c *conn) selectDatabase(_ *command, args [][]byte) {
 
 func (c *conn) reset(*command, [][]byte) {
 	if c.authed && c.server.needsToken() {
-		c.authed, c.authBy = false, time.Now().Add(c.server.opts.AuthTimeout)
-		c.server.addGuest(c)
+		c.authed, c.authBy = false, time.Now().Add(authTimeout)
+		c.server.mu.Lock()
+		c.server.addGuestLocked(c)
+		c.server.mu.Unlock()
 	}
 	c.token.Store(nil)
 	c.endTransaction()
