@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // fill repeats text up to this many bytes.
@@ -20,7 +22,7 @@ func manyLines(before, format string, n int) string {
 	b.WriteString(before)
 	for i := range n {
 		line := fmt.Sprintf(format, i)
-		if b.Len()+len(line) > MaxSize {
+		if b.Len()+len(line) > yamlfile.MaxSize {
 			break
 		}
 		b.WriteString(line)
@@ -37,7 +39,7 @@ func patterns(key bool) string {
 		fmt.Fprintf(&b, "    - {keys: \"%s*%d\", unlimited: true}\n", strings.Repeat("*aaaaaaaaaaaaaaab", 14), 1000+i)
 	}
 	if key {
-		fmt.Fprintf(&b, "    - {key: %s, unlimited: true}\n", strings.Repeat("a", MaxSize/2))
+		fmt.Fprintf(&b, "    - {key: %s, unlimited: true}\n", strings.Repeat("a", yamlfile.MaxSize/2))
 	}
 	for i := range 100 {
 		fmt.Fprintf(&b, "  p%d: *a\n", i)
@@ -51,15 +53,15 @@ func TestLargeFiles(t *testing.T) {
 	skipUnderRace(t)
 	const large = 3 << 19 // has too many words and signs
 	var stairs strings.Builder
-	for i := 0; stairs.Len() < MaxSize-8000; i++ {
+	for i := 0; stairs.Len() < yamlfile.MaxSize-8000; i++ {
 		stairs.WriteString(strings.Repeat(" ", i) + "a:\n")
 	}
 	var steps strings.Builder
-	for i := 0; steps.Len() < MaxSize-40000; i++ {
+	for i := 0; steps.Len() < yamlfile.MaxSize-40000; i++ {
 		steps.WriteString(strings.Repeat(" ", 64*i) + strings.Repeat("- ", 32) + "\n")
 	}
 	tests := []struct{ name, text, want string }{
-		{"too large", strings.Repeat("#", MaxSize+1), "f:1:1: the file is larger than 8 MB"},
+		{"too large", strings.Repeat("#", yamlfile.MaxSize+1), "f:1:1: the file is larger than 8 MB"},
 		{"brackets", fill(large, "", "[", ""), "f:1:33: values are nested more than 32 deep"},
 		{"braces", fill(large, "", "{a: ", ""), "f:1:129: values are nested more than 32 deep"},
 		{"both", fill(large, "", "[{a: ", ""), "f:1:81: values are nested more than 32 deep"},
@@ -133,16 +135,16 @@ func TestLargestFile(t *testing.T) {
 		t.Fatalf("6000 policies: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(path, []byte(fill(MaxSize, text, "#", "")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(fill(yamlfile.MaxSize, text, "#", "")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path); err == nil || !strings.HasSuffix(err.Error(), ":1:1: the file is larger than 8 MB") {
+	if _, err := Load(Options{}, path); err == nil || !strings.HasSuffix(err.Error(), ":1:1: the file is larger than 8 MB") {
 		t.Errorf("a byte too large: %v", err)
 	}
-	if err := os.WriteFile(path, []byte(fill(MaxSize, text, "#", "")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(fill(yamlfile.MaxSize, text, "#", "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if file, err := Load(path); err != nil || len(file.Policies) != 6000 {
+	if file, err := Load(Options{}, path); err != nil || len(file.Policies) != 6000 {
 		t.Errorf("just not too large: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestDocs(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		block := match[1]
 		if strings.Contains(block, "policies:\n") {
-			if _, err := ParseOffline(name, []byte(block)); err != nil {
+			if _, err := parseOffline(name, []byte(block)); err != nil {
 				t.Errorf("%v in\n%s", err, block)
 			}
 			continue
@@ -39,7 +39,7 @@ func TestDocs(t *testing.T) {
 					file += "    limits: [1000/1m]\n"
 				}
 			}
-			if _, err := ParseOffline(name, []byte(file)); err != nil {
+			if _, err := parseOffline(name, []byte(file)); err != nil {
 				t.Errorf("%v in\n%s", err, file)
 			}
 		}

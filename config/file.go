@@ -4,15 +4,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/options"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
-
-// MaxSize is how large a file may be, in bytes.
-const MaxSize = yamlfile.MaxSize
 
 // File is the content of a file of policies. It is a plain value; callers that share it must not change it.
 type File struct {
@@ -25,16 +23,41 @@ type File struct {
 	// Warnings are about what is valid and hardly meant: a list that exempts every client, for example. Each is a *yamlfile.Error,
 	// with a line and column.
 	Warnings []error
+
+	places map[string]place // where fields are, for Locate
 }
 
-// Load reads a file, or several as one, as ParseAll does; a folder stands for the files in it whose names end in .yaml or .yml.
-// If the files can be read, the error is that of Parse.
-func Load(paths ...string) (*File, error) {
-	sources, err := ReadSources(paths...)
+// Options configures how files are read. The zero value is for a program that connects to the store.
+type Options struct {
+	// Offline is for programs that never connect to the store, such as one that checks files or replays traffic: an environment
+	// variable that is not set, or a secret file that does not exist, is not an error, and stays in the store's URL as written.
+	Offline bool
+	// Stdin is what the path "-" names; nil means a file of that name.
+	Stdin io.Reader
+}
+
+// Load reads a file, or several as one; a folder stands for the files in it whose names end in .yaml or .yml. Each file contains
+// some of the policies, and a field beside the policies may be in one file only. The policies are in the order of the files. If the
+// files can be read, the error is that of Parse.
+func Load(opts Options, paths ...string) (*File, error) {
+	files, err := yamlfile.Files(paths...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("config: %w", err)
 	}
-	return ParseAll(sources...)
+	inputs := make([]input, len(files))
+	for i, path := range files {
+		inputs[i].name = path
+		if path == "-" && opts.Stdin != nil {
+			inputs[i].name = "<stdin>"
+			inputs[i].text, err = io.ReadAll(io.LimitReader(opts.Stdin, yamlfile.MaxSize+1))
+		} else {
+			inputs[i].text, err = yamlfile.Read(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+	}
+	return parse(opts.Offline, inputs...)
 }
 
 // Parse reads a file of policies; name is used in errors only. The error joins the problems that were found, in the order of
@@ -43,23 +66,7 @@ func Load(paths ...string) (*File, error) {
 //	slidegate.yaml:7:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, ...)
 //
 // An error about a limit wraps the error of package slidegate, so that errors.Is finds slidegate.ErrLimit.
-func Parse(name string, text []byte) (*File, error) { return ParseAll(Source{name, text}) }
-
-// LoadOffline is Load for programs that never connect to the store, such as a program that checks files or replays traffic: an
-// environment variable that is not set, or a secret file that does not exist, is not an error, and stays in the store's URL as
-// written. A program that connects must use Load.
-func LoadOffline(paths ...string) (*File, error) {
-	sources, err := ReadSources(paths...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseAllOffline(sources...)
-}
-
-// ParseOffline is Parse for programs that never connect to the store; see LoadOffline.
-func ParseOffline(name string, text []byte) (*File, error) {
-	return ParseAllOffline(Source{name, text})
-}
+func Parse(name string, text []byte) (*File, error) { return parse(false, input{name, text}) }
 
 // Policy returns the policy of that name. An empty name means Service.Default; if that is empty too, the policy named
 // "default", or the only one. The error lists the policies, and suggests the one that was probably meant; it is an

@@ -9,7 +9,7 @@ import (
 
 func TestFormat(t *testing.T) {
 	t.Setenv("SLIDEGATE_TEST_PASSWORD", "hunter2")
-	file, err := Load("testdata/service.yaml")
+	file, err := Load(Options{}, "testdata/service.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ policies:
 // A program that makes no decisions needs no keys; one that does needs them.
 func TestClaimsOffline(t *testing.T) {
 	text := []byte("jwt: {keys: \"${file:/nowhere/jwks.json}\", issuer: x}\npolicies: {a: {limits: [1/s], key: \"{claim:sub}\"}}\n")
-	file, err := ParseOffline("test.yaml", text)
+	file, err := parseOffline("test.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []policy.Override) {
 			continue
 		}
 		if o.Unlimited && o.Pattern && isEveryKey(o.Key) {
-			r.warnf(item.At, "the override lifts the limits of every key; name some keys, or remove the policy")
+			r.warnings.Addf(item.At, "the override lifts the limits of every key; name some keys, or remove the policy")
 		}
 		seen.add(o, item.At.Line)
 		r.placed = append(r.placed, placedOverride{Override: o, at: item.At})

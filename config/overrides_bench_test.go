@@ -18,7 +18,7 @@ func BenchmarkLoadOverrides(b *testing.B) {
 			folder := write(b, map[string]string{"list.yaml": list.String(), "f.yaml": "policies:\n  api:\n    key: user\n    limits: [5/1m]\n    overrides_file: list.yaml\n"})
 			b.ReportAllocs()
 			for b.Loop() {
-				file, err := Load(filepath.Join(folder, "f.yaml"))
+				file, err := Load(Options{}, filepath.Join(folder, "f.yaml"))
 				if err != nil || len(file.Policies[0].Overrides) != n {
 					b.Fatal(err)
 				}

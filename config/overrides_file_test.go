@@ -16,11 +16,11 @@ func TestOverridesFile(t *testing.T) {
 		"outside.yaml": "policies:\n  api:\n    key: user\n    limits: [5/1m overlap=whole segments=60]\n    lease: true\n    overrides_file: list.yaml\n",
 		"list.yaml":    list,
 	})
-	inside, err := Load(filepath.Join(folder, "inside.yaml"))
+	inside, err := Load(Options{}, filepath.Join(folder, "inside.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	outside, err := Load(filepath.Join(folder, "outside.yaml"))
+	outside, err := Load(Options{}, filepath.Join(folder, "outside.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ list.yaml:3:3: the override has no limits; add limits: [1000/1m], say, or unlimi
 		{"empty", "overrides_file: list.yaml", "", `list.yaml:1:1: the file is empty; write a list of overrides, such as - {key: alice, limits: [500/1m]}`},
 	} {
 		folder := write(t, map[string]string{"f.yaml": "policies:\n  api:\n    limits: [5/1m]\n    " + test.policy + "\n", "list.yaml": test.list})
-		_, err := Load(filepath.Join(folder, "f.yaml"))
+		_, err := Load(Options{}, filepath.Join(folder, "f.yaml"))
 		got := strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(err), "\n"+folder+"/", "\n"), folder+"/", "FOLDER/")
 		got = strings.TrimPrefix(got, "FOLDER/")
 		if got != test.want {

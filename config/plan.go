@@ -148,7 +148,7 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 			continue
 		}
 		if plan.Unlimited && isEveryKey(plan.Name) {
-			r.warnf(item.At, "plans: %s lifts the limits of every request that names a plan, whatever it is; name some plans", errtext.Quote(plan.Name))
+			r.warnings.Addf(item.At, "plans: %s lifts the limits of every request that names a plan, whatever it is; name some plans", errtext.Quote(plan.Name))
 		}
 		plans = append(plans, plan)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
-// read reads a whole file, and adds its content to file. The result is valid only if there are no problems.
-func (r *reader) read(text []byte, file *File) {
+// read reads a whole file, and adds its content to r.file. The result is valid only if there are no problems.
+func (r *reader) read(text []byte) {
 	root, at := r.Document(text, "write policies: and below it at least one policy with limits",
 		`put all policies into one, and remove this "---"`)
 	r.top = at
@@ -23,9 +23,13 @@ func (r *reader) read(text []byte, file *File) {
 		r.Problems.Addf(at, "the file must be a mapping with policies, not %s", yamlfile.Describe(root))
 		return
 	}
-	for name, e := range fileTable.read(r, root, "the file", file) {
-		if e.Value != nil && name != "policies" {
-			r.given = append(r.given, e)
+	for name, e := range fileTable.read(r, root, "the file", r.file) {
+		switch {
+		case e.Value == nil:
+		case name == "policies":
+			r.file.places[name] = place{r.name, e.At, e.ValueAt()}
+		default:
+			r.put(name, errtext.Quote(name), e)
 		}
 	}
 }
@@ -49,7 +53,7 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 				errtext.Quote(e.Name), yamlfile.Describe(e.Value))
 			continue
 		}
-		r.given = append(r.given, yamlfile.Field{Name: policyMark + e.Name, At: e.At})
+		r.put(policyLabel(e.Name), "the policy "+errtext.Quote(e.Name), e)
 		policies = append(policies, r.policy(e))
 	}
 	return policies
@@ -68,6 +72,12 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	r.written, r.overridden, r.unleased, r.costs = nil, nil, nil, nil
 	r.leaseAt, r.overridesFrom = yamlfile.Position{}, nil
 	given := policyTable.read(r, policy.Value, "a policy", &p)
+	label := policyLabel(p.Name)
+	for name, e := range given {
+		if e.Value != nil && r.file.places[label].file == r.name { // otherwise another file has this policy too
+			r.put(label+name, name, e)
+		}
+	}
 	r.checkPlans(&p, given)
 	if e := given["overrides_file"]; given.has("overrides") && e.Value != nil {
 		r.Problems.Addf(e.At, "overrides_file: cannot be combined with overrides; write all of them into the file")

@@ -17,14 +17,14 @@ type reader struct {
 	yamlfile.Reader
 	name      string            // of the file, in errors and as the start of relative paths
 	top       yamlfile.Position // start of the file
-	given     []yamlfile.Field  // the fields beside the policies, and the policies with policyMark before their names
+	file      *File             // what this and other files contain
 	chosen    yamlfile.Field    // default_policy, which is checked when all policies are known
 	compared  int               // how many bytes of overrides were compared
 	namedKeys []namedKey        // all keys that the file contains
 	placed    []placedOverride  // all overrides of the file
 	claimUses []claimUse        // where the file uses claims
-	warnings  []warning
-	exact     []warning // the patterns that match one path only
+	warnings  yamlfile.Problems // what is valid and hardly meant
+	exact     []exactPattern
 	// State of the policy that is being read:
 	written    []positionedLimits  // its limits and its candidate
 	overridden []positionedLimits  // the limits of its overrides and plans

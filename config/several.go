@@ -1,60 +1,28 @@
 package config
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
-	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
-// Source is the text of a file, and its name in errors.
-type Source struct {
-	Name string
-	Text []byte
+// input is the text of a file, and its name in errors.
+type input struct {
+	name string
+	text []byte
 }
 
-// ReadSources returns the texts of files, and of all files in folders whose names end in .yaml or .yml, in the order of their
-// names.
-func ReadSources(paths ...string) ([]Source, error) {
-	files, err := yamlfile.Files(paths...)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	sources := make([]Source, len(files))
-	for i, path := range files {
-		text, err := yamlfile.Read(path)
-		if err != nil {
-			return nil, fmt.Errorf("config: %w", err)
-		}
-		sources[i] = Source{path, text}
-	}
-	return sources, nil
-}
-
-// ParseAll reads several files as one. Each contains some of the policies, and a field beside the policies may be in one file
-// only. A policy or a field that is in two files is an error that names both positions. The policies are in the order of the
-// files.
-func ParseAll(sources ...Source) (*File, error) { return parseAll(sources, false) }
-
-// ParseAllOffline is ParseAll for programs that never connect to the store; see LoadOffline.
-func ParseAllOffline(sources ...Source) (*File, error) { return parseAll(sources, true) }
-
-func parseAll(sources []Source, offline bool) (*File, error) {
-	whole := &File{}
-	readers := make([]*reader, len(sources))
-	known := map[string]string{}
-	for i, source := range sources {
-		readers[i] = &reader{name: source.Name, offline: offline}
-		readers[i].read(source.Text, whole)
-		readers[i].checkOtherFiles(source.Name, known)
+// parse reads several files as one.
+func parse(offline bool, inputs ...input) (*File, error) {
+	whole := &File{places: map[string]place{}}
+	readers := make([]*reader, len(inputs))
+	for i, in := range inputs {
+		readers[i] = &reader{name: in.name, offline: offline, file: whole}
+		readers[i].read(in.text)
 	}
 	checkHasPolicies(whole, readers)
-	hasJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.has("jwt") })
+	_, hasJWT := whole.places["jwt"]
 	for _, r := range slices.Clone(readers) {
 		whole.Others = append(whole.Others, r.others...)
 		readers = append(readers, r.files...)
@@ -74,41 +42,25 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 	}
 	for _, r := range readers {
 		r.warnExact(whole)
-		slices.SortStableFunc(r.warnings, func(a, b warning) int {
-			return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
-		})
-		for _, w := range r.warnings {
-			whole.Warnings = append(whole.Warnings, &yamlfile.Error{File: r.name, At: w.at, Err: w.err})
-		}
+		whole.Warnings = append(whole.Warnings, r.warnings.Errors(r.name)...)
 	}
 	return whole, nil
 }
 
-// has reports whether the file has a field beside its policies.
-func (r *reader) has(name string) bool {
-	return slices.ContainsFunc(r.given, func(e yamlfile.Field) bool { return e.Name == name })
+// place is the position of a field, or of a policy.
+type place struct {
+	file        string
+	name, value yamlfile.Position
 }
 
-// policyMark precedes the names of policies, to distinguish them from fields.
-const policyMark = "policy "
-
-// checkOtherFiles reports what an earlier file contains too, and adds to the known positions. Duplicates within a file are
-// already reported.
-func (r *reader) checkOtherFiles(file string, known map[string]string) {
-	own := map[string]string{}
-	for _, e := range r.given {
-		if first, twice := known[e.Name]; twice {
-			name, isPolicy := strings.CutPrefix(e.Name, policyMark)
-			what := errtext.Quote(name)
-			if isPolicy {
-				what = "the policy " + what
-			}
-			r.Problems.Addf(e.At, "%s is given twice; the first is at %s", what, first)
-			continue
-		}
-		own[e.Name] = fmt.Sprintf("%s:%d:%d", file, e.At.Line, e.At.Column)
+// put records the place of a field; id is how an options.Error names it, and what how people do. A field that an earlier file
+// contains too is an error; duplicates within a file are already reported.
+func (r *reader) put(id, what string, e yamlfile.Field) {
+	if first, twice := r.file.places[id]; twice {
+		r.Problems.Addf(e.At, "%s is given twice; the first is at %s:%d:%d", what, first.file, first.name.Line, first.name.Column)
+		return
 	}
-	maps.Copy(known, own)
+	r.file.places[id] = place{r.name, e.At, e.ValueAt()}
 }
 
 // checkHasPolicies reports that no file has a policy, unless there are other problems.

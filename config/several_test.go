@@ -25,7 +25,7 @@ func TestSeveralFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	file, err := Load(folder)
+	file, err := Load(Options{}, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestSeveralFiles(t *testing.T) {
 		s.Failure != store.FailClosed || s.Default != "login" || s.AddressGroups.V6 != 56 || s.Refusal.Title != "No" {
 		t.Errorf("got %+v", file)
 	}
-	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "the folder has no file that ends in .yaml or .yml") {
+	if _, err := Load(Options{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "the folder has no file that ends in .yaml or .yml") {
 		t.Errorf("an empty folder: %v", err)
 	}
 }
@@ -58,11 +58,11 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 			`2.yaml:2:42: key: the key is longer than the groups in which addresses are counted; write 2001:db8::/56 to mean the whole group (to mean a key as it is, write = before it)`},
 		{"an empty one", []string{api, ""}, "2.yaml:1:1: the file is empty"},
 	} {
-		var sources []Source
+		var inputs []input
 		for i, text := range test.texts {
-			sources = append(sources, Source{string(rune('1'+i)) + ".yaml", []byte(text)})
+			inputs = append(inputs, input{string(rune('1'+i)) + ".yaml", []byte(text)})
 		}
-		_, err := ParseAll(sources...)
+		_, err := parse(false, inputs...)
 		switch {
 		case test.want == "" && err != nil, test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)):
 			t.Errorf("%s: got %v\nwant %s", test.name, err, test.want)
@@ -72,21 +72,20 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 
 // An error that is found later is located in the file with the field or the policy.
 func TestLocateInSeveralFiles(t *testing.T) {
-	sources := []Source{
-		{"1.yaml", []byte("store: 'memory:'\npolicies: {a: {limits: [1/s]}}\n")},
-		{"2.yaml", []byte("policies:\n  b: {key: '{status}', limits: [1/s]}\n  c: {cost: bytes, limits: [1/s]}\n")},
-	}
-	file, err := ParseAll(sources...)
+	file, err := parse(false,
+		input{"1.yaml", []byte("store: 'memory:'\npolicies: {a: {limits: [1/s]}}\n")},
+		input{"2.yaml", []byte("policies:\n  b: {key: '{status}', limits: [1/s]}\n  c: {cost: bytes, limits: [1/s]}\n")},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = HTTP(file)
-	got := Locate(err, sources...).Error()
+	got := file.Locate(err).Error()
 	if lines := strings.Split(got, "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "2.yaml:2:12: key: ") || !strings.HasPrefix(lines[1], "2.yaml:3:13: cost: ") {
 		t.Errorf("got %s", got)
 	}
 	wrong := &options.Error{Package: "open", Option: "URL", Err: os.ErrInvalid}
-	if located, ok := Locate(wrong, sources...).(*yamlfile.Error); !ok || located.File != "1.yaml" {
+	if located, ok := file.Locate(wrong).(*yamlfile.Error); !ok || located.File != "1.yaml" {
 		t.Errorf("got %v, want an error at 1.yaml", located)
 	}
 }

@@ -89,16 +89,18 @@ func TestInvalidSecrets(t *testing.T) {
 	}
 }
 
+func parseOffline(name string, text []byte) (*File, error) { return parse(true, input{name, text}) }
+
 // A program that never connects needs no secret, but existing ones must be valid.
 func TestOfflineSecretsMayBeMissing(t *testing.T) {
 	written := "redis://:${file:/nowhere/at/all}@h"
-	if got, err := parseStore(written, ParseOffline); err != nil || got != written {
+	if got, err := parseStore(written, parseOffline); err != nil || got != written {
 		t.Errorf("got %q, %v, want the URL as it was written", got, err)
 	}
-	if _, err := parseStore("redsi://:${file:/nowhere/at/all}@h", ParseOffline); err == nil {
+	if _, err := parseStore("redsi://:${file:/nowhere/at/all}@h", parseOffline); err == nil {
 		t.Error("an unknown kind of store is accepted, want an error")
 	}
-	if _, err := parseStore("redis://:${file:"+t.TempDir()+"}@h", ParseOffline); err == nil {
+	if _, err := parseStore("redis://:${file:"+t.TempDir()+"}@h", parseOffline); err == nil {
 		t.Error("a folder is accepted as a secret, want an error")
 	}
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -17,16 +15,6 @@ import (
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
-
-// warning is something that is valid and hardly meant.
-type warning struct {
-	at  yamlfile.Position
-	err error
-}
-
-func (r *reader) warnf(at yamlfile.Position, format string, args ...any) {
-	r.warnings = append(r.warnings, warning{at, fmt.Errorf(format, args...)})
-}
 
 // isEveryKey reports whether a pattern matches every key.
 func isEveryKey(pattern string) bool { return pattern != "" && strings.Trim(pattern, "*") == "" }
@@ -43,7 +31,7 @@ func (r *reader) warnEveryone(at yamlfile.Position, list, entry string) {
 			effect = strings.Replace(effect, "IPv4", "IPv6", 1)
 		}
 	}
-	r.warnf(at, "%s: %s is every client, so %s; list single networks and keys", list, errtext.Quote(entry), effect)
+	r.warnings.Addf(at, "%s: %s is every client, so %s; list single networks and keys", list, errtext.Quote(entry), effect)
 }
 
 // positionedCost is a cost, and where it is written.
@@ -86,10 +74,16 @@ func capacity(limits, base []slidegate.Limit) int64 {
 	return least
 }
 
+// exactPattern is a pattern that matches one path only, and its position.
+type exactPattern struct {
+	at      yamlfile.Position
+	pattern string
+}
+
 // noteExact remembers a pattern that matches one path only, and any method. One that names a method is hardly a prefix.
 func (r *reader) noteExact(at yamlfile.Position, pattern string) {
 	if pattern != "" && !strings.HasSuffix(pattern, "/") && !strings.HasSuffix(pattern, "}") && !strings.ContainsAny(pattern, " \t") {
-		r.exact = append(r.exact, warning{at, errors.New(pattern)})
+		r.exact = append(r.exact, exactPattern{at, pattern})
 	}
 }
 
@@ -107,12 +101,11 @@ func (r *reader) warnExact(file *File) {
 		matchers = append(matchers, matcher)
 	}
 	for _, exact := range r.exact {
-		pattern := exact.err.Error()
-		host, path, _ := strings.Cut(pattern, "/")
+		host, path, _ := strings.Cut(exact.pattern, "/")
 		below := &http.Request{Method: http.MethodGet, Host: host, URL: &url.URL{Path: "/" + path + "/x"}}
 		if !slices.ContainsFunc(matchers, func(m *match.Matcher) bool { return m.Match(below) }) {
-			r.warnf(exact.at, "match: %s does not match /%s/x, and no other policy does; write %s too if it is meant, or the method before the path if not",
-				errtext.Quote(pattern), path, errtext.Quote(pattern+"/"))
+			r.warnings.Addf(exact.at, "match: %s does not match /%s/x, and no other policy does; write %s too if it is meant, or the method before the path if not",
+				errtext.Quote(exact.pattern), path, errtext.Quote(exact.pattern+"/"))
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
@@ -40,22 +42,22 @@ func (cmd *configCheckCommand) Run(ctx context.Context, c *console) error {
 	}
 	files, err := yamlfile.Files(cmd.Files...)
 	all := []error{err}
-	var sources []config.Source
+	var policies []string
 	for _, path := range files {
-		source, err := readConfig(c, path)
+		name, text, err := readConfig(c, path)
 		switch {
 		case err != nil:
-			all = append(all, withoutPackage(err))
-		case isRuleFile(source.Text):
-			all = append(all, checkRuleFile(c, source))
+			all = append(all, err)
+		case isRuleFile(text):
+			all = append(all, checkRuleFile(c, name, text))
 		case cmd.Each:
-			all = append(all, cmd.check(ctx, c, source))
+			all = append(all, cmd.check(ctx, c, path))
 		default:
-			sources = append(sources, source)
+			policies = append(policies, path)
 		}
 	}
-	if len(sources) > 0 {
-		all = append(all, cmd.check(ctx, c, sources...))
+	if len(policies) > 0 {
+		all = append(all, cmd.check(ctx, c, policies...))
 	}
 	for _, path := range cmd.Files {
 		all = append(all, checkFolder(path))
@@ -67,14 +69,10 @@ func (cmd *configCheckCommand) Run(ctx context.Context, c *console) error {
 }
 
 // check checks policy files that are read as one, and prints a summary.
-func (cmd *configCheckCommand) check(ctx context.Context, c *console, sources ...config.Source) error {
-	parse := config.ParseAllOffline
-	if cmd.Connect {
-		parse = config.ParseAll
-	}
-	file, err := parse(sources...)
+func (cmd *configCheckCommand) check(ctx context.Context, c *console, paths ...string) error {
+	file, err := config.Load(config.Options{Offline: !cmd.Connect, Stdin: c.in}, paths...)
 	if err == nil && cmd.For != "replay" {
-		err = service.Check(service.CheckInput{File: file, Sources: sources, Requests: cmd.For == "proxy"})
+		err = service.Check(file, cmd.For == "proxy")
 	}
 	if err != nil {
 		return err
@@ -82,9 +80,9 @@ func (cmd *configCheckCommand) check(ctx context.Context, c *console, sources ..
 	for _, warning := range file.Warnings {
 		fmt.Fprintf(c.err, "warning: %v\n", warning)
 	}
-	var names []string
-	for _, source := range sources {
-		names = append(names, source.Name)
+	names := slices.Clone(paths)
+	if at := slices.Index(names, "-"); at >= 0 {
+		names[at] = stdinName
 	}
 	limits := 0
 	for _, p := range file.Policies {
@@ -97,7 +95,7 @@ func (cmd *configCheckCommand) check(ctx context.Context, c *console, sources ..
 	if cmd.Connect {
 		name, err := connect(ctx, file.Service.Store)
 		if err != nil {
-			return config.Locate(err, sources...)
+			return file.Locate(err)
 		}
 		summary += "; connected to " + name + ", and a charge was written"
 	}
@@ -115,13 +113,13 @@ func connect(ctx context.Context, url string) (name string, err error) {
 }
 
 // checkRuleFile checks a file of Envoy rules, and prints its domain.
-func checkRuleFile(c *console, source config.Source) error {
-	domain, err := envoy.Parse(source.Name, source.Text)
+func checkRuleFile(c *console, name string, text []byte) error {
+	domain, err := envoy.Parse(name, text)
 	if err == nil {
 		err = service.CheckDomains(domain)
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(c.out, "%s: ok, domain %q\n", source.Name, domain.Name())
+		_, err = fmt.Fprintf(c.out, "%s: ok, domain %q\n", name, domain.Name())
 	}
 	return err
 }
@@ -198,14 +196,18 @@ func isRuleFile(text []byte) bool {
 	return found
 }
 
-// readConfig reads a file; - is standard input.
-func readConfig(c *console, path string) (config.Source, error) {
+// stdinName is the name of standard input in messages.
+const stdinName = "<stdin>"
+
+// readConfig reads a file; - is standard input, which can be read again afterwards.
+func readConfig(c *console, path string) (name string, text []byte, err error) {
 	if path != "-" {
-		text, err := yamlfile.Read(path)
-		return config.Source{Name: path, Text: text}, err
+		text, err = yamlfile.Read(path)
+		return path, text, err
 	}
-	text, err := io.ReadAll(io.LimitReader(c.in, config.MaxSize+1))
-	return config.Source{Name: "<stdin>", Text: text}, err
+	text, err = io.ReadAll(io.LimitReader(c.in, yamlfile.MaxSize+1))
+	c.in = bytes.NewReader(text)
+	return stdinName, text, err
 }
 
 // plural formats n with a noun in the singular or the plural: "1 rule", "2 rules".
@@ -222,21 +224,9 @@ type configPrintCommand struct {
 
 // Run prints the files as one file.
 func (cmd *configPrintCommand) Run(c *console) error {
-	files, err := yamlfile.Files(cmd.Files...)
+	file, err := config.Load(config.Options{Offline: true, Stdin: c.in}, cmd.Files...)
 	if err != nil {
-		return err
-	}
-	var sources []config.Source
-	for _, path := range files {
-		source, err := readConfig(c, path)
-		if err != nil {
-			return withoutPackage(err)
-		}
-		sources = append(sources, source)
-	}
-	file, err := config.ParseAllOffline(sources...)
-	if err != nil {
-		return err
+		return withoutPackage(err)
 	}
 	_, err = c.out.Write(config.Format(file))
 	return err

@@ -81,7 +81,7 @@ func checkErr(path string) string {
 
 func serveErr(path string) string {
 	c := &console{}
-	file, err := config.Load(path)
+	file, err := config.Load(config.Options{}, path)
 	if err == nil {
 		var s *service.Server
 		if s, err = service.New(context.Background(), service.Options{File: file, Paths: []string{path}, HTTP: "127.0.0.1:0"}); err == nil {

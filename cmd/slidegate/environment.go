@@ -11,8 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // environmentPrefix is the prefix of the program's environment variables.
@@ -104,11 +104,16 @@ func (c *console) warnUnknownVariables(log *slog.Logger, environment, paths []st
 	for _, name := range known {
 		words = append(words, strings.TrimPrefix(name, environmentPrefix))
 	}
-	sources, _ := config.ReadSources(paths...) // errors were reported when the files were loaded
+	var texts strings.Builder
+	files, _ := yamlfile.Files(paths...) // errors were reported when the files were loaded
+	for _, path := range files {
+		text, _ := yamlfile.Read(path)
+		texts.Write(text)
+	}
 	for _, entry := range environment {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, environmentPrefix) || slices.Contains(known, name) || kubernetesVariable.MatchString(name) ||
-			slices.ContainsFunc(sources, func(s config.Source) bool { return strings.Contains(string(s.Text), "${"+name+"}") }) {
+			strings.Contains(texts.String(), "${"+name+"}") {
 			continue
 		}
 		hint := fmt.Sprintf("slidegate help %s all lists all variables", c.node.Name)

@@ -38,7 +38,7 @@ func (f *limitFlags) read() (q replayTarget, err error) {
 	if len(f.Limit) > 0 {
 		return q, errors.New("--config: the file sets the limits; leave out --limit, or --config")
 	}
-	if q.file, err = loadConfig(config.LoadOffline, f.Config...); err != nil {
+	if q.file, err = loadConfig(config.Options{Offline: true}, f.Config...); err != nil {
 		return q, err
 	}
 	q.policies, err = routing.New(q.file, f.Policy)
@@ -53,7 +53,7 @@ func (r *replayCommand) against() (*routing.Policies, error) {
 	case len(r.Config) == 0:
 		return nil, errors.New("--against: needs policies to compare with; add --config FILE")
 	}
-	file, err := loadNamed("--against", config.LoadOffline, r.Against...)
+	file, err := loadNamed("--against", config.Options{Offline: true}, r.Against...)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (f *policyFlags) read() (*config.File, error) {
 		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.Optimism != nil || f.V4 != nil || f.V6 != nil {
 			return nil, errors.New("--config" + variableNote("config") + ": the file sets the limits, the store, its failure mode and the address groups; leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
-		return loadConfig(config.Load, f.Config...)
+		return loadConfig(config.Options{}, f.Config...)
 	}
 	limits, err := (&limitFlags{Limit: f.Limit}).limits()
 	if err != nil {
@@ -96,14 +96,14 @@ func prefixLength(flag string, given *int, maxBits int) (int, error) {
 	return *given, nil
 }
 
-// loadConfig reads the files of --config with config.Load, or with config.LoadOffline in commands that do not connect to the store.
-func loadConfig(load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
-	return loadNamed("--config", load, paths...)
+// loadConfig reads the files of --config.
+func loadConfig(opts config.Options, paths ...string) (*config.File, error) {
+	return loadNamed("--config", opts, paths...)
 }
 
 // loadNamed is like loadConfig, but for the files of another flag.
-func loadNamed(flag string, load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
-	file, err := load(paths...)
+func loadNamed(flag string, opts config.Options, paths ...string) (*config.File, error) {
+	file, err := config.Load(opts, paths...)
 	var unreadable *fs.PathError
 	if errors.As(err, &unreadable) {
 		err = inFlag(flag, unreadable)

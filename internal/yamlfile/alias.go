@@ -22,7 +22,7 @@ func (a anchors) Visit(node ast.Node) ast.Visitor {
 
 // before returns the last anchor of a name before a position.
 func (a anchors) before(name string, at Position) (found *ast.AnchorNode) {
-	after := sort.Search(len(a[name]), func(i int) bool { return PositionOf(a[name][i]).compare(at) >= 0 })
+	after := sort.Search(len(a[name]), func(i int) bool { return PositionOf(a[name][i]).Compare(at) >= 0 })
 	if after > 0 {
 		found = a[name][after-1]
 	}

@@ -19,8 +19,8 @@ type Position struct{ Line, Column int }
 // top is the start of a file.
 var top = Position{1, 1}
 
-// compare is negative if p comes before other, and positive if it comes after it.
-func (p Position) compare(other Position) int {
+// Compare is negative if p comes before other, and positive if it comes after it.
+func (p Position) Compare(other Position) int {
 	return cmp.Or(cmp.Compare(p.Line, other.Line), cmp.Compare(p.Column, other.Column))
 }
 
@@ -85,18 +85,20 @@ func (p *Problems) Addf(at Position, format string, args ...any) {
 	p.Add(at, fmt.Errorf(format, args...))
 }
 
-// Join returns one error for all problems, each an Error, in the order of the file; nil if there are none. A problem in a value
-// that aliases repeat is reported once.
-func (p Problems) Join(file string) error {
-	slices.SortStableFunc(p, func(a, b problem) int { return a.at.compare(b.at) })
-	p = slices.CompactFunc(p, func(a, b problem) bool { return a.at == b.at && a.err.Error() == b.err.Error() })
-	var all []error
-	for i, problem := range p {
-		if i == MaxProblems {
-			all = append(all, &Error{File: file, Err: fmt.Errorf("and %d more problems", len(p)-MaxProblems)})
-			break
-		}
+// Errors returns the problems, each an Error, in the order of the file. A problem in a value that aliases repeat is returned once.
+func (p Problems) Errors(file string) (all []error) {
+	slices.SortStableFunc(p, func(a, b problem) int { return a.at.Compare(b.at) })
+	for _, problem := range slices.CompactFunc(p, func(a, b problem) bool { return a.at == b.at && a.err.Error() == b.err.Error() }) {
 		all = append(all, &Error{File: file, At: problem.at, Err: problem.err})
+	}
+	return all
+}
+
+// Join returns one error for the first MaxProblems of Errors; nil if there are none.
+func (p Problems) Join(file string) error {
+	all := p.Errors(file)
+	if more := len(all) - MaxProblems; more > 0 {
+		all = append(all[:MaxProblems], &Error{File: file, Err: fmt.Errorf("and %d more problems", more)})
 	}
 	return errors.Join(all...)
 }

@@ -153,7 +153,7 @@ jwt: {keys: /nowhere/jwks.json}
 policies: {api: {key: "{claim:sub}", limits: [1/1h]}}
 `
 	parse := func(text string) *config.File {
-		file, err := config.ParseOffline("test.yaml", []byte(text))
+		file, err := config.Load(config.Options{Offline: true, Stdin: strings.NewReader(text)}, "-")
 		if err != nil {
 			t.Fatal(err)
 		}

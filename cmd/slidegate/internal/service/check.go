@@ -14,37 +14,28 @@ import (
 	"github.com/slidegate/slidegate/config"
 )
 
-// CheckInput is the input of Check.
-type CheckInput struct {
-	// File has the policies and the store's URL. A file from config.ParseOffline is enough, since Check does not connect.
-	File *config.File
-	// Sources are the texts that File was read from, used to add a line and column to errors. They may be nil.
-	Sources []config.Source
-	// Requests is set if whole requests are matched against all policies together, as in a proxy.
-	Requests bool
-}
-
-// Check returns the error with which New would reject a file. It does everything that New does, except connect to the store and
-// open listeners.
-func Check(c CheckInput) error {
-	opened, err := openOffline(c.File.Service.Store)
+// Check returns the error with which New would reject a file, which may be read offline. It does everything that New does, except
+// connect to the store and open listeners. Requests is set if whole requests are matched against all policies together, as in a
+// proxy.
+func Check(file *config.File, requests bool) error {
+	opened, err := openOffline(file.Service.Store)
 	if err != nil {
-		return config.Locate(err, c.Sources...)
+		return file.Locate(err)
 	}
 	defer func() { _ = opened.Close() }() // nothing is connected
 	quiet := slog.New(slog.DiscardHandler)
-	g, err := gate.New(c.File, opened.Store, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: c.Requests})
+	g, err := gate.New(file, opened.Store, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: requests})
 	if err != nil {
-		return config.Locate(err, c.Sources...)
+		return file.Locate(err)
 	}
 	defer func() { _ = g.Close() }()
-	if _, err := forward.New(g, forward.Options{Trusted: c.File.Service.TrustedProxies, Logger: quiet}); err != nil {
-		return config.Locate(err, c.Sources...)
+	if _, err := forward.New(g, forward.Options{Trusted: file.Service.TrustedProxies, Logger: quiet}); err != nil {
+		return file.Locate(err)
 	}
-	if c.Requests {
+	if requests {
 		return nil
 	}
-	domains, err := loadDomains(c.File.Envoy.Files)
+	domains, err := loadDomains(file.Envoy.Files)
 	if err == nil {
 		err = CheckDomains(domains...)
 	}
@@ -65,7 +56,7 @@ func CheckDomains(domains ...*envoy.Domain) error {
 	return err
 }
 
-// unresolved matches a reference to an environment variable or a file that config.ParseOffline left in the URL of a store.
+// unresolved matches a reference to an environment variable or a file that config.Load left offline in the URL of a store.
 var unresolved = regexp.MustCompile(`\$\{[^}]+\}`)
 
 // openOffline opens a store without connecting to it. An unresolved reference is replaced by 1, which is valid as a host, a port,
@@ -82,13 +73,4 @@ func openOffline(url string) (*open.Opened, error) {
 		return open.OpenOffline("memory:")
 	}
 	return nil, err
-}
-
-// located adds the line and column to an error about the policy files, if the files can be read.
-func (s *Server) located(err error) error {
-	sources, unreadable := config.ReadSources(s.opts.Paths...)
-	if unreadable != nil {
-		return err
-	}
-	return config.Locate(err, sources...)
 }

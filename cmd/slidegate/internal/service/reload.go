@@ -115,7 +115,7 @@ func (s *Server) reload(changes *Changes) error {
 	var file *config.File
 	restart := s.restart
 	if len(s.opts.Paths) > 0 {
-		read, err := config.Load(s.opts.Paths...)
+		read, err := config.Load(config.Options{}, s.opts.Paths...)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Server) reload(changes *Changes) error {
 	}
 	if file != nil {
 		if err := s.gate.Reload(file); err != nil {
-			return s.located(err)
+			return file.Locate(err)
 		}
 	}
 	if s.envoy != nil {
@@ -151,7 +151,7 @@ func (s *Server) reload(changes *Changes) error {
 	s.restartNeeded.Store(len(restart) > 0)
 	if file != nil {
 		changes.compare(s.file, file)
-		if !reflect.DeepEqual(s.file, file) {
+		if !reflect.DeepEqual([]any{s.file.Policies, s.file.Service, s.file.Envoy}, []any{file.Policies, file.Service, file.Envoy}) {
 			s.logFile(file)
 			s.loaded = time.Now()
 		}

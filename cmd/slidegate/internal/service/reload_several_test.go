@@ -17,7 +17,7 @@ func TestReloadOfSeveralFilesIsAllOrNothing(t *testing.T) {
 	write(t, filepath.Join(folder, "a.yaml"), "policies: {a: {limits: [1/1h]}}\n")
 	s := start(t, plain, func(o *service.Options) {
 		o.Paths = append(o.Paths, folder)
-		file, err := config.Load(o.Paths...)
+		file, err := config.Load(config.Options{}, o.Paths...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestReloadOverridesFile(t *testing.T) {
 	write(t, path, naming(first))
 	s := start(t, plain, func(o *service.Options) {
 		o.Paths = append(o.Paths, folder)
-		file, err := config.Load(o.Paths...)
+		file, err := config.Load(config.Options{}, o.Paths...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,9 +56,7 @@ func (c *Changes) compare(old, now *config.File) {
 			c.Removed = append(c.Removed, old.Policies[i].Name)
 		}
 	}
-	same := *old
-	same.Policies = now.Policies
-	c.Service = !reflect.DeepEqual(&same, now)
+	c.Service = !reflect.DeepEqual(old.Service, now.Service) || !reflect.DeepEqual(old.Envoy, now.Envoy)
 }
 
 // Running is the response to /v1/config: the policies in force. The hash is the same as in the metrics.

@@ -122,7 +122,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.closing, s.beginClosing = context.WithCancel(context.Background())
 	s.forced, s.forceStop = context.WithCancel(context.Background())
-	if err = s.located(s.open(ctx)); err == nil {
+	if err = s.file.Locate(s.open(ctx)); err == nil {
 		err = s.openListeners()
 	}
 	if err != nil {

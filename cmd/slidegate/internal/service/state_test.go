@@ -100,7 +100,7 @@ func TestStateOfLittleMemory(t *testing.T) {
 
 // TestStateOfTooLittleMemory: an invalid bound is reported as an error of the URL, not of the file, which is not touched.
 func TestStateOfTooLittleMemory(t *testing.T) {
-	for url, want := range map[string]string{"memory:?max_bytes=5": "URL: max_bytes", "memory:?max_byte=64": "max_bytes"} {
+	for url, want := range map[string]string{"memory:?max_bytes=5": "store: max_bytes", "memory:?max_byte=64": "max_bytes"} {
 		file, err := config.Parse("f", []byte("store: \""+url+"\"\npolicies: {default: {limits: [1/1h]}}\n"))
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func Start(t testing.TB, text string, change func(*service.Options)) *Service {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "slidegate.yaml")
 	Write(t, path, text)
-	file, err := config.Load(path)
+	file, err := config.Load(config.Options{}, path)
 	if err != nil {
 		t.Fatal(err)
 	}
