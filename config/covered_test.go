@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/internal/keyform"
-	"github.com/slidegate/slidegate/policy"
 )
 
 // seeded returns random numbers, and logs their seed.
@@ -35,9 +34,10 @@ func TestCoveredPatterns(t *testing.T) {
 		earlier := drawText(random, 6, "a", "b", "*") + "*" + drawText(random, 3, "a", "b", "*")
 		later := drawText(random, 8, "a", "b", "*")
 		fits := func(key string) bool { return keyform.Fits(earlier, key) }
-		var seen reach
-		seen.add(policy.Override{Key: earlier, Pattern: true}, 1)
-		_, covered := seen.before(policy.Override{Key: later, Pattern: strings.Contains(later, "*")})
+		var seen matches
+		compared := 0
+		seen.add([]keyform.Match{{Key: earlier, Pattern: true}}, 1)
+		_, covered := seen.cover([]keyform.Match{{Key: later, Pattern: strings.Contains(later, "*")}}, &compared)
 		if !covered {
 			if key := strings.ReplaceAll(later, "*", "c"); fits(key) {
 				t.Fatalf("%q matches %q of %q, want it to be covered", earlier, key, later)

@@ -6,15 +6,13 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/errtext"
-	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 )
 
 // overrides reads other limits for some keys. Keys are not shown in errors, since they may identify a person.
 func (r *reader) overrides(e yamlfile.Field) (overrides []policy.Override) {
-	seen := reach{compared: r.compared}
-	defer func() { r.compared = seen.compared }()
+	patterns := 0
 	for _, item := range r.items(e, "mappings with key or keys, and limits") {
 		if !yamlfile.IsMapping(item.Value) {
 			r.Problems.Addf(item.At, "an override must be a mapping with key or keys, and limits, not %s", yamlfile.Describe(item.Value))
@@ -26,27 +24,16 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []policy.Override) {
 			continue
 		}
 		if o.Pattern {
-			seen.patterns++
-			if err := checkPattern(o.Key, seen.patterns); err != nil {
+			patterns++
+			if err := checkPattern(o.Key, patterns); err != nil {
 				r.Problems.Addf(item.At, "keys: %w", err)
 				continue
 			}
 		}
-		line, covered := seen.before(o)
-		if seen.compared > maxCompared {
-			r.Problems.Addf(item.At, "too many overrides to compare with one another; use fewer patterns")
-			break
-		}
-		if covered {
-			r.Problems.Addf(item.At, "this override is never reached, since the one on line %d matches all of its keys; "+
-				"put it before that one, or leave it out", line)
-			continue
-		}
 		if o.Unlimited && o.Pattern && isEveryKey(o.Key) {
 			r.warnings.Addf(item.At, "the override lifts the limits of every key; name some keys, or remove the policy")
 		}
-		seen.add(o, item.At.Line)
-		r.placed = append(r.placed, placedOverride{Override: o, at: item.At})
+		r.namedKeys[len(r.namedKeys)-1].override = item.At
 		overrides = append(overrides, o)
 	}
 	return overrides
@@ -116,47 +103,6 @@ func (r *reader) overrideKey(e yamlfile.Field) string {
 		r.Problems.Addf(e.ValueAt(), "keys: contains no *, which is any run of bytes; write key: for a single key")
 	}
 	return text
-}
-
-// maxCompared is how many bytes of patterns and keys of a file are compared with one another, which takes about a second. A
-// thousand patterns and ten thousand keys of the usual length take half of it.
-const maxCompared = 1 << 30
-
-// reach is the set of keys that the overrides so far match.
-type reach struct {
-	lines    map[string]int    // line of a key or a pattern
-	matchers []policy.Override // the patterns
-	patterns int               // how many there were, including invalid ones
-	compared int               // bytes compared so far
-}
-
-func (c *reach) add(o policy.Override, line int) {
-	if c.lines == nil {
-		c.lines = map[string]int{}
-	}
-	c.lines[o.Key] = line
-	if o.Pattern {
-		c.matchers = append(c.matchers, o)
-	}
-}
-
-// before returns the line of an earlier override that matches all keys that o matches, if there is one. A pattern matches
-// everything that another pattern matches if it matches that pattern's text: it then matches each * in the text with a * of
-// its own, which also matches whatever that * stands for.
-func (c *reach) before(o policy.Override) (line int, covered bool) {
-	if line, twice := c.lines[o.Key]; twice {
-		return line, true
-	}
-	for _, earlier := range c.matchers {
-		if c.compared > maxCompared {
-			break
-		}
-		c.compared += len(earlier.Key) + len(o.Key)
-		if keyform.Fits(earlier.Key, o.Key) {
-			return c.lines[earlier.Key], true
-		}
-	}
-	return 0, false
 }
 
 // maxOverrideBytes is the maximum size of all files of overrides that a file names.

@@ -17,11 +17,11 @@ import (
 // an empty value. The function is safe for concurrent use.
 func (p *Policy) FindPlan() func(value string) (plan policy.Plan, found bool) {
 	exact := map[string]int{}
-	var patterns []policy.Override
+	var patterns []string
 	var indexes []int // indexes of the patterns
 	for i, plan := range p.Plans {
 		if strings.Contains(plan.Name, "*") {
-			patterns, indexes = append(patterns, policy.Override{Key: plan.Name, Pattern: true}), append(indexes, i)
+			patterns, indexes = append(patterns, plan.Name), append(indexes, i)
 		} else {
 			exact[plan.Name] = i
 		}
@@ -35,7 +35,7 @@ func (p *Policy) FindPlan() func(value string) (plan policy.Plan, found bool) {
 			if found && index < indexes[i] {
 				break
 			}
-			if keyform.Fits(pattern.Key, value) {
+			if keyform.Fits(pattern, value) {
 				return p.Plans[indexes[i]], true
 			}
 		}
@@ -132,8 +132,8 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 		r.Problems.Addf(e.ValueAt(), "plans: must be a mapping of names to plans, not %s", yamlfile.Describe(e.Value))
 		return nil
 	}
-	seen := reach{compared: r.compared}
-	defer func() { r.compared = seen.compared }()
+	var seen matches
+	patterns := 0
 	items := r.mapping(e.Value, "", nil)
 	if len(items) == 0 {
 		r.Problems.Addf(e.ValueAt(), "plans: is empty; write a name and its limits, such as pro: {limits: [1000/1m]}")
@@ -144,7 +144,7 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 		}
 		before := len(r.Problems)
 		plan := r.plan(item)
-		if len(r.Problems) > before || !r.checkPlanName(&seen, item) {
+		if len(r.Problems) > before || !r.checkPlanName(&seen, &patterns, item) {
 			continue
 		}
 		if plan.Unlimited && isEveryKey(plan.Name) {
@@ -156,22 +156,22 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 }
 
 // checkPlanName checks the name of a plan, and reports whether it is valid.
-func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
-	name := policy.Override{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
-	if name.Pattern {
-		seen.patterns++
+func (r *reader) checkPlanName(seen *matches, patterns *int, item yamlfile.Field) bool {
+	name := []keyform.Match{{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}}
+	if name[0].Pattern {
+		*patterns++
 	}
 	if item.Name == "" {
 		r.Problems.Addf(item.At, "a plan has no name; write one, or a pattern such as team-*")
 		return false
 	}
-	if err := checkPattern(item.Name, seen.patterns); err != nil {
+	if err := checkPattern(item.Name, *patterns); err != nil {
 		r.Problems.Addf(item.At, "plans: %w", err)
 		return false
 	}
-	line, covered := seen.before(name)
+	line, covered := seen.cover(name, &r.compared)
 	switch {
-	case seen.compared > maxCompared:
+	case r.compared > maxCompared:
 		r.Problems.Addf(item.At, "too many plans to compare with one another; use fewer patterns")
 		return false
 	case covered:

@@ -68,7 +68,7 @@ func notInName(c rune) bool {
 // policy reads a policy, and checks what depends on several of its fields.
 func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: fields.Default}
-	named, placed := len(r.namedKeys), len(r.placed)
+	named := len(r.namedKeys)
 	r.written, r.overridden, r.unleased, r.costs = nil, nil, nil, nil
 	r.leaseAt, r.overridesFrom = yamlfile.Position{}, nil
 	given := policyTable.read(r, policy.Value, "a policy", &p)
@@ -89,9 +89,9 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	if r.leaseAt.Line > 0 {
 		r.leaseAll(r.leaseAt)
 	}
-	r.finishKeys(&p, named, placed)
+	r.finishKeys(&p, named)
 	if from := r.overridesFrom; from != nil {
-		from.finishKeys(&p, 0, 0)
+		from.finishKeys(&p, 0)
 	}
 	r.checkCosts(&p)
 	if p.Penalty > 0 {
@@ -103,14 +103,11 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	return p
 }
 
-// finishKeys completes the keys and the overrides of a policy that were read before its key and its limits were known; named and
-// placed are how many of other policies precede them.
-func (r *reader) finishKeys(p *Policy, named, placed int) {
+// finishKeys completes the keys and the overrides of a policy that were read before its key and its limits were known; named is how
+// many keys of other policies precede them.
+func (r *reader) finishKeys(p *Policy, named int) {
 	for i := named; i < len(r.namedKeys); i++ {
 		r.namedKeys[i].template = &p.Key
-	}
-	for i := placed; i < len(r.placed); i++ {
-		r.placed[i].template = &p.Key
 	}
 	r.checkOverridden(p.Limits)
 }

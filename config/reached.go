@@ -8,109 +8,126 @@ import (
 	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/yamlfile"
-	"github.com/slidegate/slidegate/policy"
 )
 
-// placedOverride is an override and its position. What its key means depends on other parts of the file.
-type placedOverride struct {
-	policy.Override
+// namedKey is a key in a file. What it means depends on other parts of the file, so it is checked at the end.
+type namedKey struct {
 	at       yamlfile.Position
-	template *fields.Template // nil until the policy has been read
+	field    string
+	key      string
+	override yamlfile.Position // of the override that has it; zero if there is none, or if it is invalid
+	template *fields.Template  // nil until the policy has been read
 }
 
-// checkReached reports overrides that are never reached, since earlier ones of the policy match the same keys, however they are
-// written.
-func (r *reader) checkReached(groups clientip.Grouping) {
-	var seen matches
+// maxCompared is how many bytes of patterns and keys of a file are compared with one another, which takes about a second. A
+// thousand patterns and ten thousand keys of the usual length take half of it.
+const maxCompared = 1 << 30
+
+// checkKeys reports keys that no request can have, and overrides that are never reached, since an earlier one of the policy matches
+// the same keys, however they are written. It does not show keys, since they may identify a person.
+func (r *reader) checkKeys(groups clientip.Grouping) {
+	var template *fields.Template
 	var form keyform.Form
-	for i, o := range r.placed {
-		if o.template == nil || o.template.IsZero() {
+	var seen matches
+	for i, named := range r.namedKeys {
+		if named.template == nil || named.template.IsZero() || named.key == "" {
 			continue // reported elsewhere
 		}
-		if i == 0 || o.template != r.placed[i-1].template {
-			form, seen = o.template.Form(groups), matches{}
+		if named.template != template {
+			template, form, seen = named.template, named.template.Form(groups), matches{}
 		}
-		read, err := keyform.Read(form, o.Key, o.Pattern)
+		read, err := keyform.Read(form, named.key, true)
 		if err != nil {
-			continue // reported by checkNamed
+			r.Problems.Addf(named.at, "%s: the key %w", named.field, err)
+			continue
 		}
-		line, covered := seen.cover(read.Keys, &r.compared)
+		if named.override.Line == 0 {
+			continue
+		}
+		first, covered := seen.cover(read.Keys, &r.compared)
 		if r.compared > maxCompared {
-			r.Problems.Addf(o.at, "too many overrides to compare with one another; use fewer patterns")
+			r.Problems.Addf(named.override, "too many overrides to compare with one another; use fewer patterns")
 			return
 		}
 		if covered {
-			r.Problems.Addf(o.at, "this override is never reached, since the one on line %d matches the same keys, written differently; "+
-				"put it before that one, or leave it out", line)
+			earlier, which := r.namedKeys[first], "all of its keys"
+			if !keyform.Fits(earlier.key, named.key) {
+				which = "the same keys, written differently"
+			}
+			r.Problems.Addf(named.override, "this override is never reached, since the one on line %d matches %s; "+
+				"put it before that one, or leave it out", earlier.override.Line, which)
 			continue
 		}
-		seen.add(read.Keys, o.at.Line)
+		seen.add(read.Keys, i)
 	}
 }
 
-// matches are the keys that overrides match, and the lines of these.
+// matches are the keys that overrides or plans match, each with a number: a later one has a larger number. The zero value is empty.
 type matches struct {
 	keys     map[string]int
-	patterns []policy.Override
-	lines    []int                           // of the patterns
+	patterns []string
+	numbers  []int                           // of the patterns
 	prefixes map[string]map[netip.Prefix]int // by what precedes the address in a key
 }
 
-func (m *matches) add(all []keyform.Match, line int) {
+func (m *matches) add(all []keyform.Match, number int) {
 	if m.keys == nil {
 		m.keys, m.prefixes = map[string]int{}, map[string]map[netip.Prefix]int{}
 	}
 	for _, one := range all {
 		switch {
 		case one.Pattern:
-			m.patterns, m.lines = append(m.patterns, policy.Override{Key: one.Key, Pattern: true}), append(m.lines, line)
+			m.patterns, m.numbers = append(m.patterns, one.Key), append(m.numbers, number)
 		case !one.Prefix.IsValid():
-			addLine(m.keys, one.Key, line)
+			addFirst(m.keys, one.Key, number)
 		default:
 			if m.prefixes[one.Key] == nil {
 				m.prefixes[one.Key] = map[netip.Prefix]int{}
 			}
-			addLine(m.prefixes[one.Key], one.Prefix, line)
+			addFirst(m.prefixes[one.Key], one.Prefix, number)
 		}
 	}
 }
 
-// addLine keeps the line of the first override.
-func addLine[K comparable](lines map[K]int, key K, line int) {
-	if _, twice := lines[key]; !twice {
-		lines[key] = line
+// addFirst keeps the number of the first override.
+func addFirst[K comparable](numbers map[K]int, key K, number int) {
+	if _, twice := numbers[key]; !twice {
+		numbers[key] = number
 	}
 }
 
-// cover reports whether all of these are matched, and the last line that is needed for it.
+// cover reports whether all of these are matched, and the last number that is needed for it. It adds to the bytes that were compared, and
+// stops at maxCompared.
 func (m *matches) cover(all []keyform.Match, compared *int) (last int, ok bool) {
 	for _, one := range all {
-		line, found := m.coverOne(one, compared)
+		number, found := m.coverOne(one, compared)
 		if !found {
 			return 0, false
 		}
-		last = max(last, line)
+		last = max(last, number)
 	}
 	return last, true
 }
 
-func (m *matches) coverOne(one keyform.Match, compared *int) (line int, ok bool) {
+// coverOne is cover for one of them. A pattern matches everything that another pattern matches if it matches that pattern's text: it
+// then matches each * in the text with a * of its own, which also matches whatever that * stands for.
+func (m *matches) coverOne(one keyform.Match, compared *int) (number int, ok bool) {
 	text, single := one.Key, !one.Pattern && !one.Prefix.IsValid()
 	if one.Prefix.IsValid() {
 		text += "*" // a pattern that matches what is before the address, and everything after it
 	}
-	if line, ok = m.keys[text]; ok && single {
-		return line, true
+	if number, ok = m.keys[text]; ok && single {
+		return number, true
 	}
 	for i, earlier := range m.patterns {
-		if *compared += len(earlier.Key) + len(text); *compared > maxCompared {
+		if *compared += len(earlier) + len(text); *compared > maxCompared {
 			return 0, false
 		}
-		if keyform.Fits(earlier.Key, text) { // see reach.before
-			return m.lines[i], true
+		if keyform.Fits(earlier, text) {
+			return m.numbers[i], true
 		}
 	}
-	for mark, lines := range m.prefixes {
+	for mark, numbers := range m.prefixes {
 		group := one.Prefix
 		if address, marked := strings.CutPrefix(one.Key, mark); single && marked {
 			group, _ = parseAddresses(address)
@@ -118,8 +135,8 @@ func (m *matches) coverOne(one keyform.Match, compared *int) (line int, ok bool)
 			continue
 		}
 		for bits := group.Bits(); bits >= 0; bits-- {
-			if line, ok = lines[netip.PrefixFrom(group.Addr(), bits).Masked()]; ok {
-				return line, true
+			if number, ok = numbers[netip.PrefixFrom(group.Addr(), bits).Masked()]; ok {
+				return number, true
 			}
 		}
 	}

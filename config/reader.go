@@ -5,10 +5,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/fields"
-	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -19,9 +17,8 @@ type reader struct {
 	top       yamlfile.Position // start of the file
 	file      *File             // what this and other files contain
 	chosen    yamlfile.Field    // default_policy, which is checked when all policies are known
-	compared  int               // how many bytes of overrides were compared
+	compared  int               // how many bytes of overrides and plans were compared
 	namedKeys []namedKey        // all keys that the file contains
-	placed    []placedOverride  // all overrides of the file
 	claimUses []claimUse        // where the file uses claims
 	warnings  yamlfile.Problems // what is valid and hardly meant
 	exact     []exactPattern
@@ -79,25 +76,4 @@ func (r *reader) integer(e yamlfile.Field) int64 {
 			e.Name, errtext.Quote(text), int64(fields.MaxCost))
 	}
 	return n
-}
-
-// namedKey is a key in a file, which may be one that no request can have. That depends on other parts of the file, so it is
-// checked at the end.
-type namedKey struct {
-	at       yamlfile.Position
-	field    string
-	key      string
-	template *fields.Template // nil until the policy has been read
-}
-
-// checkNamed reports keys that no request can have. It does not show them, since they may identify a person.
-func (r *reader) checkNamed(groups clientip.Grouping) {
-	for _, named := range r.namedKeys {
-		if named.template == nil || named.template.IsZero() || named.key == "" {
-			continue // reported elsewhere
-		}
-		if _, err := keyform.Read(named.template.Form(groups), named.key, true); err != nil {
-			r.Problems.Addf(named.at, "%s: the key %w", named.field, err)
-		}
-	}
 }

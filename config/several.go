@@ -29,8 +29,7 @@ func parse(offline bool, inputs ...input) (*File, error) {
 	}
 	var problems []error
 	for _, r := range readers {
-		r.checkNamed(whole.Service.AddressGroups)
-		r.checkReached(whole.Service.AddressGroups)
+		r.checkKeys(whole.Service.AddressGroups)
 		r.checkClaims(hasJWT)
 		if r.chosen.Value != nil {
 			whole.Service.Default = r.defaultPolicy(r.chosen, whole.Policies)
