@@ -43,16 +43,6 @@ func (r *reader) proxies(e yamlfile.Field) []netip.Prefix {
 	return proxies
 }
 
-// addressGroups reads which addresses count as one client.
-func (r *reader) addressGroups(e yamlfile.Field) (groups clientip.Grouping) {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "%s: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not %s", e.Name, yamlfile.Describe(e.Value))
-		return groups
-	}
-	groupTable.read(r, e.Value, e.Name, &groups)
-	return groups
-}
-
 // prefixLength reads how many leading bits of an address identify a client.
 func (r *reader) prefixLength(e yamlfile.Field, maxBits int64) int {
 	before := len(r.Problems)

@@ -107,22 +107,9 @@ var xdsTable = table[XDS]{
 	},
 }
 
-// envoy reads where rules for Envoy are.
-func (r *reader) envoy(e yamlfile.Field) (made Envoy) {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "envoy: must be a mapping with files or xds, not %s; write {files: [rules.yaml]}, say", yamlfile.Describe(e.Value))
-		return made
-	}
-	envoyTable.read(r, e.Value, "envoy", &made)
-	return made
-}
-
 func (r *reader) xds(e yamlfile.Field) (made XDS) {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "xds: must be a mapping with address, not %s; write {address: localhost:18000}, say", yamlfile.Describe(e.Value))
-		return made
-	}
-	if !xdsTable.read(r, e.Value, "xds", &made).has("address") {
+	given := xdsTable.in(r, e, "xds", "xds: must be a mapping with address, not %s; write {address: localhost:18000}, say", &made)
+	if given != nil && !given.has("address") {
 		r.Problems.Addf(e.At, "xds: has no address; add address: HOST:PORT of the management server")
 	}
 	made.TLS = made.TLS || made.CA+made.Cert+made.Key+made.ServerName != ""
@@ -177,8 +164,7 @@ func (r *reader) secret(e yamlfile.Field) string {
 
 // texts reads a mapping of names to texts, each of which read returns.
 func (r *reader) texts(e yamlfile.Field, read func(yamlfile.Field) string) map[string]string {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "%s: must be a mapping of names to texts, not %s", e.Name, yamlfile.Describe(e.Value))
+	if !r.isMapping(e, e.Name+": must be a mapping of names to texts, not %s") {
 		return nil
 	}
 	all := map[string]string{}

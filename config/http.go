@@ -51,7 +51,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	for i := range file.Policies {
 		p, err := file.Policies[i].http(from)
 		problems = append(problems, err)
-		p.Refusal = file.RefusalOf(&file.Policies[i])
+		p.Refusal = file.refusalOf(&file.Policies[i])
 		opts.Policies = append(opts.Policies, p)
 	}
 	return opts, errors.Join(problems...)
@@ -82,10 +82,8 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 			return p.Key.KeyOf(used, func(field fields.Field) []byte { return from.valueOf(field, r) }), nil
 		}},
 	}
-	made.Cost, err = p.httpCost()
-	var wrong error
-	made.Skip, wrong = p.httpSkip()
-	return made, errors.Join(err, wrong)
+	made.Cost, made.Skip, err = p.httpRoutes()
+	return made, err
 }
 
 // checkLive returns an error for everything that live requests cannot be decided by.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/internal/match"
@@ -15,33 +16,40 @@ func checkLiveCost(option string, cost fields.Cost) error {
 	return nil
 }
 
-// httpCost returns the cost function for httplimit; nil if all requests cost 1.
-func (p *Policy) httpCost() (func(*http.Request) int64, error) {
-	if !p.hasRouteCosts() {
-		if p.Cost.IsZero() {
-			return nil, nil
-		}
-		return p.Cost.Of, nil
+// httpRoutes returns the cost and skip functions for httplimit; nil if all requests cost 1, and if none is exempt.
+func (p *Policy) httpRoutes() (cost func(*http.Request) int64, skip func(*http.Request) bool, err error) {
+	if !p.Cost.IsZero() {
+		cost = p.Cost.Of
+	}
+	costs := slices.ContainsFunc(p.Match, func(r Route) bool { return r.Cost != nil })
+	exempts := slices.ContainsFunc(p.Match, func(r Route) bool { return r.Unlimited })
+	if !costs && !exempts {
+		return cost, nil, nil
 	}
 	matcher, err := match.New(p.Patterns()...)
 	if err != nil {
-		return nil, p.withPolicy(invalid("match", "%w", err))
+		return nil, nil, p.withPolicy(invalid("match", "%w", err))
 	}
-	costs := make([]fields.Cost, len(p.Match))
-	for i := range costs {
-		costs[i] = p.CostAt(i)
+	if costs {
+		cost = func(r *http.Request) int64 {
+			var buffer [4]int
+			indexes := matcher.AppendIndexes(buffer[:0], r)
+			if len(indexes) == 0 { // the policy was selected by its name
+				return p.Cost.Of(r)
+			}
+			// A path with several readings costs the most of them, so that no spelling makes a request cheaper.
+			var highest int64
+			for _, index := range indexes {
+				highest = max(highest, p.CostAt(index).Of(r))
+			}
+			return highest
+		}
 	}
-	return func(r *http.Request) int64 {
-		var buffer [4]int
-		indexes := matcher.AppendIndexes(buffer[:0], r)
-		if len(indexes) == 0 { // the policy was selected by its name
-			return p.Cost.Of(r)
+	if exempts {
+		skip = func(r *http.Request) bool {
+			var buffer [4]int
+			return p.Exempts(matcher.AppendIndexes(buffer[:0], r))
 		}
-		// A path with several readings costs the most of them, so that no spelling makes a request cheaper.
-		var highest int64
-		for _, index := range indexes {
-			highest = max(highest, costs[index].Of(r))
-		}
-		return highest
-	}, nil
+	}
+	return cost, skip, nil
 }

@@ -45,12 +45,8 @@ const maxKeys = 1 << 20
 
 // jwt reads how tokens are verified.
 func (r *reader) jwt(e yamlfile.Field) (j JWT) {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "jwt: must be a mapping with keys, not %s; write {keys: /etc/slidegate/jwks.json}, say", yamlfile.Describe(e.Value))
-		return j
-	}
 	before := len(r.Problems)
-	given := jwtTable.read(r, e.Value, "jwt", &j)
+	given := jwtTable.in(r, e, "jwt", "jwt: must be a mapping with keys, not %s; write {keys: /etc/slidegate/jwks.json}, say", &j)
 	switch {
 	case len(r.Problems) > before:
 	case j.Verified && len(given) > 1:

@@ -142,22 +142,8 @@ func choice[T fmt.Stringer](r *reader, e yamlfile.Field, what string, among ...T
 
 // window reads a duration, or a calendar period, as slidegate.ParseLimit does: as part of a limit that is otherwise valid.
 func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
-	text, ok := r.Text(e)
+	text, ok := r.duration(e, "30s, 1m, 24h or 7d")
 	if !ok {
-		return limit
-	}
-	_, bare := fields.ParseWhole(text)
-	switch {
-	case bare:
-		r.Problems.Addf(e.ValueAt(),
-			"%s: %s has no unit; write a duration such as 30s, 1m, 24h or 7d", e.Name, errtext.Quote(text))
-		return limit
-	case strings.ContainsFunc(text, unicode.IsSpace):
-		r.Problems.Addf(e.ValueAt(),
-			"%s: %s contains a space; write a duration such as 30s, 1m, 24h or 7d", e.Name, errtext.Quote(text))
-		return limit
-	case strings.Contains(text, "://"): // it may contain a password
-		r.Problems.Addf(e.ValueAt(), "%s: must be a duration such as 30s, 1m, 24h or 7d, not a URL", e.Name)
 		return limit
 	}
 	form := "1/%s"
@@ -175,4 +161,23 @@ func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 		r.Problems.Add(e.ValueAt(), err)
 	}
 	return limit
+}
+
+// duration returns the text of a duration, and reports what is obviously none; examples are durations, for errors.
+func (r *reader) duration(e yamlfile.Field, examples string) (text string, ok bool) {
+	text, ok = r.Text(e)
+	_, bare := fields.ParseWhole(text)
+	switch {
+	case !ok:
+		return "", false
+	case bare:
+		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a duration such as %s", e.Name, errtext.Quote(text), examples)
+	case strings.ContainsFunc(text, unicode.IsSpace):
+		r.Problems.Addf(e.ValueAt(), "%s: %s contains a space; write a duration such as %s", e.Name, errtext.Quote(text), examples)
+	case strings.Contains(text, "://"): // it may contain a password
+		r.Problems.Addf(e.ValueAt(), "%s: must be a duration such as %s, not a URL", e.Name, examples)
+	default:
+		return text, true
+	}
+	return "", false
 }

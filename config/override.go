@@ -42,20 +42,24 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []policy.Override) {
 // override reads one override.
 func (r *reader) override(item yamlfile.Field) (o policy.Override) {
 	given := overrideTable.read(r, item.Value, "an override", &o)
-	unread := given.has("unlimited") && given["unlimited"].Value == nil
 	switch {
 	case given.has("key") && given.has("keys"):
 		r.Problems.Addf(item.At, "the override has key and keys; leave one out")
 	case !given.has("key") && !given.has("keys"):
 		r.Problems.Addf(item.At, "the override has no key; add key: NAME, or keys: with a pattern such as team-*")
 	}
-	switch {
-	case given.has("limits") && o.Unlimited:
-		r.Problems.Addf(item.At, "the override has limits and is unlimited; leave one out")
-	case !given.has("limits") && !o.Unlimited && !unread:
-		r.Problems.Addf(item.At, "the override has no limits; add limits: [1000/1m], say, or unlimited: true")
-	}
+	r.checkLimited(item, "override", given, o.Unlimited)
 	return o
+}
+
+// checkLimited checks that an override or a plan either has limits or is unlimited.
+func (r *reader) checkLimited(item yamlfile.Field, what string, given given, unlimited bool) {
+	switch e, asked := given["unlimited"]; {
+	case given.has("limits") && unlimited:
+		r.Problems.Addf(item.At, "the %s has limits and is unlimited; leave one out", what)
+	case !given.has("limits") && !unlimited && !(asked && e.Value == nil): // otherwise reported already
+		r.Problems.Addf(item.At, "the %s has no limits; add limits: [1000/1m], say, or unlimited: true", what)
+	}
 }
 
 // positionedLimits are the limits of an override or a plan, and their positions.

@@ -128,8 +128,7 @@ func planForms() string {
 
 // plans reads the plans of a policy. Their names are not shown in errors, since they may be keys.
 func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "plans: must be a mapping of names to plans, not %s", yamlfile.Describe(e.Value))
+	if !r.isMapping(e, "plans: must be a mapping of names to plans, not %s") {
 		return nil
 	}
 	var seen matches
@@ -186,20 +185,9 @@ func (r *reader) checkPlanName(seen *matches, patterns *int, item yamlfile.Field
 // plan reads one plan.
 func (r *reader) plan(item yamlfile.Field) policy.Plan {
 	plan := policy.Plan{Name: item.Name}
-	if !yamlfile.IsMapping(item.Value) {
-		r.Problems.Addf(item.ValueAt(), "a plan must be a mapping with limits, not %s; write {limits: [1000/1m]}, say, or {unlimited: true}", yamlfile.Describe(item.Value))
-		return plan
-	}
-	given := planTable.read(r, item.Value, "a plan", &plan)
-	limited, unread := given.has("limits"), false
-	for _, e := range given {
-		unread = unread || e.Value == nil
-	}
-	switch {
-	case limited && plan.Unlimited:
-		r.Problems.Addf(item.At, "the plan has limits and is unlimited; leave one out")
-	case !limited && !plan.Unlimited && !unread:
-		r.Problems.Addf(item.At, "the plan has no limits; add limits: [1000/1m], say, or unlimited: true")
+	given := planTable.in(r, item, "a plan", "a plan must be a mapping with limits, not %s; write {limits: [1000/1m]}, say, or {unlimited: true}", &plan)
+	if given != nil {
+		r.checkLimited(item, "plan", given, plan.Unlimited)
 	}
 	return plan
 }

@@ -35,8 +35,7 @@ func (r *reader) read(text []byte) {
 }
 
 func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "policies: must be a mapping of names to policies, not %s", yamlfile.Describe(e.Value))
+	if !r.isMapping(e, "policies: must be a mapping of names to policies, not %s") {
 		return nil
 	}
 	for _, e := range r.mapping(e.Value, "", nil) {
@@ -45,12 +44,7 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 		} else if len(e.Name) > engine.MaxName {
 			r.Problems.Addf(e.At, "%s has %d bytes; use at most %d, since the name of a policy is written in headers", errtext.Quote(e.Name), len(e.Name), engine.MaxName)
 		}
-		if e.Value == nil {
-			continue
-		}
-		if !yamlfile.IsMapping(e.Value) {
-			r.Problems.Addf(e.ValueAt(), "the policy %s must be a mapping with limits, not %s",
-				errtext.Quote(e.Name), yamlfile.Describe(e.Value))
+		if e.Value == nil || !r.isMapping(e, "the policy "+strings.ReplaceAll(errtext.Quote(e.Name), "%", "%%")+" must be a mapping with limits, not %s") {
 			continue
 		}
 		r.put(policyLabel(e.Name), "the policy "+errtext.Quote(e.Name), e)

@@ -62,6 +62,16 @@ func (r *reader) mapping(node ast.Node, what string, known []string) []yamlfile.
 	return found
 }
 
+// isMapping reports whether the value of a field is a mapping. If not, it adds an error made from want, a format for what it is
+// instead.
+func (r *reader) isMapping(e yamlfile.Field, want string) bool {
+	if !yamlfile.IsMapping(e.Value) {
+		r.Problems.Addf(e.ValueAt(), want, yamlfile.Describe(e.Value))
+		return false
+	}
+	return true
+}
+
 // integer returns the whole number of a field.
 func (r *reader) integer(e yamlfile.Field) int64 {
 	text, isText, ok := yamlfile.Scalar(e.Value)

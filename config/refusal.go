@@ -10,13 +10,8 @@ import (
 )
 
 // refusal reads the texts of refusals.
-func (r *reader) refusal(e yamlfile.Field) (made httplimit.Refusal) {
-	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "refusal: must be a mapping with type, title or detail, not %s", yamlfile.Describe(e.Value))
-		return made
-	}
-	refusalTable.read(r, e.Value, "a refusal", &made)
-	return made
+func (r *reader) refusal(e yamlfile.Field, to *httplimit.Refusal) {
+	refusalTable.in(r, e, "a refusal", "refusal: must be a mapping with type, title or detail, not %s", to)
 }
 
 // refusalText reads one of the texts; with returns a Refusal that has only this one, to check it.
@@ -32,8 +27,8 @@ func (r *reader) refusalText(e yamlfile.Field, with func(text string) httplimit.
 	return text
 }
 
-// RefusalOf returns the texts of a policy's refusals: the policy's own texts, and the file's where the policy has none.
-func (f *File) RefusalOf(p *Policy) httplimit.Refusal {
+// refusalOf returns the texts of a policy's refusals: the policy's own texts, and the file's where the policy has none.
+func (f *File) refusalOf(p *Policy) httplimit.Refusal {
 	all := &f.Service.Refusal
 	return httplimit.Refusal{
 		Type:   cmp.Or(p.Refusal.Type, all.Type),

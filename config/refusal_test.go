@@ -35,7 +35,7 @@ policies:
 		if got := opts.Policies[i].Refusal; got != want[i] {
 			t.Errorf("policy %d: got %+v, want %+v", i, got, want[i])
 		}
-		if got := again.RefusalOf(&again.Policies[i]); got != want[i] {
+		if got := again.refusalOf(&again.Policies[i]); got != want[i] {
 			t.Errorf("policy %d, formatted and read again: got %+v, want %+v", i, got, want[i])
 		}
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -57,26 +56,6 @@ func (p *Policy) CostAt(index int) fields.Cost {
 // with several readings is exempt only if all of them are, so that no spelling lifts a limit.
 func (p *Policy) Exempts(indexes []int) bool {
 	return len(indexes) > 0 && !slices.ContainsFunc(indexes, func(i int) bool { return !p.Match[i].Unlimited })
-}
-
-// httpSkip returns the function for httplimit that exempts requests; nil if no pattern does.
-func (p *Policy) httpSkip() (func(*http.Request) bool, error) {
-	if !slices.ContainsFunc(p.Match, func(r Route) bool { return r.Unlimited }) {
-		return nil, nil
-	}
-	matcher, err := match.New(p.Patterns()...)
-	if err != nil {
-		return nil, p.withPolicy(invalid("match", "%w", err))
-	}
-	return func(r *http.Request) bool {
-		var buffer [4]int
-		return p.Exempts(matcher.AppendIndexes(buffer[:0], r))
-	}, nil
-}
-
-// hasRouteCosts reports whether a pattern of Match has its own cost.
-func (p *Policy) hasRouteCosts() bool {
-	return slices.ContainsFunc(p.Match, func(r Route) bool { return r.Cost != nil })
 }
 
 // maxRoutes is the maximum number of patterns of a policy.

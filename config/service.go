@@ -3,14 +3,11 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate/internal/errtext"
-	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -28,23 +25,11 @@ func (r *reader) failure(e yamlfile.Field) (mode store.Mode) {
 	if !ok {
 		return 0
 	}
-	mode, err := ParseFailure(text)
+	mode, err := store.ParseMode(text)
 	if err != nil {
 		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
 	}
 	return mode
-}
-
-// ParseFailure returns the failure mode of that name. It is store.ParseMode for names that people write: the error names the
-// mode that was probably meant.
-func ParseFailure(name string) (store.Mode, error) {
-	mode, err := store.ParseMode(name)
-	if err != nil {
-		err = errtext.Unknown(name, "a failure mode", []string{
-			store.FailLocal.String(), store.FailClosed.String(), store.FailOptimistic.String(), store.FailOpen.String(),
-		})
-	}
-	return mode, err
 }
 
 // optimism reads how many units of a key are admitted without the store.
@@ -67,19 +52,13 @@ func checkOptimism(units int64) error {
 }
 
 // storeTimeout reads a deadline.
-func (r *reader) storeTimeout(e yamlfile.Field) time.Duration {
-	text, ok := r.Text(e)
+func (r *reader) storeTimeout(e yamlfile.Field) (d time.Duration) {
+	text, ok := r.duration(e, "100ms or 1s")
 	if !ok {
 		return 0
 	}
 	d, err := time.ParseDuration(text)
-	_, bare := fields.ParseWhole(text)
 	switch {
-	case bare:
-		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a duration such as 100ms or 1s", e.Name, errtext.Quote(text))
-	case strings.ContainsFunc(text, unicode.IsSpace):
-		r.Problems.Addf(e.ValueAt(), "%s: %s contains a space; write a duration such as 100ms or 1s",
-			e.Name, errtext.Quote(text))
 	case err != nil:
 		r.Problems.Addf(e.ValueAt(), "%s: %s is not a duration such as 100ms or 1s", e.Name, errtext.Quote(text))
 	case d < minStoreTimeout || d > maxStoreTimeout:

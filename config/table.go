@@ -52,6 +52,14 @@ func (t table[T]) read(r *reader, node ast.Node, what string, to *T) given {
 	return found
 }
 
+// in reads the mapping of a field. If it is none, the error is made from want, a format for what it is instead.
+func (t table[T]) in(r *reader, e yamlfile.Field, what, want string, to *T) given {
+	if !r.isMapping(e, want) {
+		return nil
+	}
+	return t.read(r, e.Value, what, to)
+}
+
 // show writes the mapping for Format.
 func (t table[T]) show(w *formatter, of *T) {
 	for _, f := range t {

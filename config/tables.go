@@ -54,7 +54,9 @@ var fileTable = table[File]{
 	},
 	{
 		"address_groups", "a mapping", "{ipv4: 32, ipv6: 64}", "Which addresses count as one client: those that share this many leading bits.",
-		func(r *reader, f *File, e yamlfile.Field) { f.Service.AddressGroups = r.addressGroups(e) },
+		func(r *reader, f *File, e yamlfile.Field) {
+			groupTable.in(r, e, e.Name, "address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not %s", &f.Service.AddressGroups)
+		},
 		func(w *formatter, f *File) { w.groups(f.Service.AddressGroups) },
 	},
 	{
@@ -75,12 +77,14 @@ var fileTable = table[File]{
 	},
 	{
 		"refusal", "a mapping", "", "The texts of refusals by the limits, for policies without their own.",
-		func(r *reader, f *File, e yamlfile.Field) { f.Service.Refusal = r.refusal(e) },
+		func(r *reader, f *File, e yamlfile.Field) { r.refusal(e, &f.Service.Refusal) },
 		func(w *formatter, f *File) { w.refusal(&f.Service.Refusal) },
 	},
 	{
 		"envoy", "a mapping", "", "Rules of Envoy's rate limit service, for `slidegate serve`.",
-		func(r *reader, f *File, e yamlfile.Field) { f.Envoy = r.envoy(e) },
+		func(r *reader, f *File, e yamlfile.Field) {
+			envoyTable.in(r, e, "envoy", "envoy: must be a mapping with files or xds, not %s; write {files: [rules.yaml]}, say", &f.Envoy)
+		},
 		func(w *formatter, f *File) { w.envoy(&f.Envoy) },
 	},
 	{
@@ -161,9 +165,9 @@ var policyTable = table[Policy]{
 	},
 	{
 		"refusal", "a mapping", "that of the file", "The texts of refusals by the limits.",
-		func(r *reader, p *Policy, e yamlfile.Field) { p.Refusal = r.refusal(e) },
+		func(r *reader, p *Policy, e yamlfile.Field) { r.refusal(e, &p.Refusal) },
 		func(w *formatter, p *Policy) {
-			refusal := w.file.RefusalOf(p)
+			refusal := w.file.refusalOf(p)
 			w.refusal(&refusal)
 		},
 	},

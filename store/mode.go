@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -31,14 +32,14 @@ func (m Mode) String() string {
 	return modeNames[m]
 }
 
-// ParseMode returns the mode of that name.
+// ParseMode returns the mode of that name. The error names the mode that was probably meant.
 func ParseMode(name string) (Mode, error) {
 	for m := FailOpen; m < Modes; m++ {
 		if modeNames[m] == name {
 			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("failure mode: must be local, closed, optimistic or open, not %q", name)
+	return 0, errtext.Unknown(name, "a failure mode", []string{FailLocal.String(), FailClosed.String(), FailOptimistic.String(), FailOpen.String()})
 }
 
 // In returns a store that passes all requests to s with their limits in a mode: what s does not answer is decided by

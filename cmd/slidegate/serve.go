@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
 )
 
 // serveCommand runs the service.
@@ -66,7 +67,7 @@ func (f *policyFlags) read() (*config.File, error) {
 	}
 	service := config.Service{Store: f.Store}
 	if f.Failure != "" {
-		if service.Failure, err = config.ParseFailure(f.Failure); err != nil {
+		if service.Failure, err = store.ParseMode(f.Failure); err != nil {
 			return nil, inFlag("--failure", err)
 		}
 	}

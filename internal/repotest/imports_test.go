@@ -27,7 +27,7 @@ var floors = map[string]int{
 	"internal/shape":     -2, // what a state belongs to
 	"internal/summary":   -2, // what is kept of evicted states
 
-	"internal/errtext":  -1, // how errors quote what users wrote
+	"internal/errtext":  -2, // how errors quote what users wrote
 	"internal/lanes":    -1, // counters that many processors write
 	"internal/options":  -1, // errors about options
 	"internal/yamlfile": 0,  // how config and the Envoy listener read files
