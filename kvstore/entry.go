@@ -16,9 +16,6 @@ import (
 // formatVersion is the first byte of every entry.
 const formatVersion = 1
 
-// ErrNewer is wrapped by errors about an entry that a newer version of this package has written.
-var ErrNewer = errors.New("the entry was written by a newer version")
-
 // errDamaged reports an entry that this package cannot have written.
 var errDamaged = errors.New("kvstore: an entry is damaged or was written by another program; delete it, or set another prefix")
 
@@ -85,8 +82,8 @@ func decodeEntry(value []byte) (*entry, error) {
 		return e, nil
 	}
 	if value[0] > formatVersion {
-		return nil, fmt.Errorf("kvstore: %w: it has format %d, and this version reads formats up to %d; upgrade this program",
-			ErrNewer, value[0], formatVersion)
+		return nil, fmt.Errorf("kvstore: the entry was written by a newer version: it has format %d, and this version reads formats up to %d; "+
+			"upgrade this program", value[0], formatVersion)
 	}
 	if value[0] != formatVersion {
 		return nil, errDamaged

@@ -208,7 +208,7 @@ func (d *decoder) settlement() savedSettlement {
 	s.key.id = d.Uint64()
 	s.life.certain, s.life.expires = rule.Micros(d.Int()), rule.Micros(d.Int())
 	n := d.Int()
-	d.Check(s.life.certain > 0 && s.life.certain <= s.life.expires && s.life.expires <= 4*rule.MaxNow && n >= 1 && n <= MaxCharges)
+	d.Check(s.life.certain > 0 && s.life.certain <= s.life.expires && s.life.expires <= 4*rule.MaxNow && n >= 1 && n <= maxCharges)
 	for i := int64(0); i < n && d.err == nil; i++ {
 		back := d.Int()
 		d.Check(back >= -rule.MaxQuota && back <= rule.MaxQuota)

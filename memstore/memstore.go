@@ -58,8 +58,8 @@ const (
 	maxLimits     = 1 << 20
 )
 
-// MaxCharges is how many limits one request may have.
-const MaxCharges = 64
+// maxCharges is how many limits one request may have.
+const maxCharges = 64
 
 // Errors of a Store.
 var (
@@ -141,7 +141,7 @@ func newStore(opts Options) (*Store, error) {
 
 // Traits reports what the store can do.
 func (s *Store) Traits() store.Traits {
-	return store.Traits{Name: "memory", MaxCharges: MaxCharges}
+	return store.Traits{Name: "memory", MaxCharges: maxCharges}
 }
 
 // Check accepts every limit.
@@ -161,9 +161,9 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (s *Store) apply(ctx context.Context, r *store.Request) error {
-	if len(r.Charges) == 0 || len(r.Charges) > MaxCharges || len(r.Answers) < len(r.Charges) {
+	if len(r.Charges) == 0 || len(r.Charges) > maxCharges || len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("memstore: %w: a request must have 1 to %d charges and an answer for each, not %d and %d",
-			store.ErrUnsupported, MaxCharges, len(r.Charges), len(r.Answers))
+			store.ErrUnsupported, maxCharges, len(r.Charges), len(r.Answers))
 	}
 	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
 		if err := ctx.Err(); err != nil {

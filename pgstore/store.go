@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -52,7 +53,7 @@ type Store struct {
 
 const (
 	maxCharges = 64  // per request
-	maxCall    = 512 // work per call, see store.Request.Work: other callers of the same keys wait for it
+	maxCall    = 512 // work per call, see internal/workload: other callers of the same keys wait for it
 	maxTries   = 4   // of a call that the server has rolled back
 
 	maxPrefixes = 1 << 14 // limits whose part of an address is remembered
@@ -190,7 +191,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 func callSize(batch []store.Request) int {
 	work, last := 0, (*store.Request)(nil)
 	for i := range batch {
-		if work += batch[i].Work(last); work > maxCall && i > 0 {
+		if work += workload.Of(&batch[i], last); work > maxCall && i > 0 {
 			return i
 		}
 		last = &batch[i]

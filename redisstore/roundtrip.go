@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -19,7 +20,7 @@ type roundTrip struct {
 	text   []byte
 	done   chan any // has capacity for the signal that the client is done: the value it panicked with, or nil
 	split  bool     // two calls may have a key in common
-	work   int      // of all calls, as store.Request.Work estimates it
+	work   int      // of all calls, as internal/workload estimates it
 
 	fits [paths]bool         // the paths that can be used for this batch
 	long map[string]struct{} // keys whose requests all take the general path
@@ -133,7 +134,7 @@ func (t *roundTrip) callFor(s *Store, p path, batch []store.Request, r *store.Re
 	last, known := t.open[l]
 	if known {
 		d := &t.drafts[last]
-		if work := r.Work(&batch[d.of[len(d.of)-1]]); d.work+work <= maxCall {
+		if work := workload.Of(r, &batch[d.of[len(d.of)-1]]); d.work+work <= maxCall {
 			d.work += work
 			t.work += work
 			return &t.calls[last], d
@@ -149,7 +150,7 @@ func (t *roundTrip) callFor(s *Store, p path, batch []store.Request, r *store.Re
 	t.open[l] = last
 	call, d := &t.calls[last], &t.drafts[last]
 	call.Args = append(call.Args, "") // for the head
-	d.path, d.work = p, r.Work(nil)
+	d.path, d.work = p, workload.Of(r, nil)
 	t.work += d.work
 	return call, d
 }

@@ -53,7 +53,7 @@ type Store struct {
 
 const (
 	maxCharges = 64          // per request
-	maxCall    = 512         // work per call, see store.Request.Work: Redis does nothing else during a call
+	maxCall    = 512         // work per call, see internal/workload: Redis does nothing else during a call
 	maxTurn    = 2 * maxCall // work that is sent together: Redis carries it out in a row
 
 	maxPrefixes = 1 << 14 // limits whose part of a key's name is remembered

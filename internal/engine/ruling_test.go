@@ -13,7 +13,6 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -232,7 +231,7 @@ func TestBadRulings(t *testing.T) {
 	set := newSet(t, newMemory(t), Options{}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 2)}})
 	mustRule(t, set, Ruling{Key: "bad", Refused: true})
 	slots := slidegate.MustParseLimit("3 in-flight ttl=30s")
-	tooMany := make([]slidegate.Limit, memstore.MaxCharges+1)
+	tooMany := make([]slidegate.Limit, 64+1)
 	for i := range tooMany {
 		tooMany[i] = slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Second}
 	}

@@ -54,6 +54,7 @@ import (
 
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/layering"
+	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -82,7 +83,7 @@ type Options struct {
 	// milliseconds: leave it off there.
 	Gather bool
 	// MaxBatch is how many requests are combined into one call. Those of limits of which the store keeps more than 200
-	// units count as several, see store.Request.Work. The requests of a single Apply are never split, even if there are
+	// units count as several, see package workload. The requests of a single Apply are never split, even if there are
 	// more. 0 means 256.
 	MaxBatch int
 	// MaxQueue is how many requests may wait to be sent. Further requests fail immediately with an error that wraps
@@ -200,7 +201,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	address := [1]uint64{limit.Hash("", key)}
-	if alone := s.begin(address[:], limit.Work() > lightWork); alone != nil {
+	if alone := s.begin(address[:], workload.OfCharge(limit) > lightWork); alone != nil {
 		return s.takeAlone(ctx, alone, limit, key, cost)
 	}
 	e := s.entries.Get().(*entry)

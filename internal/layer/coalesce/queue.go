@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -46,7 +47,7 @@ func (s *Store) weigh(batch []store.Request) (heavy, large bool) {
 // workOf returns the work of a batch that comes after the request last, or of one that comes first if that is nil.
 func workOf(batch []store.Request, last *store.Request) (work int) {
 	for i := range batch {
-		work += batch[i].Work(last)
+		work += workload.Of(&batch[i], last)
 		last = &batch[i]
 	}
 	return work
