@@ -84,8 +84,9 @@ func (o *Options) every(traits store.Traits) (plain, leased int) {
 // Store is a store.Store that observes another. It returns the same answers, and is safe for concurrent use. The zero
 // value is not usable; call New.
 type Store struct {
-	inner store.Store
-	one   store.SingleTaker // inner
+	store.Store // the one that is observed
+
+	one   store.SingleTaker // the same
 	opts  Options
 	tally *tally
 	lanes sync.Pool // of *lane
@@ -105,7 +106,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if err := opts.validate(inner.Traits()); err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits, opts.Policy)}
+	s := &Store{Store: inner, opts: opts, tally: newTally(opts.MaxLimits, opts.Policy)}
 	s.tally.cached, s.tally.fails = layering.Refusals.In(inner), layering.Failure.In(inner)
 	s.every[0], s.every[1] = opts.every(inner.Traits())
 	s.one = store.Single(inner)
@@ -152,14 +153,8 @@ func (s *Store) Fallbacks() (sums [store.Modes]int64) {
 	return sums
 }
 
-// Check returns the result of the inner store's Check.
-func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
-
-// Traits returns the traits of the inner store.
-func (s *Store) Traits() store.Traits { return s.inner.Traits() }
-
-// Unwrap returns the inner store.
-func (s *Store) Unwrap() store.Store { return s.inner }
+// Unwrap returns the store that is observed.
+func (s *Store) Unwrap() store.Store { return s.Store }
 
 // Layer returns the layer's place among others: observation may also be under them.
 func (s *Store) Layer() layering.Layer { return layering.Observe }
@@ -172,7 +167,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if timed {
 		start = time.Now()
 	}
-	err := s.inner.Apply(ctx, batch)
+	err := s.Store.Apply(ctx, batch)
 	if timed {
 		s.record(ctx, time.Since(start), err)
 	}

@@ -41,7 +41,8 @@ var ErrUnavailable = failure.ErrUnavailable
 
 // Store is a store.Store with its layers. It is safe for concurrent use. The zero value is not usable; call New.
 type Store struct {
-	top   store.Store                   // the outermost layer
+	store.Store // the outermost layer
+
 	one   store.SingleTaker             // the same
 	local *memstore.Store               // of the failure layer; nil if New has put none
 	close []func(context.Context) error // of the layers that New has put, from the inside out
@@ -71,7 +72,7 @@ func New(st store.Store, opts Options) (*Store, error) {
 		}
 		st = observed
 	}
-	s.top, s.one = st, store.Single(st)
+	s.Store, s.one = st, store.Single(st)
 	return s, nil
 }
 
@@ -122,11 +123,6 @@ func (s *Store) putFailure(st store.Store, opts *Options) (store.Store, error) {
 	return layer, nil
 }
 
-// Apply decides a batch of requests; see store.Store.
-func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
-	return s.top.Apply(ctx, batch)
-}
-
 // TakeSingle decides a request with a single charge; see store.SingleTaker.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
@@ -134,18 +130,12 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	return s.one.TakeSingle(ctx, limit, key, cost)
 }
 
-// Check returns an error if the store, or the one that counts in this process, cannot keep this limit.
-func (s *Store) Check(limit *store.Limit) error { return s.top.Check(limit) }
-
-// Traits returns the traits of the store with its layers.
-func (s *Store) Traits() store.Traits { return s.top.Traits() }
-
 // Unwrap returns the outermost layer.
-func (s *Store) Unwrap() store.Store { return s.top }
+func (s *Store) Unwrap() store.Store { return s.Store }
 
 // Health returns nil, or why the store is not called at present: its failure modes decide. It does no I/O.
 func (s *Store) Health() error {
-	if layer, ok := store.As[*failure.Store](s.top); ok {
+	if layer, ok := store.As[*failure.Store](s.Store); ok {
 		return layer.Health()
 	}
 	return nil
@@ -188,13 +178,13 @@ type Stats struct {
 
 // Stats returns the current counts.
 func (s *Store) Stats() (stats Stats) {
-	if layer, ok := store.As[*refusals.Store](s.top); ok {
+	if layer, ok := store.As[*refusals.Store](s.Store); ok {
 		stats.Refusals = layer.Stats()
 	}
-	if layer, ok := store.As[*failure.Store](s.top); ok {
+	if layer, ok := store.As[*failure.Store](s.Store); ok {
 		stats.Failure = layer.Stats()
 	}
-	if layer, ok := store.As[*lease.Store](s.top); ok {
+	if layer, ok := store.As[*lease.Store](s.Store); ok {
 		stats.Lease = layer.Stats()
 	}
 	if s.local != nil {
