@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/blocks"
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -61,7 +62,8 @@ type Client struct {
 	key        Key
 	wait       bool
 	onDecision func(context.Context, Event)
-	holds      holds
+	holds      *blocks.Blocks[holdKey]
+	maxObey    time.Duration // the longest wait of one answer
 }
 
 // NewClient returns interceptors for clients over a limiter. An error names the option that is wrong. With a nil
@@ -71,7 +73,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 	if opts.MaxObey < 0 {
 		return nil, fmt.Errorf("grpclimit: max obey: must not be negative, got %v", opts.MaxObey)
 	}
-	c.holds.maxWait = cmp.Or(opts.MaxObey, time.Hour)
+	c.holds, c.maxObey = blocks.New[holdKey](maxHolds), cmp.Or(opts.MaxObey, time.Hour)
 	if limiter == nil {
 		if err := checkWithoutLimiter(opts); err != nil {
 			return nil, err
@@ -130,7 +132,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	}()
 	err = invoke(ctx, method, request, reply, conn, opts...)
 	ended = true
-	c.holds.record(id, err)
+	c.obey(id, err)
 	c.settle(ctx, id, held, Result{Reply: reply, Err: err})
 	return err
 }
@@ -205,7 +207,7 @@ func (c *Client) giveBack(ctx context.Context, id holdKey, held *engine.Transact
 // awaitHold waits as long as the server asked for, or refuses.
 func (c *Client) awaitHold(ctx context.Context, id holdKey) error {
 	for {
-		left := c.holds.left(id)
+		left, _ := c.holds.Find(id, time.Now())
 		if left == 0 {
 			return nil
 		}
@@ -305,12 +307,8 @@ func lastsLonger(ctx context.Context, d time.Duration) bool {
 
 // pause sleeps for d, or returns the status of the context if that ends first.
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if blocks.Pause(ctx, d) != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
+	return nil
 }

@@ -41,7 +41,7 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	}()
 	if s.ClientStream, err = open(s.ctx, desc, conn, method, opts...); err != nil {
 		s.end()
-		c.holds.record(id, err)
+		c.obey(id, err)
 		if !s.over.Swap(true) {
 			c.settle(ctx, id, held, Result{Err: err})
 		}
@@ -87,7 +87,7 @@ type clientStream struct {
 // Header returns the header of the server's response.
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
-	s.client.holds.record(s.hold, err)
+	s.client.obey(s.hold, err)
 	return header, err
 }
 
@@ -113,7 +113,7 @@ func (s *clientStream) RecvMsg(message any) error {
 	err := s.ClientStream.RecvMsg(message)
 	s.receiving.Add(-1)
 	if err != nil || s.oneReply {
-		s.client.holds.record(s.hold, err)
+		s.client.obey(s.hold, err)
 		if !s.over.Swap(true) {
 			s.client.settle(s.ctx, s.hold, s.held, s.result(message, err))
 		}

@@ -1,7 +1,6 @@
 package grpclimit
 
 import (
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/slidegate/slidegate/internal/blocks"
 )
 
 func retryInfo(d time.Duration) error {
@@ -20,52 +21,26 @@ func retryInfo(d time.Duration) error {
 	return s.Err()
 }
 
-func TestHoldsKeepTheLaterTime(t *testing.T) {
+// Of two times the later one counts, for this target, method and key.
+func TestClientObeysTheLaterTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := holds{maxWait: 2 * time.Hour}
+		c := &Client{holds: blocks.New[holdKey](maxHolds), maxObey: 2 * time.Hour}
 		ann := holdKey{"target", "method", "ann"}
 		for _, step := range []struct{ retryInfo, want time.Duration }{
 			{time.Minute, time.Minute},
 			{time.Second, time.Minute},
 			{time.Hour, time.Hour},
+			{24 * time.Hour, 2 * time.Hour},
 		} {
-			h.record(ann, retryInfo(step.retryInfo))
-			if got := h.left(ann); got != step.want {
+			c.obey(ann, retryInfo(step.retryInfo))
+			if got, _ := c.holds.Find(ann, time.Now()); got != step.want {
 				t.Errorf("after %v: got %v left, want %v", step.retryInfo, got, step.want)
 			}
 		}
 		for _, other := range []holdKey{{"x", "method", "ann"}, {"target", "x", "ann"}, {"target", "method", "x"}} {
-			if got := h.left(other); got != 0 {
+			if got, _ := c.holds.Find(other, time.Now()); got != 0 {
 				t.Errorf("%v: got a wait of %v, want 0", other, got)
 			}
-		}
-		time.Sleep(time.Hour)
-		if h.left(ann) != 0 || len(h.until) != 0 || h.nonEmpty.Load() {
-			t.Errorf("after an hour %v: got a wait of %v, and the holds %v; want 0 and none", ann, h.left(ann), h.until)
-		}
-	})
-}
-
-func TestHoldsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := holds{maxWait: 2 * time.Hour}
-		add := func(from, n int) {
-			for i := range n {
-				h.remember(holdKey{key: strconv.Itoa(from + i)}, time.Now().Add(time.Minute))
-			}
-		}
-		add(0, minSweep)
-		time.Sleep(time.Minute)
-		add(minSweep, 1) // now expired holds are removed
-		if len(h.until) != 1 {
-			t.Errorf("got %d holds, want only the new one", len(h.until))
-		}
-		add(0, maxHolds+100)
-		if len(h.until) != maxHolds {
-			t.Errorf("got %d holds, want %d", len(h.until), maxHolds)
-		}
-		if last := (holdKey{key: strconv.Itoa(maxHolds + 99)}); h.left(last) != time.Minute {
-			t.Errorf("the last one: got a wait of %v, want 1m", h.left(last))
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/blocks"
 )
 
 // The defaults of TransportOptions.
@@ -77,7 +78,7 @@ type TransportOptions struct {
 type Transport struct {
 	next   http.RoundTripper
 	opts   TransportOptions
-	blocks *blocks
+	blocks *blocks.Blocks[string]
 	peeks  bool // the limiter charges refusals, so a waiting request peeks before it takes
 }
 
@@ -113,7 +114,7 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 	if opts.MaxKeys == 0 {
 		opts.MaxKeys = defaultMaxKeys
 	}
-	t := &Transport{next: next, opts: opts, blocks: newBlocks(opts.MaxKeys)}
+	t := &Transport{next: next, opts: opts, blocks: blocks.New[string](opts.MaxKeys)}
 	if opts.Limiter != nil {
 		t.peeks = opts.Wait && slices.ContainsFunc(opts.Limiter.Limits(), func(l slidegate.Limit) bool { return l.CountRefused })
 	}
@@ -154,7 +155,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if response != nil {
 		now := time.Now()
 		if hold, limit := heldFor(response, now); hold > 0 {
-			t.blocks.add(key, now.Add(min(hold, t.opts.MaxObey)), limit, now)
+			t.blocks.Add(key, now.Add(min(hold, t.opts.MaxObey)), limit, now)
 		}
 	}
 	return response, err
@@ -179,8 +180,10 @@ func (t *Transport) admit(r *http.Request, key string) error {
 			return context.Cause(ctx)
 		}
 		// The server comes first: units are taken only when they can be used immediately.
-		refused := t.blocks.refusal(key, time.Now())
-		if refused == nil {
+		var refused *RefusedError
+		if left, limit := t.blocks.Find(key, time.Now()); left > 0 {
+			refused = &RefusedError{RetryAfter: left, Limit: limit, Server: true}
+		} else {
 			var err error
 			if refused, err = t.decide(ctx, key, cost); err != nil {
 				return err
@@ -240,12 +243,5 @@ func (t *Transport) pause(ctx context.Context, refused *RefusedError, waited tim
 		refused.cause = context.DeadlineExceeded
 		return refused
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return blocks.Pause(ctx, wait)
 }

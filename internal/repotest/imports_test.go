@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"internal/yamlfile": 0,  // how config and the Envoy listener read files
 	"internal/reply":    6,  // header fields and bodies, for the middleware and the service
 	"internal/workload": 0,  // how much work requests are
+	"internal/blocks":   0,  // how long servers block a client
 	"internal/match":    0,  // which requests a pattern matches
 	"internal/fields":   8,  // the parts of requests that policies name
 	"internal/filelock": -1, // one process at a time uses a file
