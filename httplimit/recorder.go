@@ -10,7 +10,7 @@ import (
 
 // recorder records what is written to a response. The features of the http.ResponseWriter below it still work, by
 // http.ResponseController and by the older type assertions on the result of writer; only http.CloseNotifier, long deprecated,
-// is missing.
+// and http.Pusher, which browsers ignore, are missing.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -26,38 +26,18 @@ type recorder struct {
 	finished bool // the handler returned, and did not panic
 }
 
-// writer returns the recorder for the handler, with exactly the optional interfaces that the writer below has, directly or by
+// writer returns the recorder for the handler, with http.Flusher and http.Hijacker exactly if the writer below has them, directly or by
 // Unwrap, since handlers rely on the interfaces that a writer implements.
 func (c *recorder) writer() http.ResponseWriter {
 	_, flushes := findWriter[http.Flusher](c.ResponseWriter)
 	_, hijacks := findWriter[http.Hijacker](c.ResponseWriter)
-	_, pushes := findWriter[http.Pusher](c.ResponseWriter)
 	b := basicWriter{c}
 	switch {
-	case flushes && hijacks && pushes:
-		return struct {
-			basicWriter
-			http.Flusher
-			http.Hijacker
-			http.Pusher
-		}{b, c, c, c}
 	case flushes && hijacks:
 		return struct {
 			basicWriter
 			http.Flusher
 			http.Hijacker
-		}{b, c, c}
-	case flushes && pushes:
-		return struct {
-			basicWriter
-			http.Flusher
-			http.Pusher
-		}{b, c, c}
-	case hijacks && pushes:
-		return struct {
-			basicWriter
-			http.Hijacker
-			http.Pusher
 		}{b, c, c}
 	case flushes:
 		return struct {
@@ -68,11 +48,6 @@ func (c *recorder) writer() http.ResponseWriter {
 		return struct {
 			basicWriter
 			http.Hijacker
-		}{b, c}
-	case pushes:
-		return struct {
-			basicWriter
-			http.Pusher
 		}{b, c}
 	}
 	return b
@@ -147,14 +122,6 @@ func (c *recorder) FlushError() error {
 
 // Flush sends what has been written.
 func (c *recorder) Flush() { _ = c.FlushError() } // a ResponseController returns the error
-
-// Push starts an HTTP/2 push, if the server can.
-func (c *recorder) Push(target string, opts *http.PushOptions) error {
-	if to, ok := findWriter[http.Pusher](c.ResponseWriter); ok {
-		return to.Push(target, opts)
-	}
-	return http.ErrNotSupported
-}
 
 // Hijack hands over the connection, if the server can. The slots of the request are then held until the connection is closed.
 func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {

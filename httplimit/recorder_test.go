@@ -15,15 +15,10 @@ var errGone = errors.New("the client has gone")
 // fullWriter is a response with all features of servers, each of which fails.
 type fullWriter struct {
 	*httptest.ResponseRecorder
-	pushed   string
 	deadline time.Time
 }
 
-func (a *fullWriter) FlushError() error { return errGone }
-func (a *fullWriter) Push(target string, _ *http.PushOptions) error {
-	a.pushed = target
-	return errGone
-}
+func (a *fullWriter) FlushError() error                            { return errGone }
 func (a *fullWriter) SetWriteDeadline(t time.Time) error           { a.deadline = t; return errGone }
 func (a *fullWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, errGone }
 
@@ -37,9 +32,6 @@ func TestRecorderPassesOn(t *testing.T) {
 	}
 	if err := control.SetWriteDeadline(time.Unix(1, 0)); !errors.Is(err, errGone) || below.deadline != time.Unix(1, 0) {
 		t.Errorf("SetWriteDeadline returned %v and set %v, want %v and %v", err, below.deadline, errGone, time.Unix(1, 0))
-	}
-	if err := http.Pusher(c).Push("/style.css", nil); !errors.Is(err, errGone) || below.pushed != "/style.css" {
-		t.Errorf("Push returned %v and pushed %q, want %v and /style.css", err, below.pushed, errGone)
 	}
 	if err := control.Flush(); !errors.Is(err, errGone) || c.status != 200 {
 		t.Errorf("Flush returned %v, status %d; want %v, status 200", err, c.status, errGone)
@@ -55,9 +47,6 @@ func TestRecorderWithoutFeatures(t *testing.T) {
 	control := http.NewResponseController(c)
 	if _, _, err := control.Hijack(); !errors.Is(err, http.ErrNotSupported) || c.status != 0 {
 		t.Errorf("Hijack returned %v, status %d; want http.ErrNotSupported, status 0", err, c.status)
-	}
-	if err := c.Push("/", nil); !errors.Is(err, http.ErrNotSupported) {
-		t.Errorf("Push returned %v, want http.ErrNotSupported", err)
 	}
 	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
 		t.Errorf("Flush returned %v, want http.ErrNotSupported", err)
