@@ -1,4 +1,4 @@
-// Package stack puts the usual layers over a store, in the right order: calls that requests share (package coalesce), refusals
+// Package stack puts the usual layers over a store, in the right order: calls that requests share (coalesce), refusals
 // that are remembered (refusals), what decides when the store does not answer (failure), units leased in advance (lease), and
 // observation. A shared store with a fallback takes two calls:
 //
@@ -11,7 +11,7 @@
 // While the store does not answer, each process counts the same limits itself, unless Options.Failure or the limit's own mode
 // says otherwise: N processes then admit up to N quotas together. Options.Instances divides the quotas among them. A view of
 // the Store for limits in another mode is store.In(st, mode); all views share the layers, so one process finds an outage once.
-// For logins and other limits that must hold, use store.FailClosed.
+// For logins and other limits that must hold, use store.FailClosed. docs/layers.md has what each layer promises and costs.
 package stack
 
 import (
