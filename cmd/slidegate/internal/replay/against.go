@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
@@ -28,22 +30,20 @@ type runDecision struct {
 // change counts the requests that one of the two runs refuses and the other does not.
 type change struct {
 	requests int64
-	keys     [][]int64 // how many of them, by group and key
-	refusals *refusals
+	keys     map[keyRef]int64 // how many of them
+	refusals refusals
 }
 
-func newAgainst(first int, groups []routing.Group, n *notes) (*against, error) {
+func newAgainst(first int, groups []routing.Group) (*against, error) {
 	r, err := newRun("", groups, false)
-	return &against{run: r, first: first, refused: change{refusals: newRefusals(n)}, admitted: change{refusals: newRefusals(n)}}, err
+	return &against{run: r, first: first, refused: change{keys: map[keyRef]int64{}}, admitted: change{keys: map[keyRef]int64{}}}, err
 }
 
 // split separates the parts of a batch by run, and returns the parts of the replayed policies.
 func (a *against) split(batch []request) []request {
 	a.requests, a.others = a.requests[:0], a.others[:0]
 	a.now, a.before = a.now[:0], a.before[:0]
-	for len(batch) > 0 {
-		parts := batch[:partCount(batch)]
-		batch = batch[len(parts):]
+	for parts := range wholeOnes(batch) {
 		own := a.own(parts)
 		a.requests = append(a.requests, parts[:own]...)
 		if own > 0 {
@@ -70,9 +70,8 @@ func (a *against) own(parts []request) int {
 // policies. A file with no policy for a request admits it.
 func (a *against) each(batch []request) {
 	a.run.each(a.others, func(_ *request, allowed bool) { a.before = append(a.before, runDecision{!allowed, a.run.blame}) })
-	for now, before := 0, 0; len(batch) > 0; {
-		parts := batch[:partCount(batch)]
-		batch = batch[len(parts):]
+	now, before := 0, 0
+	for parts := range wholeOnes(batch) {
 		var here, there runDecision
 		own := a.own(parts)
 		if own > 0 {
@@ -95,11 +94,7 @@ func (a *against) each(batch []request) {
 func (c *change) add(at note, key keyRef) {
 	c.requests++
 	c.refusals.add(at, key)
-	for len(c.keys) <= key.group {
-		c.keys = append(c.keys, nil)
-	}
-	c.keys[key.group] = reach(c.keys[key.group], key.key)
-	c.keys[key.group][key.key]++
+	c.keys[key]++
 }
 
 func (a *against) findings(names []*keys, groups []routing.Group, opts *Options) *Comparison {
@@ -112,21 +107,14 @@ func (a *against) findings(names []*keys, groups []routing.Group, opts *Options)
 }
 
 func (c *change) findings(names []*keys, groups []routing.Group, top int) (found Change) {
-	found.Requests, found.Profile = c.requests, c.refusals.findings()
-	var all []KeyChange
-	for group, counts := range c.keys {
-		for key, n := range counts {
-			if n > 0 {
-				all = append(all, KeyChange{at: keyRef{group, uint32(key)}, Requests: n})
-			}
-		}
-	}
-	found.Keys = int64(len(all))
-	slices.SortStableFunc(all, func(x, y KeyChange) int { return int(max(-1, min(1, y.Requests-x.Requests))) })
-	for _, one := range all[:min(top, len(all))] {
-		one.Policy, one.Key = groups[one.at.group].Policy, names[one.at.group].name(one.at.key)
-		one.Profile = c.refusals.key(one.at)
-		found.Top = append(found.Top, one)
+	found.Requests, found.Keys, found.Profile = c.requests, int64(len(c.keys)), c.refusals.all.profile(topValues)
+	all := slices.SortedFunc(maps.Keys(c.keys), func(x, y keyRef) int {
+		return cmp.Or(cmp.Compare(c.keys[y], c.keys[x]), cmp.Compare(x.group, y.group), cmp.Compare(x.key, y.key))
+	})
+	for _, at := range all[:min(top, len(all))] {
+		found.Top = append(found.Top, KeyChange{
+			Policy: groups[at.group].Policy, Key: names[at.group].name(at.key), Requests: c.keys[at], Profile: c.refusals.key(at),
+		})
 	}
 	return found
 }

@@ -9,8 +9,7 @@ const maxLimits = 32
 // tallies, and so supports larger quotas than the stores do. For calendar windows it holds the units of the period.
 type exact struct {
 	groups []exactGroup
-	chunks chunks
-	warm   int64 // prevents the compiler from removing reads that only warm the cache
+	read   int64 // the sum of what was touched, so that it is not optimized away
 }
 
 // exactGroup is one group of keys.
@@ -39,35 +38,12 @@ func newExact(groups []group) *exact {
 
 // each sets fits in every request to the decisions of the exact log.
 func (e *exact) each(requests []request) {
-	for len(requests) > 0 {
-		some := requests[:wholeRequests(requests, warmSize)]
-		requests = requests[len(some):]
-		e.warmUp(some)
-		for len(some) > 0 {
-			parts := some[:partCount(some)]
-			some = some[len(parts):]
-			e.decide(parts)
+	e.read += eachRequest(requests, func(q *request) (sum int64) {
+		for i := range e.groups[q.group].lanes {
+			sum += touch(e.groups[q.group].lanes[i].charged, q.key)
 		}
-	}
-}
-
-func (e *exact) warmUp(some []request) {
-	for j := range some {
-		key, lanes := some[j].key, e.groups[some[j].group].lanes
-		for i := range lanes {
-			if charged := lanes[i].charged; int(key) < len(charged) {
-				e.warm += charged[key].sum
-			}
-		}
-	}
-	for j := range some {
-		key, lanes := some[j].key, e.groups[some[j].group].lanes
-		for i := range lanes {
-			if charged := lanes[i].charged; int(key) < len(charged) && charged[key].head != 0 {
-				e.warm += int64(e.chunks.at(charged[key].head).used)
-			}
-		}
-	}
+		return sum
+	}, e.decide)
 }
 
 // decide sets fits in the parts of a request. If all limits that decide admit it, it is charged to them; shadow policies
@@ -97,7 +73,7 @@ func (e *exact) decide(parts []request) {
 		}
 		for i := range g.lanes {
 			if l := &g.lanes[i]; fits || l.limit.CountRefused && q.fits>>i&1 == 0 && q.cost <= l.limit.Quota {
-				l.charge(&e.chunks, q)
+				l.charge(q)
 			}
 		}
 	}
@@ -122,7 +98,7 @@ func (e *exact) admitting(g *exactGroup, q *request) (fits uint32) {
 		l := &g.lanes[i]
 		l.charged = reach(l.charged, q.key)
 		t := &l.charged[q.key]
-		t.forgetFor(&e.chunks, q.at, l.limit)
+		t.forgetFor(q.at, l.limit)
 		if t.sum+max(q.cost, 1) <= l.limit.Quota {
 			fits |= 1 << i
 		}
@@ -132,10 +108,10 @@ func (e *exact) admitting(g *exactGroup, q *request) (fits uint32) {
 
 // charge adds a request. If refusals count, only the newest units up to the quota are kept, because they are enough to
 // fill it.
-func (l *exactLane) charge(c *chunks, q *request) {
+func (l *exactLane) charge(q *request) {
 	t := &l.charged[q.key]
-	t.add(c, q.at, q.cost)
+	t.add(q.at, q.cost)
 	for t.sum-t.units >= l.limit.Quota {
-		t.drop(c)
+		t.drop()
 	}
 }

@@ -199,7 +199,6 @@ type Change struct {
 
 // KeyChange is the number of requests of one key that a Change counts.
 type KeyChange struct {
-	at       keyRef
 	Policy   string   `json:"policy"` // the policy that refuses them
 	Key      string   `json:"key"`
 	Requests int64    `json:"requests"`

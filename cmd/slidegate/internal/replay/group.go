@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"iter"
+
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/internal/adapter"
@@ -60,13 +62,39 @@ func hasSeveralPolicies(groups []routing.Group) bool {
 	return false
 }
 
-// partCount returns the number of parts of the first request in requests.
-func partCount(requests []request) int {
-	n := 1
-	for requests[n-1].more {
-		n++
+// touchSize is the number of requests whose states are fetched from memory together.
+const touchSize = 16
+
+// eachRequest calls decide with the parts of each request. The states of many keys do not fit into the processor's cache;
+// touch reads those of several requests in advance, which fetches them in parallel. Their sum is returned.
+func eachRequest(requests []request, touch func(*request) int64, decide func(parts []request)) (sum int64) {
+	for len(requests) > 0 {
+		some := requests[:wholeRequests(requests, touchSize)]
+		requests = requests[len(some):]
+		for i := range some {
+			sum += touch(&some[i])
+		}
+		for parts := range wholeOnes(some) {
+			decide(parts)
+		}
 	}
-	return n
+	return sum
+}
+
+// wholeOnes returns the parts of each request.
+func wholeOnes(requests []request) iter.Seq[[]request] {
+	return func(yield func([]request) bool) {
+		for from := 0; from < len(requests); {
+			to := from + 1
+			for requests[to-1].more {
+				to++
+			}
+			if !yield(requests[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
 }
 
 // wholeRequests returns n, or a little more if the first n elements would end within a request.

@@ -45,8 +45,8 @@ func (l *lane) reach(key uint32) {
 	}
 }
 
-// warmUp reads from the state of a key, to bring it into the cache.
-func (l *lane) warmUp(key uint32) int64 {
+// touch reads from the state of a key.
+func (l *lane) touch(key uint32) int64 {
 	switch {
 	case int(key) < len(l.pairs):
 		return int64(l.pairs[key].start)

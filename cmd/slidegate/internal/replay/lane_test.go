@@ -101,23 +101,3 @@ func TestLanesDecideTogetherAsTheRule(t *testing.T) {
 		}
 	})
 }
-
-// A lane may warm up for keys that it has not seen.
-func TestWarmingUpChangesNothing(t *testing.T) {
-	for _, text := range []string{"3/1s", "3/1s sliding-window", "3/1s segments=2", "3/month", "3/1s sliding-log", "3/1s fixed-window", "3/1s token-bucket"} {
-		limits := []slidegate.Limit{slidegate.MustParseLimit(text)}
-		r, err := newRun("", onlyGroup(limits), true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		some := []request{{at: origin, cost: 1, key: 3}, {at: origin, cost: 1, key: 1 << 30}}
-		r.warmUp(some)
-		if !r.decide(some[:1]) || r.answers[0].Remaining != 2 {
-			t.Errorf("%s: got %+v, want an admission that leaves 2", text, r.answers[0])
-		}
-		r.warmUp(some)
-		if !r.decide(some[:1]) || r.answers[0].Remaining != 1 {
-			t.Errorf("%s: got %+v, want an admission that leaves 1", text, r.answers[0])
-		}
-	}
-}

@@ -5,7 +5,6 @@ import "github.com/slidegate/slidegate/rule"
 // measure records how accurate a limit is.
 type measure struct {
 	admitted []tally // the exact admissions in the window before the last admission
-	chunks   chunks
 	census   *census
 	before   liveState // the state of the key before the decision
 
@@ -15,21 +14,6 @@ type measure struct {
 	refused       int64
 	wrongAdmitted int64
 	wrongRefused  int64
-}
-
-// warmUp reads the counts of a key, and warmUpChunks the chunks they refer to, to bring them into the cache.
-func (m *measure) warmUp(key uint32) int64 {
-	if int(key) < len(m.admitted) {
-		return m.admitted[key].sum
-	}
-	return 0
-}
-
-func (m *measure) warmUpChunks(key uint32) int64 {
-	if int(key) < len(m.admitted) && m.admitted[key].head != 0 {
-		return int64(m.chunks.at(m.admitted[key].head).used)
-	}
-	return 0
 }
 
 // begin must be called before a request is decided, and end after it.
@@ -55,8 +39,8 @@ func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
 	if admitted && !isPeek {
 		m.admitted = reach(m.admitted, q.key)
 		t := &m.admitted[q.key]
-		t.forgetFor(&m.chunks, q.at, &l.limit)
-		t.add(&m.chunks, q.at, q.cost)
+		t.forgetFor(q.at, &l.limit)
+		t.add(q.at, q.cost)
 		if t.sum > m.highest {
 			m.highest, m.highestKey, m.highestAt = t.sum, q.key, t.newest
 		}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -87,7 +88,7 @@ func TestShuffledWithinTheDistanceIsSorted(t *testing.T) {
 		out := passThrough(t, o, requests)
 		want := slices.Clone(requests)
 		slices.SortStableFunc(want, func(a, b request) int { return cmp.Compare(a.at, b.at) })
-		if !slices.Equal(out, want) {
+		if !reflect.DeepEqual(out, want) {
 			t.Fatalf("got %v, want %v", out, want)
 		}
 		if counts := plainOrder(requests); o.found != counts {
@@ -125,7 +126,7 @@ func TestNothingIsLostAndLateRequestsAreCounted(t *testing.T) {
 		}
 		out = releaseTo(t, o, out, true)
 		slices.SortFunc(out, func(a, b request) int { return cmp.Compare(a.seq, b.seq) })
-		if !slices.Equal(out, requests) || len(o.pending) != 0 {
+		if !reflect.DeepEqual(out, requests) || len(o.pending) != 0 {
 			t.Fatalf("got %v and %v of %v", out, o.pending, requests)
 		}
 		if o.found != want {
@@ -139,7 +140,7 @@ func TestNoDistanceKeepsTheOrder(t *testing.T) {
 	property(t, 200, func(t *rapid.T) {
 		requests := shuffle(t, drawTimes(t, 100), 1_000)
 		o := newOrder(0)
-		if out := passThrough(t, o, requests); !slices.Equal(out, requests) {
+		if out := passThrough(t, o, requests); !reflect.DeepEqual(out, requests) {
 			t.Fatalf("got %v, want %v", out, requests)
 		}
 		want := plainOrder(requests)
@@ -168,7 +169,7 @@ func TestDistanceByHand(t *testing.T) {
 	for _, r := range out {
 		order = append(order, r.seq)
 	}
-	if want := []int64{0, 4, 3, 1, 5, 2}; !slices.Equal(order, want) {
+	if want := []int64{0, 4, 3, 1, 5, 2}; !reflect.DeepEqual(order, want) {
 		t.Errorf("got order %v, want %v", order, want)
 	}
 	if want := (Order{OutOfOrder: 3, Furthest: 11, TooLate: 1}); o.found != want {
@@ -230,7 +231,7 @@ func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
 	shuffled := slices.Clone(sorted)
 	late := func(a testRequest) rule.Micros { return a.at + (a.at*7919)%distance }
 	slices.SortStableFunc(shuffled, func(a, b testRequest) int { return cmp.Compare(late(a), late(b)) })
-	if slices.Equal(sorted, shuffled) {
+	if reflect.DeepEqual(sorted, shuffled) {
 		t.Fatal("the traffic was not shuffled")
 	}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1s anchor=first")}, Top: 100, Sort: 2 * time.Second}
@@ -277,7 +278,7 @@ func sameOutcome(t tb, got, want *Outcome) {
 	byName := func(a, b KeyOutcome) int { return cmp.Compare(a.Key, b.Key) }
 	a, b := *got, *want
 	a.TopRefused, b.TopRefused = slices.SortedFunc(slices.Values(a.TopRefused), byName), slices.SortedFunc(slices.Values(b.TopRefused), byName)
-	if !slices.Equal(a.TopRefused, b.TopRefused) || !slices.Equal(a.Limits, b.Limits) {
+	if !reflect.DeepEqual(a.TopRefused, b.TopRefused) || !reflect.DeepEqual(a.Limits, b.Limits) {
 		t.Errorf("%+v\n%+v, want\n%+v\n%+v", a.TopRefused, a.Limits, b.TopRefused, b.Limits)
 	}
 	a.TopRefused, b.TopRefused, a.Limits, b.Limits = nil, nil, nil, nil

@@ -15,49 +15,48 @@ const (
 	topKeyValues = 3
 )
 
-// refusals counts the traits of refused requests, for all keys together and for single keys.
+// refusals counts the traits of refused requests, for all keys together and for single keys. The zero value is ready to use.
 type refusals struct {
-	notes   *notes
-	all     [traitCount]valueCounts
-	counted int64
-	byKey   map[keyRef]*keyProfile
+	all   profileCounts
+	byKey map[keyRef]*profileCounts
 }
 
-// keyProfile counts the traits of the refused requests of one key.
-type keyProfile struct {
+// profileCounts counts the traits of some requests.
+type profileCounts struct {
 	counted int64
-	traits  [traitCount]fewCounts
+	traits  [traitCount]valueCounts
 }
 
-func newRefusals(n *notes) *refusals {
-	d := &refusals{notes: n, byKey: map[keyRef]*keyProfile{}}
-	for i := range d.all {
-		d.all[i] = valueCounts{}
+func (c *profileCounts) add(at note, most int) {
+	c.counted++
+	for i, value := range at.traits() {
+		if c.traits[i] == nil {
+			c.traits[i] = valueCounts{}
+		}
+		c.traits[i].add(value, most)
 	}
-	return d
 }
 
 // add counts a refused request, and attributes it to the key that caused the refusal.
 func (d *refusals) add(at note, key keyRef) {
-	if at == 0 {
+	if at == nil {
 		return
 	}
-	d.counted++
 	own := d.byKey[key]
 	if own == nil {
 		d.evict()
-		own = &keyProfile{}
+		own = &profileCounts{}
 		d.byKey[key] = own
 	}
-	own.counted++
-	for i, value := range d.notes.read(at) {
-		d.all[i].add(value)
-		own.traits[i].add(value)
-	}
+	d.all.add(at, maxValues)
+	own.add(at, maxKeyValues)
 }
 
 // evict drops the less refused half of the keys if there are too many.
 func (d *refusals) evict() {
+	if d.byKey == nil {
+		d.byKey = map[keyRef]*profileCounts{}
+	}
 	if len(d.byKey) < maxProfiles {
 		return
 	}
@@ -75,31 +74,17 @@ func (d *refusals) evict() {
 	}
 }
 
-// findings returns the profile of all refused requests, or nil if the log has no traits.
-func (d *refusals) findings() *Profile {
-	var lists [traitCount][]Value
-	for i := range d.all {
-		lists[i] = d.all[i].top(topValues)
-	}
-	return profile(d.counted, lists)
-}
-
 // key returns the profile of the refused requests of a key, or nil if it is unknown.
-func (d *refusals) key(at keyRef) *Profile {
-	own := d.byKey[at]
-	if own == nil {
+func (d *refusals) key(at keyRef) *Profile { return d.byKey[at].profile(topKeyValues) }
+
+// profile returns the most frequent values of each trait, or nil if the log has no traits.
+func (c *profileCounts) profile(top int) *Profile {
+	if c == nil || c.counted == 0 {
 		return nil
 	}
 	var lists [traitCount][]Value
-	for i := range own.traits {
-		lists[i] = own.traits[i].top(topKeyValues)
-	}
-	return profile(own.counted, lists)
-}
-
-func profile(counted int64, lists [traitCount][]Value) *Profile {
-	if counted == 0 {
-		return nil
+	for i := range lists {
+		lists[i] = c.traits[i].top(top)
 	}
 	for i, list := range lists {
 		if len(list) == 1 && list[0].Value == "" {
@@ -107,20 +92,20 @@ func profile(counted int64, lists [traitCount][]Value) *Profile {
 		}
 	}
 	return &Profile{
-		Requests: counted, Methods: lists[traitMethod], Paths: lists[traitPath], Agents: lists[traitAgent], Statuses: lists[traitStatus],
+		Requests: c.counted, Methods: lists[traitMethod], Paths: lists[traitPath], Agents: lists[traitAgent], Statuses: lists[traitStatus],
 	}
 }
 
-// valueCounts counts many values.
+// valueCounts counts values.
 type valueCounts map[string]*int64
 
-func (c valueCounts) add(value []byte) {
+func (c valueCounts) add(value []byte, most int) {
 	if n := c[string(value)]; n != nil {
 		*n++
 		return
 	}
-	if len(c) >= maxValues {
-		for _, rare := range c.top(len(c))[maxValues/2:] {
+	if len(c) >= most {
+		for _, rare := range c.top(len(c))[most/2:] {
 			delete(c, rare.Value)
 		}
 	}
@@ -128,34 +113,12 @@ func (c valueCounts) add(value []byte) {
 	c[string(value)] = &n
 }
 
+// top returns the n most frequent values.
 func (c valueCounts) top(n int) []Value {
 	list := make([]Value, 0, len(c))
 	for value, count := range c {
 		list = append(list, Value{value, *count})
 	}
-	return mostFrequent(list, n)
-}
-
-// fewCounts counts a few values.
-type fewCounts struct{ list []Value }
-
-func (c *fewCounts) add(value []byte) {
-	for i := range c.list {
-		if c.list[i].Value == string(value) {
-			c.list[i].Requests++
-			return
-		}
-	}
-	if len(c.list) >= maxKeyValues {
-		c.list = mostFrequent(c.list, maxKeyValues/2)
-	}
-	c.list = append(c.list, Value{string(value), 1})
-}
-
-func (c *fewCounts) top(n int) []Value { return mostFrequent(slices.Clone(c.list), n) }
-
-// mostFrequent sorts values by their counts and returns the first n.
-func mostFrequent(list []Value, n int) []Value {
 	slices.SortFunc(list, func(a, b Value) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Value, b.Value))
 	})

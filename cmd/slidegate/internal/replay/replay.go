@@ -131,7 +131,7 @@ type replay struct {
 	exact       *exact // nil if not needed: the main run is exact itself
 	main        *run
 	line        timeline
-	refused     *refusals
+	refused     refusals
 	against     *against // nil without Against
 	comparisons []*run
 	sweep       []*run
@@ -171,12 +171,11 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	groups := opts.groups()
 	r = &replay{opts: opts, groups: groups}
 	r.feed = newFeed(lines, len(groups), len(groups)+len(opts.Against), rule.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
-	r.refused = newRefusals(r.feed.notes)
 	if r.main, err = newRun("", groups, true); err != nil {
 		return nil, err
 	}
 	if len(opts.Against) > 0 {
-		if r.against, err = newAgainst(len(groups), opts.Against, r.feed.notes); err != nil {
+		if r.against, err = newAgainst(len(groups), opts.Against); err != nil {
 			return nil, err
 		}
 	}
@@ -325,7 +324,7 @@ func (r *replay) collect() {
 	for i, key := range r.main.worst(r.opts.Top) {
 		f.Outcome.TopRefused[i].Profile = r.refused.key(key)
 	}
-	f.Refused = r.refused.findings()
+	f.Refused = r.refused.all.profile(topValues)
 	if r.against != nil {
 		f.Against = r.against.findings(names, r.groups, r.opts)
 	}

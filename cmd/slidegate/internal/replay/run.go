@@ -26,7 +26,7 @@ type run struct {
 	answers  []rule.Answer
 	items    []rule.Item
 	borrowed []borrowedKey
-	warm     int64 // prevents the compiler from removing reads that only warm the cache
+	read     int64 // the sum of what touch read, so that it is not optimized away
 }
 
 // keyRun holds the counts of one key.
@@ -69,42 +69,25 @@ func isExact(l *rule.Limit) bool {
 	return l.Algorithm == rule.SlidingLog || l.Calendar != 0
 }
 
-// warmSize is the number of requests whose states are fetched from memory together.
-const warmSize = 16
-
-// each decides requests in order and calls decided after each. The states of many keys do not fit into the processor's
-// cache; reading those of several requests in advance fetches them in parallel.
+// each decides requests in order and calls decided after each.
 func (r *run) each(requests []request, decided func(q *request, allowed bool)) {
-	for len(requests) > 0 {
-		some := requests[:wholeRequests(requests, warmSize)]
-		requests = requests[len(some):]
-		r.warmUp(some)
-		for len(some) > 0 {
-			parts := some[:partCount(some)]
-			some = some[len(parts):]
-			decided(&parts[0], r.decide(parts))
-		}
-	}
+	r.read += eachRequest(requests, r.touch, func(parts []request) { decided(&parts[0], r.decide(parts)) })
 }
 
-func (r *run) warmUp(some []request) {
-	for i := range some {
-		key, g := some[i].key, &r.groups[some[i].group]
-		if int(key) < len(g.keys) {
-			r.warm += g.keys[key].refused
-		}
-		for l := range g.lanes {
-			r.warm += g.lanes[l].warmUp(key)
-		}
-		for _, m := range g.measures {
-			r.warm += m.warmUp(key)
-		}
+// touch reads from all that a decision on q changes.
+func (r *run) touch(q *request) (sum int64) {
+	g := &r.groups[q.group]
+	if int(q.key) >= len(g.keys) {
+		return 0
 	}
-	for i := range some {
-		for _, m := range r.groups[some[i].group].measures {
-			r.warm += m.warmUpChunks(some[i].key)
-		}
+	sum = g.keys[q.key].refused
+	for i := range g.lanes {
+		sum += g.lanes[i].touch(q.key)
 	}
+	for _, m := range g.measures {
+		sum += touch(m.admitted, q.key)
+	}
+	return sum
 }
 
 // decide admits or refuses one request, and leaves the answers of the limits in r.answers.

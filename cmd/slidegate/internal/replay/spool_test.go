@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestSpoolReturnsWhatWasWritten(t *testing.T) {
 		}
 		read := 0
 		err = s.each(func(q *request) error {
-			if read == len(want) || *q != want[read] {
+			if read == len(want) || !reflect.DeepEqual(*q, want[read]) {
 				t.Fatalf("at place %d of %d: got %+v, want %+v", read, len(want), *q, want[min(read, len(want)-1)])
 			}
 			read++

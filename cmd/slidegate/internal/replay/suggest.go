@@ -14,7 +14,6 @@ import (
 type demand struct {
 	lane    lane
 	tallies []tally // for a sliding log, whose state holds no more than its quota
-	chunks  chunks
 	peaks   []int64
 	charge  [1]rule.Item
 	answer  [1]rule.Answer
@@ -32,8 +31,8 @@ func (d *demand) add(q *request) {
 		}
 		d.tallies = reach(d.tallies, q.key)
 		t := &d.tallies[q.key]
-		t.forget(&d.chunks, q.at, limit.Window)
-		t.add(&d.chunks, q.at, q.cost)
+		t.forget(q.at, limit.Window)
+		t.add(q.at, q.cost)
 		needed = t.sum
 	} else {
 		d.lane.reach(q.key)

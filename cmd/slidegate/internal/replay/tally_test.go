@@ -68,37 +68,33 @@ func drawGap(t *rapid.T, window rule.Micros) rule.Micros {
 
 func TestTallyIsAPlainCount(t *testing.T) {
 	property(t, 400, func(t *rapid.T) {
-		var lent chunks
 		window := rapid.SampledFrom([]rule.Micros{1_000, 60_000, 3_600_000_000, rule.MaxWindow}).Draw(t, "window")
 		tallies, plain, now := [3]tally{}, [3]plainTally{}, [3]rule.Micros{origin, origin, 1}
 		for range rapid.IntRange(1, 250).Draw(t, "steps") {
-			i := rapid.IntRange(0, 2).Draw(t, "tally") // they share their chunks
+			i := rapid.IntRange(0, 2).Draw(t, "tally")
 			one, want := &tallies[i], &plain[i]
 			now[i] = max(1, now[i]+drawGap(t, window))
 			units := rapid.SampledFrom([]int64{1, 1, 1, 0, 2, 127, 128, 1 << 20, rule.MaxQuota}).Draw(t, "units")
-			one.forget(&lent, now[i], window)
+			one.forget(now[i], window)
 			want.forget(now[i], window)
 			if one.sum != want.sum() {
 				t.Fatalf("after forgetting at %d: got %d, want %d of %v", now[i], one.sum, want.sum(), *want)
 			}
-			one.add(&lent, now[i], units)
+			one.add(now[i], units)
 			want.add(now[i], units)
 			if len(*want) > 0 && rapid.IntRange(0, 9).Draw(t, "drop") == 0 {
-				one.drop(&lent)
+				one.drop()
 				*want = (*want)[1:]
 			}
 			checkTally(t, one, *want)
 		}
 		for i := range tallies {
 			for tallies[i].units != 0 {
-				tallies[i].drop(&lent)
+				tallies[i].drop()
 			}
-			if tallies[i].sum != 0 || tallies[i].head != 0 || tallies[i].tail != 0 {
+			if tallies[i].sum != 0 || len(tallies[i].later) != 0 {
 				t.Fatalf("got %+v for an empty tally", tallies[i])
 			}
-		}
-		if free := countFree(&lent); free != int(lent.allocated) {
-			t.Fatalf("got %d free chunks of %d, want all", free, lent.allocated)
 		}
 	})
 }
@@ -119,49 +115,20 @@ func checkTally(t *rapid.T, one *tally, want plainTally) {
 	}
 }
 
-func countFree(c *chunks) (n int) {
-	for at := c.free; at != 0; at = c.at(at).next {
-		n++
-	}
-	return n
-}
-
-// The tally of a busy key reuses chunks; it does not allocate new ones forever.
-func TestTalliesReleaseChunks(t *testing.T) {
-	var lent chunks
-	var tallies [50]tally
+// The tally of a busy key reuses its memory; it does not grow forever.
+func TestTalliesReleaseMemory(t *testing.T) {
+	var one tally
 	const window = 100 * milli
 	now := origin
 	for range 20_000 {
 		now += milli
-		for i := range tallies {
-			tallies[i].forget(&lent, now, window)
-			tallies[i].add(&lent, now, 1)
-			if want := min(100, (now-origin)/milli); rule.Micros(tallies[i].sum) != want {
-				t.Fatalf("got %d units, want %d", tallies[i].sum, want)
-			}
+		one.forget(now, window)
+		one.add(now, 1)
+		if want := min(100, (now-origin)/milli); rule.Micros(one.sum) != want {
+			t.Fatalf("got %d units, want %d", one.sum, want)
 		}
 	}
-	// 99 entries of 2 bytes, 29 to a chunk, lie in at most 5 chunks: the first may be nearly read and the last nearly empty.
-	if most := uint32(5 * len(tallies)); lent.allocated > most {
-		t.Errorf("got %d chunks, want at most %d", lent.allocated, most)
-	}
-}
-
-// Chunk numbers continue in the next block.
-func TestTallyGrowsOverBlocks(t *testing.T) {
-	var lent chunks
-	var one tally
-	const entries, apart = 3 * blockSize * chunkSize / 2, 64 // 64 apart, an entry is of 2 bytes
-	for i := range rule.Micros(entries) {
-		one.add(&lent, origin+apart*i, 1)
-	}
-	if one.sum != entries || len(lent.blocks) < 3 {
-		t.Fatalf("%d units in %d blocks, want %d in 3 or more", one.sum, len(lent.blocks), entries)
-	}
-	newest := origin + apart*rule.Micros(entries-1)
-	one.forget(&lent, newest, 10*apart) // the one exactly a window old is gone
-	if one.sum != 10 || one.oldest != newest-9*apart {
-		t.Errorf("got %d units since %d before the newest, want 10 since %d", one.sum, newest-one.oldest, 9*apart)
+	if size := cap(one.later); size > 4*99*2 { // 99 entries of 2 bytes
+		t.Errorf("got %d bytes, want a few hundred", size)
 	}
 }

@@ -12,7 +12,6 @@ type trails struct {
 	line    Timeline
 	numbers map[uint32]uint32 // the followed keys
 	byKey   []trail
-	chunks  chunks
 }
 
 // trail holds the counts of one key.
@@ -56,8 +55,8 @@ func (t *trails) add(q *request) {
 // record adds units to a curve.
 func (t *trails) record(c *curve, at rule.Micros, units int64) {
 	t.extend(c, t.bucket(at))
-	c.tally.forgetFor(&t.chunks, at, &t.limit)
-	c.tally.add(&t.chunks, at, units)
+	c.tally.forgetFor(at, &t.limit)
+	c.tally.add(at, units)
 	last := len(c.points) - 1
 	c.points[last] = max(c.points[last], c.tally.sum)
 }
@@ -71,7 +70,7 @@ func (t *trails) bucket(at rule.Micros) int {
 func (t *trails) extend(c *curve, to int) {
 	for len(c.points) <= to {
 		begins := t.line.From + rule.Micros(len(c.points))*t.line.Width
-		c.tally.forgetFor(&t.chunks, begins, &t.limit)
+		c.tally.forgetFor(begins, &t.limit)
 		c.points = append(c.points, c.tally.sum)
 	}
 }
