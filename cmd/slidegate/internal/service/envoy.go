@@ -21,7 +21,7 @@ func (s *Server) openEnvoy() error {
 	if err != nil || s.opts.GRPC == "" && !s.rulesConfigured() {
 		return err
 	}
-	s.local, s.domains = domains, domains
+	s.local = domains
 	options := s.opts.EnvoyOptions
 	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == 0
 	s.gate.CountUnmatched(gate.GRPC, 0)
@@ -42,16 +42,10 @@ func (s *Server) rulesConfigured() bool { return len(s.opts.Envoy) > 0 || s.opts
 func (s *Server) setRemote(domains []*envoy.Domain) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	all, err := envoy.Merge(slices.Concat(s.local, domains))
-	if err != nil {
+	if err := s.envoy.Reload(slices.Concat(s.local, domains)); err != nil {
 		return err
 	}
-	if !envoy.Equal(s.domains, all) {
-		if err := s.envoy.Reload(all); err != nil {
-			return err
-		}
-	}
-	s.remote, s.domains = domains, all
+	s.remote = domains
 	s.envoy.RulesReceived()
 	return nil
 }

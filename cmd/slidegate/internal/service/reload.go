@@ -125,25 +125,22 @@ func (s *Server) reload(changes *Changes) error {
 	if err != nil {
 		return err
 	}
-	domains, err := envoy.Merge(slices.Concat(local, s.remote))
-	if err != nil {
-		return err
-	}
 	if file != nil {
 		if err := s.gate.Reload(file); err != nil {
 			return file.Locate(err)
 		}
 	}
 	if s.envoy != nil {
-		if err := s.envoy.Reload(domains); err != nil {
+		before := s.envoy.Domains()
+		if err := s.envoy.Reload(slices.Concat(local, s.remote)); err != nil {
 			if file != nil {
 				err = errors.Join(err, s.gate.Reload(s.file)) // all or nothing
 			}
 			return err
 		}
+		changes.Envoy = !envoy.Equal(before, s.envoy.Domains())
 	}
-	changes.Envoy = !envoy.Equal(s.domains, domains)
-	s.local, s.domains = local, domains
+	s.local = local
 	if !slices.Equal(restart, s.restart) && len(restart) > 0 {
 		s.log.Warn("the file has settings that are not reloaded; restart to change them", slog.Any("fields", restartFields(restart)))
 	}

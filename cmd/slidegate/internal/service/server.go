@@ -60,14 +60,13 @@ type Server struct {
 	file     *config.File             // the file in force; guarded by reloading
 	others   atomic.Pointer[[]string] // the files that it names
 	loaded   time.Time                // when file came into force; guarded by reloading
-	domains  []*envoy.Domain
-	local    []*envoy.Domain        // the domains that were read from files
-	remote   []*envoy.Domain        // the domains that a management server sent
-	xds      *xds.Client            // nil without one
-	hash     atomic.Pointer[string] // the hash of the configuration in force
-	modes    atomic.Pointer[string] // the failure modes in force, for the log
-	restart  []Restart              // what in the files is not in force; guarded by reloading
-	failures reloadFailures         // guarded by reloading
+	local    []*envoy.Domain          // the domains that were read from files
+	remote   []*envoy.Domain          // the domains that a management server sent
+	xds      *xds.Client              // nil without one
+	hash     atomic.Pointer[string]   // the hash of the configuration in force
+	modes    atomic.Pointer[string]   // the failure modes in force, for the log
+	restart  []Restart                // what in the files is not in force; guarded by reloading
+	failures reloadFailures           // guarded by reloading
 	// restartNeeded reports whether restart is not empty.
 	restartNeeded atomic.Bool
 	began         []stamp // the files when New was called
@@ -228,9 +227,10 @@ func (s *Server) restore(url string) (*memstore.Store, error) {
 
 // Domains returns the rules for Envoy, in the order of their files.
 func (s *Server) Domains() []*envoy.Domain {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	return s.domains
+	if s.envoy == nil {
+		return nil
+	}
+	return s.envoy.Domains()
 }
 
 // Address returns the address of a listener (http, grpc, resp, proxy, admin or metrics); empty if it is not open.

@@ -19,8 +19,8 @@ import (
 // FromConfig converts the configuration that a management server sends to a domain. It has the same meaning as in a
 // file without additions. The error joins all problems, at most ten, each with its field.
 func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
-	c := &converter{from: "resource " + errtext.Quote(given.GetName())}
-	d := &Domain{name: given.GetDomain(), at: location{file: c.from}}
+	c := &converter{from: "resource " + errtext.Quote(given.GetName()), where: map[*node]location{}}
+	d := &Domain{name: given.GetDomain(), at: location{file: c.from}, where: c.where}
 	if d.name == "" {
 		c.addProblem("domain", "must not be empty")
 	}
@@ -34,6 +34,7 @@ func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
 // converter converts one domain.
 type converter struct {
 	from     string
+	where    map[*node]location
 	problems yamlfile.Problems
 }
 
@@ -68,7 +69,8 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 }
 
 func (c *converter) node(at string, given *rlsconfig.RateLimitDescriptor, depth int) *node {
-	n := &node{pair: pair{given.GetKey(), given.GetValue()}, location: location{file: c.from}}
+	n := &node{pair: pair{given.GetKey(), given.GetValue()}}
+	c.where[n] = location{file: c.from}
 	n.next = c.level(at+".descriptors", given.GetDescriptors(), depth+1)
 	if given.GetRateLimit() == nil {
 		return n

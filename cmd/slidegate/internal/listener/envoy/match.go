@@ -47,7 +47,6 @@ func (p pair) String() string {
 // node is one descriptor of a file.
 type node struct {
 	pair
-	location
 	shared bool  // all matching values share one count
 	rule   *spec // nil without a rate_limit
 	next   *level

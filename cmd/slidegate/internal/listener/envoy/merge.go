@@ -3,6 +3,7 @@ package envoy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,21 +42,25 @@ func Merge(domains []*Domain) ([]*Domain, error) {
 			merged = append(merged, d)
 			continue
 		}
-		m := &merger{}
 		first := merged[i]
 		if first.charging != d.charging {
 			all = append(all, d.at.problem("charging: the domain %q is charged %s here and %s in %s; write the same charging in all of its files",
 				d.name, d.charging, first.charging, first.at))
 			continue
 		}
-		merged[i] = &Domain{name: d.name, at: first.at, charging: d.charging, root: m.level(d.name, first.root, d.root)}
+		m := &merger{where: maps.Clone(first.where)}
+		maps.Copy(m.where, d.where)
+		merged[i] = &Domain{name: d.name, at: first.at, charging: d.charging, root: m.level(d.name, first.root, d.root), where: m.where}
 		all = append(all, m.conflicts...)
 	}
 	return merged, errors.Join(all...)
 }
 
 // merger merges two domains, and modifies neither.
-type merger struct{ conflicts []error }
+type merger struct {
+	where     map[*node]location // of the descriptors of both, and of merged ones
+	conflicts []error
+}
 
 func (m *merger) level(path string, a, b *level) *level {
 	if a == nil || b == nil {
@@ -82,13 +87,14 @@ func (m *merger) level(path string, a, b *level) *level {
 func (m *merger) node(path string, a, b *node) *node {
 	switch {
 	case a.rule != nil && b.rule != nil:
-		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has a rate_limit here and in %s; keep one", path, a.location))
+		m.conflicts = append(m.conflicts, m.where[b].problem("the descriptor %s has a rate_limit here and in %s; keep one", path, m.where[a]))
 	case a.shared != b.shared:
-		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, a.location))
+		m.conflicts = append(m.conflicts, m.where[b].problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, m.where[a]))
 	}
 	merged := *a
+	m.where[&merged] = m.where[a]
 	if merged.rule == nil {
-		merged.location, merged.rule = b.location, b.rule
+		m.where[&merged], merged.rule = m.where[b], b.rule
 	}
 	merged.next = m.level(path, a.next, b.next)
 	return &merged
@@ -108,30 +114,6 @@ func (l *level) lookup(p pair) *node {
 // Equal reports whether two lists of domains have the same content, wherever they were read.
 func Equal(a, b []*Domain) bool {
 	return slices.EqualFunc(a, b, func(a, b *Domain) bool {
-		return a.name == b.name && a.charging == b.charging && a.root.equal(b.root)
+		return a.name == b.name && a.charging == b.charging && reflect.DeepEqual(a.root, b.root)
 	})
-}
-
-func (l *level) equal(other *level) bool {
-	if l == nil || other == nil {
-		return l == other
-	}
-	if len(l.exact) != len(other.exact) || len(l.wild) != len(other.wild) {
-		return false
-	}
-	for at, n := range l.exact {
-		if same := other.exact[at]; same == nil || !n.equal(same) {
-			return false
-		}
-	}
-	for key, list := range l.wild {
-		if !slices.EqualFunc(list, other.wild[key], (*node).equal) {
-			return false
-		}
-	}
-	return true
-}
-
-func (n *node) equal(other *node) bool {
-	return n.pair == other.pair && n.shared == other.shared && reflect.DeepEqual(n.rule, other.rule) && n.next.equal(other.next)
 }

@@ -33,6 +33,7 @@ type Domain struct {
 	at       location // the location of charging if the file sets it, otherwise the file
 	charging Charging
 	root     *level
+	where    map[*node]location // of its descriptors
 }
 
 // Name returns the name of the domain.
@@ -65,7 +66,7 @@ func Load(path string) (*Domain, error) {
 //
 // A problem with a limit wraps slidegate's error, so that errors.Is finds slidegate.ErrLimit.
 func Parse(name string, text []byte) (*Domain, error) {
-	r := &reader{file: name}
+	r := &reader{file: name, where: map[*node]location{}}
 	d := r.read(text)
 	if err := r.Problems.Join(name); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func Parse(name string, text []byte) (*Domain, error) {
 
 // read reads a whole file. The result is only valid if there are no problems.
 func (r *reader) read(text []byte) *Domain {
-	d := &Domain{at: location{file: r.file}}
+	d := &Domain{at: location{file: r.file}, where: r.where}
 	root, at := r.Document(text, "write domain: and descriptors:", "a file has one domain, so put this into another file")
 	if root == nil {
 		return d
@@ -138,7 +139,8 @@ func (r *reader) level(f yamlfile.Field) *level {
 func (r *reader) descriptor(item ast.Node) *node {
 	at := yamlfile.PositionOf(item)
 	before := len(r.Problems)
-	n := &node{location: location{r.file, at}}
+	n := &node{}
+	r.where[n] = location{r.file, at}
 	var shadow, quota bool
 	var metadata yamlfile.Field
 	var rateLimit, share *yamlfile.Field

@@ -14,6 +14,7 @@ import (
 type reader struct {
 	yamlfile.Reader
 	file     string
+	where    map[*node]location
 	depth    int // nesting depth of mappings
 	charging Charging
 }

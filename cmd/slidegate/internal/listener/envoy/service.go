@@ -80,6 +80,7 @@ type Service struct {
 
 	reload  sync.Mutex
 	domains atomic.Pointer[map[string]*domain]
+	given   []*Domain        // the domains as they were given, merged; guarded by reload
 	rulings []rulings.Ruling // about all domains; guarded by reload
 	release func()           // releases the capacity that the store holds for the domains; guarded by reload
 }
@@ -138,8 +139,15 @@ func (s *Service) RulesReceived() {
 // Waiting reports whether the awaited rules have not arrived yet.
 func (s *Service) Waiting() bool { return s.waiting.Load() }
 
+// Domains returns the domains in service.
+func (s *Service) Domains() []*Domain {
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	return s.given
+}
+
 // Reload replaces the domains in service, all or nothing: on an error, nothing changes. Counts are kept if a limit's
-// algorithm, window, segments and anchor and the domain's charging are unchanged.
+// algorithm, window, segments and anchor and the domain's charging are unchanged. Domains of the same name are merged.
 func (s *Service) Reload(domains []*Domain) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -149,7 +157,7 @@ func (s *Service) Reload(domains []*Domain) error {
 		}
 	}
 	domains, err := Merge(domains)
-	if err != nil {
+	if err != nil || Equal(s.given, domains) {
 		return err
 	}
 	next := make(map[string]*domain, len(domains))
@@ -171,12 +179,9 @@ func (s *Service) Reload(domains []*Domain) error {
 		next[given.name], limits = d, append(limits, d.limits...)
 	}
 	release := gate.Prepare(s.store, limits) // so that limits from descriptors cannot use it up
-	before := s.domains.Swap(&next)
+	s.domains.Store(&next)
 	s.release()
-	s.release = release
-	if len(next) == 0 && len(*before) == 0 {
-		return nil // there were none, and none were expected
-	}
+	s.release, s.given = release, domains
 	s.opts.Logger.Info("envoy: domains in service", "domains", len(next))
 	return nil
 }
