@@ -34,7 +34,7 @@ func TestArchitecturePictureIsTrue(t *testing.T) {
 		from, to := m[1], m[2]
 		arrows[from] = append(arrows[from], to)
 		if !imports[from][to] {
-			t.Errorf("the picture has an arrow from %s to %s, but nothing in %s imports %s: change tools/pictures/architecture.go, and run make pictures", from, to, from, to)
+			t.Errorf("the picture has an arrow from %s to %s, but nothing in %s imports %s: change tools/pictures/architecture.go, and run make draw", from, to, from, to)
 		}
 	}
 	if len(arrows) < 10 {
@@ -43,7 +43,7 @@ func TestArchitecturePictureIsTrue(t *testing.T) {
 	for _, from := range slices.Sorted(maps.Keys(imports)) {
 		for _, to := range slices.Sorted(maps.Keys(imports[from])) {
 			if !reaches(arrows, from, to) {
-				t.Errorf("%s imports %s, but no arrows of the picture lead there: change tools/pictures/architecture.go, and run make pictures", from, to)
+				t.Errorf("%s imports %s, but no arrows of the picture lead there: change tools/pictures/architecture.go, and run make draw", from, to)
 			}
 		}
 	}

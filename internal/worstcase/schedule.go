@@ -1,6 +1,6 @@
 // Package worstcase searches for the worst that a client can do to a limit: the times and amounts of requests for which the
 // decision rule admits the most units in some window, or more than the quota in the shortest interval. The results are the
-// table of docs/guarantees.md, which a test here compares with the search. It is a tool for this project's own tests: no
+// table of docs/worst-cases.md, which a test here compares with the search. It is a tool for this project's own tests: no
 // other package imports it.
 package worstcase
 

@@ -42,7 +42,7 @@ func TestTraffic(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(drawn, committed) {
-				t.Errorf("docs/%s is not what this program draws; run make pictures", traffic.picture)
+				t.Errorf("docs/%s is not what this program draws; run make draw", traffic.picture)
 			}
 		})
 	}

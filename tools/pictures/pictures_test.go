@@ -43,6 +43,6 @@ func TestPictureIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(drawn, drawArchitecture()) {
-		t.Error("docs/architecture.svg is not what this program draws; run make pictures")
+		t.Error("docs/architecture.svg is not what this program draws; run make draw")
 	}
 }

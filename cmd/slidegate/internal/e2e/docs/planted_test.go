@@ -15,7 +15,7 @@ func TestPlantedMistakes(t *testing.T) {
 		installed(t, name)
 	}
 	const folder = "testdata/planted"
-	pages := []*page{readPage(t, folder, filepath.Join(folder, "mistakes.md"))}
+	pages := []*page{readPage(t, folder, filepath.Join(folder, "mistakes.txt"))}
 	for _, c := range []struct {
 		name  string
 		check func(t *testing.T) []problem
@@ -90,7 +90,7 @@ func compare(t *testing.T, got []problem, want []string) {
 	t.Helper()
 	missing := slices.Clone(want)
 	for _, p := range got {
-		message := strings.TrimPrefix(p.String(), "mistakes.md:")
+		message := strings.TrimPrefix(p.String(), "mistakes.txt:")
 		at := slices.IndexFunc(missing, func(w string) bool { return strings.HasPrefix(message, w) })
 		if at < 0 {
 			t.Errorf("unexpected problem: %s", p)
@@ -99,6 +99,6 @@ func compare(t *testing.T, got []problem, want []string) {
 		missing = slices.Delete(missing, at, at+1)
 	}
 	for _, w := range missing {
-		t.Errorf("not found: mistakes.md:%s", w)
+		t.Errorf("not found: mistakes.txt:%s", w)
 	}
 }
