@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/errtext"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/internal/options"
 	"github.com/slidegate/slidegate/internal/reply"
@@ -199,6 +200,12 @@ func HasSlots(p *config.Policy) bool {
 func CandidateHasSlots(p *config.Policy) bool { return slices.ContainsFunc(p.Candidate, isInFlight) }
 
 func isInFlight(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }
+
+// Trusts reports whether an address is one of the file's trusted proxies, and whether the file has a list of them, even an empty one.
+func (g *Gate) Trusts(addr netip.Addr) (trusted, listed bool) {
+	proxies := g.current.Load().file.Service.TrustedProxies
+	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return keyform.Unmap(p).Contains(addr) }), proxies != nil
+}
 
 // addressMark precedes the address in the key of a client that has no name.
 const addressMark = "address:"

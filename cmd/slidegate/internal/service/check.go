@@ -29,7 +29,7 @@ func Check(file *config.File, requests bool) error {
 		return file.Locate(err)
 	}
 	defer func() { _ = g.Close() }()
-	if _, err := forward.New(g, forward.Options{Trusted: file.Service.TrustedProxies, Logger: quiet}); err != nil {
+	if _, err := forward.New(g, forward.Options{Logger: quiet}); err != nil {
 		return file.Locate(err)
 	}
 	if requests {

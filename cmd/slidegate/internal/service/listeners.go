@@ -202,7 +202,10 @@ func (s *Server) socket(name, option, address string) (*addresses.Listener, erro
 func (s *Server) bound(socket *addresses.Listener) *connlimit.Listener {
 	return connlimit.New(socket, connlimit.Options{
 		Max: s.opts.MaxConnections, MaxPerAddress: s.opts.MaxConnectionsPerAddress,
-		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(s.forward.Trusted(), addr) },
+		Exempt: func(addr netip.Addr) bool {
+			trusted, listed := s.gate.Trusts(addr)
+			return trusted || !listed && addr.IsLoopback()
+		},
 	})
 }
 
@@ -212,7 +215,7 @@ func (s *Server) openApplication() (err error) {
 		return nil
 	}
 	o := s.opts.Application
-	o.Trusted, o.Logger = s.opts.File.Service.TrustedProxies, s.log
+	o.Logger = s.log
 	s.proxy, err = proxy.New(s.gate, o)
 	return err
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -52,7 +53,7 @@ type Options struct {
 	// since clients are identified by their addresses. All paths belong to the application, and no token is required. It uses TLS if
 	// the other listeners do.
 	Proxy string `kong:"-"`
-	// Application configures where and how requests to Proxy are forwarded. The server sets its Trusted and Logger.
+	// Application configures where and how requests to Proxy are forwarded. The server sets its Logger.
 	Application proxy.Options `kong:"-"`
 	// Metrics is an address that serves only /metrics, /healthz and /readyz, without a token and without TLS, for collectors that
 	// cannot send a token. They contain no keys. The admin listener serves /metrics too.
@@ -144,16 +145,8 @@ func (o Options) validate() (Options, error) {
 		return o, invalid("HTTP", "no listener is configured; give at least one address to listen on")
 	case addresses.IsUnix(o.Proxy):
 		return o, invalid("Proxy", "clients are identified by their addresses, which a Unix socket does not have; write host:port")
-	case o.Instances < 0:
-		return o, invalid("Instances", "must not be negative, got %d; 0 means 1", o.Instances)
-	case o.StateEvery < 0:
-		return o, invalid("StateEvery", "must not be negative, got %v; 0 means 10s", o.StateEvery)
 	case o.DrainDelay < 0:
 		return o, invalid("DrainDelay", "must not be negative, got %v", o.DrainDelay)
-	case o.Drain < 0:
-		return o, invalid("Drain", "must not be negative, got %v; 0 means 10s", o.Drain)
-	case o.MaxConnections < 0:
-		return o, invalid("MaxConnections", "must not be negative, got %d; 0 means 65,536", o.MaxConnections)
 	case o.MaxConnectionsPerAddress < 0:
 		return o, invalid("MaxConnectionsPerAddress", "must not be negative, got %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
 	}
@@ -178,18 +171,8 @@ func (o Options) validate() (Options, error) {
 	if n := len(o.ReservationKey); n > 0 && n < gate.MinSecret {
 		return o, invalid("ReservationKey", "has %d bytes; use at least %d", n, gate.MinSecret)
 	}
-	if o.StateEvery == 0 {
-		o.StateEvery = 10 * time.Second
-	}
-	if o.Drain == 0 {
-		o.Drain = 10 * time.Second
-	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 1 << 16
-	}
-	if o.MaxConnectionsPerAddress == 0 {
-		o.MaxConnectionsPerAddress = connlimit.PerAddress(o.MaxConnections)
-	}
+	o.StateEvery, o.Drain, o.MaxConnections = cmp.Or(o.StateEvery, 10*time.Second), cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.MaxConnections, 1<<16)
+	o.MaxConnectionsPerAddress = cmp.Or(o.MaxConnectionsPerAddress, connlimit.PerAddress(o.MaxConnections))
 	if o.timeouts == (timeouts{}) {
 		o.timeouts = defaultTimeouts
 	}

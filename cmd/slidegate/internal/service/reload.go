@@ -155,10 +155,6 @@ func (s *Server) reload(changes *Changes) error {
 		s.file = file
 		s.others.Store(&file.Others)
 		s.setModes(file)
-		s.forward.Trust(file.Service.TrustedProxies)
-		if s.proxy != nil {
-			s.proxy.Trust(file.Service.TrustedProxies)
-		}
 	}
 	hash := hashConfig(s.file, rules)
 	s.hash.Store(&hash)

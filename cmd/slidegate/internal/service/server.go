@@ -166,7 +166,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.api, err = jsonapi.New(s.gate, api); err != nil {
 		return err
 	}
-	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}
+	checks := forward.Options{TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}
 	if s.NeedsToken() {
 		checks.ValidToken = func(token string) bool { return s.tokens.has(token) }
 	}

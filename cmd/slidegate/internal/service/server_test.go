@@ -167,7 +167,7 @@ func TestWrongOptions(t *testing.T) {
 		{func(o *service.Options) { o.TLS.ClientCA = missing }, "need TLS"},
 		{func(o *service.Options) { o.State = filepath.Join(missing, "state") }, "State: "},
 		{func(o *service.Options) { o.Envoy = []string{missing} }, missing},
-		{func(o *service.Options) { o.Drain = -1 }, "Drain: must not be negative"},
+		{func(o *service.Options) { o.DrainDelay = -1 }, "DrainDelay: must not be negative"},
 	} {
 		opts := good
 		test.change(&opts)

@@ -145,19 +145,5 @@ func (c *counted) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// IsProxy reports whether an address belongs to a trusted proxy, for use in Options.Exempt. If trusted is nil, proxies on the same
-// machine are trusted.
-func IsProxy(trusted []netip.Prefix, addr netip.Addr) bool {
-	if trusted == nil {
-		return addr.IsLoopback()
-	}
-	for _, prefix := range trusted {
-		if prefix.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
 // PerAddress returns the default bound per address: a quarter of all connections.
 func PerAddress(total int) int { return max(1, total/4) }

@@ -94,20 +94,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestIsProxy(t *testing.T) {
-	some := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	for _, test := range []struct {
-		trusted []netip.Prefix
-		addr    string
-		want    bool
-	}{
-		{nil, "127.0.0.2", true}, {nil, "::1", true}, {nil, "10.0.0.1", false},
-		{[]netip.Prefix{}, "127.0.0.1", false}, {some, "127.0.0.1", false}, {some, "10.0.0.1", true}, {some, "11.0.0.1", false},
-	} {
-		if got := IsProxy(test.trusted, netip.MustParseAddr(test.addr)); got != test.want {
-			t.Errorf("%v, %s: got %v, want %v", test.trusted, test.addr, got, test.want)
-		}
-	}
+func TestPerAddress(t *testing.T) {
 	if got := fmt.Sprint(PerAddress(1), PerAddress(3), PerAddress(60), PerAddress(1<<16)); got != "1 1 15 16384" {
 		t.Errorf("got %s, want 1 1 15 16384", got)
 	}

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/throttlelog"
@@ -40,13 +37,11 @@ const (
 // 400 for a request that servers read in two ways, or 503.
 const Status = "X-Slidegate-Status"
 
-// Options configures a Handler. The zero value trusts proxies on the same machine, in the mode Forwarded.
+// Options configures a Handler. The zero value is valid.
 type Options struct {
 	// Mode is the mode of proxies whose query does not set one, as in ?mode=nginx. There is no header for it, because
 	// clients could send it.
 	Mode Mode
-	// Trusted lists the proxies that may call without a token. See Handler.Trust.
-	Trusted []netip.Prefix
 	// ValidToken reports whether a token is one of the service's; nil means that the service has none. A proxy with a
 	// valid token may call from any address. The token is in Authorization, in X-Slidegate-Token, or in the query as
 	// ?token=TOKEN, for proxies whose configuration cannot set headers.
@@ -58,11 +53,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Handler serves proxies. It is safe for concurrent use. The zero value is not usable; call New.
+// Handler serves proxies. Those that the gate's file trusts may call without a token. If the file has no list of them, callers on
+// the loopback interface are trusted, unless the service has tokens: then callers are expected to send one, and any program on
+// the same machine that forwards requests would be a way around the tokens. It is safe for concurrent use. The zero value is not usable; call New.
 type Handler struct {
 	gate      *gate.Gate
 	opts      Options
-	trusted   atomic.Pointer[[]netip.Prefix] // points to nil if no list was given
 	responder gate.Responder
 
 	storeLog, peerLog, requestLog *throttlelog.Logger
@@ -81,21 +77,8 @@ func New(g *gate.Gate, opts Options) (*Handler, error) {
 	}
 	h := &Handler{gate: g, opts: opts}
 	h.storeLog, h.peerLog, h.requestLog = throttlelog.New(opts.Logger), throttlelog.New(opts.Logger), throttlelog.New(opts.Logger)
-	h.Trust(opts.Trusted)
 	return h, nil
 }
-
-// Trust sets which proxies may call without a token from now on. The service calls it with the trusted proxies of a
-// reloaded file. If proxies is nil, which is a file without a list, callers on the loopback interface are trusted,
-// unless the service has tokens: then callers are expected to send one, and any program on the same machine that
-// forwards requests would be a way around the tokens.
-func (h *Handler) Trust(proxies []netip.Prefix) {
-	proxies = slices.Clone(proxies) // nil stays nil
-	h.trusted.Store(&proxies)
-}
-
-// Trusted returns the proxies that Trust was last called with. They must not be modified.
-func (h *Handler) Trusted() []netip.Prefix { return *h.trusted.Load() }
 
 func (m Mode) known() bool { return m == Forwarded || m == Nginx }
 

@@ -147,10 +147,8 @@ func TestRebuiltRequest(t *testing.T) {
 
 func TestTrustedCallers(t *testing.T) {
 	var log bytes.Buffer
-	s := newService(t, Options{
-		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:172.16.0.0/108")},
-		Logger:  slog.New(slog.NewTextHandler(&log, nil)),
-	}, false)
+	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
+	s.trust(t, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:172.16.0.0/108")})
 	for peer, want := range map[string]int{
 		"127.0.0.1:1": 403, "127.9.9.9:1": 403, "[::1]:1": 403, "[::ffff:127.0.0.1]:1": 403, "10.1.2.3:1": 200, "[::ffff:10.1.2.3]:1": 200,
 		"172.16.0.1:1": 200, "172.32.0.1:1": 403, "11.0.0.1:1": 403, "203.0.113.7:1": 403, "[2001:db8::1]:1": 403, "@": 403, "": 403, "nonsense": 403,
@@ -165,10 +163,10 @@ func TestTrustedCallers(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "request from an untrusted proxy") || strings.Contains(text, "203.0.113.7") {
 		t.Errorf("got the log %q", text)
 	}
-	s.Trust([]netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")})
+	s.trust(t, []netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")})
 	for peer, want := range map[string]int{"10.1.2.3:1": 403, "203.0.113.7:1": 200, "127.0.0.1:1": 403} {
 		if got := s.send(peer, Path, traefik("GET", "/", "1.2.3.4")...); got.StatusCode != want {
-			t.Errorf("after Trust: %s: got %s", peer, summary(got))
+			t.Errorf("after a reload: %s: got %s", peer, summary(got))
 		}
 	}
 	unix := newService(t, Options{TrustUnix: true}, false)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,6 +39,7 @@ type service struct {
 	*Handler
 	clock  storetest.Clock
 	broken atomic.Bool
+	file   *config.File
 	inner  store.Store
 }
 
@@ -75,9 +77,18 @@ func newService(t testing.TB, opts Options, closed bool) *service {
 	g, err := gate.New(file, st, gate.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = g.Close() })
+	s.file = file
 	s.Handler, err = New(g, opts)
 	must(t, err)
 	return s
+}
+
+// trust reloads the policies with other trusted proxies; nil means no list of them.
+func (s *service) trust(t *testing.T, proxies []netip.Prefix) {
+	t.Helper()
+	file := *s.file
+	file.Service.TrustedProxies = proxies
+	must(t, s.gate.Reload(&file))
 }
 
 var must = testkit.NoError

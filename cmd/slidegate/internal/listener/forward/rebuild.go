@@ -59,16 +59,8 @@ func (h *Handler) trusts(peer string) bool {
 		}
 		addr = loopbackAddr
 	}
-	prefixes := *h.trusted.Load()
-	if prefixes == nil {
-		return addr.IsLoopback() && h.opts.ValidToken == nil
-	}
-	for _, proxies := range prefixes {
-		if proxies.Contains(addr) || contains4(proxies, addr) {
-			return true
-		}
-	}
-	return false
+	trusted, listed := h.gate.Trusts(addr)
+	return trusted || !listed && addr.IsLoopback() && h.opts.ValidToken == nil
 }
 
 // tokenHeader is the header for a token if Authorization is the client's.
@@ -96,11 +88,6 @@ func (h *Handler) trustAdvice() string {
 		return "add its address to trusted_proxies"
 	}
 	return "have it send a token in X-Slidegate-Token, or add its address to trusted_proxies"
-}
-
-// contains4 handles an IPv4 prefix that is written as IPv6.
-func contains4(p netip.Prefix, addr netip.Addr) bool {
-	return p.Addr().Is4In6() && p.Bits() >= 96 && netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Contains(addr)
 }
 
 // headerNames holds the headers in which a proxy describes the request.

@@ -40,15 +40,16 @@ func TestLoopbackTrust(t *testing.T) {
 		{"tokens, and loopback is listed", proxies(t, "loopback"), true, 200},
 	} {
 		for _, peer := range []string{"127.0.0.1:1", "127.0.0.6:1", "[::1]:1", "[::ffff:127.0.0.1]:1"} {
-			opts := Options{Trusted: test.trusted}
+			opts := Options{}
 			if test.tokens {
 				opts.ValidToken = isValid
 			}
 			s := newService(t, opts, false)
+			s.trust(t, test.trusted)
 			if got := s.send(peer, Path, traefik("GET", "/", "198.51.100.9")...); got.StatusCode != test.want {
 				t.Errorf("%s: %s: got %s, want %d", test.name, peer, summary(got), test.want)
 			}
-			s.Trust(nil)
+			s.trust(t, nil)
 			want := 200
 			if test.tokens {
 				want = 403

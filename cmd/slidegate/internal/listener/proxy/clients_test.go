@@ -66,7 +66,11 @@ func TestTrustedProxiesCanChange(t *testing.T) {
 		if got := r.send("GET", "/", "X-Forwarded-For", "1.2.3.4"); !strings.Contains(got.body, want) {
 			t.Errorf("request %d: the application saw %s, want %s", i, got.body, want)
 		}
-		r.proxy.Trust([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+		file := *r.file
+		file.Service.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		if err := r.gate.Reload(&file); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

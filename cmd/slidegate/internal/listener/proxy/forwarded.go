@@ -6,30 +6,13 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// trusts reports whether the peer is a trusted proxy.
-func (p *Proxy) trusts(peer string) bool {
-	proxies := *p.trusted.Load()
-	if len(proxies) == 0 {
-		return false
-	}
-	addr, ok := clientip.Parse(peer)
-	if !ok {
-		return false
-	}
-	for _, prefix := range proxies {
-		if prefix.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
 // forward sets the headers that tell the application who the client is. Headers from a trusted proxy are kept, and the address of
 // that proxy is added. Headers from any other peer are not believed. The application, whose peer is this proxy, must not believe
 // them either, so everything that names a client, a host or a scheme is removed and written from scratch.
 func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
-	trusted := p.trusts(r.In.RemoteAddr)
+	peer, _ := clientip.Parse(r.In.RemoteAddr)
+	trusted, _ := p.gate.Trusts(peer)
 	p.dropSpoofable(out, trusted)
 	p.dropSpoofable(r.Out.Trailer, trusted) // announced trailers; the others arrive at the end of the body
 	if state, ok := r.In.Context().Value(requestStateKey{}).(*requestState); ok && state.body != nil {

@@ -36,6 +36,7 @@ const patience = 20 * time.Second
 
 // rig is a proxy on a loopback port, in front of an application.
 type rig struct {
+	file  *config.File
 	t     testing.TB
 	proxy *proxy.Proxy
 	gate  *gate.Gate
@@ -113,18 +114,19 @@ func newRig(t testing.TB, to string, s settings) *rig {
 	}
 	file := &config.File{Policies: s.policies, Service: config.Service{TrustedProxies: s.trusted}}
 	var err error
+	r.file = file
 	if r.gate, err = gate.New(file, store, gate.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s.opts.To, s.opts.Trusted = parse(t, to), s.trusted
+	s.opts.To = parse(t, to)
 	if r.proxy, err = proxy.New(r.gate, s.opts); err != nil {
 		t.Fatal(err)
 	}
-	r.serve(s.serve, s.trusted)
+	r.serve(s.serve)
 	return r
 }
 
-func (r *rig) serve(opts serveSettings, trusted []netip.Prefix) {
+func (r *rig) serve(opts serveSettings) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
@@ -133,7 +135,10 @@ func (r *rig) serve(opts serveSettings, trusted []netip.Prefix) {
 	most := cmp.Or(opts.connections, 1000)
 	listener := connlimit.New(inner, connlimit.Options{
 		Max: most, MaxPerAddress: cmp.Or(opts.perAddress, most),
-		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(trusted, addr) },
+		Exempt: func(addr netip.Addr) bool {
+			is, listed := r.gate.Trusts(addr)
+			return is || !listed && addr.IsLoopback()
+		},
 	})
 	server := r.proxy.NewServer(opts.secure, nil)
 	ended := make(chan error, 1)

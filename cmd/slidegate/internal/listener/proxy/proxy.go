@@ -1,16 +1,14 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
@@ -25,9 +23,6 @@ type Options struct {
 	// To is the URL of the application: http or https, and a host. It has no path, because a path would not confine clients: a
 	// client's /../ is forwarded unchanged.
 	To *url.URL
-	// Trusted are the proxies in front of this one. Their headers about the client are kept and extended; such headers from any other
-	// peer are removed. Use the same proxies with which the gate determines the client. Trust changes them later.
-	Trusted []netip.Prefix
 	// RewriteHost sends the host of To instead of the host that the client requested.
 	RewriteHost bool
 	// AllowAmbiguous forwards requests that servers read in different ways, instead of rejecting them with 400: targets that begin
@@ -41,15 +36,11 @@ type Options struct {
 	// Timeout is how long the application may take to begin its response once it has the request; 0 means a minute. The response
 	// itself may take any time.
 	Timeout time.Duration
-	// DialTimeout is how long connecting may take; 0 means 10 seconds.
-	DialTimeout time.Duration
 	// Idle is how long a client may keep the proxy waiting, to send the next part of a request or to accept the next part of a
 	// response. 0 means a minute. It does not run while the proxy waits for the application.
 	Idle time.Duration
 	// WebsocketIdle is how long a websocket may be idle in both directions before it is closed; 0 means 10 minutes.
 	WebsocketIdle time.Duration
-	// MaxIdle is how many idle connections to the application are kept open; 0 means 512.
-	MaxIdle int
 	// Transport replaces the transport that the fields above configure; nil means that one.
 	Transport http.RoundTripper
 	// Logger receives at most one line per second when the application or the store fails; nil disables logging.
@@ -73,7 +64,6 @@ type Proxy struct {
 	pass         *httputil.ReverseProxy
 	transport    *http.Transport // nil if Options.Transport is set
 	responder    gate.Responder
-	trusted      atomic.Pointer[[]netip.Prefix]
 	logSlotError func(error) // logs that a slot could not be renewed or released; the request continues
 }
 
@@ -91,7 +81,6 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 	p.logSlotError = func(err error) {
 		p.failures.Warn("proxy: a slot of an in-flight limit could not be renewed or released", err)
 	}
-	p.Trust(opts.Trusted)
 	transport := opts.Transport
 	if transport == nil {
 		p.transport = newTransport(&opts)
@@ -118,44 +107,12 @@ func (o Options) validate() (Options, error) {
 		return o, invalid("To", "has no host; write one, such as http://localhost:3000")
 	case o.To.User != nil || o.To.Path != "" && o.To.Path != "/" || o.To.RawQuery != "" || o.To.Fragment != "":
 		return o, invalid("To", "must be only a scheme and a host; write %s://%s", o.To.Scheme, o.To.Host)
-	case o.Headers > httplimit.HeadersNone:
-		return o, invalid("Headers", "unknown value %d; use one of httplimit's constants", o.Headers)
-	case o.Timeout < 0:
-		return o, invalid("Timeout", "must not be negative, got %v; 0 means a minute", o.Timeout)
-	case o.DialTimeout < 0:
-		return o, invalid("DialTimeout", "must not be negative, got %v; 0 means 10 seconds", o.DialTimeout)
-	case o.Idle < 0:
-		return o, invalid("Idle", "must not be negative, got %v; 0 means a minute", o.Idle)
-	case o.WebsocketIdle < 0:
-		return o, invalid("WebsocketIdle", "must not be negative, got %v; 0 means 10 minutes", o.WebsocketIdle)
-	case o.MaxIdle < 0:
-		return o, invalid("MaxIdle", "must not be negative, got %d; 0 means 512", o.MaxIdle)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
-	if o.DialTimeout == 0 {
-		o.DialTimeout = 10 * time.Second
-	}
-	if o.Idle == 0 {
-		o.Idle = time.Minute
-	}
-	if o.WebsocketIdle == 0 {
-		o.WebsocketIdle = 10 * time.Minute
-	}
-	if o.MaxIdle == 0 {
-		o.MaxIdle = 512
-	}
+	o.Timeout, o.Idle, o.WebsocketIdle = cmp.Or(o.Timeout, time.Minute), cmp.Or(o.Idle, time.Minute), cmp.Or(o.WebsocketIdle, 10*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
-}
-
-// Trust replaces the trusted proxies, from the next request on.
-func (p *Proxy) Trust(proxies []netip.Prefix) {
-	proxies = slices.Clone(proxies)
-	p.trusted.Store(&proxies)
 }
 
 // Close closes idle connections to the application.

@@ -14,13 +14,14 @@ import (
 // newTransport returns the transport to the application. It does not change requests: it asks for no compression that the client did
 // not ask for, and it ignores proxies named in the environment.
 func newTransport(o *Options) *http.Transport {
-	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: 30 * time.Second}
+	const dialTimeout = 10 * time.Second
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		DialContext:            dialer.DialContext,
-		TLSHandshakeTimeout:    o.DialTimeout,
+		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  o.Timeout,
 		ExpectContinueTimeout:  time.Second,
-		MaxIdleConnsPerHost:    o.MaxIdle,
+		MaxIdleConnsPerHost:    512,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 		DisableCompression:     true,
