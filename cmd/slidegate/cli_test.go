@@ -66,9 +66,9 @@ func TestVersionAndHelp(t *testing.T) {
 		t.Errorf("help for an unknown command: got status %d, %s", r.status, r.err)
 	}
 	for want, settings := range map[string][]debug.BuildSetting{
-		"commit unknown":           nil,
-		"commit 0a1b":              {{Key: "vcs.revision", Value: "0a1b"}, {Key: "vcs.modified", Value: "false"}},
-		"commit 0a1b with changes": {{Key: "vcs.revision", Value: "0a1b"}, {Key: "vcs.modified", Value: "true"}},
+		"unknown":           nil,
+		"0a1b":              {{Key: "vcs.revision", Value: "0a1b"}, {Key: "vcs.modified", Value: "false"}},
+		"0a1b with changes": {{Key: "vcs.revision", Value: "0a1b"}, {Key: "vcs.modified", Value: "true"}},
 	} {
 		if got := commitOf(&debug.BuildInfo{Settings: settings}); got != want {
 			t.Errorf("%v: got %q, want %q", settings, got, want)

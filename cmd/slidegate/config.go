@@ -126,15 +126,7 @@ func checkRuleFile(c *console, name string, text []byte) error {
 
 // slotsNote names the policies with in-flight limits, whose slots clients must acquire and release: allow and check do not suffice.
 func slotsNote(file *config.File) (note string) {
-	var names, candidates []string
-	for i := range file.Policies {
-		if gate.HasSlots(&file.Policies[i]) {
-			names = append(names, file.Policies[i].Name)
-		}
-		if gate.CandidateHasSlots(&file.Policies[i]) {
-			candidates = append(candidates, file.Policies[i].Name)
-		}
-	}
+	names, candidates := gate.SlotPolicies(file)
 	if len(names) > 0 {
 		note = "; policies with an in-flight limit, which need /v1/acquire or SG.ACQUIRE instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
 	}

@@ -23,7 +23,6 @@ var withoutFlag = []string{
 	"gate.file", "service.File",
 	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "xds.envoy",
 	"replay.Trails",
-	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
 
 // computed are the options that calls pass as a variable, by the package of the calls.

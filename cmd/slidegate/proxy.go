@@ -32,9 +32,9 @@ type proxyCommand struct {
 
 	RewriteHost    bool          `help:"Send the application the host of --to instead of the host that the client requested." group:"Running"`
 	AllowAmbiguous bool          `help:"Forward requests that servers read in different ways, instead of rejecting them with 400: targets that begin with // or contain a #, methods in small letters, repeated lines of a header that a policy uses." group:"Running"`
-	Headers        string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"Rate limit headers of responses: ietf, draft03, x, x-delta, none." group:"Running"`
-	Timeout        time.Duration `option:"proxy.Timeout" default:"1m" help:"How long to wait for the application to begin its response." group:"Running"`
-	SocketIdle     time.Duration `option:"proxy.WebsocketIdle" name:"websocket-idle" default:"10m" help:"How long a websocket may be idle before it is closed." group:"Running"`
+	Headers        string        `enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"Rate limit headers of responses: ietf, draft03, x, x-delta, none." group:"Running"`
+	Timeout        time.Duration `default:"1m" help:"How long to wait for the application to begin its response." group:"Running"`
+	SocketIdle     time.Duration `name:"websocket-idle" default:"10m" help:"How long a websocket may be idle before it is closed." group:"Running"`
 	runningFlags
 }
 

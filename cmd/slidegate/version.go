@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 )
 
 // versionCommand prints the same as --version.
@@ -27,11 +26,7 @@ func version() string {
 
 // longVersion returns the version, the commit, the version of Go and the platform.
 func longVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	return fmt.Sprintf("slidegate %s (%s, %s, %s/%s)", version(), commitOf(info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("slidegate %s (commit %s, %s, %s/%s)", version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // commit returns the commit that this program was built from.
@@ -40,16 +35,16 @@ func commit() string {
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	return strings.TrimPrefix(commitOf(info), "commit ")
+	return commitOf(info)
 }
 
 // commitOf returns the commit that a program was built from.
 func commitOf(info *debug.BuildInfo) string {
-	commit, changed := "commit unknown", ""
+	commit, changed := "unknown", ""
 	for _, setting := range info.Settings {
 		switch {
 		case setting.Key == "vcs.revision":
-			commit = "commit " + setting.Value
+			commit = setting.Value
 		case setting.Key == "vcs.modified" && setting.Value == "true":
 			changed = " with changes"
 		}

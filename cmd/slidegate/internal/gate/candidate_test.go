@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/config"
 )
 
 func TestCandidate(t *testing.T) {
@@ -131,7 +132,7 @@ func TestCandidateWithSlots(t *testing.T) {
 			t.Errorf("the candidate %s %d, want %d: of two concurrent requests it admits one, and then the next", outcome, n, want)
 		}
 	}
-	if names := g.UntriedCandidates(); !slices.Equal(names, []string{"p"}) || g.PoliciesWithSlots() != nil {
-		t.Errorf("got %q and %q, want p to have slots in its candidate alone", names, g.PoliciesWithSlots())
+	if own, names := gate.SlotPolicies(&config.File{Policies: []config.Policy{p}}); !slices.Equal(names, []string{"p"}) || own != nil {
+		t.Errorf("got %q and %q, want p to have slots in its candidate alone", names, own)
 	}
 }

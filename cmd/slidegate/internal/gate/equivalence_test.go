@@ -146,12 +146,12 @@ func TestBatchDecidesLikeSingleRequests(t *testing.T) {
 		for range 5 {
 			c.Advance(rule.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
 			reqs := rapid.SliceOfN(rapid.Custom(drawRequest), 0, 12).Draw(t, "requests")
-			verdicts, errs := make([]policy.Decision, len(reqs)), make([]error, len(reqs))
-			gates[0].AllowBatch(ctx, reqs, verdicts, errs)
+			decisions, errs := make([]policy.Decision, len(reqs)), make([]error, len(reqs))
+			gates[0].AllowBatch(ctx, reqs, decisions, errs)
 			for i, req := range reqs {
 				v, err := gates[1].Do(ctx, gate.Allow, req)
-				if !reflect.DeepEqual(v, verdicts[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
-					t.Fatalf("request %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, reqs, verdicts[i], errs[i], v, err)
+				if !reflect.DeepEqual(v, decisions[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
+					t.Fatalf("request %d of %+v: got as a batch\n%+v, %v\nwant one by one\n%+v, %v", i, reqs, decisions[i], errs[i], v, err)
 				}
 			}
 		}
@@ -179,12 +179,12 @@ func TestBatchIsOneCall(t *testing.T) {
 	for i := range reqs {
 		reqs[i] = gate.Request{Key: "ann", Cost: 1}
 	}
-	verdicts, errs := make([]policy.Decision, 100), make([]error, 100)
-	g.AllowBatch(ctx, reqs, verdicts, errs)
+	decisions, errs := make([]policy.Decision, 100), make([]error, 100)
+	g.AllowBatch(ctx, reqs, decisions, errs)
 	if got := store.applies.Load(); got != 1 {
 		t.Errorf("100 requests: got %d calls to the store, want 1", got)
 	}
-	for i, v := range verdicts {
+	for i, v := range decisions {
 		if errs[i] != nil || v.Decision.Allowed != (i < 60) || len(v.Decision.Answers) != 2 {
 			t.Fatalf("request %d: got %+v, %v; want allowed %v with 2 answers", i, v, errs[i], i < 60)
 		}
@@ -192,8 +192,8 @@ func TestBatchIsOneCall(t *testing.T) {
 	g.AllowBatch(ctx, nil, nil, nil)
 	defer func() {
 		if recover() == nil {
-			t.Error("too few verdicts: got no panic, want one")
+			t.Error("too few decisions: got no panic, want one")
 		}
 	}()
-	g.AllowBatch(ctx, reqs, verdicts[:1], errs)
+	g.AllowBatch(ctx, reqs, decisions[:1], errs)
 }

@@ -103,26 +103,10 @@ func (g *Gate) Policies() []string {
 }
 
 // PoliciesIn returns the names of the policies with a failure mode, except those in shadow mode, which refuse nothing.
-func (g *Gate) PoliciesIn(mode store.Mode) []string {
+func (g *Gate) PoliciesIn(mode store.Mode) (names []string) {
 	s := g.current.Load()
-	return s.namesOf(func(p *livePolicy) bool { return s.set.Mode(p.index) == mode && !p.Shadow })
-}
-
-// PoliciesWithSlots returns the names of the policies that have an in-flight limit, in the order of the file.
-func (g *Gate) PoliciesWithSlots() []string {
-	return g.current.Load().namesOf(func(p *livePolicy) bool { return p.slots })
-}
-
-// UntriedCandidates returns the names of the policies whose candidate has an in-flight limit, in the order of the file. Only
-// HoldRequest evaluates such a candidate.
-func (g *Gate) UntriedCandidates() []string {
-	return g.current.Load().namesOf(func(p *livePolicy) bool { return p.candidateSlots })
-}
-
-// namesOf returns the names of some policies.
-func (s *snapshot) namesOf(is func(*livePolicy) bool) (names []string) {
 	for _, p := range s.order {
-		if is(p) {
+		if s.set.Mode(p.index) == mode && !p.Shadow {
 			names = append(names, p.Name)
 		}
 	}

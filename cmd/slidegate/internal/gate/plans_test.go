@@ -34,7 +34,7 @@ policies:
     limits: [1/1h]
 `
 
-// admitted sends requests and returns how many were admitted, and the plan of the last verdict.
+// admitted sends requests and returns how many were admitted, and the plan of the last decision.
 func admitted(t *testing.T, g *gate.Gate, n int, method, path, key, plan string) (count int, by string) {
 	t.Helper()
 	for range n {
@@ -133,10 +133,10 @@ func TestRequestNamesPlan(t *testing.T) {
 		{Policy: "api", Key: "ann", Cost: 1}, {Policy: "api", Key: "bob", Cost: 1, Plan: "pro"},
 		{Policy: "api", Key: "cid", Cost: 1, Plan: "gold"}, {Policy: "keyed", Key: "dan", Cost: 1, Plan: "root"},
 	}
-	verdicts, errs := make([]policy.Decision, len(reqs)), make([]error, len(reqs))
-	g.AllowBatch(t.Context(), reqs, verdicts, errs)
+	decisions, errs := make([]policy.Decision, len(reqs)), make([]error, len(reqs))
+	g.AllowBatch(t.Context(), reqs, decisions, errs)
 	for i, quota := range []int64{2, 6, 2, 1} {
-		if v := verdicts[i]; errs[i] != nil || !v.Decision.Allowed || v.Decision.Quota != quota {
+		if v := decisions[i]; errs[i] != nil || !v.Decision.Allowed || v.Decision.Quota != quota {
 			t.Errorf("%+v in a batch: got %+v, %v; want a quota of %d", reqs[i], v, errs[i], quota)
 		}
 		if v, err := g.Do(t.Context(), gate.Peek, reqs[i]); err != nil || v.Decision.Quota != quota {

@@ -79,7 +79,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		}
 		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0
 		p.findPlan = p.FindPlan()
-		p.slots, p.candidateSlots = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
+		p.slots, p.candidateSlots = hasSlots(&p.Policy), slices.ContainsFunc(p.Candidate, isInFlight)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
@@ -189,15 +189,26 @@ func inPolicy(name string, err *options.Error) error {
 	return err
 }
 
-// HasSlots reports whether a policy has an in-flight limit: its own, or one of an override or a plan.
-func HasSlots(p *config.Policy) bool {
+// SlotPolicies returns the names of the policies of a file that have an in-flight limit, their own or one of an override or a plan, and
+// of those whose candidate has one, which only HoldRequest evaluates.
+func SlotPolicies(file *config.File) (own, candidates []string) {
+	for i := range file.Policies {
+		p := &file.Policies[i]
+		if hasSlots(p) {
+			own = append(own, p.Name)
+		}
+		if slices.ContainsFunc(p.Candidate, isInFlight) {
+			candidates = append(candidates, p.Name)
+		}
+	}
+	return own, candidates
+}
+
+func hasSlots(p *config.Policy) bool {
 	return slices.ContainsFunc(p.Limits, isInFlight) ||
 		slices.ContainsFunc(p.Overrides, func(o policy.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) }) ||
 		slices.ContainsFunc(p.Plans, func(plan policy.Plan) bool { return slices.ContainsFunc(plan.Limits, isInFlight) })
 }
-
-// CandidateHasSlots reports whether the candidate of a policy has an in-flight limit.
-func CandidateHasSlots(p *config.Policy) bool { return slices.ContainsFunc(p.Candidate, isInFlight) }
 
 func isInFlight(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }
 

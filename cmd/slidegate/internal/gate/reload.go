@@ -39,23 +39,36 @@ func (g *Gate) Reload(file *config.File) error {
 	return nil
 }
 
+// Compare returns the names of the policies that differ between two files.
+func Compare(old, next *config.File) (added, removed, changed []string) {
+	before := make(map[string]*config.Policy, len(old.Policies))
+	for i := range old.Policies {
+		before[old.Policies[i].Name] = &old.Policies[i]
+	}
+	for i := range next.Policies {
+		p := &next.Policies[i]
+		switch was := before[p.Name]; {
+		case was == nil:
+			added = append(added, p.Name)
+		case !reflect.DeepEqual(was, p):
+			changed = append(changed, p.Name)
+		}
+		delete(before, p.Name)
+	}
+	for i := range old.Policies {
+		if before[old.Policies[i].Name] != nil {
+			removed = append(removed, old.Policies[i].Name)
+		}
+	}
+	return added, removed, changed
+}
+
 // logChanges logs the differences between two snapshots.
 func (g *Gate) logChanges(old, next *snapshot) {
 	log := g.opts.Logger
-	var added, removed, changed []string
-	for _, p := range next.order {
-		switch before := old.policies[p.Name]; {
-		case before == nil:
-			added = append(added, p.Name)
-		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.index) != next.set.Mode(p.index):
-			changed = append(changed, p.Name)
-			g.logOtherCounts(p.Name, old.set.BoundLimits(before.index), next.set.BoundLimits(p.index))
-		}
-	}
-	for _, p := range old.order {
-		if next.policies[p.Name] == nil {
-			removed = append(removed, p.Name)
-		}
+	added, removed, changed := Compare(old.file, next.file)
+	for _, name := range changed {
+		g.logOtherCounts(name, old.set.BoundLimits(old.policies[name].index), next.set.BoundLimits(next.policies[name].index))
 	}
 	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
 		slog.Int("policies", len(next.order)))

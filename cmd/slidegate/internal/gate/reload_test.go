@@ -120,18 +120,18 @@ func TestReloadUnderLoad(t *testing.T) {
 		callers.Go(func() {
 			r := httptest.NewRequest("GET", "/", nil)
 			reqs := []gate.Request{{Key: "GET", Cost: 1}, {Policy: "second", Key: "GET", Cost: 1}}
-			verdicts, errs := make([]policy.Decision, 2), make([]error, 2)
+			decisions, errs := make([]policy.Decision, 2), make([]error, 2)
 			for range 300 {
 				if check(g.CheckRequest(ctx, r)) {
 					admitted[0].Add(1)
 					admitted[1].Add(1)
 				}
-				g.AllowBatch(ctx, reqs, verdicts, errs)
-				if verdicts[0].Limits[0].Quota != verdicts[1].Limits[0].Quota {
-					t.Errorf("got %+v, want all verdicts of one batch from one file", verdicts)
+				g.AllowBatch(ctx, reqs, decisions, errs)
+				if decisions[0].Limits[0].Quota != decisions[1].Limits[0].Quota {
+					t.Errorf("got %+v, want all decisions of one batch from one file", decisions)
 				}
-				for i := range verdicts {
-					if check(verdicts[i], errs[i]) {
+				for i := range decisions {
+					if check(decisions[i], errs[i]) {
 						admitted[i].Add(1)
 					}
 				}

@@ -34,7 +34,7 @@ func matching(name, match, key string, texts ...string) config.Policy {
 	return p
 }
 
-// check returns the verdict on a request.
+// check returns the decision on a request.
 func check(t *testing.T, g *gate.Gate, r *http.Request) policy.Decision {
 	t.Helper()
 	v, err := g.CheckRequest(ctx, r)
@@ -125,7 +125,7 @@ func TestShadowPoliciesDecideSeparately(t *testing.T) {
 	}
 	store.fail("watching") // errors of policies in shadow mode are ignored
 	if v := check(t, g, request("GET", "/", "X", "y")); v.Policy != "real" {
-		t.Errorf("got %+v, want a verdict by real", v)
+		t.Errorf("got %+v, want a decision by real", v)
 	}
 }
 

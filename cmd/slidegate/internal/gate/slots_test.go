@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -80,8 +81,8 @@ func TestSlotWithoutHoldIsAnError(t *testing.T) {
 	g := newGate(t, memory(t, newClock()), gate.Options{}, policyOf("plain", "5/1h"), p)
 	req := gate.Request{Policy: "slots", Key: "ann", Cost: 1}
 	r := httptest.NewRequest("GET", "/", nil)
-	verdicts, errs := make([]policy.Decision, 2), make([]error, 2)
-	g.AllowBatch(ctx, []gate.Request{req, {Policy: "slots", Key: "vip", Cost: 1}}, verdicts, errs)
+	decisions, errs := make([]policy.Decision, 2), make([]error, 2)
+	g.AllowBatch(ctx, []gate.Request{req, {Policy: "slots", Key: "vip", Cost: 1}}, decisions, errs)
 	_, allowed := g.Do(ctx, gate.Allow, req)
 	_, upTo := g.Do(ctx, gate.AllowUpTo, req)
 	_, charged := g.Do(ctx, gate.Charge, req)
@@ -92,8 +93,8 @@ func TestSlotWithoutHoldIsAnError(t *testing.T) {
 			t.Errorf("%s: got %v, want an ErrSlots that names the policy and /v1/acquire", how, err)
 		}
 	}
-	if errs[1] != nil || !verdicts[1].Decision.Allowed {
-		t.Errorf("an override without slots: got %+v, %v; want it allowed", verdicts[1], errs[1])
+	if errs[1] != nil || !decisions[1].Decision.Allowed {
+		t.Errorf("an override without slots: got %+v, %v; want it allowed", decisions[1], errs[1])
 	}
 	if v, err := g.Do(ctx, gate.Allow, gate.Request{Policy: "slots", Key: "friend", Cost: 1}); err != nil || !v.Decision.Allowed {
 		t.Errorf("on the allow list: got %+v, %v; want it allowed", v, err)
@@ -101,7 +102,7 @@ func TestSlotWithoutHoldIsAnError(t *testing.T) {
 	if v, err := g.Do(ctx, gate.Peek, req); err != nil || v.Decision.Remaining != 2 {
 		t.Errorf("peek: got %+v, %v; want 2 remaining", v, err)
 	}
-	if got := g.PoliciesWithSlots(); len(got) != 1 || got[0] != "slots" {
+	if got, _ := gate.SlotPolicies(&config.File{Policies: []config.Policy{policyOf("plain", "5/1h"), p}}); len(got) != 1 || got[0] != "slots" {
 		t.Errorf("policies with slots: got %q, want slots", got)
 	}
 }

@@ -33,8 +33,8 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 	for i := range batch {
 		batch[i] = gate.Request{Policy: "p", Key: "ann", Cost: 1}
 	}
-	verdicts, errs := make([]policy.Decision, 100), make([]error, 100)
-	if got := testing.AllocsPerRun(100, func() { g.AllowBatch(ctx, batch, verdicts, errs) }); got > 1 { // the garbage collector may empty the pool
+	decisions, errs := make([]policy.Decision, 100), make([]error, 100)
+	if got := testing.AllocsPerRun(100, func() { g.AllowBatch(ctx, batch, decisions, errs) }); got > 1 { // the garbage collector may empty the pool
 		t.Errorf("a batch of 100: got %v allocations, want none", got)
 	}
 }
@@ -93,9 +93,9 @@ func BenchmarkBatch100(b *testing.B) {
 	for i, key := range benchKeys()[:100] {
 		reqs[i] = gate.Request{Policy: "p", Key: key, Cost: 1}
 	}
-	verdicts, errs := make([]policy.Decision, 100), make([]error, 100)
+	decisions, errs := make([]policy.Decision, 100), make([]error, 100)
 	for b.Loop() {
-		g.AllowBatch(ctx, reqs, verdicts, errs)
+		g.AllowBatch(ctx, reqs, decisions, errs)
 	}
 }
 

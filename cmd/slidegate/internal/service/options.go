@@ -36,7 +36,7 @@ type Options struct {
 
 	// Instances is how many instances share the store: in failure mode local, each of them counts against its share of every limit.
 	// 0 means 1, so that each instance admits whole limits.
-	Instances int `option:"service.Instances" default:"1" help:"Number of instances that share the store: in failure mode local, each of them counts against its share of every limit." group:"Running"`
+	Instances int `default:"1" help:"Number of instances that share the store: in failure mode local, each of them counts against its share of every limit." group:"Running"`
 	// RequireStore makes New return an error if the store cannot be reached, or if no charge can be written to it.
 	RequireStore bool `help:"Fail to start if the store cannot be reached, or if no charge can be written to it. Without it, only refused credentials, roles and databases prevent the start, and failure modes decide until the store is up." group:"Running"`
 
@@ -96,10 +96,10 @@ type Options struct {
 	// rulings and at a graceful shutdown, and read at the start. If it is empty, a restart loses all counts and rulings. With memcached, it
 	// preserves rulings and the key that signs reservations.
 	State      string        `first:"" option:"service.State" placeholder:"FILE" help:"File that keeps the counts of the memory store across restarts. With memcached, it keeps only rulings and the reservation key." group:"Running"`
-	StateEvery time.Duration `option:"service.StateEvery" default:"10s" help:"How often the state file is written: a crash loses at most this much, plus the time that writing takes." group:"Running"`
+	StateEvery time.Duration `default:"10s" help:"How often the state file is written: a crash loses at most this much, plus the time that writing takes." group:"Running"`
 
 	// MaxConnections is how many connections each listener holds at a time; 0 means 65,536. Further ones are closed immediately.
-	MaxConnections int `option:"service.MaxConnections" default:"65536" help:"Maximum number of connections per listener." group:"Running"`
+	MaxConnections int `default:"65536" help:"Maximum number of connections per listener." group:"Running"`
 	// MaxConnectionsPerAddress is how many connections one address may hold; 0 means a quarter of MaxConnections. IPv6 addresses are
 	// counted by their /64 network. The limit does not apply to the file's trusted_proxies or, if the file does not set them, to
 	// this machine.
@@ -108,7 +108,7 @@ type Options struct {
 	// that the service is not ready. During that time, each HTTP response closes its connection.
 	DrainDelay time.Duration `option:"service.DrainDelay" default:"0s" help:"How long listeners stay open at shutdown, while /readyz fails and responses close their connections; set it to the time load balancers take to notice." group:"Running"`
 	// Drain is how long a graceful shutdown may take after that; 0 means 10s. Requests in progress are answered in that time.
-	Drain time.Duration `option:"service.Drain" default:"10s" help:"How long requests in progress may take at shutdown." group:"Running"`
+	Drain time.Duration `default:"10s" help:"How long requests in progress may take at shutdown." group:"Running"`
 
 	// Logger receives the server's log; nil discards it. It never contains keys, unless LogRefusals enables them.
 	Logger *slog.Logger `kong:"-"`

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -253,8 +252,6 @@ func (s *Server) listTop(w http.ResponseWriter, r *http.Request) {
 		}
 		n = given
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
 	keys := s.top.list(n)
 	for i := range keys {
 		keys[i].Limits = []string{}
@@ -262,5 +259,5 @@ func (s *Server) listTop(w http.ResponseWriter, r *http.Request) {
 			keys[i].Limits = append(keys[i].Limits, limit.String())
 		}
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"keys": keys}) // the client may be gone
+	problemjson.SendJSON(w, map[string]any{"keys": keys})
 }

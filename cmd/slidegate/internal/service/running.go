@@ -2,7 +2,6 @@ package service
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/errtext"
@@ -37,25 +37,7 @@ func (c *Changes) any() bool {
 
 // compare sets the differences between two files.
 func (c *Changes) compare(old, now *config.File) {
-	before := make(map[string]*config.Policy, len(old.Policies))
-	for i := range old.Policies {
-		before[old.Policies[i].Name] = &old.Policies[i]
-	}
-	for i := range now.Policies {
-		p := &now.Policies[i]
-		switch was := before[p.Name]; {
-		case was == nil:
-			c.Added = append(c.Added, p.Name)
-		case !reflect.DeepEqual(was, p):
-			c.Changed = append(c.Changed, p.Name)
-		}
-		delete(before, p.Name)
-	}
-	for i := range old.Policies {
-		if before[old.Policies[i].Name] != nil {
-			c.Removed = append(c.Removed, old.Policies[i].Name)
-		}
-	}
+	c.Added, c.Removed, c.Changed = gate.Compare(old, now)
 	c.Service = !reflect.DeepEqual(old.Service, now.Service) || !reflect.DeepEqual(old.Envoy, now.Envoy)
 }
 
@@ -83,7 +65,9 @@ func (s *Server) running(withText bool) Running {
 }
 
 // showConfig serves GET /v1/config.
-func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) { sendJSON(w, s.running(true)) }
+func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
+	problemjson.SendJSON(w, s.running(true))
+}
 
 // serveReload serves POST /v1/reload.
 func (s *Server) serveReload(w http.ResponseWriter, _ *http.Request) {
@@ -94,7 +78,7 @@ func (s *Server) serveReload(w http.ResponseWriter, _ *http.Request) {
 		}.Send(w)
 		return
 	}
-	sendJSON(w, struct {
+	problemjson.SendJSON(w, struct {
 		Changes
 		Running
 	}{changes.withoutNil(), s.running(false)})
@@ -108,13 +92,6 @@ func (c Changes) withoutNil() Changes {
 		}
 	}
 	return c
-}
-
-func sendJSON(w http.ResponseWriter, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(body) // the client may be gone
 }
 
 // Restart is a field of the file that is not in force, because only a restart changes it.

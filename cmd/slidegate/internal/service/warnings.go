@@ -3,28 +3,25 @@ package service
 import (
 	"log/slog"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/config"
 )
 
-// logFile logs the warnings about the policy files.
+// logFile logs the warnings about the policy files, and which policies have an in-flight limit: proxies that send requests to /v1/check,
+// and clients that use allow, get an error for them, because nothing would release the slot.
 func (s *Server) logFile(file *config.File) {
 	for _, warning := range file.Warnings {
 		s.log.Warn(warning.Error())
 	}
-	s.logSlots()
-}
-
-// logSlots logs which policies have an in-flight limit: proxies that send requests to /v1/check, and clients that use allow, get
-// an error for them, because nothing would release the slot.
-func (s *Server) logSlots() {
 	if s.opts.HTTP == "" && s.opts.RESP == "" {
 		return // no such request is possible; the proxy holds a slot while its request runs
 	}
-	for _, name := range s.gate.PoliciesWithSlots() {
+	names, candidates := gate.SlotPolicies(file)
+	for _, name := range names {
 		s.log.Warn("policy has an in-flight limit, so use /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW return an error, "+
 			"because nothing would release the slot; give the policy a match that no request to /v1/check fits, or use slidegate proxy", slog.String("policy", name))
 	}
-	for _, name := range s.gate.UntriedCandidates() {
+	for _, name := range candidates {
 		s.log.Warn("candidate has an in-flight limit, so it is not counted: nothing would release its slots; use slidegate proxy", slog.String("policy", name))
 	}
 }

@@ -55,3 +55,12 @@ func Send(w http.ResponseWriter, status int, text []byte) {
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // the client may have gone away
 }
+
+// SendJSON writes a value that is not a problem as the response.
+func SendJSON(w http.ResponseWriter, body any) {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = []string{"application/json"}, noStore
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(body) // the client may have gone away
+}

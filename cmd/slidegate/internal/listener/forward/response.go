@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// respond sends the gate's verdict to the proxy. Only 2xx admits a request. Traefik and Caddy pass the body on to the
+// respond sends the gate's decision to the proxy. Only 2xx admits a request. Traefik and Caddy pass the body on to the
 // client.
 func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *policy.Decision, err error) {
 	status := statusOf(v)

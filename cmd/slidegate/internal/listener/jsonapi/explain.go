@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -31,14 +32,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, gate.Peek, err)
 		return
 	}
-	sendExplanation(w, e)
-}
-
-// sendExplanation sends an explanation.
-func sendExplanation(w http.ResponseWriter, e any) {
-	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = jsonType, noStore
-	_, _ = w.Write(append(appendJSON(nil, e), '\n'))
+	problemjson.SendJSON(w, e)
 }
 
 // queryRequest reads a request from a query, as strictly as from a body. A key in a query may be any bytes, such as
@@ -137,7 +131,7 @@ func (a *API) explainRequest(w http.ResponseWriter, r *http.Request) {
 	if rejected != "" {
 		e.Allowed, e.Rejected, e.Policy = false, rejected, ""
 	}
-	sendExplanation(w, e)
+	problemjson.SendJSON(w, e)
 }
 
 // request returns the request that the body describes, as if its client had connected directly.

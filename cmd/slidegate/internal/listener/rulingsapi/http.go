@@ -103,7 +103,7 @@ func (a *API) list(w http.ResponseWriter, _ *http.Request) {
 		all = append(all, a.listed(&found[i]))
 	}
 	revision, readAt := a.book.State()
-	sendJSON(w, map[string]any{"rulings": all, "read_at": readAt.UTC(), "revision": revision})
+	problemjson.SendJSON(w, map[string]any{"rulings": all, "read_at": readAt.UTC(), "revision": revision})
 }
 
 // Override is the kind of a request that ends a ruling of any kind but Block.
@@ -134,7 +134,7 @@ func (a *API) add(w http.ResponseWriter, r *http.Request) {
 	if ruling.Until, err = c.end(time.Now()); err == nil {
 		var before *rulings.Ruling
 		if ruling, before, err = a.book.Add(r.Context(), ruling); err == nil {
-			sendJSON(w, struct {
+			problemjson.SendJSON(w, struct {
 				Ruling   Listed          `json:"ruling"`
 				Replaced *rulings.Ruling `json:"replaced,omitempty"`
 				gate.Reach
@@ -177,7 +177,7 @@ func (a *API) remove(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err)
 		return
 	}
-	sendJSON(w, map[string]any{"ended": ended})
+	problemjson.SendJSON(w, map[string]any{"ended": ended})
 }
 
 // defaultLog is the default number of changes returned.
@@ -202,7 +202,7 @@ func (a *API) serveLog(w http.ResponseWriter, r *http.Request) {
 	if log == nil {
 		log = []rulings.Ruling{}
 	}
-	sendJSON(w, map[string]any{"log": log})
+	problemjson.SendJSON(w, map[string]any{"log": log})
 }
 
 // readChange reads the body of a change, or sends a problem.
@@ -318,10 +318,4 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 		a.opts.Logger.Warn("the store failed to change or return rulings; a change may or may not have been made", slog.Any("error", err))
 	}
 	p.Send(w)
-}
-
-func sendJSON(w http.ResponseWriter, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }
