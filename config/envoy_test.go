@@ -17,7 +17,11 @@ envoy:
     address: control:18000
     metadata: {zone: a}
     headers: {authorization: "Bearer ${SLIDEGATE_TEST_TOKEN}"}
+    node: me
     ca: ca.pem
+    cert: cert.pem
+    key: key.pem
+    server_name: control.example
 policies: {api: {limits: [1/s]}}
 `))
 	if err != nil {
@@ -25,7 +29,7 @@ policies: {api: {limits: [1/s]}}
 	}
 	want := Envoy{Files: []string{"/etc/slidegate/rules", "/srv/rules.yaml"}, XDS: XDS{
 		Address: "control:18000", Metadata: map[string]string{"zone": "a"}, Headers: map[string]string{"authorization": "Bearer hunter2"},
-		TLS: true, CA: "/etc/slidegate/ca.pem",
+		Node: "me", TLS: true, CA: "/etc/slidegate/ca.pem", Cert: "/etc/slidegate/cert.pem", Key: "/etc/slidegate/key.pem", ServerName: "control.example",
 	}}
 	if !reflect.DeepEqual(file.Envoy, want) {
 		t.Errorf("got %+v, want %+v", file.Envoy, want)

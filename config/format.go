@@ -118,11 +118,10 @@ func (w *formatter) key(t fields.Template) {
 
 // match writes which requests a policy applies to.
 func (w *formatter) match(p *Policy) {
-	switch {
-	case len(p.Match) == 0:
-		w.notef("match: every request")
+	if len(p.Match) == 0 {
 		return
-	case len(p.Match) == 1 && p.Match[0].Cost == nil:
+	}
+	if len(p.Match) == 1 && p.Match[0].Cost == nil {
 		w.text("match", p.Match[0].Pattern)
 		return
 	}
@@ -220,7 +219,6 @@ func (w *formatter) limitsOrNone(limits []slidegate.Limit, unlimited bool, base 
 // plans writes the plans of a policy, and where the plan of a request is found.
 func (w *formatter) plans(p *Policy) {
 	if len(p.Plans) == 0 {
-		w.notef("plans: none")
 		return
 	}
 	w.text("plan", p.PlanBy.String())

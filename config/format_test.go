@@ -50,7 +50,7 @@ policies:
       - "key:health"
     block: []
     # penalty: none
-    # refusal: the default texts
+    # refusal: that of the file
     shadow: true
     failure: local
     candidate:
@@ -69,7 +69,7 @@ policies:
     allow: []
     block: []
     # penalty: none
-    # refusal: the default texts
+    # refusal: that of the file
     shadow: false
     failure: local
     candidate:
@@ -108,7 +108,7 @@ policies:
     allow: []
     block: []
     # penalty: none
-    # refusal: the default texts
+    # refusal: that of the file
     shadow: false
     failure: local
     # candidate: none

@@ -26,11 +26,8 @@ func (f *File) Headers() (names []string) {
 	}
 	for i := range f.Policies {
 		p := &f.Policies[i]
-		for _, field := range p.Key.Fields() {
+		for _, field := range p.identity() {
 			add(field)
-		}
-		if len(p.Plans) > 0 {
-			add(p.PlanBy)
 		}
 		costs := []fields.Cost{p.Cost}
 		for route := range p.Match {

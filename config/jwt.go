@@ -140,28 +140,31 @@ func (f *File) checkJWT() error {
 		return nil
 	}
 	for i := range f.Policies {
-		p := &f.Policies[i]
-		if used := p.claims(); len(used) > 0 {
-			return p.withPolicy(invalid("key", "%v: token verification is not configured; set Service.JWT", used[0]))
+		for _, field := range f.Policies[i].identity() {
+			if field.Kind == fields.Claim {
+				return f.Policies[i].withPolicy(invalid("key", "%v: token verification is not configured; set Service.JWT", field))
+			}
 		}
 	}
 	return nil
 }
 
-// claims returns the claims that a policy uses.
-func (p *Policy) claims() (used []fields.Field) {
-	used = p.Key.Fields()
+// identity returns the fields that determine the key and the plan of a request.
+func (p *Policy) identity() []fields.Field {
+	used := p.Key.Fields()
 	if len(p.Plans) > 0 {
 		used = append(used, p.PlanBy)
 	}
-	return slices.DeleteFunc(used, func(field fields.Field) bool { return field.Kind != fields.Claim })
+	return used
 }
 
 // claimPaths returns the paths of the claims that the policies use.
 func (f *File) claimPaths() (paths []string) {
 	for i := range f.Policies {
-		for _, field := range f.Policies[i].claims() {
-			paths = append(paths, field.Name)
+		for _, field := range f.Policies[i].identity() {
+			if field.Kind == fields.Claim {
+				paths = append(paths, field.Name)
+			}
 		}
 	}
 	slices.Sort(paths)

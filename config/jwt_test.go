@@ -116,20 +116,22 @@ policies:
 			t.Errorf("%s: got key %q and plan %+v, want %q and %+v", test.name, key, plan, test.key, test.plan)
 		}
 	}
-	if text := string(Format(file)); !strings.Contains(text, fmt.Sprintf("\njwt:\n  keys: %q\n  audience: \"api\"\n", path)) {
+	if text := string(Format(file)); !strings.Contains(text, fmt.Sprintf("\njwt:\n  keys: %q\n  # algorithms: all that the keys support\n  audience: \"api\"\n", path)) {
 		t.Errorf("got\n%s from Format", text)
 	}
 }
 
 // A program that makes no decisions needs no keys; one that does needs them.
 func TestClaimsOffline(t *testing.T) {
-	text := []byte("jwt: {keys: \"${file:/nowhere/jwks.json}\", issuer: x}\npolicies: {a: {limits: [1/s], key: \"{claim:sub}\"}}\n")
+	text := []byte("jwt: {keys: \"${file:/nowhere/jwks.json}\", issuer: x, audience: y, algorithms: [RS256, EdDSA]}\npolicies: {a: {limits: [1/s], key: \"{claim:sub}\"}}\n")
 	file, err := parseOffline("test.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := file.Service.JWT.KeysFile; got != "/nowhere/jwks.json" {
-		t.Errorf("got keys file %q", got)
+	want := JWT{KeysFile: "/nowhere/jwks.json", Issuer: "x", Audience: "y", Algorithms: []string{"RS256", "EdDSA"}}
+	again, err := parseOffline("again.yaml", Format(file))
+	if err != nil || !reflect.DeepEqual(file.Service.JWT, want) || !reflect.DeepEqual(again.Service.JWT, want) {
+		t.Errorf("got %+v, want %+v, also from what Format wrote: %+v, %v", file.Service.JWT, want, again, err)
 	}
 	if _, err := HTTP(file); err != nil {
 		t.Errorf("HTTP returned %v, want a check without the keys to pass", err)

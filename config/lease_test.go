@@ -29,7 +29,7 @@ func TestLease(t *testing.T) {
     allow: []
     block: []
     # penalty: none
-    # refusal: the default texts
+    # refusal: that of the file
     shadow: false
     failure: local
     candidate:
@@ -48,7 +48,7 @@ func TestLease(t *testing.T) {
     allow: []
     block: []
     # penalty: none
-    # refusal: the default texts
+    # refusal: that of the file
     shadow: false
     failure: local
     # candidate: none

@@ -39,9 +39,7 @@ func (f *File) refusalOf(p *Policy) httplimit.Refusal {
 
 // refusal writes the texts of refusals.
 func (w *formatter) refusal(of *httplimit.Refusal) {
-	if *of == (httplimit.Refusal{}) {
-		w.notef("refusal: the default texts")
-		return
+	if *of != (httplimit.Refusal{}) {
+		w.mapping("refusal", func() { refusalTable.show(w, of) })
 	}
-	w.mapping("refusal", func() { refusalTable.show(w, of) })
 }

@@ -42,6 +42,23 @@ var mappings = []struct {
 	{"limit", []string{"$defs", "limit", "anyOf", "1"}, describe(limitTable)},
 }
 
+// typeOf returns the type that the schema has for a kind; empty if there are several.
+func typeOf(kind string) string {
+	switch words := strings.Fields(kind); {
+	case kind == boolean:
+		return "boolean"
+	case kind == "a whole number", words[0] == "1":
+		return "integer"
+	case strings.HasPrefix(kind, "a list"):
+		return "array"
+	case strings.HasPrefix(kind, "a mapping"):
+		return "object"
+	case strings.Contains(kind, " or ") || strings.Contains(kind, "as for"):
+		return ""
+	}
+	return "string"
+}
+
 // The schema has the fields of the tables, with their descriptions and defaults. Types and patterns are written by hand.
 func TestSchema(t *testing.T) {
 	var document any
@@ -73,8 +90,15 @@ func TestSchema(t *testing.T) {
 			if got, want := property.values["description"], f.description(property); got != want {
 				t.Errorf("%s: %s: got the description %q, want %q", m.name, f.name, got, want)
 			}
-			if def, ok := property.values["default"]; ok && fmt.Sprint(def) != f.def {
+			def, ok := property.values["default"]
+			if ok && fmt.Sprint(def) != f.def {
 				t.Errorf("%s: %s: got the default %v, want %s", m.name, f.name, def, f.def)
+			}
+			if !ok && f.def != "" && f.def != "none" && !strings.Contains(f.def, " ") {
+				t.Errorf("%s: %s: the schema has no default, want %s", m.name, f.name, f.def)
+			}
+			if got, one := property.values["type"].(string); one && typeOf(f.kind) != "" && got != typeOf(f.kind) {
+				t.Errorf("%s: %s: got the type %s, want %s for %s", m.name, f.name, got, typeOf(f.kind), f.kind)
 			}
 		}
 		if !slices.Equal(properties.names, names) {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -36,19 +35,10 @@ func (r *reader) failure(e yamlfile.Field) (mode store.Mode) {
 func (r *reader) optimism(e yamlfile.Field) int64 {
 	before := len(r.Problems)
 	n := r.integer(e)
-	if len(r.Problems) == before {
-		if err := checkOptimism(n); err != nil {
-			r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
-		}
+	if len(r.Problems) == before && (n < 1 || n > rule.MaxQuota) {
+		r.Problems.Addf(e.ValueAt(), "%s: must be 1 to %d units of a key, not %d", e.Name, int64(rule.MaxQuota), n)
 	}
 	return n
-}
-
-func checkOptimism(units int64) error {
-	if units < 1 || units > rule.MaxQuota {
-		return fmt.Errorf("must be 1 to %d units of a key, not %d", int64(rule.MaxQuota), units)
-	}
-	return nil
 }
 
 // storeTimeout reads a deadline.

@@ -15,7 +15,7 @@ type field[T any] struct {
 	def  string // what applies if it is left out, for the documentation and the schema; empty if it is required, or nothing applies
 	help string // what it is for, in one line
 	read func(r *reader, to *T, e yamlfile.Field)
-	show func(w *formatter, of *T) // writes it for Format; nil if another field's does
+	show func(w *formatter, of *T) // writes it for Format, or nothing for its default; nil if another field's does
 }
 
 // table has the fields of a mapping, in the order in which the documentation lists them and Format writes them. Tables drive the
@@ -60,11 +60,16 @@ func (t table[T]) in(r *reader, e yamlfile.Field, what, want string, to *T) give
 	return t.read(r, e.Value, what, to)
 }
 
-// show writes the mapping for Format.
+// show writes the mapping for Format. Where a field writes nothing, its default is written as a comment.
 func (t table[T]) show(w *formatter, of *T) {
 	for _, f := range t {
-		if f.show != nil {
-			f.show(w, of)
+		if f.show == nil {
+			continue
+		}
+		before := w.lines.Len()
+		f.show(w, of)
+		if w.lines.Len() == before && f.def != "" {
+			w.notef("%s: %s", f.name, f.def)
 		}
 	}
 }

@@ -76,7 +76,7 @@ var fileTable = table[File]{
 		},
 	},
 	{
-		"refusal", "a mapping", "", "The texts of refusals by the limits, for policies without their own.",
+		"refusal", "a mapping", "the default texts", "The texts of refusals by the limits, for policies without their own.",
 		func(r *reader, f *File, e yamlfile.Field) { r.refusal(e, &f.Service.Refusal) },
 		func(w *formatter, f *File) { w.refusal(&f.Service.Refusal) },
 	},
@@ -158,8 +158,6 @@ var policyTable = table[Policy]{
 		func(w *formatter, p *Policy) {
 			if p.Penalty > 0 {
 				w.field("penalty", durationText(p.Penalty))
-			} else {
-				w.notef("penalty: none")
 			}
 		},
 	},
@@ -187,8 +185,6 @@ var policyTable = table[Policy]{
 		func(w *formatter, p *Policy) {
 			if len(p.Candidate) > 0 {
 				w.limits("candidate", p.Candidate, nil)
-			} else {
-				w.notef("candidate: none")
 			}
 		},
 	},

@@ -16,6 +16,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -43,9 +45,9 @@ type serveCommand struct {
 type policyFlags struct {
 	Config   []string `first:"" placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
 	Limit    []string `first:"" option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, instead of a file: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several together. (default: 100/1m)" group:"Policies"`
-	Store    string   `first:"" option:"open.URL config.store" file:"store" placeholder:"URL" help:"Store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER. (default: memory:)" group:"Policies"`
-	Failure  string   `first:"" option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What decides while the store does not answer, without --config: local, closed, optimistic, open. (default: local)" group:"Policies"`
-	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without --config. (default: 10)" group:"Policies"`
+	Store    string   `first:"" option:"open.URL" file:"store" placeholder:"URL" help:"Store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER. (default: memory:)" group:"Policies"`
+	Failure  string   `first:"" option:"gate.failure" file:"failure" placeholder:"MODE" help:"What decides while the store does not answer, without --config: local, closed, optimistic, open. (default: local)" group:"Policies"`
+	Optimism *int64   `file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without --config. (default: 10)" group:"Policies"`
 	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without --config. (default: 32)" group:"Policies"`
 	V6       *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
 }
@@ -72,8 +74,8 @@ func (f *policyFlags) read() (*config.File, error) {
 		}
 	}
 	if f.Optimism != nil {
-		if service.Optimism = *f.Optimism; service.Optimism == 0 { // 0 means the default in config.Service
-			return nil, inFlag("--optimism", errors.New("must be at least 1, not 0"))
+		if service.Optimism = *f.Optimism; service.Optimism < 1 || service.Optimism > rule.MaxQuota { // 0 means the default in config.Service
+			return nil, inFlag("--optimism", fmt.Errorf("must be 1 to %d units of a key, not %d", int64(rule.MaxQuota), service.Optimism))
 		}
 	}
 	if service.AddressGroups.V4, err = prefixLength("--ipv4-prefix", f.V4, 32); err != nil {
@@ -82,7 +84,7 @@ func (f *policyFlags) read() (*config.File, error) {
 	if service.AddressGroups.V6, err = prefixLength("--ipv6-prefix", f.V6, 128); err != nil {
 		return nil, err
 	}
-	return config.SinglePolicy(defaultPolicy, limits, service)
+	return &config.File{Policies: []config.Policy{{Name: defaultPolicy, Key: fields.Default, Limits: limits}}, Service: service}, nil
 }
 
 // prefixLength returns the value of a flag, or 0, which means the default, if it was not given. An explicit 0 is an error, as in a

@@ -57,7 +57,7 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--store rdis://u:hunter2@host", []string{"--store", `did you mean "redis"`}},
 		{"--store ftp://u:hunter2@host", []string{"--store", "postgres"}},
 		{"--store redis://u:hunter2@host:port", []string{"--store"}},
-		{"--store redis://u:hun/ter2@host", []string{"--store", "percent-encoded"}},
+		{"--store redis://u:hun/ter2@host", []string{"--store", "percent-encode"}},
 		{"--store redis://u:hunter2@host?prefx=a", []string{"--store", "prefix"}},
 		{"--store memory:?max_bytes=few", []string{"--store", "max_bytes"}},
 		{"--store redis://127.0.0.1:1 --state x", []string{"--state", "memory"}},

@@ -33,6 +33,8 @@ func driverOf(url string) (*connect.Driver, error) {
 	switch {
 	case open == nil && key == embedded:
 		return nil, invalid("URL", storeurl.Errorf("this build does not include a NATS server; write nats://HOST:PORT for a remote one, or build without the tag no_nats_server"))
+	case open == nil && strings.HasPrefix(rest, "//"): // otherwise it may be a secret, and is not shown
+		return nil, invalid("URL", errtext.Unknown(scheme, "a kind of store", schemes))
 	case open == nil:
 		return nil, invalid("URL", storeurl.Errorf("the URL begins with an unknown store%s (%s)",
 			errtext.DidYouMean(scheme, schemes), errtext.OneOf(schemes)))
