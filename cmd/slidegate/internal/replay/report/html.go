@@ -60,7 +60,7 @@ func read(tag, name string) block {
 
 // pageWords are the template functions, which format as the text report does.
 var pageWords = template.FuncMap{
-	"number": number, "key": key, "together": together, "escape": escape, "bar": barLength, "upper": upperFirst,
+	"number": number, "key": key, "together": together, "escape": escape, "escapeLines": escapeLines, "bar": barLength, "upper": upperFirst,
 	"hint":        func(text string) string { return visible(text, hintWidth) },
 	"windowWords": windowWords,
 	"card":        func(p *page, s section) any { return struct{ Page, Section any }{p, s} },

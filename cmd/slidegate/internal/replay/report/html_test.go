@@ -41,6 +41,13 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 	}
 }
 
+// The policy of a suggestion can be copied from the page, line by line.
+func TestPagePolicyHasLines(t *testing.T) {
+	if page := renderPage(t, sample()); !strings.Contains(page, "\npolicies:\n  suggested:\n") {
+		t.Error("the page does not contain the suggested policy in lines")
+	}
+}
+
 // TestLibraryChecksum compares the library with the checksum in page/README.md.
 func TestLibraryChecksum(t *testing.T) {
 	readme, err := os.ReadFile("page/README.md")

@@ -49,8 +49,8 @@ func (s *section) writeText(b *strings.Builder) {
 	}
 	if s.Paste != "" {
 		b.WriteString("  As a policy, to paste into a file:\n\n")
-		for line := range strings.Lines(s.Paste) {
-			b.WriteString("    " + escape(strings.TrimSuffix(line, "\n")) + "\n")
+		for line := range strings.Lines(escapeLines(s.Paste)) {
+			b.WriteString("    " + line)
 		}
 	}
 	var facts [][]string

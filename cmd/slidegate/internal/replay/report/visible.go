@@ -49,6 +49,15 @@ func escape(text string) string {
 	return b.String()
 }
 
+// escapeLines escapes every line of a text.
+func escapeLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = escape(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
 // columns returns the width of text in a terminal.
 func columns(text string) int { return uniseg.StringWidth(text) }
 
