@@ -35,7 +35,7 @@ func TestFiguresOnPages(t *testing.T) {
 		{"stores.md", `on average over all sizes \| (\d+) bytes \| (\d+) bytes`, []float64{windowMean, logMean}, 0.9, 1.1},
 		{"stores.md", `when the bound is reached .* \| (\d+) bytes \| (\d+) bytes`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.9, 1.1},
 		{"choosing.md", `(a) quarter of the memory of a log`, []float64{4 * windowMean / logMean}, 0.8, 1.25},
-		{"testing.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
+		{"getting-started.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
 		{"guarantees.md", `in a separate table of (\d+) to (\d+) bytes per key`, []float64{leastForgotten, mostForgotten}, 0.85, 1.15},
 		{"service.md", `a key takes \[(\d+) to (\d+) bytes\]`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.9, 1.1},
 		{"before-you-expose-it.md", `256 MiB, enough for (\d+) million keys with windows or (a) million with sliding logs`, []float64{windows / million, logs / million}, 0.6, 1.1},

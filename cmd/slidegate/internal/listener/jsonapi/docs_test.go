@@ -1,8 +1,10 @@
 package jsonapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,7 +82,7 @@ func TestDocument(t *testing.T) {
 	must(t, err)
 	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return start }})
 	must(t, err)
-	g, err := gate.New(file, store, gate.Options{})
+	g, err := gate.New(file, store, gate.Options{Key: gate.NewKey(nil, slog.New(slog.DiscardHandler))})
 	must(t, err)
 	t.Cleanup(func() { _ = g.Close() })
 	api, err := New(g, Options{})
@@ -89,16 +91,20 @@ func TestDocument(t *testing.T) {
 	defer public.Close()
 	defer admin.Close()
 	hosts := map[string]string{"localhost:8080": public.URL, "localhost:8082": admin.URL}
-	commands := 0
+	commands, reservation := 0, ""
 	for i, b := range blocks {
 		if b.kind != "sh" {
 			continue
 		}
 		commands++
-		response, head := run(t, b.text, hosts)
+		response, head := run(t, strings.Replace(b.text, "RESERVATION", reservation, 1), hosts)
 		body, err := io.ReadAll(response.Body)
 		must(t, err)
 		_ = response.Body.Close()
+		var reserved struct{ Reservation json.RawMessage }
+		if json.Unmarshal(body, &reserved) == nil && reserved.Reservation != nil {
+			reservation = string(reserved.Reservation)
+		}
 		if i+1 == len(blocks) || blocks[i+1].kind != "http" && blocks[i+1].kind != "json" {
 			if response.StatusCode != 200 {
 				t.Errorf("%s\ngot %d %s, want 200", b.text, response.StatusCode, body)
