@@ -21,10 +21,9 @@ import (
 
 // operatorFlags are the flags of commands that change rulings.
 type operatorFlags struct {
-	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value. (default: the service's default policy)" group:"Ruling"`
-	Why    string `placeholder:"TEXT" help:"Reason, for the log; free text." group:"Ruling"`
-	Who    string `placeholder:"NAME" help:"Name of the operator, for the log of a service without admin tokens, which marks it as not verified; otherwise the log has the name of the token. (default: you, as user@host)" group:"Ruling"`
-	serviceFlags
+	Why string `placeholder:"TEXT" help:"Reason, for the log; free text." group:"Ruling"`
+	Who string `placeholder:"NAME" help:"Name of the operator, for the log of a service without admin tokens, which marks it as not verified; otherwise the log has the name of the token. (default: you, as user@host)" group:"Ruling"`
+	keyFlags
 }
 
 // endFlags set the end of a ruling.
@@ -169,7 +168,7 @@ func (f *operatorFlags) end(ctx context.Context, c *console, request rulingsapi.
 // send sends a change to the service and decodes the response into reply, or prints the JSON if that is the output format.
 func (f *operatorFlags) send(ctx context.Context, c *console, path string, request rulingsapi.Change, reply any) (printed bool, err error) {
 	request.Policy, request.Who, request.Why = f.Policy, cmp.Or(f.Who, currentUser()), f.Why
-	return f.serviceFlags.send(ctx, c, http.MethodPost, path, request, reply)
+	return f.keyFlags.send(ctx, c, http.MethodPost, path, request, reply)
 }
 
 // currentUser returns the user as user@host, for the log.

@@ -35,15 +35,12 @@ func Check(file *config.File, requests bool) error {
 	if requests {
 		return nil
 	}
-	domains, err := loadDomains(file.Envoy.Files)
+	domains, err := LoadDomains(file.Envoy.Files)
 	if err == nil {
 		err = CheckDomains(domains...)
 	}
 	return err
 }
-
-// LoadDomains reads files, and the files in folders, in the format of envoyproxy/ratelimit, as New does.
-func LoadDomains(paths []string) ([]*envoy.Domain, error) { return loadDomains(paths) }
 
 // CheckDomains returns the error with which New would reject these domains together, given a store that supports every limit.
 func CheckDomains(domains ...*envoy.Domain) error {

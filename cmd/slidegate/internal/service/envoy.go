@@ -17,7 +17,7 @@ import (
 
 // openEnvoy creates the Envoy service, if there are rules or a listener for it.
 func (s *Server) openEnvoy() error {
-	domains, err := loadDomains(s.opts.Envoy)
+	domains, err := LoadDomains(s.opts.Envoy)
 	if err != nil || s.opts.GRPC == "" && !s.rulesConfigured() {
 		return err
 	}
@@ -58,8 +58,8 @@ func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
 	return s.gate.LimitsOf(policy, key)
 }
 
-// loadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain.
-func loadDomains(paths []string) ([]*envoy.Domain, error) {
+// LoadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain.
+func LoadDomains(paths []string) ([]*envoy.Domain, error) {
 	var domains []*envoy.Domain
 	var all []error
 	files, err := yamlfile.Files(paths...)
