@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -142,5 +143,16 @@ func TestClaimsOffline(t *testing.T) {
 	unconfigured := &File{Policies: file.Policies}
 	if _, err := HTTP(unconfigured); err == nil || !strings.Contains(err.Error(), "token verification is not configured") {
 		t.Errorf("HTTP returned %v for claims without jwt", err)
+	}
+}
+
+// Format writes what no other test reads again.
+func TestFormatVerifiedAndPenalty(t *testing.T) {
+	file, err := Parse("test.yaml", []byte("jwt: {verified: true}\npolicies: {a: {limits: [1/s], penalty: 90m}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Parse("again.yaml", Format(file)); err != nil || !again.Service.JWT.Verified || again.Policies[0].Penalty != 90*time.Minute {
+		t.Errorf("got %v from\n%s", err, Format(file))
 	}
 }

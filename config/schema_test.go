@@ -134,7 +134,10 @@ func (o *object) describe(fields []described) {
 	for _, f := range fields {
 		property, ok := o.values[f.name].(*object)
 		if !ok {
-			property = &object{values: map[string]any{}}
+			property = &object{names: []string{"type"}, values: map[string]any{"type": typeOf(f.kind)}}
+			if f.kind == boolean {
+				property.names, property.values["default"] = append(property.names, "default"), f.def == "true"
+			}
 			o.values[f.name] = property
 		}
 		if _, has := property.values["description"]; !has {
