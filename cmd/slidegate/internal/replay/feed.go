@@ -25,7 +25,7 @@ type batch struct {
 type feed struct {
 	lines         traffic.Lines
 	keys          []*keys // by group
-	notes         notes
+	notes         *notes
 	order         *order
 	echo          bool // fill batch.lines
 	full          chan *batch
@@ -46,7 +46,7 @@ type keyList struct {
 
 func newFeed(lines traffic.Lines, own, groups int, distance rule.Micros, echo bool) *feed {
 	const batches = 3 // one being filled, one waiting, one being decided
-	f := &feed{lines: lines, countedGroups: own, keys: make([]*keys, groups), lists: make([]keyList, groups), order: newOrder(distance), echo: echo,
+	f := &feed{lines: lines, countedGroups: own, keys: make([]*keys, groups), lists: make([]keyList, groups), notes: &notes{}, order: newOrder(distance), echo: echo,
 		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
 	for i := range f.keys {
 		f.keys[i] = newKeys()
@@ -111,6 +111,7 @@ func (f *feed) addPart(group int, key []byte, q request) {
 	own.add(key)
 	own.indexes = append(own.indexes, len(f.read))
 	q.group = uint32(group)
+	f.notes.hold(q.note)
 	f.read = append(f.read, q)
 }
 
@@ -150,9 +151,12 @@ func (f *feed) send(b *batch, all bool) *batch {
 	return b
 }
 
-// empty waits for a batch to fill, and returns it.
+// empty waits for a batch to fill, and returns it. The notes of the requests that it held are released.
 func (f *feed) empty() *batch {
 	b := <-f.spare
+	for i := range b.requests {
+		f.notes.release(b.requests[i].note)
+	}
 	b.requests, b.lines = b.requests[:0], b.lines[:0]
 	return b
 }

@@ -16,7 +16,7 @@ type request struct {
 	key  uint32
 	fits uint32 // which limits of the exact log admit it; the first limit is the lowest bit
 
-	note  note   // its traits; nil if there are none
+	note  note   // its traits
 	group uint32 // the group of the key
 	more  bool   // the next element is a part of the same request
 }

@@ -15,8 +15,9 @@ const (
 	topKeyValues = 3
 )
 
-// refusals counts the traits of refused requests, for all keys together and for single keys. The zero value is ready to use.
+// refusals counts the traits of refused requests, for all keys together and for single keys.
 type refusals struct {
+	notes *notes
 	all   profileCounts
 	byKey map[keyRef]*profileCounts
 }
@@ -27,9 +28,9 @@ type profileCounts struct {
 	traits  [traitCount]valueCounts
 }
 
-func (c *profileCounts) add(at note, most int) {
+func (c *profileCounts) add(traits *[traitCount][]byte, most int) {
 	c.counted++
-	for i, value := range at.traits() {
+	for i, value := range traits {
 		if c.traits[i] == nil {
 			c.traits[i] = valueCounts{}
 		}
@@ -39,7 +40,7 @@ func (c *profileCounts) add(at note, most int) {
 
 // add counts a refused request, and attributes it to the key that caused the refusal.
 func (d *refusals) add(at note, key keyRef) {
-	if at == nil {
+	if at == 0 {
 		return
 	}
 	own := d.byKey[key]
@@ -48,8 +49,9 @@ func (d *refusals) add(at note, key keyRef) {
 		own = &profileCounts{}
 		d.byKey[key] = own
 	}
-	d.all.add(at, maxValues)
-	own.add(at, maxKeyValues)
+	traits := d.notes.read(at)
+	d.all.add(&traits, maxValues)
+	own.add(&traits, maxKeyValues)
 }
 
 // evict drops the less refused half of the keys if there are too many.

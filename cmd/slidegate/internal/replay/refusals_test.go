@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -129,8 +130,8 @@ func TestRefusedRequestsWithoutTraits(t *testing.T) {
 
 // However many values and keys there are, the memory is bounded, and frequent values are kept.
 func TestRefusalsAreBounded(t *testing.T) {
-	var n notes
-	var d refusals
+	n := &notes{}
+	d := refusals{notes: n}
 	for i := range 5 * maxValues {
 		path := "/" + strconv.Itoa(i)
 		if i%3 == 0 {
@@ -141,7 +142,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if i%5 == 0 {
 			key = keyRef{1, 7}
 		}
+		n.hold(at)
 		d.add(at, key)
+		n.release(at)
 		if len(d.all.traits[traitPath]) > maxValues || len(d.byKey) > maxProfiles {
 			t.Fatalf("after %d: %d values, %d keys", i, len(d.all.traits[traitPath]), len(d.byKey))
 		}
@@ -161,19 +164,36 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// A note holds what it got, whatever is added later.
+// Notes live as long as a request refers to them, and are then reused.
 func TestNotes(t *testing.T) {
-	var n notes
-	r := rand.New(rand.NewPCG(1, 2))
-	var held []note
-	var want []string
-	for i := range 10_000 {
+	n, r := &notes{}, rand.New(rand.NewPCG(1, 2))
+	held := map[note]string{}
+	for i := range 100_000 {
 		agent := fmt.Sprint(i, " ", string(make([]byte, r.IntN(300))))
-		held, want = append(held, n.add(&traffic.Details{Agent: []byte(agent)})), append(want, agent[:min(len(agent), maxTrait)])
-	}
-	for i := range held {
-		if got := string(held[i].traits()[traitAgent]); got != want[i] {
-			t.Fatalf("got note %q, want %q", got, want[i])
+		at := n.add(&traffic.Details{Agent: []byte(agent)})
+		if at == 0 {
+			t.Fatal("got no note, although few are held")
 		}
+		n.hold(at)
+		held[at] = agent[:min(len(agent), maxTrait)]
+		for at := range maps.Keys(held) {
+			if len(held) < 3000 {
+				break
+			}
+			if got := string(n.read(at)[traitAgent]); got != held[at] {
+				t.Fatalf("got note %q, want %q", got, held[at])
+			}
+			n.release(at)
+			delete(held, at)
+		}
+	}
+	if n.allocated > 60 { // the oldest of them is much older than most
+		t.Errorf("%d blocks for 3000 notes", n.allocated)
+	}
+	for at := n.add(&traffic.Details{Path: []byte("/")}); at != 0; at = n.add(&traffic.Details{Path: []byte("/")}) {
+		n.hold(at)
+	}
+	if n.allocated != maxNoteBlocks {
+		t.Errorf("got no note after %d blocks, want %d", n.allocated, maxNoteBlocks)
 	}
 }
