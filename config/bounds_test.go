@@ -1,3 +1,5 @@
+//go:build unix
+
 package config
 
 import (
@@ -5,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,20 +17,6 @@ import (
 // fill repeats text up to this many bytes.
 func fill(size int, before, text, after string) string {
 	return before + strings.Repeat(text, (size-len(before)-len(after))/len(text)) + after
-}
-
-// manyLines are numbered lines, up to the size of the largest file or until there are n.
-func manyLines(before, format string, n int) string {
-	var b strings.Builder
-	b.WriteString(before)
-	for i := range n {
-		line := fmt.Sprintf(format, i)
-		if b.Len()+len(line) > yamlfile.MaxSize {
-			break
-		}
-		b.WriteString(line)
-	}
-	return b.String()
 }
 
 // patterns is a file with the maximum number of overrides, each of which is compared with all before it up to their last bytes,
@@ -94,7 +83,7 @@ func TestLargeFiles(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			start := time.Now()
+			start := processorTime(t)
 			_, err := Parse("f", []byte(test.text))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %.300v, want %s", err, test.want)
@@ -102,7 +91,7 @@ func TestLargeFiles(t *testing.T) {
 			if len(fmt.Sprint(err)) > 10_000 {
 				t.Errorf("got an error of %d bytes, want a shorter one", len(fmt.Sprint(err)))
 			}
-			if took := time.Since(start); took > 20*time.Second {
+			if took := processorTime(t) - start; took > 20*time.Second {
 				t.Errorf("got an error after %v, want it sooner", took)
 			} else {
 				t.Log(took)
@@ -147,4 +136,14 @@ func TestLargestFile(t *testing.T) {
 	if file, err := Load(Options{}, path); err != nil || len(file.Policies) != 6000 {
 		t.Errorf("just not too large: %v", err)
 	}
+}
+
+// processorTime returns how long this process has computed, which does not depend on how busy the machine is.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

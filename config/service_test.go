@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/fields"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
 )
@@ -178,4 +180,18 @@ func TestSameRules(t *testing.T) {
 	if _, err := Parse("f", []byte(text)); err != nil {
 		t.Error(err)
 	}
+}
+
+// manyLines are numbered lines, up to the size of the largest file or until there are n.
+func manyLines(before, format string, n int) string {
+	var b strings.Builder
+	b.WriteString(before)
+	for i := range n {
+		line := fmt.Sprintf(format, i)
+		if b.Len()+len(line) > yamlfile.MaxSize {
+			break
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
