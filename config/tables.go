@@ -24,7 +24,7 @@ const boolean = "true or false"
 // fileTable has the fields of a file.
 var fileTable = table[File]{
 	{
-		"store", "a URL", "memory:", "Where the counts live: memory:, redis://HOST:PORT, postgres://HOST/DATABASE, nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER. ${NAME} is an environment variable, and ${file:/run/secrets/NAME} the content of a file.",
+		"store", "a URL", "memory:", "Where the counts live. ${NAME} is an environment variable, ${file:/run/secrets/NAME} the content of a file.",
 		func(r *reader, f *File, e yamlfile.Field) { f.Service.Store = r.store(e) },
 		func(w *formatter, f *File) {
 			w.field("store", strconv.Quote(errtext.Redact(cmp.Or(f.Service.Store, "memory:"))))
@@ -38,29 +38,29 @@ var fileTable = table[File]{
 		},
 	},
 	{
-		"failure", "`local`, `closed`, `optimistic` or `open`", "local", "What decides when the store does not answer in time: the same limits, counted in each process (local); requests are refused (closed), which is right for logins; a few units of each key are admitted, and charged when the store is back (optimistic); or requests are admitted (open).",
+		"failure", "`local`, `closed`, `optimistic` or `open`", "local", "What decides when the store does not answer in time: each process counts (local), refuse (closed), admit some units and charge them later (optimistic), or admit (open).",
 		func(r *reader, f *File, e yamlfile.Field) { f.Service.Failure = r.failure(e) },
 		func(w *formatter, f *File) { w.field("failure", w.mode()) },
 	},
 	{
-		"optimism", "a whole number", "10", "How many units of a key each process admits before the store acknowledges them, if failure is optimistic.",
+		"optimism", "a whole number", "10", "How many units of a key each process admits in the mode optimistic before the store acknowledges them.",
 		func(r *reader, f *File, e yamlfile.Field) { f.Service.Optimism = r.optimism(e) },
 		func(w *formatter, f *File) { w.field("optimism", cmp.Or(f.Service.Optimism, failure.DefaultOptimism)) },
 	},
 	{
-		"trusted_proxies", "a list of addresses", "", "The proxies that are trusted to report a client's address: addresses, prefixes, loopback or private.",
+		"trusted_proxies", "a list of addresses", "", "Proxies trusted to report a client's address: addresses, prefixes, loopback or private.",
 		func(r *reader, f *File, e yamlfile.Field) { f.Service.TrustedProxies = r.proxies(e) },
 		func(w *formatter, f *File) { w.proxies(f.Service.TrustedProxies) },
 	},
 	{
-		"address_groups", "a mapping", "{ipv4: 32, ipv6: 64}", "Which addresses count as one client: those that share this many leading bits.",
+		"address_groups", "a mapping", "{ipv4: 32, ipv6: 64}", "How many leading bits of addresses make one client.",
 		func(r *reader, f *File, e yamlfile.Field) {
 			groupTable.in(r, e, e.Name, "address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not %s", &f.Service.AddressGroups)
 		},
 		func(w *formatter, f *File) { w.groups(f.Service.AddressGroups) },
 	},
 	{
-		"jwt", "a mapping", "", "How the bearer tokens of requests are verified, for keys and plans by claim:NAME.",
+		"jwt", "a mapping", "", "How bearer tokens are verified, for claim:NAME.",
 		func(r *reader, f *File, e yamlfile.Field) { f.Service.JWT = r.jwt(e) },
 		func(w *formatter, f *File) { w.jwt(&f.Service.JWT) },
 	},
@@ -76,7 +76,7 @@ var fileTable = table[File]{
 		},
 	},
 	{
-		"refusal", "a mapping", "the default texts", "The texts of refusals by the limits, for policies without their own.",
+		"refusal", "a mapping", "the default texts", "The texts of refusals, for policies without their own.",
 		func(r *reader, f *File, e yamlfile.Field) { r.refusal(e, &f.Service.Refusal) },
 		func(w *formatter, f *File) { w.refusal(&f.Service.Refusal) },
 	},
@@ -97,12 +97,12 @@ var fileTable = table[File]{
 // policyTable has the fields of a policy.
 var policyTable = table[Policy]{
 	{
-		"match", "a pattern, or a list", "every request", "Which requests the policy applies to in forward-auth and as a proxy, as patterns of Go's http.ServeMux.",
+		"match", "a pattern, or a list", "every request", "Which requests the policy applies to, as patterns of Go's http.ServeMux.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Match = r.match(e) },
 		(*formatter).match,
 	},
 	{
-		"key", "a template, or a list", "{address}", "Who is limited: a field of the request, a text with fields in braces, or a list of these, of which the first that is present counts.",
+		"key", "a template, or a list", "{address}", "Who is limited: a field of the request, or a text with fields in braces; of a list, the first that is present.",
 		func(r *reader, p *Policy, e yamlfile.Field) {
 			p.Key = r.key(e)
 			r.useClaims(e.ValueAt(), p.Key.Fields()...)
@@ -138,7 +138,7 @@ var policyTable = table[Policy]{
 		nil, // written with the plans
 	},
 	{
-		"plans", "a mapping of names to plans", "none", "Other limits for requests with a plan, by its name, in which * matches any run of bytes. The first match decides.",
+		"plans", "a mapping of names to plans", "none", "Other limits by the name of the plan, in which * matches any run of bytes. The first match decides.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Plans = r.plans(e) },
 		(*formatter).plans,
 	},
@@ -148,12 +148,12 @@ var policyTable = table[Policy]{
 		func(w *formatter, p *Policy) { w.list("allow", clients(p.Allow)) },
 	},
 	{
-		"block", "a list of addresses and keys", "none", "Clients that are refused immediately, even if they are also on the allow list.",
+		"block", "a list of addresses and keys", "none", "Clients that are refused, even if allowed.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Block = r.list(e) },
 		func(w *formatter, p *Policy) { w.list("block", clients(p.Block)) },
 	},
 	{
-		"penalty", "a duration", "none", "How long a key is refused after it exceeded the limits. Not with leased limits.",
+		"penalty", "a duration", "none", "How long a key is refused after it exceeded the limits. Not with leases.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Penalty = r.penalty(e) },
 		func(w *formatter, p *Policy) {
 			if p.Penalty > 0 {
@@ -162,7 +162,7 @@ var policyTable = table[Policy]{
 		},
 	},
 	{
-		"refusal", "a mapping", "that of the file", "The texts of refusals by the limits.",
+		"refusal", "a mapping", "that of the file", "The texts of refusals.",
 		func(r *reader, p *Policy, e yamlfile.Field) { r.refusal(e, &p.Refusal) },
 		func(w *formatter, p *Policy) {
 			refusal := w.file.refusalOf(p)
@@ -180,7 +180,7 @@ var policyTable = table[Policy]{
 		func(w *formatter, p *Policy) { w.field("failure", cmp.Or(p.Failure, w.mode())) },
 	},
 	{
-		"candidate", "a list of limits", "none", "Limits to try: they are counted separately from the live ones and only reported.",
+		"candidate", "a list of limits", "none", "Limits to try: counted separately, and only reported.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Candidate = r.limits(e) },
 		func(w *formatter, p *Policy) {
 			if len(p.Candidate) > 0 {
@@ -189,7 +189,7 @@ var policyTable = table[Policy]{
 		},
 	},
 	{
-		"lease", boolean, "false", "All limits of the policy are leased: a server charges units of busy keys in advance and spends them without a round trip each.",
+		"lease", boolean, "false", "All limits of the policy are leased.",
 		func(r *reader, _ *Policy, e yamlfile.Field) {
 			if r.Bool(e) {
 				r.leaseAt = e.At
@@ -253,22 +253,22 @@ var planTable = table[policy.Plan]{
 // limitTable has the fields of a limit that is not written as a text.
 var limitTable = table[slidegate.Limit]{
 	{
-		"name", "a text", "", "The name of the limit in headers and metrics, which also distinguishes it from others of the same shape.",
+		"name", "a text", "", "Its name in headers and metrics, which also distinguishes it from others of the same shape.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Name = r.limitName(e) }, nil,
 	},
 	{
-		"quota", "a whole number", "", "How many units a window admits; for an in-flight limit, how many slots can be held at a time.",
+		"quota", "a whole number", "", "How many units a window admits, or how many slots can be held at a time.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Quota = r.integer(e) }, nil,
 	},
 	{
-		"window", "a duration", "", "The length of the window, such as 30s, 1m, 24h or 7d.",
+		"window", "a duration", "", "Its length, such as 30s, 1m, 24h or 7d.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			made := r.window(e)
 			l.Window, l.Calendar = made.Window, made.Calendar
 		}, nil,
 	},
 	{
-		"algorithm", "a name", "", "How units are counted. Default: sliding-log up to a quota of 100 and sliding-window above it, or with segments, overlap or anchor; fixed-window with calendar.",
+		"algorithm", "a name", "", "How units are counted. Default: sliding-log up to a quota of 100; sliding-window above it and with segments, overlap or anchor; fixed-window with calendar.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			l.Algorithm = choice(r, e, "an algorithm", rule.Algorithms...)
 		}, nil,
@@ -280,7 +280,7 @@ var limitTable = table[slidegate.Limit]{
 		}, nil,
 	},
 	{
-		"overlap", "`up`, `down` or `whole`", "up", "How the partly covered oldest part of a sliding window counts: weighted and rounded up or down, or as a whole.",
+		"overlap", "`up`, `down` or `whole`", "up", "How the partly covered oldest part counts: weighted and rounded up or down, or as a whole.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			l.Overlap = choice(r, e, "an overlap", rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 		}, nil,
@@ -296,7 +296,7 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.CountRefused = r.Bool(e) }, nil,
 	},
 	{
-		"lease", boolean, "false", "A server charges units of busy keys in advance and spends them without a round trip each. Sliding windows, fixed windows and token buckets only, without anchor first and count_refused.",
+		"lease", boolean, "false", "A server charges units of busy keys in advance. Not for sliding logs and in-flight limits, nor with anchor first or count_refused.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			if l.Lease = r.Bool(e); !l.Lease {
 				r.unleased = append(r.unleased, e.At)
@@ -308,17 +308,17 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Burst = r.integer(e) }, nil,
 	},
 	{
-		"ttl", "a duration", "", "How long a slot of an in-flight limit is held unless it is renewed, such as 30s. It replaces window.",
+		"ttl", "a duration", "", "How long a slot is held unless it is renewed, such as 30s. It replaces window.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Window = r.window(e).Window }, nil,
 	},
 	{
-		"calendar", "`day`, `week`, `month` or `year`", "", "The window is a calendar day, week, month or year. It replaces window.",
+		"calendar", "`day`, `week`, `month` or `year`", "", "A calendar period. It replaces window.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			l.Calendar = choice(r, e, "a calendar period", rule.Day, rule.Week, rule.Month, rule.Year)
 		}, nil,
 	},
 	{
-		"zone", "a time zone", "UTC", "The time zone of the calendar, such as Europe/Berlin.",
+		"zone", "a time zone", "UTC", "Its time zone, such as Europe/Berlin.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			var ok bool
 			if l.Zone, ok = r.Text(e); ok && l.Zone == "" {
@@ -338,14 +338,14 @@ var refusalTable = table[httplimit.Refusal]{
 		func(w *formatter, of *httplimit.Refusal) { w.text("type", of.Type) },
 	},
 	{
-		"title", "a text", "", "The title of the problem document, the same for all refusals of the type.",
+		"title", "a text", "", "Its title, the same for all refusals of the type.",
 		func(r *reader, made *httplimit.Refusal, e yamlfile.Field) {
 			made.Title = r.refusalText(e, func(text string) httplimit.Refusal { return httplimit.Refusal{Title: text} })
 		},
 		func(w *formatter, of *httplimit.Refusal) { w.text("title", of.Title) },
 	},
 	{
-		"detail", "a text", "", "What happened and what to do. {retry_after} is the number of seconds until the request is admitted, {limit} the limit that refused and {policy} the policy; {{ and }} are braces.",
+		"detail", "a text", "", "What happened and what to do, with {retry_after} in seconds, {limit} and {policy}; {{ and }} are braces.",
 		func(r *reader, made *httplimit.Refusal, e yamlfile.Field) {
 			made.Detail = r.refusalText(e, func(text string) httplimit.Refusal { return httplimit.Refusal{Detail: text} })
 		},
@@ -364,7 +364,7 @@ var groupTable = table[clientip.Grouping]{
 		func(r *reader, g *clientip.Grouping, e yamlfile.Field) { g.V6 = r.prefixLength(e, 128) }, nil,
 	},
 	{
-		"embedded_ipv4", boolean, "true", "Addresses of NAT64, 6to4 and Teredo count as the IPv4 addresses that they contain.",
+		"embedded_ipv4", boolean, "true", "Addresses of NAT64, 6to4 and Teredo count as the IPv4 addresses in them.",
 		func(r *reader, g *clientip.Grouping, e yamlfile.Field) { g.KeepEmbedded = !r.Bool(e) }, nil,
 	},
 }
@@ -372,12 +372,12 @@ var groupTable = table[clientip.Grouping]{
 // jwtTable has the fields of jwt.
 var jwtTable = table[JWT]{
 	{
-		"keys", "an absolute path", "", "The path of a JSON Web Key Set, or of public keys or certificates in PEM.",
+		"keys", "an absolute path", "", "A JSON Web Key Set, or public keys or certificates in PEM.",
 		func(r *reader, j *JWT, e yamlfile.Field) { r.jwtKeys(j, e) },
 		func(w *formatter, j *JWT) { w.text("keys", j.KeysFile) },
 	},
 	{
-		"algorithms", "a list of names", "all that the keys support", "The signature algorithms that are accepted.",
+		"algorithms", "a list of names", "all that the keys support", "The accepted signature algorithms.",
 		func(r *reader, j *JWT, e yamlfile.Field) { j.Algorithms = r.algorithms(e, claims.Algorithms()) },
 		func(w *formatter, j *JWT) {
 			if len(j.Algorithms) > 0 {
@@ -396,7 +396,7 @@ var jwtTable = table[JWT]{
 		func(w *formatter, j *JWT) { w.text("issuer", j.Issuer) },
 	},
 	{
-		"verified", boolean, "false", "The proxy in front has verified tokens, so they are not verified again.",
+		"verified", boolean, "false", "The proxy in front has verified tokens already.",
 		func(r *reader, j *JWT, e yamlfile.Field) { j.Verified = r.Bool(e) },
 		func(w *formatter, j *JWT) {
 			if j.Verified {
