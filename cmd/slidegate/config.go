@@ -20,7 +20,7 @@ import (
 
 // configCommand groups the commands for policy files.
 type configCommand struct {
-	Check   configCheckCommand   `cmd:"" help:"Check files, and show every error in them."`
+	Check   configCheckCommand   `cmd:"" help:"Check files, and show the errors in them."`
 	Print   configPrintCommand   `cmd:"" help:"Print a file as the service reads it, with all defaults and without passwords."`
 	Running configRunningCommand `cmd:"" help:"Print the policies in force in a running service, with their hash and the time they were loaded."`
 	Schema  configSchemaCommand  `cmd:"" help:"Print a JSON Schema of policy files, for editors."`
