@@ -25,7 +25,7 @@ func startProxy(t *testing.T, args ...string) *runningProxy {
 	t.Helper()
 	free := []string{"proxy", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	s := launch(t, nil, append(free, args...)...)
-	if !s.await("  store ") { // the last line
+	if !s.await("  listens ") { // the banner is written at once
 		t.Fatalf("the proxy did not start:\n%s", s.text())
 	}
 	p := &runningProxy{runningService: s, welcome: strings.Split(s.text(), "\n")}

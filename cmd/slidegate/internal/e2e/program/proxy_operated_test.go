@@ -28,7 +28,7 @@ func startOperatedProxy(t *testing.T, args ...string) *operatedProxy {
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	t.Cleanup(application.Close)
 	free := []string{"proxy", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--to", application.URL}
-	welcome, kill := startKillable(t, "  store ", append(free, args...)...)
+	welcome, kill := startKillable(t, "  admin ", append(free, args...)...)
 	found := regexp.MustCompile(`(?m)^  (?:listens|admin) +(http://\S+)`).FindAllStringSubmatch(welcome, -1)
 	if len(found) != 2 {
 		t.Fatalf("the proxy does not print its addresses:\n%s", welcome)

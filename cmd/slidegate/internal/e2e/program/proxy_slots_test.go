@@ -29,7 +29,7 @@ func TestSlotsOfAKilledProxy(t *testing.T) {
 	file := write(t, "slots.yaml", fmt.Sprintf("store: %s\nstore_timeout: 5s\npolicies:\n  held: {limits: [%d in-flight ttl=%v]}\n",
 		strconv.Quote("redis://"+redistest.Server(t).Addr()), slots, slotTTL))
 	proxy := func() (at string, kill func()) {
-		welcome, kill := startKillable(t, "  store ", "proxy", "--http", "127.0.0.1:0", "--admin", "off", "--to", application.URL, "--config", file)
+		welcome, kill := startKillable(t, "  listens ", "proxy", "--http", "127.0.0.1:0", "--admin", "off", "--to", application.URL, "--config", file)
 		found := regexp.MustCompile(`(?m)^  listens +(http://\S+)`).FindStringSubmatch(welcome)
 		if found == nil {
 			t.Fatalf("the proxy does not print its address:\n%s", welcome)

@@ -28,7 +28,7 @@ func TestWebsocket(t *testing.T) {
 		}
 	}))
 	defer application.Close()
-	welcome := start(t, "  store ", "proxy", "--http", "127.0.0.1:0", "--admin", "off", "--to", application.URL, "--limit", "1/1h")
+	welcome := start(t, "  listens ", "proxy", "--http", "127.0.0.1:0", "--admin", "off", "--to", application.URL, "--limit", "1/1h")
 	found := regexp.MustCompile(`(?m)^  listens +http(://\S+)`).FindStringSubmatch(welcome)
 	if found == nil {
 		t.Fatalf("the proxy does not print its address:\n%s", welcome)

@@ -90,7 +90,7 @@ func TestBrowserFigures(t *testing.T) {
 	}{
 		"data[data-figure=requests]":           {f.Traffic.Requests, "  requests           %s of 148 keys\n"},
 		"data[data-figure=admitted]":           {f.Outcome.Admitted, "  admitted           %s ("},
-		"data[data-figure=refused]":            {f.Outcome.Refused, "  refused             %s ("},
+		"data[data-figure=refused]":            {f.Outcome.Refused, "  refused            %s ("},
 		"data[data-figure=keys_touched]":       {f.Outcome.KeysTouched, "  keys touched       %s (8.8 %)\n"},
 		"data[data-figure=highest]":            {l.Highest.Units, "  highest in any 1m  %s of 100\n"},
 		"data[data-figure=longest_lockout_us]": {int64(f.Outcome.Lockout.Length), "  longest lock-out   %s ("},
