@@ -155,7 +155,7 @@ func (r *reader) path(e yamlfile.Field) string {
 
 // secret reads a text in which ${NAME} and ${file:PATH} stand for secrets. Errors do not contain it.
 func (r *reader) secret(e yamlfile.Field) string {
-	text, err := expand(r.filled(e), values{os.LookupEnv, readSecret, r.offline})
+	text, err := expand(r.filled(e), values{os.LookupEnv, readSecret, r.opts.Offline})
 	if err != nil {
 		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	// Offline is for programs that never connect to the store, such as one that checks files or replays traffic: an environment
 	// variable that is not set, or a secret file that does not exist, is not an error, and stays in the store's URL as written.
 	Offline bool
+	// RequireKeys makes missing keys of jwt an error even if Offline is set, as they are otherwise.
+	RequireKeys bool
 	// Stdin is what the path "-" names; nil means a file of that name.
 	Stdin io.Reader
 }
@@ -57,7 +59,7 @@ func Load(opts Options, paths ...string) (*File, error) {
 			return nil, fmt.Errorf("config: %w", err)
 		}
 	}
-	return parse(opts.Offline, inputs...)
+	return parse(opts, inputs...)
 }
 
 // Parse reads a file of policies; name is used in errors only. The error joins the problems that were found, in the order of
@@ -66,7 +68,7 @@ func Load(opts Options, paths ...string) (*File, error) {
 //	slidegate.yaml:7:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, ...)
 //
 // An error about a limit wraps the error of package slidegate, so that errors.Is finds slidegate.ErrLimit.
-func Parse(name string, text []byte) (*File, error) { return parse(false, input{name, text}) }
+func Parse(name string, text []byte) (*File, error) { return parse(Options{}, input{name, text}) }
 
 // Policy returns the policy of that name. An empty name means Service.Default; if that is empty too, the policy named
 // "default", or the only one. The error lists the policies, and suggests the one that was probably meant; it is an

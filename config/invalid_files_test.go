@@ -63,7 +63,7 @@ var badFiles = []struct{ name, text, want string }{
 7:5: "limits" has no value; write one, or leave it out`},
 	{"key", "policies:\n  a:\n    key: adress\n    limits: [1/s]\n", `3:10: key: "adress" is not a field; did you mean "address"? ` + fieldList},
 	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
-		`3:10: key: must be a string, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
+		`3:10: key: must be a string, not a mapping; put it in quotes: "{address}", "header:Name"`},
 	{"names of limits", "policies:\n  a:\n    limits:\n      - {name: \"täglich\", quota: 5, window: 1m}\n      - 5/1m name=\"a\\tb\"\n      - {name: " + strings.Repeat("x", 65) + ", quota: 5, window: 1m}\n" +
 		"      - 5/1m name=day\n      - 6/1m fixed-window name=day\n      - 7/1s\n      - 8/1h name=7/1s\n    candidate: [{name: ständig, quota: 1, window: 1m}]\n" +
 		"    overrides: [{key: k, limits: [1/1m name=é]}]\n  " + strings.Repeat("p", 65) + ": {limits: [1/1m]}\n", `

@@ -149,11 +149,15 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"shadow", below("    shadow: yes"), `4:13: shadow: must be true or false, not "yes"`},
 	{"lists", below("    allow:\n      - alice\n      - key:\n      - key: alice\n      - 10.0.0.1/8\n      - \"key:\"\n    block: 10.0.0.1"), `
 5:9: allow: must be an address, or a prefix such as 10.0.0.0/8; write key: before a key, as in key:alice
-6:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
-7:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
+6:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, not a mapping; put it in quotes, without a space: "key:alice", "2001:db8::1"
+7:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, not a mapping; put it in quotes, without a space: "key:alice", "2001:db8::1"
 8:9: allow: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
 9:9: allow: needs a key after "key:"
 10:12: block: must be a list of addresses and keys, such as [10.0.0.0/8, key:alice], not "10.0.0.1"`},
+	{"flow lists", "policies:\n  a: {limits: [1/s], allow: [key:vip, 2001:db8::1], key: [header:A, user]}\n", `
+2:30: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, not a mapping; put it in quotes, without a space: "key:alice", "2001:db8::1"
+2:39: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, not a mapping; put it in quotes, without a space: "key:alice", "2001:db8::1"
+2:59: key: must be a string, not a mapping; put it in quotes: "{address}", "header:Name"`},
 	{"long pattern", below("    block:\n      - key:" + strings.Repeat("a", 256) + "*\n    overrides:\n      - {keys: " + strings.Repeat("a", 256) + "*, unlimited: true}"), `
 5:9: block: a pattern may have at most 256 bytes
 7:9: keys: a pattern may have at most 256 bytes`},

@@ -82,7 +82,7 @@ func (r *reader) algorithms(e yamlfile.Field, supported []string) (names []strin
 	return names
 }
 
-// jwtKeys reads the file of keys. It may be missing offline.
+// jwtKeys reads the file of keys. It may be missing offline, unless keys are required.
 func (r *reader) jwtKeys(j *JWT, e yamlfile.Field) {
 	path, ok := r.Text(e)
 	if !ok {
@@ -99,7 +99,7 @@ func (r *reader) jwtKeys(j *JWT, e yamlfile.Field) {
 	}
 	text, err := os.ReadFile(path)
 	switch {
-	case r.offline && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
+	case r.opts.Offline && !r.opts.RequireKeys && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
 	case err != nil:
 		r.Problems.Addf(e.ValueAt(), "keys: the file %s: %w", errtext.Quote(path), reasonOf(err))
 	case len(text) > maxKeys:

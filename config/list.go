@@ -18,8 +18,8 @@ func (r *reader) list(e yamlfile.Field) (list policy.List) {
 	for _, item := range r.items(e, "addresses and keys, such as [10.0.0.0/8, key:alice]") {
 		text, _, ok := yamlfile.Scalar(item.Value)
 		if !ok {
-			r.Problems.Addf(item.At, "%s: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice "+
-				"without a space, not %s", e.Name, yamlfile.Describe(item.Value))
+			r.Problems.Addf(item.At, "%s: must be an address, a prefix such as 10.0.0.0/8, or a key, not %s; "+
+				`put it in quotes, without a space: "key:alice", "2001:db8::1"`, e.Name, yamlfile.Describe(item.Value))
 			continue
 		}
 		key, isKey := strings.CutPrefix(text, keyMark)

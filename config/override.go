@@ -128,7 +128,7 @@ func (r *reader) overridesFile(e yamlfile.Field) []policy.Override {
 		r.Problems.Addf(e.ValueAt(), "%s: the files of overrides have more than %d MB together", e.Name, maxOverrideBytes>>20)
 		return nil
 	}
-	from := &reader{name: path, offline: r.offline}
+	from := &reader{name: path, opts: r.opts}
 	r.overridesFrom, r.files = from, append(r.files, from)
 	root, at := from.Document(text, "write a list of overrides, such as - {key: alice, limits: [500/1m]}", `put all overrides into one, and remove this "---"`)
 	if root == nil {

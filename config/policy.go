@@ -134,7 +134,7 @@ func (r *reader) key(e yamlfile.Field) fields.Template {
 func (r *reader) template(e yamlfile.Field) fields.Template {
 	if yamlfile.IsMapping(e.Value) {
 		r.Problems.Addf(e.ValueAt(), "key: must be a string, not a mapping; "+
-			`write quotes around a template that begins with a brace: "{address}"`)
+			`put it in quotes: "{address}", "header:Name"`)
 		return fields.Template{}
 	}
 	text, ok := r.Text(e)

@@ -34,7 +34,7 @@ type reader struct {
 	others        []string  // the paths of files that this one names
 	otherBytes    int       // the size of the files of overrides
 
-	offline bool // the program does not connect to the store, so variables need not be set
+	opts Options
 }
 
 // mapping returns the fields of a mapping in the order of the file. It reports duplicate fields, unknown fields (unless known

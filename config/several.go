@@ -14,11 +14,11 @@ type input struct {
 }
 
 // parse reads several files as one.
-func parse(offline bool, inputs ...input) (*File, error) {
+func parse(opts Options, inputs ...input) (*File, error) {
 	whole := &File{places: map[string]place{}}
 	readers := make([]*reader, len(inputs))
 	for i, in := range inputs {
-		readers[i] = &reader{name: in.name, offline: offline, file: whole}
+		readers[i] = &reader{name: in.name, opts: opts, file: whole}
 		readers[i].read(in.text)
 	}
 	checkHasPolicies(whole, readers)

@@ -62,7 +62,7 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 		for i, text := range test.texts {
 			inputs = append(inputs, input{string(rune('1'+i)) + ".yaml", []byte(text)})
 		}
-		_, err := parse(false, inputs...)
+		_, err := parse(Options{}, inputs...)
 		switch {
 		case test.want == "" && err != nil, test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)):
 			t.Errorf("%s: got %v\nwant %s", test.name, err, test.want)
@@ -72,7 +72,7 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 
 // An error that is found later is located in the file with the field or the policy.
 func TestLocateInSeveralFiles(t *testing.T) {
-	file, err := parse(false,
+	file, err := parse(Options{},
 		input{"1.yaml", []byte("store: 'memory:'\npolicies: {a: {limits: [1/s]}}\n")},
 		input{"2.yaml", []byte("policies:\n  b: {key: '{status}', limits: [1/s]}\n  c: {cost: bytes, limits: [1/s]}\n")},
 	)

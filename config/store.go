@@ -27,10 +27,10 @@ func (r *reader) store(e yamlfile.Field) string {
 	if !ok {
 		return ""
 	}
-	text, err := expand(text, values{os.LookupEnv, readSecret, r.offline})
+	text, err := expand(text, values{os.LookupEnv, readSecret, r.opts.Offline})
 	switch {
 	case err != nil:
-	case r.offline && strings.Contains(text, "${"):
+	case r.opts.Offline && strings.Contains(text, "${"):
 		err = checkUnset(text)
 	default:
 		err = checkStore(text)

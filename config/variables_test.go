@@ -89,7 +89,9 @@ func TestInvalidSecrets(t *testing.T) {
 	}
 }
 
-func parseOffline(name string, text []byte) (*File, error) { return parse(true, input{name, text}) }
+func parseOffline(name string, text []byte) (*File, error) {
+	return parse(Options{Offline: true}, input{name, text})
+}
 
 // A program that never connects needs no secret, but existing ones must be valid.
 func TestOfflineSecretsMayBeMissing(t *testing.T) {

@@ -70,7 +70,7 @@ func (cmd *configCheckCommand) Run(ctx context.Context, c *console) error {
 
 // check checks policy files that are read as one, and prints a summary.
 func (cmd *configCheckCommand) check(ctx context.Context, c *console, paths ...string) error {
-	file, err := config.Load(config.Options{Offline: !cmd.Connect, Stdin: c.in}, paths...)
+	file, err := config.Load(config.Options{Offline: !cmd.Connect, RequireKeys: cmd.For != "replay", Stdin: c.in}, paths...)
 	if err == nil && cmd.For != "replay" {
 		err = service.Check(file, cmd.For == "proxy")
 	}

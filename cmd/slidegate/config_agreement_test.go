@@ -31,6 +31,11 @@ func TestConfigCheckRejectsWhatServeRejects(t *testing.T) {
 		"a parameter of memory": {"store: 'memory:?max_bytes=few'\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: max_bytes"},
 		"a parameter of Redis":  {"store: redis://127.0.0.1:1?prefx=a\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: "},
 		"a database":            {"store: redis+cluster://127.0.0.1:1/3\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: a cluster has only database 0"},
+		"no port":               {"envoy: {xds: {address: localhost}}\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: envoy: xds: address: \"localhost\" is not HOST:PORT"},
+		"a cert without a key":  {"envoy: {xds: {address: 'h:1', cert: c.pem}}\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: envoy: xds: key: is missing"},
+		"no authority":          {"envoy: {xds: {address: 'h:1', ca: no-such.pem}}\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: envoy: xds: ca: open "},
+		"no keys":               {"jwt: {keys: /no/such.json}\npolicies: {b: {limits: [10/1m]}}\n", ":1:13: keys: the file \"/no/such.json\": no such file"},
+		"no rules":              {"envoy: {files: [no-such.yaml]}\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: envoy: open "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "f.yaml", []byte(test.text))

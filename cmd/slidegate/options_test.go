@@ -21,7 +21,7 @@ import (
 // withoutFlag are the options that errors may be about and that no flag sets: they are in policy files, or only the program sets them.
 var withoutFlag = []string{
 	"gate.file", "service.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "xds.envoy",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "service.envoy", "xds.envoy",
 	"replay.Trails",
 }
 
@@ -29,7 +29,7 @@ var withoutFlag = []string{
 var computed = map[string][]string{
 	"config":  {"cost"},
 	"gate":    {"candidate", "failure", "limits", "overrides"},
-	"service": {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
+	"service": {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "Envoy", "envoy", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
 

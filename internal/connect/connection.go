@@ -5,6 +5,7 @@ import (
 	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -118,7 +119,7 @@ func Connect(ctx context.Context, driver *Driver, log *slog.Logger) (*Connection
 	select {
 	case err := <-first:
 		if errors.Is(err, store.ErrRefused) {
-			failed = fmt.Errorf("%w; correct the user, the password, the role or the database in the URL, or in the store", err)
+			failed = Advise(err)
 		}
 	case <-timer.C:
 	case <-ctx.Done():
@@ -130,6 +131,15 @@ func Connect(ctx context.Context, driver *Driver, log *slog.Logger) (*Connection
 		return nil, fmt.Errorf("%s: %w", name, failed)
 	}
 	return c, nil
+}
+
+// Advise adds what to correct to an error that wraps ErrRefused.
+func Advise(err error) error {
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return fmt.Errorf("%w; correct the folder in the URL, or its permissions", err)
+	}
+	return fmt.Errorf("%w; correct the user, the password, the role or the database in the URL, or in the store", err)
 }
 
 // attempt makes one attempt to connect.

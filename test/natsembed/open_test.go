@@ -34,5 +34,5 @@ func TestOpenRefused(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	opentest.Opener(natsembed.Open).Refuses(t, "nats:embedded?dir="+filepath.Join(file, "folder"), "not a directory")
+	opentest.Opener(natsembed.Open).Refuses(t, "nats:embedded?dir="+filepath.Join(file, "folder"), "not a directory; correct the folder in the URL")
 }

@@ -134,7 +134,7 @@ func try(ctx context.Context, driver *connect.Driver, log *slog.Logger) error {
 	link, err := driver.Connect(ctx, log)
 	switch {
 	case errors.Is(err, store.ErrRefused):
-		return fmt.Errorf("%s: %w; correct the user, the password, the role or the database in the URL, or in the store", name, err)
+		return fmt.Errorf("%s: %w", name, connect.Advise(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: did not answer in time: %w; is this its address, and is it running?", name, err)
 	case err != nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/config"
@@ -35,11 +36,14 @@ func Check(file *config.File, requests bool) error {
 	if requests {
 		return nil
 	}
-	domains, err := LoadDomains(file.Envoy.Files)
+	domains, err := LoadDomains(file.Envoy.Files, file.Envoy.Files...)
 	if err == nil {
 		err = CheckDomains(domains...)
 	}
-	return err
+	if err == nil && file.Envoy.XDS.Address != "" {
+		_, err = xds.New(file.Envoy.XDS, quiet, noop.NewMeterProvider(), nil)
+	}
+	return file.Locate(err)
 }
 
 // CheckDomains returns the error with which New would reject these domains together, given a store that supports every limit.

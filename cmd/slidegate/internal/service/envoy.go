@@ -17,7 +17,7 @@ import (
 
 // openEnvoy creates the Envoy service, if there are rules or a listener for it.
 func (s *Server) openEnvoy() error {
-	domains, err := LoadDomains(s.opts.Envoy)
+	domains, err := LoadDomains(s.opts.Envoy, s.opts.File.Envoy.Files...)
 	if err != nil || s.opts.GRPC == "" && !s.rulesConfigured() {
 		return err
 	}
@@ -58,26 +58,33 @@ func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
 	return s.gate.LimitsOf(policy, key)
 }
 
-// LoadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain.
-func LoadDomains(paths []string) ([]*envoy.Domain, error) {
+// LoadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain. Errors
+// about the paths in named are about the field envoy of a policy file.
+func LoadDomains(paths []string, named ...string) ([]*envoy.Domain, error) {
 	var domains []*envoy.Domain
 	var all []error
-	files, err := yamlfile.Files(paths...)
-	if err != nil {
-		all = append(all, invalid("Envoy", "%w", err))
-	}
-	for _, path := range files {
-		domain, err := envoy.Load(path)
-		var unreadable *fs.PathError
-		if errors.As(err, &unreadable) {
-			err = invalid("Envoy", "%w", unreadable)
+	for _, path := range paths {
+		option := "Envoy"
+		if slices.Contains(named, path) {
+			option = "envoy"
 		}
+		files, err := yamlfile.Files(path)
 		if err != nil {
-			all = append(all, err)
-			continue
+			all = append(all, invalid(option, "%w", err))
 		}
-		domains = append(domains, domain)
+		for _, file := range files {
+			domain, err := envoy.Load(file)
+			var unreadable *fs.PathError
+			if errors.As(err, &unreadable) {
+				err = invalid(option, "%w", unreadable)
+			}
+			if err != nil {
+				all = append(all, err)
+				continue
+			}
+			domains = append(domains, domain)
+		}
 	}
-	domains, err = envoy.Merge(domains)
+	domains, err := envoy.Merge(domains)
 	return domains, errors.Join(append(all, err)...)
 }

@@ -121,7 +121,7 @@ func (s *Server) reload(changes *Changes) error {
 		}
 		file, restart = s.inForce(read)
 	}
-	local, err := LoadDomains(s.opts.Envoy)
+	local, err := LoadDomains(s.opts.Envoy, s.opts.File.Envoy.Files...)
 	if err != nil {
 		return err
 	}
