@@ -20,7 +20,7 @@ var errRefused = errors.New("refused")
 
 // keyFlags select the key of a policy in a running service.
 type keyFlags struct {
-	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value. (default: the service's default policy)" group:"Service"`
+	Policy string `placeholder:"NAME" help:"Name of the policy${envoy=; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value}. (default: the service's default policy)" group:"Service"`
 	serviceFlags
 }
 

@@ -181,10 +181,16 @@ func (e *requestExplanation) String() string {
 		fmt.Fprintln(&b, "allowed: no policy matches this request")
 	case e.Allowed:
 		fmt.Fprintln(&b, "allowed")
-	case e.RetryAfterMicros == nil:
-		fmt.Fprintf(&b, "refused, by the %s of the policy %s\n", strings.ReplaceAll(e.By, "_", " "), e.Policy)
 	default:
-		fmt.Fprintf(&b, "refused, by the %s of the policy %s; retry in %v\n", strings.ReplaceAll(e.By, "_", " "), e.Policy, micros(*e.RetryAfterMicros))
+		by, why := strings.ReplaceAll(e.By, "_", " "), ""
+		if mode, is := strings.CutPrefix(e.Source, "fallback_"); is {
+			by, why = "failure mode "+mode, ", because the store does not answer"
+		}
+		fmt.Fprintf(&b, "refused, by the %s of the policy %s%s", by, e.Policy, why)
+		if e.RetryAfterMicros != nil {
+			fmt.Fprintf(&b, "; retry in %v", micros(*e.RetryAfterMicros))
+		}
+		fmt.Fprintln(&b)
 	}
 	for i := range e.Policies {
 		fmt.Fprintf(&b, "\n%s", &e.Policies[i])

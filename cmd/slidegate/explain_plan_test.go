@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"net/http"
+	"testing"
+)
 
 // The plan of the request selects the limits, and is shown.
 func TestExplainPlan(t *testing.T) {
@@ -13,4 +16,47 @@ func TestExplainPlan(t *testing.T) {
 		{[]string{"explain", "ann", "--plan", "team-a"}, exitOK, "policy     api\nkey        \"ann\"\nplan       team-*\ndecision   allowed: no limit applies"},
 		{[]string{"explain", "ann", "--plan", "gold"}, exitOK, "6 of 6 left"},
 	}.play(t, "--server", s.url("admin"))
+}
+
+// In an outage, the headline of an explained request names the policy whose failure mode refuses, and why.
+func TestExplainRequestInOutage(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	policies := write(t, "policies.yaml", []byte("store: redis://127.0.0.1:1\npolicies:\n  l: {key: address, limits: [9/1h], failure: local}\n  c: {key: address, limits: [9/1h], failure: closed}\n"))
+	s := startServe(t, "--config", policies)
+	explain := []string{"explain", "--request", "GET /", "--address", "192.0.2.1"}
+	commandLines{
+		{explain, exitOK, "refused, by the failure mode closed of the policy c, because the store does not answer"},
+		{append(explain, "--format", "json"), exitOK, `"policy":"c","by":"limits","source":"fallback_closed"`},
+	}.play(t, "--server", s.url("admin"))
+}
+
+// A request that /v1/check cannot decide, because it would hold slots, is explained as such, unless it is refused before, or in shadow mode.
+func TestExplainRequestWithSlots(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	policies := write(t, "policies.yaml", []byte("trusted_proxies: [127.0.0.0/8]\npolicies:\n  first: {key: address, limits: [9/1h], block: [192.0.2.1]}\n"+
+		"  slots: {match: /held, key: address, limits: [2 in-flight ttl=30s]}\n  watched: {match: /watched, key: address, limits: [2 in-flight ttl=30s], shadow: true}\n"))
+	s := startServe(t, "--config", policies, "--log-format", "json")
+	for _, test := range []struct {
+		path, address, want string
+		status              int
+	}{
+		{"/held", "192.0.2.2", "rejected, whatever the policies decide: /v1/check answers 500, because the policy slots has an in-flight limit", 500},
+		{"/held", "192.0.2.1", "refused, by the block list of the policy first\n", 403},
+		{"/watched", "192.0.2.2", "allowed\n", 200},
+		{"/", "192.0.2.2", "allowed\n", 200},
+	} {
+		commandLines{{[]string{"explain", "--request", "GET " + test.path, "--address", test.address}, exitOK, test.want}}.play(t, "--server", s.url("admin"))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url("http")+"/v1/check", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {test.path}, "X-Forwarded-For": {test.address}}
+		got, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Body.Close(); got.StatusCode != test.status {
+			t.Errorf("%s of %s: /v1/check answered %d, want %d", test.path, test.address, got.StatusCode, test.status)
+		}
+	}
 }

@@ -106,6 +106,9 @@ func TestEnvoyRulings(t *testing.T) {
 	}
 	play(exitOK, "", "override", "client=ann", "--end")
 	want("OVER_LIMIT")
+	play(exitOK, "seen:    none of them", "block", "unknown=ann")
+	s.sendEnvoy("api", 1, "unknown", "ann")
+	play(exitOK, `seen:    "unknown=ann"`, "block", "unknown=ann")
 	play(exitFailure, "has one limit, not 2", "override", "client=ann", "5/1d", "2/1h")
 	play(exitFailure, "has two =", "block", "client=a=b")
 }

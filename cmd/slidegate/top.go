@@ -108,7 +108,11 @@ func (w *watch) table(to io.Writer, keys []service.RefusedKey, now time.Time) {
 		if k.TooMany > 0 {
 			refused = fmt.Sprintf("%d to %d", k.Refused-k.TooMany, k.Refused)
 		}
-		rows = append(rows, row(refused, w.rate(&k, now), k.Last.Local().Format(time.TimeOnly), strings.Join(k.Limits, ", "), k.Policy, k.Rule, strconv.Quote(k.Key)))
+		policy := k.Policy
+		if k.Shadow {
+			policy += " (shadow)"
+		}
+		rows = append(rows, row(refused, w.rate(&k, now), k.Last.Local().Format(time.TimeOnly), strings.Join(k.Limits, ", "), policy, k.Rule, strconv.Quote(k.Key)))
 	}
 	_ = writeTable(to, tabwriter.AlignRight, rows) // to memory
 }

@@ -65,6 +65,29 @@ func TestTopWatch(t *testing.T) {
 	}
 }
 
+// Keys that were admitted because of shadow mode are marked, and limits are listed only where they refused.
+func TestTopMarksShadow(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	policies := write(t, "policies.yaml", []byte("policies: {watched: {limits: [1/1h], shadow: true}, api: {limits: [1/1h], block: ['key:bad']}}\ndefault_policy: api\n"))
+	s := startServe(t, "--config", policies, "--log-refusals", "keys")
+	for _, body := range []string{`{"policy":"watched","key":"ann"}`, `{"policy":"watched","key":"ann"}`, `{"key":"bad"}`, `{"key":"bob"}`, `{"key":"bob"}`} {
+		s.post("/v1/allow", body)
+	}
+	admin := []string{"top", "--server", s.url("admin")}
+	top := mustCall(t, admin...)
+	for _, want := range []string{` 1/1h +watched \(shadow\) +"ann"`, `\d\d:\d\d:\d\d +api +"bad"`, ` 1/1h +api +"bob"`} {
+		if !regexp.MustCompile(want).MatchString(top) {
+			t.Errorf("got\n%s\nwant %s", top, want)
+		}
+	}
+	if got := mustCall(t, append(admin, "--format", "json")...); strings.Count(got, `"shadow":true`) != 1 || strings.Count(got, `"limits":[]`) != 1 {
+		t.Errorf("got %s, want one key in shadow mode, and one without limits", got)
+	}
+	if !s.await("policy=watched key=ann shadow=true limits=1/1h", "policy=api key=bad left_out=", "policy=api key=bob limits=1/1h") {
+		t.Errorf("the log: got %s", s.text())
+	}
+}
+
 // watchedOutput is an output that calls enough after three lists.
 type watchedOutput struct {
 	mu     sync.Mutex

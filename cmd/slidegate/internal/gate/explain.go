@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
@@ -32,6 +33,8 @@ type Explanation struct {
 	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
+
+	slots bool // one of the limits is an in-flight limit
 
 	Note    string        `json:"note,omitempty"`    // what the explanation leaves out; of an Envoy descriptor, why no rule matches
 	Missing []string      `json:"missing,omitempty"` // fields of the key that the request lacks, and why
@@ -130,7 +133,7 @@ func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Expl
 			return Explanation{}, v.Err
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
-		e.Penalty = v.Penalty.Microseconds()
+		e.Penalty, e.slots = v.Penalty.Microseconds(), slices.ContainsFunc(v.Limits, isInFlight)
 		if e.Plan == "" && s.set.HasCandidate(p.index, part.Key) {
 			part.Candidate = true
 			var candidate policy.Decision
@@ -165,14 +168,15 @@ type RequestExplanation struct {
 	Rejected         string        `json:"rejected,omitempty"` // why the listener rejects it, whatever the policies decide
 	Policy           string        `json:"policy,omitempty"`   // that decides; empty if none matches
 	By               policy.By     `json:"by"`
+	Source           string        `json:"source,omitempty"`    // as in an Explanation
 	RetryAfterMicros *int64        `json:"retry_after_us"`      // null means never
 	Policies         []Explanation `json:"policies"`            // of those that match
 	Exempting        []string      `json:"exempting,omitempty"` // that match, and exempt the request by a route
 	NotMatching      []string      `json:"not_matching,omitempty"`
 }
 
-// ExplainRequest returns which policies apply to a request, by which keys, and what CheckRequest would decide. It charges
-// nothing and counts nothing.
+// ExplainRequest returns which policies apply to a request, by which keys, and what CheckRequest would decide, or HoldRequest
+// if requests run here. It charges nothing and counts nothing.
 func (g *Gate) ExplainRequest(ctx context.Context, r *http.Request) (all RequestExplanation, err error) {
 	s := g.current.Load()
 	request := s.set.Begin()
@@ -206,12 +210,39 @@ func (g *Gate) ExplainRequest(ctx context.Context, r *http.Request) (all Request
 		return all, err
 	}
 	all.Allowed, all.Policy, all.By = v.Decision.Allowed, v.Policy, v.By
+	if v.By == policy.ByLimits {
+		all.Source = SourceOf(v.Decision.Flags)
+	}
+	for _, e := range all.Policies {
+		if Closed(&v) && e.Source == all.Source && !e.Shadow { // it refuses for all that decide with it
+			all.Policy = e.Policy
+			break
+		}
+	}
+	if p := g.withoutSlots(all.Policies); p != "" {
+		all.Allowed, all.Policy = false, ""
+		all.Rejected = "/v1/check answers 500, because the policy " + p + " has an in-flight limit, and " + ErrSlots.Error() + "; slidegate proxy holds slots itself"
+	}
 	if v.Decision.RetryAfter == slidegate.Never {
 		all.RetryAfterMicros = nil
 	} else if !v.Decision.Allowed {
 		retry = v.Decision.RetryAfter.Microseconds()
 	}
 	return all, nil
+}
+
+// withoutSlots returns the policy that makes CheckRequest fail because it has an in-flight limit, or "".
+func (g *Gate) withoutSlots(policies []Explanation) string {
+	for _, e := range policies {
+		switch {
+		case e.Shadow:
+		case g.opts.Requests || e.Refused && e.By != policy.ByLimits: // slots are held, or it refuses first
+			return ""
+		case e.slots:
+			return e.Policy
+		}
+	}
+	return ""
 }
 
 // explainLimits returns the answer of each limit.

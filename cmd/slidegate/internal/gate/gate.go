@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 )
@@ -27,17 +28,25 @@ type Options struct {
 	Logger *slog.Logger
 	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
-	// Requests says that CheckRequest is used. New and Reload then reject policies that apply to the same request but
+	// Requests says that requests run here, so that HoldRequest is used. New and Reload then reject policies that apply to the same request but
 	// that the store cannot decide together, as they always do for policies with a Match.
 	Requests bool
-	// OnRefused is called with every key that was refused, or would have been if its policy were not in shadow mode. It
+	// OnRefused is called for every key that was refused, or would have been if its policy were not in shadow mode. It
 	// must be fast and safe for concurrent use, and must copy the key to keep it.
-	OnRefused func(policy, key string)
+	OnRefused func(Refusal)
 	// Latency records how long decisions take, by listener; nil disables timing.
 	Latency *Latency
 	// Key signs reservations, and reservations without its signature are rejected; nil leaves them unsigned, for clients
 	// that are trusted not to forge any.
 	Key *Key
+}
+
+// Refusal is a key that a policy refused, or an Envoy descriptor that a rule refused.
+type Refusal struct {
+	Policy, Key string
+	Rule        string // the label of the Envoy rule; otherwise empty
+	By          policy.By
+	Shadow      bool // it was admitted, because the policy or the rule is in shadow mode
 }
 
 // Gate decides requests by policies. It is safe for concurrent use. The zero value is not usable; call New.

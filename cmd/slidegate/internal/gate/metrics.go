@@ -61,7 +61,7 @@ func happens(by policy.By, outcome int) bool {
 // tally counts for one policy. It is safe for concurrent use.
 type tally struct {
 	name         string
-	onRefused    func(policy, key string) // may be nil
+	onRefused    func(Refusal) // may be nil
 	counts       lanes.Counters
 	hasCandidate atomic.Bool // the policy has, or had, a candidate
 }
@@ -87,7 +87,7 @@ func (t *tally) count(key string, o engine.Outcome) {
 	}
 	t.counts.Lane(h)[count].Add(1)
 	if t.onRefused != nil && o.Refused && !o.Failed && !o.Candidate {
-		t.onRefused(t.name, key)
+		t.onRefused(Refusal{Policy: t.name, Key: key, By: o.By, Shadow: o.Shadow})
 	}
 }
 
@@ -105,7 +105,7 @@ const maxTallies = 1000
 // metrics holds all counts of a Gate. A policy removed by a reload keeps its counts: counters must not go down.
 type metrics struct {
 	stop      func() error // stops reporting
-	onRefused func(policy, key string)
+	onRefused func(Refusal)
 	unmatched [listeners]struct {
 		reported atomic.Bool
 		requests atomic.Int64

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestOnRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	g, err := New(file, store, Options{OnRefused: func(policy, key string) { got = append(got, policy+" "+key) }})
+	g, err := New(file, store, Options{OnRefused: func(r Refusal) { got = append(got, fmt.Sprint(r.Policy, " ", r.Key, " ", r.By, " ", r.Shadow)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestOnRefused(t *testing.T) {
 	if _, err := g.Do(ctx, Peek, reqs[0]); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"api bad", "watched w", "api a", "api a"}; !slices.Equal(got, want) {
+	if want := []string{"api bad block_list false", "watched w limits true", "api a limits false", "api a limits false"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

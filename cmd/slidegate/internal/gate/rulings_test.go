@@ -26,7 +26,7 @@ func resolveRuling(t *testing.T, g *gate.Gate, r rulings.Ruling) rulings.Ruling 
 func TestRulings(t *testing.T) {
 	m, provider := newMeasured()
 	var refused []string
-	onRefused := func(policy, key string) { refused = append(refused, policy+" "+key) }
+	onRefused := func(r gate.Refusal) { refused = append(refused, r.Policy+" "+r.Key) }
 	g := newGate(t, memory(t, newClock()), gate.Options{MeterProvider: provider, OnRefused: onRefused}, policyOf("api", "2/1h"), policyOf("other", "5/1m"))
 	end := time.Now().Add(time.Hour)
 	if err := g.SetRulings([]rulings.Ruling{

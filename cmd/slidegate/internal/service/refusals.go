@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // How keys appear in the log of refusals. Keys are personal data: they are never logged by default.
@@ -54,15 +56,13 @@ func newRefusalLog(mode string, log *slog.Logger, limits func(policy, key string
 	return &refusalLog{log: log, plain: mode == LogRefusalsKeys, secret: secret, limits: limits, recent: map[topName]time.Time{}}
 }
 
-// add logs a refusal, or counts it as left out. The rule is an Envoy rule and may be empty.
-func (r *refusalLog) add(policy, key, rule string) {
+// add logs a refusal, or counts it as left out.
+func (r *refusalLog) add(refusal gate.Refusal) {
 	if r == nil {
 		return
 	}
-	if len(key) > maxTopKeySize {
-		key = key[:maxTopKeySize]
-	}
-	omitted, ok := r.admit(topName{policy, key})
+	key := refusal.Key[:min(len(refusal.Key), maxTopKeySize)]
+	omitted, ok := r.admit(topName{refusal.Policy, key})
 	if !ok {
 		return
 	}
@@ -70,15 +70,21 @@ func (r *refusalLog) add(policy, key, rule string) {
 	if !r.plain {
 		keyAttr = slog.String("key_hash", r.hash(key))
 	}
-	attrs := []any{slog.String("policy", policy), keyAttr}
-	if rule != "" {
-		attrs = append(attrs, slog.String("rule", rule))
+	attrs := []any{slog.String("policy", refusal.Policy), keyAttr}
+	if refusal.Rule != "" {
+		attrs = append(attrs, slog.String("rule", refusal.Rule))
 	}
-	var limits []string
-	for _, limit := range r.limits(policy, key) {
-		limits = append(limits, limit.String())
+	if refusal.Shadow {
+		attrs = append(attrs, slog.Bool("shadow", true))
 	}
-	r.log.Info("refused", append(attrs, slog.String("limits", strings.Join(limits, ", ")), slog.Int64("left_out", omitted))...)
+	if refusal.By == policy.ByLimits {
+		var limits []string
+		for _, limit := range r.limits(refusal.Policy, key) {
+			limits = append(limits, limit.String())
+		}
+		attrs = append(attrs, slog.String("limits", strings.Join(limits, ", ")))
+	}
+	r.log.Info("refused", append(attrs, slog.Int64("left_out", omitted))...)
 }
 
 // admit reports whether a refusal is logged, and how many were left out before it.
@@ -125,10 +131,10 @@ func (r *refusalLog) close() {
 	}
 }
 
-// refused records that a policy refused a key. The rule is set if it was an Envoy rule.
-func (s *Server) refused(policy, key, rule string) {
-	s.top.add(policy, key, rule)
-	s.refusals.add(policy, key, rule)
+// refused records a refusal.
+func (s *Server) refused(r gate.Refusal) {
+	s.top.add(r)
+	s.refusals.add(r)
 }
 
 const (
@@ -145,7 +151,10 @@ type RefusedKey struct {
 	Refused int64     `json:"refused"`
 	TooMany int64     `json:"too_many"`
 	Last    time.Time `json:"last"`
-	Limits  []string  `json:"limits"` // the limits that apply to the key now; empty if none do any more
+	Limits  []string  `json:"limits"`           // the limits that apply to the key now; empty if none do any more, or if no limit refused it last
+	Shadow  bool      `json:"shadow,omitempty"` // it was last admitted all the same, because of shadow mode
+
+	by policy.By // what refused it last
 }
 
 // topKeys tracks the most refused keys in bounded memory, to show operators which clients are refused. It is a sketch: a key that
@@ -164,16 +173,14 @@ type topEntry struct {
 	at int // index in the heap
 }
 
-// add counts a refusal, by an Envoy rule if rule is set. When the sketch is full, a new key takes the place and the count of the
+// add counts a refusal. When the sketch is full, a new key takes the place and the count of the
 // least refused key, so that no key that is refused repeatedly is missed.
-func (t *topKeys) add(policy, key, rule string) {
-	if len(key) > maxTopKeySize {
-		key = key[:maxTopKeySize]
-	}
+func (t *topKeys) add(r gate.Refusal) {
+	key := r.Key[:min(len(r.Key), maxTopKeySize)]
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.entries[topName{policy, key}]
+	p := t.entries[topName{r.Policy, key}]
 	switch {
 	case p != nil:
 	case len(t.least) < maxTopKeys:
@@ -181,18 +188,18 @@ func (t *topKeys) add(policy, key, rule string) {
 		if t.entries == nil {
 			t.entries = make(map[topName]*topEntry, maxTopKeys)
 		}
-		p = &topEntry{RefusedKey: RefusedKey{Policy: policy, Key: key}}
-		t.entries[topName{policy, key}] = p
+		p = &topEntry{RefusedKey: RefusedKey{Policy: r.Policy, Key: key}}
+		t.entries[topName{r.Policy, key}] = p
 		heap.Push(&t.least, p)
 	default:
 		key = strings.Clone(key)
 		p = t.least[0]
 		delete(t.entries, topName{p.Policy, p.Key})
-		p.Policy, p.Key, p.TooMany = policy, key, p.Refused
-		t.entries[topName{policy, key}] = p
+		p.Policy, p.Key, p.TooMany = r.Policy, key, p.Refused
+		t.entries[topName{r.Policy, key}] = p
 	}
 	p.Refused++
-	p.Last, p.Rule = now, rule
+	p.Last, p.Rule, p.Shadow, p.by = now, r.Rule, r.Shadow, r.By
 	heap.Fix(&t.least, p.at)
 }
 
@@ -255,6 +262,9 @@ func (s *Server) listTop(w http.ResponseWriter, r *http.Request) {
 	keys := s.top.list(n)
 	for i := range keys {
 		keys[i].Limits = []string{}
+		if keys[i].by != policy.ByLimits {
+			continue
+		}
 		for _, limit := range s.limitsOf(keys[i].Policy, keys[i].Key) {
 			keys[i].Limits = append(keys[i].Limits, limit.String())
 		}

@@ -11,9 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/testkit"
-
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/policy"
 )
 
 func noLimits(string, string) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(5)} }
@@ -36,31 +37,31 @@ func TestRefusalsAreSampled(t *testing.T) {
 		var log bytes.Buffer
 		r := newRefusalLog(LogRefusalsHashed, slog.New(slog.NewTextHandler(&log, nil)), noLimits)
 		for range 100 {
-			r.add("p", "ann", "")
+			r.add(gate.Refusal{Policy: "p", Key: "ann"})
 		}
 		if lines, all := refusalsOf(log.String()); lines != 1 || all != 1 {
 			t.Errorf("one key at a time: got %d lines of %d refusals, want 1 of 1", lines, all)
 		}
 		for i := range 50 {
-			r.add("p", fmt.Sprint("key ", i), "")
+			r.add(gate.Refusal{Policy: "p", Key: fmt.Sprint("key ", i)})
 		}
 		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
 			t.Errorf("50 keys at a time: got %d lines, want %d", lines, refusalLines)
 		}
 		testkit.Pass(refusalEvery - time.Nanosecond)
-		r.add("p", "ann", "")
+		r.add(gate.Refusal{Policy: "p", Key: "ann"})
 		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
 			t.Errorf("before ten seconds have passed: got %d lines, want %d", lines, refusalLines)
 		}
 		testkit.Pass(time.Nanosecond)
-		r.add("p", "ann", "web/user")
-		r.add("q", "ann", "")
+		r.add(gate.Refusal{Policy: "p", Key: "ann", Rule: "web/user"})
+		r.add(gate.Refusal{Policy: "q", Key: "ann"})
 		r.close()
 		if lines, all := refusalsOf(log.String()); lines != refusalLines+2 || all != 100+50+3 {
 			t.Errorf("in total: got %d lines of %d refusals, want %d of 153:\n%s", lines, all, refusalLines+2, log.String())
 		}
 		testkit.Pass(time.Hour)
-		r.add("p", "late", "")
+		r.add(gate.Refusal{Policy: "p", Key: "late"})
 		if len(r.recent) != 1 {
 			t.Errorf("got %d remembered keys, want only the last", len(r.recent))
 		}
@@ -76,8 +77,8 @@ func TestRefusedKeys(t *testing.T) {
 	for range 2 {
 		var log bytes.Buffer
 		r := newRefusalLog(LogRefusalsHashed, slog.New(slog.NewTextHandler(&log, nil)), noLimits)
-		r.add("p", "192.0.2.1", "")
-		r.add("q", "192.0.2.1", "")
+		r.add(gate.Refusal{Policy: "p", Key: "192.0.2.1"})
+		r.add(gate.Refusal{Policy: "q", Key: "192.0.2.1"})
 		found := regexp.MustCompile(`key_hash=(\w{16})`).FindAllStringSubmatch(log.String(), -1)
 		if len(found) != 2 || found[0][1] != found[1][1] || !strings.Contains(log.String(), "policy=p") || !strings.Contains(log.String(), `limits=5/1m`) {
 			t.Fatalf("got %s", log.String())
@@ -88,9 +89,14 @@ func TestRefusedKeys(t *testing.T) {
 		t.Error("two processes have the same hash")
 	}
 	var log bytes.Buffer
-	newRefusalLog(LogRefusalsKeys, slog.New(slog.NewTextHandler(&log, nil)), noLimits).add("envoy:web", "user=ann", "user")
+	newRefusalLog(LogRefusalsKeys, slog.New(slog.NewTextHandler(&log, nil)), noLimits).add(gate.Refusal{Policy: "envoy:web", Key: "user=ann", Rule: "user"})
 	if !strings.Contains(log.String(), `key="user=ann" rule=user limits=5/1m left_out=0`) {
 		t.Errorf("got %s", log.String())
 	}
-	newRefusalLog("", nil, nil).add("p", "k", "") // logs nothing
+	log.Reset()
+	newRefusalLog(LogRefusalsKeys, slog.New(slog.NewTextHandler(&log, nil)), noLimits).add(gate.Refusal{Policy: "p", Key: "k", By: policy.ByBlockList, Shadow: true})
+	if !strings.Contains(log.String(), `policy=p key=k shadow=true left_out=0`) {
+		t.Errorf("a block list in shadow mode: got %s, want no limits", log.String())
+	}
+	newRefusalLog("", nil, nil).add(gate.Refusal{Policy: "p", Key: "k"}) // logs nothing
 }

@@ -71,7 +71,11 @@ func (s *Server) checkRuling(r *rulings.Ruling) (known bool, err error) {
 // rulingReach returns which keys a ruling is about, and whether they were seen.
 func (s *Server) rulingReach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
 	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
-		return s.envoy.RulingReach(ctx, r)
+		reach := s.envoy.RulingReach(ctx, r)
+		if len(reach.Seen) == 0 && len(s.top.find(r.Policy, func(key string) bool { return key == r.Key })) > 0 {
+			reach.Seen = []string{r.Key}
+		}
+		return reach
 	}
 	return s.gate.RulingReach(ctx, r, before, func(matches func(key string) bool) []string { return s.top.find(r.Policy, matches) })
 }

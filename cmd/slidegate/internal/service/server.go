@@ -142,7 +142,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: func(policy, key string) { s.refused(policy, key, "") },
+		Logger: s.log, MeterProvider: meters, OnRefused: s.refused,
 		Latency: s.telemetry.latency, Key: gate.NewKey(s.keeper(), s.log),
 		Requests: s.opts.Proxy != "",
 	}); err != nil {

@@ -5,16 +5,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 )
 
 func TestTopOrder(t *testing.T) {
 	var top topKeys
 	for i, n := range []int{3, 5, 1} {
 		for range n {
-			top.add("api", string(rune('a'+i)), "")
+			top.add(gate.Refusal{Policy: "api", Key: string(rune('a' + i))})
 		}
 	}
-	top.add("login", "b", "") // the same key of another policy is a different key
+	top.add(gate.Refusal{Policy: "login", Key: "b"}) // the same key of another policy is a different key
 	got := ""
 	for _, k := range top.list(3) {
 		got += fmt.Sprintf("%s/%s %d %d\n", k.Policy, k.Key, k.Refused, k.TooMany)
@@ -36,10 +38,10 @@ func TestTopFlood(t *testing.T) {
 	var top topKeys
 	want := map[string]int64{}
 	for i := range 100_000 {
-		top.add("api", fmt.Sprint("once", i), "")
+		top.add(gate.Refusal{Policy: "api", Key: fmt.Sprint("once", i)})
 		if i%100 == 0 {
 			key := fmt.Sprint("often", i/100%3)
-			top.add("api", key, "")
+			top.add(gate.Refusal{Policy: "api", Key: key})
 			want[key]++
 		}
 	}
@@ -56,7 +58,7 @@ func TestTopFlood(t *testing.T) {
 
 func TestTopLongKeys(t *testing.T) {
 	var top topKeys
-	top.add("api", strings.Repeat("k", 1<<20), "")
+	top.add(gate.Refusal{Policy: "api", Key: strings.Repeat("k", 1<<20)})
 	if k := top.list(1)[0]; len(k.Key) != 256 {
 		t.Errorf("got a key of %d bytes", len(k.Key))
 	}
@@ -68,7 +70,7 @@ func TestTopConcurrent(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for j := range 5000 {
-				top.add("api", fmt.Sprint(j%1500+i), "")
+				top.add(gate.Refusal{Policy: "api", Key: fmt.Sprint(j%1500 + i)})
 				if j%1000 == 0 {
 					top.list(10)
 				}

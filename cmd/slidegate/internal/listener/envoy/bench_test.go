@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 )
 
 // BenchmarkShouldRateLimit measures one descriptor that is admitted, one that is refused, and three together.
@@ -17,7 +19,7 @@ descriptors:
   value: "/export/*"
   descriptors: [{key: client, rate_limit: {unit: year, requests_per_unit: 4000000000}}]
 `
-	service, err := New(newStore(b), []*Domain{mustParse(b, rules)}, Options{ResponseHeaders: true, OnRefused: func(_, _, _ string) {}})
+	service, err := New(newStore(b), []*Domain{mustParse(b, rules)}, Options{ResponseHeaders: true, OnRefused: func(gate.Refusal) {}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/policy"
 )
 
 const apiRules = `
@@ -32,10 +33,17 @@ type refusals struct {
 	list []string
 }
 
-func (l *refusals) add(policy, key, rule string) {
+func (l *refusals) add(r gate.Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.list = append(l.list, policy+" "+key+" "+rule)
+	text := r.Policy + " " + r.Key + " " + r.Rule
+	if r.By != policy.ByLimits {
+		text += " by " + r.By.String()
+	}
+	if r.Shadow {
+		text += " in shadow mode"
+	}
+	l.list = append(l.list, text)
 }
 
 func (l *refusals) take() (list []string) {
@@ -58,7 +66,7 @@ func TestRefusedDescriptorsAreReported(t *testing.T) {
 		{"remote_address=192.0.2.1", 2, nil},
 		{"remote_address=192.0.2.1", 1, []string{"envoy:api remote_address=192.0.2.1 api.remote_address"}},
 		{"path=/export/a,client=x%y path=/export/b,client=x%y", 1, []string{"envoy:api path=/export/b,client=x%25y exports"}},
-		{"watched=a", 2, []string{"envoy:api watched=a api.watched"}},
+		{"watched=a", 2, []string{"envoy:api watched=a api.watched in shadow mode"}},
 		{"quota=a remote_address=192.0.2.9", 2, []string{"envoy:api quota=a api.quota"}}, // no other rule is in quota mode, so it refuses
 		{"closed=a unknown=b", 1, []string{"envoy:api closed=a api.closed"}},
 		{"path=/export/a,admin=root", 9, nil},

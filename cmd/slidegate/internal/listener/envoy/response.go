@@ -11,7 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -84,7 +86,11 @@ func (s *Service) reportRefused(w *work, request *rls.RateLimitRequest, refused 
 	for i, descriptor := range request.GetDescriptors() {
 		if a := &w.items[i]; a.over && (refused || !a.rule.quotaMode) {
 			w.text = appendText(w.text[:0], descriptor.GetEntries())
-			s.opts.OnRefused(w.domain.policy, string(w.text), a.rule.title)
+			r := gate.Refusal{Policy: w.domain.policy, Key: string(w.text), Rule: a.rule.title, Shadow: s.opts.Shadow || a.rule.shadow}
+			if a.kind == banned {
+				r.By, r.Shadow = policy.ByRuling, s.opts.Shadow
+			}
+			s.opts.OnRefused(r)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestRulings(t *testing.T) {
 	}
 	r.want(request("api", 1, bob), "OK: OK/1")
 	r.want(request("other", 1, ann), "OK: OK/-")
-	if list := refused.take(); len(list) != 1 || list[0] != "envoy:api "+ann+" api.remote_address" {
+	if list := refused.take(); len(list) != 1 || list[0] != "envoy:api "+ann+" api.remote_address by ruling" {
 		t.Errorf("got %q", list)
 	}
 	r.rule()

@@ -47,10 +47,10 @@ type Options struct {
 	// Await means that a management server will send the rules. Until RulesReceived is called, the service is not healthy,
 	// and requests about unknown domains fail, so that Envoy follows its failure_mode_deny.
 	Await bool
-	// OnRefused is called with every descriptor that is over its limit, even if the rule or the service is in shadow
-	// mode: the domain after gate.EnvoyPrefix, the text of the descriptor, and the label of its rule. It must be
+	// OnRefused is called for every descriptor that is over its limit, even if the rule or the service is in shadow
+	// mode. The policy is the domain after gate.EnvoyPrefix, and the key is the text of the descriptor. It must be
 	// fast and safe for concurrent use. It may be nil.
-	OnRefused func(policy, descriptor, rule string)
+	OnRefused func(gate.Refusal)
 	// OnUnmatched is called for every request of which no descriptor matches a rule, such as one about an unknown domain. It may
 	// be nil.
 	OnUnmatched func()
