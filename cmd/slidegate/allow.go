@@ -26,8 +26,9 @@ type keyFlags struct {
 
 // decideCommand has a service decide a request: it is the commands allow, peek and charge.
 type decideCommand struct {
-	Key      string `arg:"" help:"The key ${key}."`
-	Cost     int64  `default:"1" help:"Number of units ${cost}."`
+	Key  string `arg:"" help:"The key ${key}."`
+	Cost int64  `default:"1" help:"Number of units ${cost}."`
+	//lint:ignore SA5008 kong takes several
 	keyFlags `set:"server=http://127.0.0.1:8080" set:"listener=the service"`
 }
 
