@@ -31,7 +31,7 @@ func TestServeWrongFlags(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"--config " + noRules, []string{noRules + ": envoy: ", "no-such.yaml"}},
+		{"--config " + noRules, []string{noRules + ":2:8: envoy: ", "no-such.yaml"}},
 		{"--config " + port, []string{port + ":2:8: envoy: xds: address: ", "HOST:PORT"}},
 		{"--config " + ca, []string{ca + ":2:8: envoy: xds: ca: ", "no-such.pem"}},
 		{"--config " + key, []string{key + ":2:8: envoy: xds: cert: is missing"}},
