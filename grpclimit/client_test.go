@@ -73,7 +73,7 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 		}
 		got := seen.take() // the third and the fifth had to wait first
 		if len(got) != 7 || got[2].Decision.Allowed || got[2].Refused || !got[3].Decision.Allowed {
-			t.Errorf("got events %+v; want 7, the third refused but not refused, the fourth allowed", got)
+			t.Errorf("got events %+v; want 7, the third not admitted yet, and not counted as refused, the fourth allowed", got)
 		}
 	})
 }

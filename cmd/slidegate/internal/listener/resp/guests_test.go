@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // A client has some seconds to authenticate, whatever else it sends; then it is like any other.
@@ -13,25 +14,25 @@ func TestTimeToAuthenticate(t *testing.T) {
 		silent, busy, half, friend := p.dial(t), p.dial(t), p.dial(t), p.dial(t)
 		half.send("*1\r\n$4\r\nPI")
 		for range 9 {
-			time.Sleep(time.Second)
+			testkit.Pass(time.Second)
 			busy.exchange("PING", "-NOAUTH Authentication required.")
 		}
 		friend.exchange("AUTH token", "+OK")
 		if !silent.alive() || !busy.alive() || !half.alive() {
 			t.Fatal("ended too early")
 		}
-		time.Sleep(time.Second)
+		testkit.Pass(time.Second)
 		if silent.alive() || busy.alive() || half.alive() {
 			t.Error("still connected after 10 s without the token")
 		}
-		time.Sleep(20 * time.Minute)
+		testkit.Pass(20 * time.Minute)
 		friend.exchange("PING", "+PONG")
 		friend.exchange("RESET", "+RESET") // undoes the authentication
-		time.Sleep(9 * time.Second)
+		testkit.Pass(9 * time.Second)
 		friend.exchange("AUTH token", "+OK")
-		time.Sleep(20 * time.Minute)
+		testkit.Pass(20 * time.Minute)
 		friend.exchange("RESET", "+RESET")
-		if time.Sleep(10 * time.Second); friend.alive() {
+		if testkit.Pass(10 * time.Second); friend.alive() {
 			t.Error("still connected 10 s after RESET")
 		}
 		for _, c := range []*client{silent, busy, half, friend} {
