@@ -60,21 +60,22 @@ func (s *Store) end(c *call, cached, admitted bool) {
 	}
 }
 
-// fail ends a call that failed with err, and draws the conclusions. It reports whether the store was late.
-func (s *Store) fail(ctx context.Context, c *call, err error) (late bool) {
+// fail ends a call that failed with err, and draws the conclusions. It reports whether the store was late, and whether the call
+// found that the node is out, which a probe may have changed since.
+func (s *Store) fail(ctx context.Context, c *call, err error) (late, out bool) {
 	s.waiting.Add(-1)
 	_, late, starved := c.count.end()
 	n := c.node
 	switch {
 	case isCallers(err): // the store may not have been asked
-		return false
+		return false, false
 	case hasEnded(ctx):
 		if n.answers.Load() == c.answers {
 			s.wake(n, false) // callers with short deadlines must not hide that the store is out
 		}
-		return false
+		return false, false
 	case errors.Is(err, store.ErrDown):
-		if n.eras.Load() == c.era {
+		if out = n.eras.Load() == c.era; out {
 			s.open(n, err)
 		}
 	case starved:
@@ -84,12 +85,13 @@ func (s *Store) fail(ctx context.Context, c *call, err error) (late bool) {
 		s.wakeAndWait(ctx, c)
 	case n.slow.Load() && n.isProbed(): // the probe decides; it began later, and is answered later than this call had time for
 	default:
+		out = true
 		s.open(n, s.timeoutError(ctx, err))
 	}
 	if late {
 		s.late.Add(1)
 	}
-	return late
+	return late, out
 }
 
 // timeoutError returns the error of a call that the countdown ended. A store that derived its own context reports that it
@@ -101,14 +103,14 @@ func (s *Store) timeoutError(ctx context.Context, err error) error {
 	return err
 }
 
-// unanswered returns the error of a request that the store did not answer.
-func (s *Store) unanswered(ctx context.Context, n *node, err error) error {
+// unanswered returns the error of a request that the store did not answer, out if it found that.
+func (s *Store) unanswered(ctx context.Context, n *node, err error, out bool) error {
 	if isCallers(err) || hasEnded(ctx) {
 		return err
 	}
 	s.failures.Add(1)
 	why := &unavailable{cause: s.timeoutError(ctx, err), undone: errors.Is(err, store.ErrUndone)}
-	if why.out = s.direct || n.out.Load() != nil; why.out && !s.direct {
+	if why.out = out || n.out.Load() != nil; why.out && !s.direct {
 		why.node = n
 	}
 	return why
@@ -169,10 +171,11 @@ func (s *Store) takeInner(ctx context.Context, limit *store.Limit, key string, c
 		}
 		return allowed, flags, remaining, after, resetAfter, at, nil
 	}
-	if s.fail(ctx, &c, err) {
+	late, out := s.fail(ctx, &c, err)
+	if late {
 		s.lateKeys.record(s.lateKeys.hashOf(address{limit.Prefix(), "", key}), s.sinceBase())
 	}
-	return false, 0, 0, 0, 0, 0, s.unanswered(ctx, n, err)
+	return false, 0, 0, 0, 0, 0, s.unanswered(ctx, n, err, out)
 }
 
 // notSent returns why, or the caller's error if it has left: no one waits for a decision.
@@ -260,7 +263,7 @@ func (s *Store) sendTo(ctx context.Context, n *node, batch []store.Request, now 
 	if s.direct {
 		if err := s.inner.Apply(ctx, batch); err != nil {
 			spread(batch, err)
-			s.explain(ctx, n, batch, false)
+			s.explain(ctx, n, batch, false, true)
 		}
 		return
 	}
@@ -281,7 +284,8 @@ func (s *Store) sendTo(ctx context.Context, n *node, batch []store.Request, now 
 	if answered {
 		n.answers.Add(1)
 	}
-	s.explain(ctx, n, batch, s.fail(ctx, &c, worst(batch)))
+	late, out := s.fail(ctx, &c, worst(batch))
+	s.explain(ctx, n, batch, late, out)
 }
 
 // answersIn reports whether the store, and not a cache, answered any of the requests, and whether it admitted any.
@@ -325,7 +329,7 @@ func worst(batch []store.Request) (err error) {
 }
 
 // explain replaces the errors of requests by what they mean.
-func (s *Store) explain(ctx context.Context, n *node, batch []store.Request, late bool) {
+func (s *Store) explain(ctx context.Context, n *node, batch []store.Request, late, out bool) {
 	for i := range batch {
 		r := &batch[i]
 		if r.Err == nil {
@@ -334,7 +338,7 @@ func (s *Store) explain(ctx context.Context, n *node, batch []store.Request, lat
 		if late && !isCallers(r.Err) {
 			s.lateKeys.record(s.lateKeys.hash(r.Group, r.Charges), s.sinceBase())
 		}
-		r.Err = s.unanswered(ctx, n, r.Err)
+		r.Err = s.unanswered(ctx, n, r.Err, out)
 	}
 }
 

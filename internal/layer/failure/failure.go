@@ -141,7 +141,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if s.direct {
 		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 		if err != nil {
-			err = s.unanswered(ctx, s.whole, err)
+			err = s.unanswered(ctx, s.whole, err, true)
 		}
 	} else {
 		allowed, flags, remaining, after, resetAfter, at, err = s.takeInner(ctx, limit, key, cost)
@@ -170,7 +170,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) (first error) 
 			return nil
 		} else {
 			spread(batch, err)
-			s.explain(ctx, s.whole, batch, false)
+			s.explain(ctx, s.whole, batch, false, true)
 		}
 	}
 	for i := range batch {
