@@ -21,19 +21,16 @@ var segmentsInTable = []int{1, 2, 6, 60}
 var (
 	whenUp = []string{
 		"the default above a quota of 100: least memory, fair to steady traffic",
-		"half a window is never over",
-		"a good middle: 5/6 of a window are never over",
-		"59/60 of a window are never over",
+		"–", "a good middle", "–",
 	}
 	whenDown = []string{
 		"to match limiters that round down",
 		"the same", "the same", "the same",
 	}
 	whenWhole = []string{
-		"a hard cap in the least memory; a client at its limit gets half the quota on average",
-		"a hard cap; a client at its limit gets 2/3 on average",
-		"a hard cap; a client at its limit gets 6/7 on average",
-		"a hard cap for any quota; a client at its limit gets 60/61 on average",
+		"a hard cap in the least memory",
+		"a hard cap", "a hard cap",
+		"a hard cap for any quota",
 	}
 )
 

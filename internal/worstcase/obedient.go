@@ -36,23 +36,28 @@ func ObedientTable() string {
 		fmt.Fprintf(&b, " quota %d |", quota)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(quotasInTable)) + "\n")
-	row := func(name string, l rule.Limit) {
+	row := func(name string, limits ...rule.Limit) { // the least of their shares
 		fmt.Fprintf(&b, "| %s |", name)
 		for _, quota := range quotasInTable {
-			l.Quota = quota
-			fmt.Fprintf(&b, " %.2f |", Obedient(normalize(l)))
+			share := 1.0
+			for _, l := range limits {
+				l.Quota = quota
+				share = min(share, Obedient(normalize(l)))
+			}
+			fmt.Fprintf(&b, " %.2f |", share)
 		}
 		b.WriteString("\n")
 	}
-	row("not named", rule.Limit{})
-	for _, overlap := range []rule.Overlap{rule.OverlapUp, rule.OverlapDown, rule.OverlapWhole} {
+	even := []rule.Limit{{}, {Algorithm: rule.SlidingLog}, {Algorithm: rule.FixedWindow}, {Algorithm: rule.TokenBucket}}
+	for _, segments := range segmentsInTable {
+		even = append(even, rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapDown, Segments: segments})
+	}
+	row("no algorithm named, `sliding-log`, `fixed-window`, `token-bucket`, `sliding-window` with `down`", even...)
+	for _, overlap := range []rule.Overlap{rule.OverlapUp, rule.OverlapWhole} {
 		for _, segments := range segmentsInTable {
 			name := fmt.Sprintf("`sliding-window`, `%s`, %d segments", overlap, segments)
 			row(strings.Replace(name, " 1 segments", " 1 segment", 1), rule.Limit{Algorithm: rule.SlidingWindow, Overlap: overlap, Segments: segments})
 		}
 	}
-	row("`sliding-log`", rule.Limit{Algorithm: rule.SlidingLog})
-	row("`fixed-window`", rule.Limit{Algorithm: rule.FixedWindow})
-	row("`token-bucket`", rule.Limit{Algorithm: rule.TokenBucket})
 	return b.String()
 }

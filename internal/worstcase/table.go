@@ -31,11 +31,10 @@ func Find(cases []Case, e Effort) []Row {
 func Table(rows []Row) string {
 	var b strings.Builder
 	quota := rows[0].Limits[0].Quota
-	fmt.Fprintf(&b, "| limit | most in any window W, quota %d | of the quota | shortest interval over the quota "+
-		"| state of a key | when to choose it |\n|---|---|---|---|---|---|\n", quota)
+	fmt.Fprintf(&b, "| limit | most in any window W, quota %d | shortest interval over the quota "+
+		"| state of a key | when to choose it |\n|---|---|---|---|---|\n", quota)
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %.2f | %s | %s | %s |\n",
-			r.Name, r.most(), float64(r.Most[0].Most)/float64(quota), r.shortest(), memory(r.Limits[0]), r.When)
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", r.Name, r.Most[0].Most, r.shortest(), memory(r.Limits[0]), r.When)
 	}
 	b.WriteString(calendarRow(quota) + slotsRow(quota))
 	return b.String()
@@ -54,8 +53,8 @@ func calendarRow(quota int64) string {
 		p.do(rule.TakeUpTo, at-epoch, 2*quota)
 	}
 	most := MostWithin(p.admissions, end-epoch)
-	return fmt.Sprintf("| `fixed-window` by calendar | %d | %.2f | %d µs | %s | budgets per day, week, month or year |\n",
-		most, float64(most)/float64(quota), ShortestOver(p.admissions, quota), memory(l))
+	return fmt.Sprintf("| `fixed-window` by calendar | %d | %d µs | %s | budgets per day, week, month or year |\n",
+		most, ShortestOver(p.admissions, quota), memory(l))
 }
 
 // slotsRow is the row of in-flight limits, which promise how many slots are held at a time. It requests twice that many, at
@@ -68,17 +67,7 @@ func slotsRow(quota int64) string {
 		rule.Decide(rule.Take, p.items[:], epoch+rule.Micros(i)*(Window-1)/rule.Micros(2*quota), p.answers[:])
 	}
 	held := l.Used(&p.state, epoch+Window-1)
-	return fmt.Sprintf("| `in-flight` | %d at a time; any number in a window | %.2f at a time | – | %s | to limit what runs concurrently |\n",
-		held, float64(held)/float64(quota), memory(l))
-}
-
-// most shows both anchors if they differ.
-func (r *Row) most() string {
-	text := fmt.Sprint(r.Most[0].Most)
-	if len(r.Most) > 1 && r.Most[1].Most != r.Most[0].Most {
-		text += fmt.Sprintf(" (anchor `first`: %d)", r.Most[1].Most)
-	}
-	return text
+	return fmt.Sprintf("| `in-flight` | %d at a time; any number in a window | – | %s | to limit what runs concurrently |\n", held, memory(l))
 }
 
 // shortest is the shorter one of the two anchors.
@@ -98,7 +87,7 @@ func interval(length rule.Micros) string {
 	case length == 0:
 		return "none"
 	case length > Window:
-		return fmt.Sprintf("none within W (W + %d µs)", length-Window)
+		return fmt.Sprintf("W + %d µs", length-Window)
 	case length < Window/1000:
 		return fmt.Sprintf("%d µs", length)
 	default:
