@@ -134,7 +134,8 @@ func testReset(t *testing.T, s server, l slidegate.Limit, here bool) {
 	steps := timeline{{wall: time.Now().UnixNano()}}
 	before := len(read(t, path, 0))
 	takeAll(t, layer, limit)
-	other := takeAll(t, leased(t, s.raw), limit)
+	second := leased(t, s.raw)
+	other := takeAll(t, second, limit)
 	all := read(t, path, 0)
 	outstanding := steps.outstanding(all, l.Name, 1)
 	after := all[before:] // not by their times, which are not exact enough
@@ -144,8 +145,9 @@ func testReset(t *testing.T, s server, l slidegate.Limit, here bool) {
 		most += outstanding
 	}
 	t.Logf("%s: after the reset %d of a quota of %d were admitted; %d were leased", l.Name, got, l.Quota, outstanding)
-	if got > most || got < l.Quota {
-		t.Errorf("%s: after the reset %d of a quota of %d were admitted, want at most %d", l.Name, got, l.Quota, most)
+	least := l.Quota - layer.Stats().Wasted - second.Stats().Wasted // on a busy machine a lease can end before it is spent
+	if got > most || got < least {
+		t.Errorf("%s: after the reset %d of a quota of %d were admitted, want %d to %d", l.Name, got, l.Quota, least, most)
 	}
 }
 
