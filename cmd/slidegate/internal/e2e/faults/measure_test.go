@@ -110,7 +110,7 @@ func measure(t *testing.T, f fault, p program, lasts time.Duration) *row {
 	close(l.broken)
 	w := watch(s)
 	pass(lasts / 3)
-	admitted := s.askOptimistic()
+	admitted := s.askOptimistic(r.began.Add(lasts))
 	pass(time.Until(r.began.Add(lasts)))
 	r.storeUp, r.ready = w.stop()
 	set.end()
@@ -141,13 +141,13 @@ func keyOf(kind string, i int) string { return fmt.Sprint(kind, "-", i) }
 // pass lets time pass for the clients.
 func pass(d time.Duration) { <-time.After(d) }
 
-// askOptimistic requests units of keys whose limit is charged later, and returns how many were admitted.
-func (s *service) askOptimistic() (admitted int64) {
+// askOptimistic requests units of keys whose limit is charged later, while the fault lasts, and returns how many were admitted.
+func (s *service) askOptimistic(end time.Time) (admitted int64) {
 	var all sync.WaitGroup
 	var counts [keys]int64
 	for i := range keys {
 		all.Go(func() {
-			for range 15 {
+			for n := 0; n < 15 && time.Now().Before(end); n++ {
 				if s.ask("optimistic", keyOf(owed, i)).admitted() {
 					counts[i]++
 				}
