@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // patience is how long a cluster may take to agree: elections take up to nine seconds.
@@ -21,12 +22,7 @@ const patience = 60 * time.Second
 func freeAddresses(t *testing.T, n int) (addresses []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
+		addresses = append(addresses, testkit.FreeAddress(t))
 	}
 	return addresses
 }

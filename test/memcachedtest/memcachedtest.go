@@ -17,6 +17,7 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/kit"
 )
 
@@ -48,7 +49,7 @@ func StartWithEnv(t testing.TB, env []string, args ...string) *Server {
 	s := &Server{t: t, program: program, args: args, env: env}
 	t.Cleanup(s.end)
 	for range 5 { // another process may take the port first
-		if s.port, err = kit.FreePort(); err != nil {
+		if s.port, err = testkit.FreePort(); err != nil {
 			break
 		}
 		if err = s.start(); err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/kvstore/natsembed"
 	"github.com/slidegate/slidegate/test/kit"
 )
@@ -29,9 +29,7 @@ func startMembers(t *testing.T, n int) *members {
 	t.Helper()
 	var routes []string
 	for range n {
-		l := kit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-		defer l.Close()
-		routes = append(routes, l.Addr().String())
+		routes = append(routes, testkit.FreeAddress(t))
 	}
 	m := &members{servers: make([]*natsembed.Server, n), limiters: make([]*slidegate.Limiter, n)}
 	for i := range n {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/faultproxy"
 	"github.com/slidegate/slidegate/test/kit"
 )
@@ -43,10 +44,10 @@ func (c *Cluster) start(size int) (err error) {
 	c.Nodes, c.wires = make([]*Node, size), make([][]*faultproxy.Proxy, size)
 	for i := range c.Nodes {
 		n := &Node{t: c.t, settings: settings{Name: fmt.Sprintf("node-%d-of-%d", i, size), Dir: c.t.TempDir()}}
-		if n.settings.Port, err = kit.FreePort(); err != nil {
+		if n.settings.Port, err = testkit.FreePort(); err != nil {
 			return err
 		}
-		if n.settings.Route, err = kit.FreePort(); err != nil {
+		if n.settings.Route, err = testkit.FreePort(); err != nil {
 			return err
 		}
 		c.Nodes[i] = n

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/kit"
 )
 
@@ -88,7 +89,7 @@ func StartNode(t testing.TB) *Node {
 	t.Cleanup(n.end)
 	var err error
 	for range 5 { // another process may take the port first
-		if n.settings.Port, err = kit.FreePort(); err != nil {
+		if n.settings.Port, err = testkit.FreePort(); err != nil {
 			break
 		}
 		if err = n.start(); err == nil {

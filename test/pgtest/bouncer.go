@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/kit"
 )
 
@@ -48,7 +49,7 @@ func Bouncer(t testing.TB, s *Server) string {
 
 // startBouncer starts it on its own port and waits until it answers.
 func startBouncer(t testing.TB, program, folder string, s *Server) (string, error) {
-	port, err := kit.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/kit"
 )
 
@@ -65,7 +66,7 @@ func copyTemplate(_, folder, data string) error {
 
 func (n *node) startSomewhere() (err error) {
 	for range 5 {
-		if n.port, err = kit.FreePort(); err != nil {
+		if n.port, err = testkit.FreePort(); err != nil {
 			return err
 		}
 		if err = n.configure(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/kit"
 )
 
@@ -71,8 +72,12 @@ func run(n *Node, bus bool) *Node {
 	n.program, n.dir = program(n.t), n.t.TempDir()
 	n.t.Cleanup(n.end)
 	var err error
+	var above []int
+	if bus {
+		above = []int{10_000} // where a cluster's nodes meet
+	}
 	for range 5 {
-		n.port = freePort(n.t, bus)
+		n.port = kit.Must(testkit.FreePort(above...))(n.t)
 		n.configure()
 		if err = n.start(); err == nil {
 			return n

@@ -2,10 +2,11 @@ package testkit
 
 import (
 	"bytes"
-	"net"
 	"os/exec"
 	"sync"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // Program finds a program that tools/deps installs, including in folders that are only on root's path.
@@ -20,13 +21,10 @@ func Program(t testing.TB, name string) string {
 	return ""
 }
 
-// FreeAddress returns a local address that was free a moment ago, for programs that cannot choose one themselves.
+// FreeAddress returns a free local address, for programs that cannot choose one themselves.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	return testkit.FreeAddress(t)
 }
 
 // Output collects the output of a program. It can be read while the program runs.

@@ -1,5 +1,5 @@
 // Package testkit has helpers shared by the program's tests: waiting for conditions, checking errors, and building the program
-// itself. It depends only on the standard library, and only tests import it.
+// itself. It depends only on the standard library and internal/testkit, and only tests import it.
 package testkit
 
 import (

@@ -158,10 +158,7 @@ func example(t *testing.T, name string, pairs ...string) string {
 func start(t *testing.T, configure func(dir, port string) *exec.Cmd) (address string) {
 	t.Helper()
 	for range 5 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		testkit.NoError(t, err)
-		address = listener.Addr().String()
-		testkit.NoError(t, listener.Close())
+		address = testkit.FreeAddress(t)
 		_, port, _ := net.SplitHostPort(address)
 		output, ended := run(t, configure(t.TempDir(), port))
 		gone := false
