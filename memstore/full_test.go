@@ -34,7 +34,8 @@ func limitsOfAllForms(quota int64) []slidegate.Limit {
 // the store admitted, so if the oracle refuses, the store gave a key more than the rule does.
 func TestFullStoreOnlyErrsTowardRefusal(t *testing.T) {
 	memstore.Alone(t)
-	for _, limit := range limitsOfAllForms(5) {
+	chained := slidegate.Limit{Quota: 1_000, Window: time.Minute, Algorithm: slidegate.SlidingLog} // most of its units are not in the slot
+	for _, limit := range append(limitsOfAllForms(5), chained) {
 		t.Run(limit.String(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)
 			store := openTiny(t, memstore.Options{Now: clock.Now})

@@ -278,7 +278,9 @@ func (t *table) isOverfull() bool {
 	return s.opts.RefuseWhenFull && t.slab != nil && s.used.Load() > s.capacity
 }
 
-// forgetOne forgets the least-used key of a table that has a single page, and reports whether it did. The last key stays.
+// forgetOne forgets the least-used key of a table that has a single page, and reports whether it did. The last key stays. The
+// slot goes to a hash next to the key's, with the state of a key never seen: a slot with the key itself would hide what is
+// remembered of it.
 func (t *table) forgetOne(now rule.Micros) bool {
 	g := t.page(0)
 	g.mu.Lock()
@@ -311,6 +313,14 @@ func (t *table) forgetOne(now rule.Micros) bool {
 	t.forget(h, &s, now)
 	clearState(&s)
 	g.fullUntil = 0
-	f.write(t, g, best, w, h, &s)
+	f.write(t, g, best, w, neighbour(h), &s)
 	return true
+}
+
+// neighbour returns a hash next to another.
+func neighbour(h uint64) uint64 {
+	if h^1 < reserved {
+		return h ^ 2
+	}
+	return h ^ 1
 }
