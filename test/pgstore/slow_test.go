@@ -51,12 +51,18 @@ func TestFirstRequestTakesOneRoundTrip(t *testing.T) {
 		"logs":       {request(rule.Take, charge(log, "c")), request(rule.Take, charge(log, "d"))},
 		"given back": {request(rule.GiveBack, charge(limit, "c"))},
 	} {
-		start := time.Now()
-		if err := c.Apply(t.Context(), batch); err != nil {
-			t.Fatal(err)
+		fastest := time.Hour
+		for range 5 { // this machine may be busy
+			start := time.Now()
+			if err := c.Apply(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			if fastest = min(fastest, time.Since(start)); fastest < 2*delay {
+				break
+			}
 		}
-		if took := time.Since(start); took < delay || took >= 2*delay {
-			t.Errorf("%s: took %v, want one round trip of %v", name, took, delay)
+		if fastest < delay || fastest >= 2*delay {
+			t.Errorf("%s: took %v, want one round trip of %v", name, fastest, delay)
 		}
 	}
 }
