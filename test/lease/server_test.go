@@ -106,6 +106,10 @@ func overServers(t *testing.T, run func(t *testing.T, s server)) {
 // is set.
 func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store, error) {
 	t.Helper()
+	opts := kvstore.Options{Now: now}
+	if now != nil {
+		opts.Timeout = patience // nothing fails in tests with their own clock, but this machine may be busy
+	}
 	switch kind, where, _ := strings.Cut(place, " "); kind {
 	case "postgres":
 		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{Now: now})
@@ -115,14 +119,14 @@ func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store,
 			return nil, err
 		}
 		t.Cleanup(engine.Close)
-		return kvstore.New(engine, kvstore.Options{Now: now})
+		return kvstore.New(engine, opts)
 	case "memcached":
 		engine, err := memcached.New(context.Background(), memcachedtest.Client(t, where), memcached.Options{ClockServer: where})
 		if err != nil {
 			return nil, err
 		}
 		t.Cleanup(engine.Close)
-		return kvstore.New(engine, kvstore.Options{Now: now})
+		return kvstore.New(engine, opts)
 	default:
 		return openRedis(t, where, now)
 	}
