@@ -87,7 +87,7 @@ func (h *layerGroup) settle() {
 		kit.Eventually(h.t, "what is owed to be charged", func() bool {
 			_, _, _, _, _, _, _ = st.TakeSingle(context.Background(), h.limit, "another key", 0)
 			got := st.Stats()
-			return got.Owed == 0 && !got.Down
+			return got.Owed == 0 && got.Unknown == 0 && !got.Down // none is under way
 		})
 	}
 }
