@@ -103,7 +103,7 @@ func (s *Store) timeoutError(ctx context.Context, err error) error {
 	return err
 }
 
-// unanswered returns the error of a request that the store did not answer, out if it found that.
+// unanswered returns the error of a request that the store did not answer. Out is whether its call found that the node is out.
 func (s *Store) unanswered(ctx context.Context, n *node, err error, out bool) error {
 	if isCallers(err) || hasEnded(ctx) {
 		return err
