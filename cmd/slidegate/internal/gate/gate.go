@@ -28,8 +28,8 @@ type Options struct {
 	Logger *slog.Logger
 	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
-	// Requests says that requests run here, so that HoldRequest is used. New and Reload then reject policies that apply to the same request but
-	// that the store cannot decide together, as they always do for policies with a Match.
+	// Requests says that requests run here, so that HoldRequest is used. New and Reload then reject policies that apply to the
+	// same request but that the store cannot decide together, as they always do for policies with a Match.
 	Requests bool
 	// OnRefused is called for every key that was refused, or would have been if its policy were not in shadow mode. It
 	// must be fast and safe for concurrent use, and must copy the key to keep it.

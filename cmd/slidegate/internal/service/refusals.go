@@ -173,8 +173,8 @@ type topEntry struct {
 	at int // index in the heap
 }
 
-// add counts a refusal. When the sketch is full, a new key takes the place and the count of the
-// least refused key, so that no key that is refused repeatedly is missed.
+// add counts a refusal. When the sketch is full, a new key takes the place and the count of the least refused key, so that no
+// key that is refused repeatedly is missed.
 func (t *topKeys) add(r gate.Refusal) {
 	key := r.Key[:min(len(r.Key), maxTopKeySize)]
 	now := time.Now()
