@@ -118,8 +118,12 @@ func (l Limit) compile() (rule.Limit, error) {
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v is set together with calendar %v; leave out one of them",
 			ErrLimit, l.Window, l.Calendar)}
 	}
+	algorithm := l.Algorithm
+	if algorithm == rule.DefaultAlgorithm && (l.Segments != 0 || l.Overlap != rule.OverlapUp || l.Anchor != rule.AnchorClock) && l.Calendar == 0 {
+		algorithm = SlidingWindow // it has its own address, even if it has as many parts as the default
+	}
 	r, err := rule.Limit{
-		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountRefused: l.CountRefused,
+		Algorithm: algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountRefused: l.CountRefused,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: rule.Micros(l.Window.Microseconds()),
 		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease,
 	}.Normalize()

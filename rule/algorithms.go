@@ -2,22 +2,21 @@ package rule
 
 import "strings"
 
-// Algorithm is how a limit counts. The zero value is DefaultAlgorithm, which Normalize resolves.
+// Algorithm is how a limit counts. The zero value is DefaultAlgorithm.
 type Algorithm uint8
 
 // The algorithms. Their numbers are valid in this process only; saved and sent data contains the index in Algorithms
 // instead.
 const (
-	DefaultAlgorithm Algorithm = iota // not named: SlidingLog up to a quota of 100, SlidingWindow above it
+	DefaultAlgorithm Algorithm = iota // not named: a hard cap at every quota, kept as a log or in parts
 	SlidingLog                        // keeps the time of every unit: exact
 	FixedWindow                       // one counter that restarts; up to twice the quota around an edge, by design
 	TokenBucket                       // a bucket that refills continuously, for traffic that may burst
-	SlidingWindow                     // a weighted counter over the window's parts
+	SlidingWindow                     // a counter over the window's parts, of which the oldest is weighted
 	InFlight                          // slots that are held and released: at most Quota at a time
 )
 
-// Algorithms lists the algorithms that a limit can name, in the order of the numbers that stand for them in saved and
-// sent data: append only.
+// Algorithms lists the algorithms that a limit can name.
 var Algorithms = []Algorithm{SlidingWindow, SlidingLog, FixedWindow, TokenBucket, InFlight}
 
 // traits is what is particular about an algorithm.
@@ -34,7 +33,7 @@ type traits struct {
 }
 
 var algorithms = [...]traits{
-	DefaultAlgorithm: {name: "default"},
+	DefaultAlgorithm: {name: "default", countRefused: true},
 	SlidingLog: {
 		name: "sliding-log", countRefused: true, stores: "a sliding-log stores every unit",
 		instead:   "; sliding-window with overlap whole gives the same hard cap in constant memory",

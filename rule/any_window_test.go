@@ -37,7 +37,7 @@ func (list admissions) largest(length Micros) (largest int64) {
 // hardInterval returns the longest interval in which a limit never admits more than its quota; 0 if there is none.
 func hardInterval(l *Limit) Micros {
 	switch {
-	case l.Algorithm == SlidingLog, l.Algorithm == SlidingWindow && l.Overlap == OverlapWhole:
+	case l.Algorithm == SlidingLog, l.Algorithm == DefaultAlgorithm, l.Algorithm == SlidingWindow && l.Overlap == OverlapWhole:
 		return l.Window
 	case l.Algorithm == SlidingWindow:
 		return l.Window - l.part()

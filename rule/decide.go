@@ -12,6 +12,7 @@ type view struct {
 	shift  int    // window algorithms: by how many parts the counts lag behind start
 	debt   wide   // token-bucket: what is missing from a full bucket at At, in 1/Window of a unit
 	until  Micros // token-bucket: when nothing is missing any more
+	parts  bool   // no algorithm named: the state is in parts in which something counts
 	live   int64  // sliding-log, in-flight: how many units count
 	behind Micros // sliding-log, in-flight: by how much to move their times back
 }
@@ -85,6 +86,8 @@ func (l *Limit) viewAt(s *State, now Micros) (v view) {
 func (l *Limit) look(s *State, now Micros, v *view) {
 	v.Now, v.At = now, now
 	switch l.Algorithm {
+	case DefaultAlgorithm:
+		l.lookDefault(s, now, v)
 	case SlidingLog:
 		l.lookLog(s, now, v)
 	case TokenBucket:
@@ -102,6 +105,8 @@ func (l *Limit) admits(v *view, cost int64) bool { return cost <= v.Room && cost
 // charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
 func (l *Limit) charge(s *State, v *view, cost int64, id ID) {
 	switch l.Algorithm {
+	case DefaultAlgorithm:
+		l.chargeDefault(s, v, cost)
 	case SlidingLog:
 		l.chargeLog(s, v, cost)
 	case TokenBucket:
@@ -115,7 +120,7 @@ func (l *Limit) charge(s *State, v *view, cost int64, id ID) {
 
 // wait returns how long after v.Now cost fits. Cost must not fit now, and must be at most the capacity.
 func (l *Limit) wait(s *State, v *view, cost int64) Micros {
-	switch l.Algorithm {
+	switch l.asKept(v) {
 	case SlidingLog:
 		return l.waitLog(s, v, cost)
 	case TokenBucket:
@@ -200,7 +205,7 @@ func (l *Limit) refuse(s *State, v *view, cost int64) (changed bool) {
 
 // writeBack writes v to s, and charges nothing.
 func (l *Limit) writeBack(s *State, v *view) {
-	switch l.Algorithm {
+	switch l.asKept(v) {
 	case SlidingLog:
 		l.settleLog(s, v)
 	case TokenBucket:
@@ -220,6 +225,8 @@ func (l *Limit) giveBack(s *State, v *view, cost int64, at Micros, id ID) int64 
 			return l.releaseOldest(s, v, cost)
 		}
 		return l.releaseSlot(s, v, id)
+	case DefaultAlgorithm:
+		return l.giveBackDefault(s, v, cost, at)
 	case SlidingLog:
 		return l.giveBackLog(s, v, cost, at)
 	case TokenBucket:

@@ -46,7 +46,11 @@ func fuzzScript(t *testing.T, l *Limit, r *source) {
 		checkAnswer(t, l, &a)
 		checkState(t, l, &s)
 		checkTimes(t, l, &s, st.at, cost, &a)
-		if int64(s.Log.Len()) > l.Quota {
+		most := l.Quota
+		if l.Algorithm == DefaultAlgorithm {
+			most = DefaultLog
+		}
+		if int64(s.Log.Len()) > most {
 			t.Fatalf("%d units in the log of quota %d", s.Log.Len(), l.Quota)
 		}
 		switch {
@@ -92,7 +96,7 @@ func (r *source) number(least, most int64) int64 {
 }
 
 func (r *source) limit() (l Limit, ok bool) {
-	l.Algorithm = SlidingLog + Algorithm(r.byte()%5)
+	l.Algorithm = Algorithm(r.byte() % 6)
 	choices := r.byte()
 	l.CountRefused = choices&1 == 1 && l.Algorithm != InFlight
 	parts := Micros(1)

@@ -48,9 +48,6 @@ const (
 // minWindow is the shortest window: one millisecond.
 const minWindow = Micros(1_000)
 
-// defaultLog is the largest quota for which a limit that names no algorithm is a sliding log.
-const defaultLog = 100
-
 // ErrLimit is wrapped by errors that report an invalid limit.
 var ErrLimit = errors.New("invalid limit")
 
@@ -82,7 +79,7 @@ type Limit struct {
 	CountRefused bool    // whether a refused request uses quota
 	Lease        bool    // whether units may be charged in advance and spent later; the rule itself is the same
 	Calendar     Period  // fixed-window only: windows are days, weeks, months or years in Zone instead of a fixed length
-	Segments     int     // sliding-window only: 1 to MaxSegments; 0 means 1
+	Segments     int     // sliding-window only: 1 to MaxSegments; 0 means 1. Without an algorithm, Normalize sets it and Overlap
 	Quota        int64   // units per window; in-flight: slots
 	Burst        int64   // token-bucket only: how many units the bucket holds; 0 means Quota
 	Window       Micros  // in-flight: how long a slot is held unless it is renewed; with Calendar, 0 or the longest period
@@ -97,10 +94,11 @@ func (l *Limit) Capacity() int64 {
 	return l.Quota
 }
 
-// Parts returns how many counts the state of l holds: 0 for algorithms without counts.
+// Parts returns how many counts the state of l holds: 0 for algorithms without counts. Without a named algorithm, a state has counts only
+// if it is in parts.
 func (l *Limit) Parts() int {
 	switch l.Algorithm {
-	case SlidingWindow:
+	case SlidingWindow, DefaultAlgorithm:
 		return l.Segments + 1
 	case FixedWindow:
 		return 1
@@ -116,10 +114,10 @@ func (l *Limit) resolve() Algorithm {
 		return l.Algorithm
 	case l.Calendar != 0:
 		return FixedWindow
-	case l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Quota > defaultLog:
-		return SlidingWindow
+	case l.isDefault():
+		return DefaultAlgorithm
 	default:
-		return SlidingLog
+		return SlidingWindow
 	}
 }
 
@@ -129,10 +127,15 @@ func (l Limit) Normalize() (Limit, error) {
 	if err := l.normalizeCalendar(); err != nil {
 		return Limit{}, fmt.Errorf("%w: %w", ErrLimit, err)
 	}
+	if l.Algorithm == DefaultAlgorithm {
+		if err := l.normalizeDefault(); err != nil {
+			return Limit{}, fmt.Errorf("%w: %w", ErrLimit, err)
+		}
+	}
 	if l.Algorithm == SlidingWindow && l.Segments == 0 {
 		l.Segments = 1
 	}
-	if l.Algorithm != SlidingWindow && l.Segments == 1 {
+	if l.Algorithm != SlidingWindow && l.Algorithm != DefaultAlgorithm && l.Segments == 1 {
 		l.Segments = 0
 	}
 	if l.Algorithm == TokenBucket && l.Burst == 0 {
@@ -184,6 +187,9 @@ func (l *Limit) checkUnused() error {
 	is := &algorithms[l.Algorithm]
 	const ignored = "%s: %v applies to %s, not to %s; leave it out"
 	switch {
+	case l.Algorithm == DefaultAlgorithm && l.Burst != 0:
+		return fmt.Errorf("burst: %v applies to token-bucket only; leave it out, or name token-bucket", l.Burst)
+	case l.Algorithm == DefaultAlgorithm: // Normalize has filled the other options in
 	case l.Segments != 0 && !is.segments:
 		return fmt.Errorf(ignored, "segments", l.Segments, only(func(t *traits) bool { return t.segments }), l.Algorithm)
 	case l.Overlap != OverlapUp && !is.overlap:

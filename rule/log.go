@@ -19,9 +19,12 @@ func (l *Limit) lookLog(s *State, now Micros, v *view) {
 }
 
 func (l *Limit) chargeLog(s *State, v *view, n int64) {
+	l.appendLog(s, v, min(n, l.Quota), max(l.Quota, v.live))
+}
+
+// appendLog adds n units, at most so many in all.
+func (l *Limit) appendLog(s *State, v *view, n, most int64) {
 	l.settleLog(s, v)
-	n = min(n, l.Quota)
-	most := max(l.Quota, v.live)
 	s.Log.add(v.At, n, l.Window, most)
 	v.live = min(v.live+n, most)
 	v.Room = l.Quota - v.live

@@ -31,6 +31,8 @@ type model interface {
 
 func newModel(l *Limit) model {
 	switch l.Algorithm {
+	case DefaultAlgorithm:
+		return &defaultModel{}
 	case SlidingLog:
 		return &logModel{}
 	case TokenBucket:

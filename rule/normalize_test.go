@@ -44,8 +44,10 @@ func TestInvalidLimits(t *testing.T) {
 		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Segments: -1}, "segments", "not to fixed-window"},
 		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Overlap: OverlapDown}, "overlap", "leave it out"},
 		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Burst: 1}, "burst", "leave it out"},
-		{Limit{Quota: 1, Window: second, Burst: 1}, "burst", "not to sliding-log; leave it out, or name token-bucket"},
-		{Limit{Quota: 101, Window: second, Burst: 1}, "burst", "not to sliding-window"},
+		{Limit{Quota: 1, Window: second, Burst: 1}, "burst", "leave it out, or name token-bucket"},
+		{Limit{Quota: 101, Window: 1009, Segments: 1, Burst: 1}, "burst", "not to sliding-window"},
+		{Limit{Quota: 101, Window: 1009}, "window", "1009us does not divide into 50 to 60 parts of whole microseconds; use a window in whole milliseconds"},
+		{Limit{Quota: 1, Window: second, Lease: true}, "lease", "segments=4"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Burst: -1}, "burst", "must be 1 to 9007199254740991, not -1"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Burst: tooMany}, "burst", "not 9007199254740992"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Anchor: AnchorFirst}, "anchor", "not to token-bucket"},
@@ -82,12 +84,13 @@ func TestInvalidLimits(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	for _, c := range []struct{ given, want Limit }{
-		// Without an algorithm: a log up to a quota of 100, a window above, and a window if one of its options is set.
-		{Limit{Quota: 5, Window: second}, Limit{Algorithm: SlidingLog, Quota: 5, Window: second}},
-		{Limit{Quota: 100, Window: second}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second}},
-		{Limit{Quota: 100, Window: second, CountRefused: true}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second, CountRefused: true}},
-		{Limit{Quota: 101, Window: second}, Limit{Algorithm: SlidingWindow, Quota: 101, Window: second, Segments: 1}},
-		{Limit{Quota: MaxQuota, Window: MaxWindow}, Limit{Algorithm: SlidingWindow, Quota: MaxQuota, Window: MaxWindow, Segments: 1}},
+		// Without an algorithm: a hard cap, and a window if one of its options is set.
+		{Limit{Quota: 5, Window: second}, Limit{Quota: 5, Window: second, Segments: 50, Overlap: OverlapWhole}},
+		{Limit{Quota: 100, Window: second}, Limit{Quota: 100, Window: second, Segments: 50, Overlap: OverlapWhole}},
+		{Limit{Quota: 100, Window: second, CountRefused: true}, Limit{Quota: 100, Window: second, Segments: 50, Overlap: OverlapWhole, CountRefused: true}},
+		{Limit{Quota: 101, Window: minute}, Limit{Quota: 101, Window: minute, Segments: 60, Overlap: OverlapWhole}},
+		{Limit{Quota: 101, Window: 7 * second}, Limit{Quota: 101, Window: 7 * second, Segments: 56, Overlap: OverlapWhole}},
+		{Limit{Quota: MaxQuota, Window: MaxWindow}, Limit{Quota: MaxQuota, Window: MaxWindow, Segments: 60, Overlap: OverlapWhole}},
 		{Limit{Quota: 5, Window: second, Segments: 1}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 1}},
 		{Limit{Quota: 5, Window: second, Segments: 64}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 64}},
 		{Limit{Quota: 5, Window: second, Overlap: OverlapWhole}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 1, Overlap: OverlapWhole}},

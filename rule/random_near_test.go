@@ -17,14 +17,18 @@ func drawNear(t *rapid.T, l *Limit, now Micros) (s State) {
 	if rapid.IntRange(0, 9).Draw(t, "jumped") == 9 {
 		own = clamp(own+l.Window+draw(t, "jump", 0, l.Window), 0, MaxNow)
 	}
-	switch l.Algorithm {
+	algorithm, most := l.Algorithm, l.Quota
+	if algorithm == DefaultAlgorithm && rapid.Bool().Draw(t, "log") {
+		algorithm, most = SlidingLog, DefaultLog
+	}
+	switch algorithm {
 	case SlidingLog:
-		times := make([]Micros, rapid.Int64Range(0, min(l.Quota, 20)).Draw(t, "units"))
+		times := make([]Micros, rapid.Int64Range(0, min(most, 20)).Draw(t, "units"))
 		for i := range times {
 			times[i] = own - spread(t, "unit", 0, l.Window-1)
 		}
 		slices.Sort(times)
-		s.Log = logOf(times, l.Window, l.Quota)
+		s.Log = logOf(times, l.Window, most)
 	case TokenBucket:
 		s.Start, s.Missing, s.Rest = own, draw(t, "missing", 0, min(l.Burst+l.Quota, MaxQuota)), draw(t, "rest", 0, int64(l.Window)-1)
 		fills := product(s.Missing, l.Window).plus(wide{0, uint64(s.Rest)}).overUp(l.Quota)

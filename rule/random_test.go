@@ -43,7 +43,7 @@ func oneOf[N ~int64](t *rapid.T, label string, numbers ...N) N {
 
 // drawLimit returns any valid limit.
 func drawLimit(t *rapid.T) Limit {
-	l := Limit{Algorithm: Algorithm(rapid.IntRange(int(SlidingLog), int(InFlight)).Draw(t, "algorithm"))}
+	l := Limit{Algorithm: Algorithm(rapid.IntRange(int(DefaultAlgorithm), int(InFlight)).Draw(t, "algorithm"))}
 	if l.Algorithm == FixedWindow && rapid.Bool().Draw(t, "by the calendar") {
 		return drawCalendar(t)
 	}
@@ -78,7 +78,12 @@ func drawSize(t *rapid.T, l Limit) Limit {
 			l.Segments = rapid.IntRange(2, MaxSegments).Draw(t, "segments")
 		}
 	}
-	if n := Micros(max(1, l.Segments)); l.Calendar == 0 {
+	n := Micros(max(1, l.Segments))
+	if l.Algorithm == DefaultAlgorithm {
+		n = Micros(rapid.IntRange(minDefaultParts, maxDefaultParts).Draw(t, "default parts"))
+		l.Segments, l.Overlap = 0, OverlapUp
+	}
+	if l.Calendar == 0 {
 		l.Window = n * drawWindow(t, (minWindow+n-1)/n, MaxWindow/n)
 	}
 	return drawQuota(t, l)
@@ -102,6 +107,9 @@ func drawQuota(t *rapid.T, l Limit) Limit {
 		}
 	}
 	l.Quota = draw(t, "quota", 1, most)
+	if l.Algorithm == DefaultAlgorithm && rapid.IntRange(0, 3).Draw(t, "small") > 0 {
+		l.Quota = oneOf(t, "small quota", int64(1), 3, 20, DefaultLog-1, DefaultLog, DefaultLog+1, 2*DefaultLog)
+	}
 	if l.Algorithm == TokenBucket {
 		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(int64(MaxWindow)))
 		if fills.Quo(fills, big.NewInt(int64(l.Window))); fills.Cmp(big.NewInt(MaxQuota)) < 0 {
@@ -144,7 +152,7 @@ func drawChangeOfClocks(t *rapid.T, l *Limit) Micros {
 // something changes, or next to it.
 func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros {
 	part := l.Window
-	if l.Algorithm == SlidingWindow {
+	if l.Algorithm == SlidingWindow || l.Algorithm == DefaultAlgorithm {
 		part = l.part()
 	}
 	beside := rapid.Int64Range(-1, 1)
@@ -183,7 +191,7 @@ func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros
 // ownTime returns the time that a state stores, if any.
 func ownTime(l *Limit, s *State, now Micros) Micros {
 	switch {
-	case l.Algorithm == SlidingLog && !s.Log.empty():
+	case !s.Log.empty():
 		return s.Log.newest()
 	case l.Algorithm == InFlight && len(s.Slots) > 0:
 		return s.Slots[len(s.Slots)-1].Renewed

@@ -32,7 +32,7 @@ func (l *Limit) Memory() Micros {
 	switch l.Algorithm {
 	case InFlight:
 		return 0
-	case SlidingWindow:
+	case SlidingWindow, DefaultAlgorithm:
 		return Micros(l.Parts()) * l.part()
 	case TokenBucket:
 		return max(l.Window, Micros(l.deepestDebt().overUp(l.Quota)))

@@ -34,9 +34,9 @@ func TestShapeNames(t *testing.T) {
 			}
 		}
 	}
-	// A log, a bucket, slots, a fixed window with two anchors, and a sliding window with two anchors and five numbers of
+	// The default, a log, a bucket, slots, a fixed window with two anchors, and a sliding window with two anchors and five numbers of
 	// segments, each with two windows; and the calendars.
-	if want := (1+1+1+2+2*5)*2 + 3; len(shapes) != want {
+	if want := (1+1+1+1+2+2*5)*2 + 3; len(shapes) != want {
 		t.Errorf("got %d names, want %d", len(shapes), want)
 	}
 }

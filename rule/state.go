@@ -3,7 +3,7 @@ package rule
 import "slices"
 
 // State is what a store keeps of one key under one limit. The zero value is the state of a key never seen. The limit's
-// shape determines which fields are in use; the others stay zero. The functions of this package change a State in
+// shape determines which fields are in use, except that a state without a named algorithm is a log or in parts; the others stay zero. The functions of this package change a State in
 // place, and its Counts in the existing slice, so that a store can lend them its own memory. To keep the old State,
 // Clone it first.
 type State struct {
@@ -37,7 +37,11 @@ func (s *State) absentWindow() bool { return len(s.Counts) == 0 || s.Start == Ab
 // Expires returns the first time from which s decides like a state never seen, so that a store may forget it from then on,
 // but not before, without changing any decision. It is 0 for an absent state.
 func (l *Limit) Expires(s *State) Micros {
-	switch l.Algorithm {
+	algorithm := l.Algorithm
+	if algorithm == DefaultAlgorithm && !s.InParts() {
+		algorithm = SlidingLog
+	}
+	switch algorithm {
 	case SlidingLog:
 		if s.Log.empty() {
 			return 0

@@ -13,6 +13,7 @@ import (
 func everyChoice() (limits []Limit) {
 	for _, refused := range []bool{false, true} {
 		limits = append(limits,
+			Limit{CountRefused: refused},
 			Limit{Algorithm: SlidingLog, CountRefused: refused},
 			Limit{Algorithm: TokenBucket, CountRefused: refused},
 			Limit{Algorithm: FixedWindow, Anchor: AnchorClock, CountRefused: refused},

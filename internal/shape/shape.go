@@ -14,8 +14,11 @@ func Of(l *rule.Limit) rule.Limit {
 	s := rule.Limit{
 		Algorithm: l.Algorithm, Anchor: l.Anchor, Calendar: l.Calendar, Segments: l.Segments, Window: l.Window, Zone: l.Zone, Quota: 1,
 	}
-	if l.Algorithm == rule.TokenBucket {
+	switch l.Algorithm {
+	case rule.TokenBucket:
 		s.Burst = 1
+	case rule.DefaultAlgorithm:
+		s.Overlap = l.Overlap // always the same
 	}
 	return s
 }

@@ -10,9 +10,12 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Code returns the number that stands for an algorithm in saved and sent data: its index in rule.Algorithms.
+// codes lists the algorithms in the order of the numbers that stand for them in saved and sent data: append only.
+var codes = []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog, rule.FixedWindow, rule.TokenBucket, rule.InFlight, rule.DefaultAlgorithm}
+
+// Code returns the number that stands for an algorithm in saved and sent data.
 func Code(a rule.Algorithm) int {
-	code := slices.Index(rule.Algorithms, a)
+	code := slices.Index(codes, a)
 	if code < 0 {
 		panic(fmt.Sprintf("statecode: the algorithm %v has no code", a))
 	}
@@ -21,14 +24,24 @@ func Code(a rule.Algorithm) int {
 
 // AlgorithmOf returns the algorithm with the given code, and whether there is one.
 func AlgorithmOf(code int64) (a rule.Algorithm, ok bool) {
-	if code < 0 || code >= int64(len(rule.Algorithms)) {
+	if code < 0 || code >= int64(len(codes)) {
 		return 0, false
 	}
-	return rule.Algorithms[code], true
+	return codes[code], true
 }
+
+// inParts is what a state that names no algorithm begins with if it is in parts. Otherwise it is a log, which begins with the number of
+// its units.
+const inParts = -1
 
 // Append appends a state of an algorithm to dst.
 func Append(dst []byte, algorithm rule.Algorithm, s *rule.State) []byte {
+	if algorithm == rule.DefaultAlgorithm {
+		algorithm = rule.SlidingLog
+		if s.InParts() {
+			algorithm, dst = rule.SlidingWindow, binary.AppendVarint(dst, inParts)
+		}
+	}
 	switch algorithm {
 	case rule.SlidingLog:
 		n := s.Log.Len()
@@ -71,7 +84,13 @@ type Source interface {
 func Read(src Source, l *rule.Limit, s *rule.State) {
 	switch l.Algorithm {
 	case rule.SlidingLog:
-		readLog(src, l, s)
+		readLog(src, l, s, src.Int())
+	case rule.DefaultAlgorithm:
+		if n := src.Int(); n == inParts {
+			readCounts(src, l, s)
+		} else {
+			readLog(src, l, s, n)
+		}
 	case rule.TokenBucket:
 		*s = rule.State{Start: rule.Micros(src.Int()), Until: rule.Micros(src.Int()), Missing: src.Int(), Rest: src.Int()}
 		src.Check(s.Start >= 0 && s.Start <= 2*rule.MaxNow && s.Until >= s.Start && s.Until <= 4*rule.MaxNow)
@@ -79,13 +98,17 @@ func Read(src Source, l *rule.Limit, s *rule.State) {
 	case rule.InFlight:
 		readSlots(src, l, s)
 	default:
-		s.Start = rule.Micros(src.Int())
-		src.Check(s.Start >= earliestStart(l) && s.Start <= rule.MaxNow)
-		for range l.Parts() {
-			count := src.Int()
-			src.Check(count >= 0 && count <= rule.MaxQuota)
-			s.Counts = append(s.Counts, count)
-		}
+		readCounts(src, l, s)
+	}
+}
+
+func readCounts(src Source, l *rule.Limit, s *rule.State) {
+	s.Start = rule.Micros(src.Int())
+	src.Check(s.Start >= earliestStart(l) && s.Start <= rule.MaxNow)
+	for range l.Parts() {
+		count := src.Int()
+		src.Check(count >= 0 && count <= rule.MaxQuota)
+		s.Counts = append(s.Counts, count)
 	}
 }
 
@@ -97,8 +120,7 @@ func earliestStart(l *rule.Limit) rule.Micros {
 	return 0
 }
 
-func readLog(src Source, l *rule.Limit, s *rule.State) {
-	n := src.Int()
+func readLog(src Source, l *rule.Limit, s *rule.State, n int64) {
 	src.Check(n >= 0 && n <= rule.MaxLogQuota)
 	if src.Failed() {
 		return

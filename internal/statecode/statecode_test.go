@@ -59,6 +59,8 @@ func limits(t testing.TB) (all []rule.Limit) {
 		{Algorithm: rule.SlidingWindow, Quota: rule.MaxQuota, Window: window, Segments: 6, Anchor: 1},
 		{Algorithm: rule.FixedWindow, Quota: 10, Window: window},
 		{Algorithm: rule.FixedWindow, Quota: 10, Calendar: rule.Month, Zone: "Europe/Berlin"},
+		{Quota: 10, Window: window},
+		{Quota: 1000, Window: window},
 		{Algorithm: rule.SlidingLog, Quota: 10, Window: window},
 		{Algorithm: rule.TokenBucket, Quota: 10, Burst: 7, Window: window},
 		{Algorithm: rule.TokenBucket, Quota: 3, Burst: 1_000_000, Window: 7 * window},

@@ -21,6 +21,16 @@ type Summary struct {
 // come with another quota, burst, overlap or count_refused.
 func Of(l *rule.Limit, s *rule.State, now rule.Micros) Summary {
 	switch l.Algorithm {
+	case rule.DefaultAlgorithm:
+		if n := s.Log.Len(); n > 0 && !s.InParts() { // it comes back in parts
+			m := ofUnits(l, s, s.Log.Time(n-1), now)
+			if m.Units > 0 {
+				m.At = startAt(l, max(0, m.At))
+				m.Expires = m.At + rule.Micros(l.Parts())*part(l)
+			}
+			return m
+		}
+		return ofWindow(l, s, now)
 	case rule.SlidingLog:
 		if n := s.Log.Len(); n > 0 {
 			return ofUnits(l, s, s.Log.Time(n-1), now)
@@ -32,9 +42,7 @@ func Of(l *rule.Limit, s *rule.State, now rule.Micros) Summary {
 	case rule.TokenBucket:
 		return ofBucket(l, s, now)
 	default:
-		if len(s.Counts) > 0 && s.Start != rule.Absent {
-			return ofWindow(l, s, now)
-		}
+		return ofWindow(l, s, now)
 	}
 	return Summary{}
 }
@@ -71,6 +79,9 @@ func ofBucket(l *rule.Limit, s *rule.State, now rule.Micros) Summary {
 
 // ofWindow adds up the counts of all parts that are still in the window, as if they belonged to the newest part.
 func ofWindow(l *rule.Limit, s *rule.State, now rule.Micros) Summary {
+	if len(s.Counts) == 0 || s.Start == rule.Absent {
+		return Summary{}
+	}
 	own := *s
 	live := l.Parts()
 	switch ahead := s.Start - now; {
