@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/internal/hook"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/internal/leases"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -55,6 +56,9 @@ func unbind(b *store.Limit) Limit {
 	}
 	if l.Segments == 1 {
 		l.Segments = 0
+	}
+	if r.Algorithm == rule.DefaultAlgorithm { // named, they would make it another limit
+		l.Segments, l.Overlap = 0, rule.OverlapUp
 	}
 	if r.Lease && r.Algorithm == TokenBucket {
 		l.Burst += leases.Reserve(r)
