@@ -54,11 +54,11 @@ func unbind(b *store.Limit) Limit {
 	if l.Calendar != 0 {
 		l.Window = 0
 	}
+	if l.Algorithm == rule.DefaultAlgorithm { // the window determines them
+		l.Segments, l.Overlap = 0, rule.OverlapUp
+	}
 	if l.Segments == 1 {
 		l.Segments = 0
-	}
-	if r.Algorithm == rule.DefaultAlgorithm { // named, they would make it another limit
-		l.Segments, l.Overlap = 0, rule.OverlapUp
 	}
 	if r.Lease && r.Algorithm == TokenBucket {
 		l.Burst += leases.Reserve(r)
