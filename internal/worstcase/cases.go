@@ -20,7 +20,7 @@ var segmentsInTable = []int{1, 2, 6, 60}
 // whenUp, whenDown and whenWhole describe when to choose a sliding window, by overlap and by index in segmentsInTable.
 var (
 	whenUp = []string{
-		"the default above a quota of 100: least memory, fair to steady traffic",
+		"least memory, fair to steady traffic",
 		"–", "a good middle", "–",
 	}
 	whenDown = []string{
@@ -30,7 +30,7 @@ var (
 	whenWhole = []string{
 		"a hard cap in the least memory",
 		"a hard cap", "a hard cap",
-		"a hard cap for any quota",
+		"what the default is above a quota of 100, where the window divides by 60",
 	}
 )
 
@@ -51,7 +51,11 @@ func Cases(quota int64) []Case {
 	burst := max(1, quota/10)
 	return append(cases,
 		Case{
-			Name: "`sliding-log`", When: "the default up to a quota of 100: a hard cap, exact to the microsecond, for quotas up to 10,000",
+			Name: "no algorithm named", When: "the default: a hard cap at every quota",
+			Limits: []rule.Limit{normalize(rule.Limit{Quota: quota})},
+		},
+		Case{
+			Name: "`sliding-log`", When: "a hard cap, exact to the microsecond, for quotas up to 10,000",
 			Limits: []rule.Limit{normalize(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota})},
 		},
 		Case{
