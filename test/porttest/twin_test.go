@@ -79,8 +79,8 @@ func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 	known, ok := k.memos[name]
 	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
 	at := rule.SettledAt(items, k.now())
-	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = knownSettlement{memo.Returned, at + memoryOf(r.Charges)}
+	if rule.DecideOnce(rule.Settle, false, items, &memo, k.now(), r.Answers); memo.Changed {
+		k.memos[name] = knownSettlement{memo.Record, at + memoryOf(r.Charges)}
 	}
 }
 
