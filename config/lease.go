@@ -1,8 +1,8 @@
 package config
 
 import (
+	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
@@ -10,27 +10,26 @@ import (
 )
 
 // leaseAll marks all limits of a policy as leased: its own, those of its overrides and plans, and its candidate; at is where
-// the policy sets it. The limits of overrides and plans are checked with the algorithms that they get from the policy.
+// the policy sets it.
 func (r *reader) leaseAll(at yamlfile.Position) {
+	r.leaseWritten(fmt.Sprintf("on line %d", at.Line))
+	if from := r.overridesFrom; from != nil {
+		from.leaseWritten(fmt.Sprintf("in %s, line %d", r.name, at.Line))
+	}
+}
+
+// leaseWritten marks the limits of this file; set is where the policy sets lease.
+func (r *reader) leaseWritten(set string) {
 	for _, position := range r.unleased {
-		r.Problems.Addf(position, "lease: the policy has lease: true on line %d, which applies to all of its limits; "+
-			"leave it out there and write lease: true for some limits, or leave it out here", at.Line)
+		r.Problems.Addf(position, "lease: the policy has lease: true %s, which applies to all of its limits; "+
+			"leave it out there and write lease: true for some limits, or leave it out here", set)
 	}
 	for _, own := range r.written {
 		for i := range own.limits {
 			own.limits[i].Lease = true
 			if err := adapter.Check(own.limits[i]); err != nil {
-				r.Problems.Addf(own.positions[i], "%w (the policy has lease: true on line %d)", limitProblem(err), at.Line)
+				r.Problems.Addf(own.positions[i], "%w (the policy has lease: true %s)", limitProblem(err), set)
 			}
-		}
-	}
-	others := r.overridden
-	if r.overridesFrom != nil {
-		others = append(slices.Clone(others), r.overridesFrom.overridden...)
-	}
-	for _, o := range others {
-		for i := range o.limits {
-			o.limits[i].Lease = true
 		}
 	}
 }
