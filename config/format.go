@@ -179,7 +179,8 @@ func defaultsOf(limit slidegate.Limit) string {
 	}
 	window := made.Algorithm == slidegate.SlidingWindow
 	calendar := made.Calendar != 0
-	add(limit.Algorithm == rule.DefaultAlgorithm, "%v", made.Algorithm)
+	add(made.Algorithm == rule.DefaultAlgorithm, "hard cap")
+	add(limit.Algorithm != made.Algorithm, "%v", made.Algorithm)
 	add(window && limit.Segments == 0, "segments=1")
 	add(window && limit.Overlap == rule.OverlapUp, "overlap=up")
 	add((window || made.Algorithm == slidegate.FixedWindow) && limit.Anchor == rule.AnchorClock && !calendar, "anchor=clock")
