@@ -34,19 +34,20 @@ func (r *reader) leaseWritten(set string) {
 	}
 }
 
-// allLimits returns all lists of limits of a policy: its own, its candidate, and those of its overrides and plans.
-func (p *Policy) allLimits() iter.Seq[slidegate.Limit] {
-	return func(yield func(slidegate.Limit) bool) {
-		lists := [][]slidegate.Limit{p.Limits, p.Candidate}
+// AllLimits returns all limits of a policy, and whether they are the candidate's: its own, those of its overrides and plans, and its
+// candidate.
+func (p *Policy) AllLimits() iter.Seq2[slidegate.Limit, bool] {
+	return func(yield func(slidegate.Limit, bool) bool) {
+		lists := [][]slidegate.Limit{p.Candidate, p.Limits}
 		for i := range p.Overrides {
 			lists = append(lists, p.Overrides[i].Limits)
 		}
 		for i := range p.Plans {
 			lists = append(lists, p.Plans[i].Limits)
 		}
-		for _, list := range lists {
+		for i, list := range lists {
 			for _, limit := range list {
-				if !yield(limit) {
+				if !yield(limit, i == 0) {
 					return
 				}
 			}
@@ -56,10 +57,15 @@ func (p *Policy) allLimits() iter.Seq[slidegate.Limit] {
 
 // leased reports whether all limits of a policy are leased, so that it is written once for all of them.
 func (p *Policy) leased() bool {
-	for limit := range p.allLimits() {
-		if !limit.Lease {
-			return false
+	return len(p.Limits) > 0 && !p.anyLimit(func(l slidegate.Limit) bool { return !l.Lease })
+}
+
+// anyLimit reports whether is returns true for any limit of a policy.
+func (p *Policy) anyLimit(is func(slidegate.Limit) bool) bool {
+	for limit := range p.AllLimits() {
+		if is(limit) {
+			return true
 		}
 	}
-	return len(p.Limits) > 0
+	return false
 }
