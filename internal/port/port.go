@@ -14,7 +14,8 @@ func Answer(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, 
 	return a
 }
 
-// AnswerLog is Answer for a sliding log, or for the slots of an in-flight limit, which the port keeps elsewhere. Live is how many units
+// AnswerLog is Answer for a sliding log, or for the slots of an in-flight limit, which the port keeps elsewhere; and for parts with
+// overlap whole, of which a unit's time is the end of its part. Live is how many units
 // count after the decision and newest is the time of the newest one. Blocking is the time of the unit that must expire
 // before cost fits or, if the request was allowed, before one unit does. At is the time that decided, and moved is whether
 // times were moved back with the clock.
