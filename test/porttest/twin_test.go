@@ -84,22 +84,30 @@ func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 	}
 }
 
+// openRule opens stores that run the rule themselves.
+func openRule(forgetful bool) Open {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
+		t.Helper() // any store can answer the other requests
+		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
+	}
+}
+
 // A store that runs the rule itself equals the rule, whether it forgets what is over or not.
 func TestStoreThatRunsTheRuleMatches(t *testing.T) {
 	t.Parallel()
 	for _, forgetful := range []bool{false, true} {
-		open := func(t testing.TB, now func() rule.Micros) store.Store {
-			t.Helper() // any store can answer the other requests
-			return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
-		}
+		open := openRule(forgetful)
 		SameAsRule(t, open, Options{})
 		SameAsRule(t, open, Options{OneKey: true, Algorithms: []rule.Algorithm{rule.SlidingLog}})
+		SameAsRule(t, open, Options{Algorithms: []rule.Algorithm{rule.DefaultAlgorithm}})
 	}
 }
 
 func TestChangedPlans(t *testing.T) {
 	t.Parallel()
-	ChangedPlans(t, openMemory)
+	for name, open := range map[string]Open{"memory": openMemory, "rule": openRule(false)} {
+		t.Run(name, func(t *testing.T) { ChangedPlans(t, open) })
+	}
 }
 
 // The twin detects any difference in an answer, however small, and a missing answer.
