@@ -77,12 +77,12 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 	charge := &r.Charges[a.of]
 	l := charge.Limit.Rule()
 	part := l.Window
-	if l.Algorithm == rule.SlidingWindow {
+	if l.Segments > 0 {
 		part /= rule.Micros(l.Segments)
 	}
 	index, _ := slices.BinarySearch(t.addresses, a.address)
 	t.numbers = append(t.numbers,
-		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(statecode.Code(l.Algorithm)), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
+		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(statecode.Code(l.Algorithm)), int64(l.Overlap), begins(l),
 		bit(l.CountRefused), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 
@@ -115,6 +115,16 @@ func (t *roundTrip) outside() (now rule.Micros, outside bool) {
 		return 0, false
 	}
 	return rule.Micros(t.reply[1]), true
+}
+
+// begins returns how a state begins: 1 for windows that start at the first request, 2 for parts if no algorithm is named.
+func begins(l *rule.Limit) int64 {
+	return bit(l.Anchor == rule.AnchorFirst) + 2*bit(startsInParts(l))
+}
+
+// startsInParts reports whether any charge makes parts of what is kept under a limit that names no algorithm.
+func startsInParts(l *rule.Limit) bool {
+	return l.Algorithm == rule.DefaultAlgorithm && l.StartsInParts(1)
 }
 
 func bit(b bool) int64 {
@@ -157,13 +167,15 @@ const (
 	flagMoved
 	flagRepeated
 	flagUnsettled
+	flagParts // no algorithm named: the state is in parts
 )
 
 // derive derives an answer from the decision and the state after it.
 func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, ok bool) {
 	now, flags, granted, cost, at := rule.Micros(decided[0]), decided[1], decided[2], decided[3], rule.Micros(decided[4])
 	allowed, moved := flags&flagAllowed != 0, flags&flagMoved != 0
-	if l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight {
+	isLog := l.Algorithm == rule.DefaultAlgorithm && flags&flagParts == 0
+	if isLog || l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight {
 		if len(reply) != 3 {
 			return answer, false
 		}

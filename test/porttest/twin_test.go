@@ -92,6 +92,14 @@ func openRule(forgetful bool) Open {
 	}
 }
 
+// openRule opens stores that run the rule themselves.
+func openRule(forgetful bool) Open {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
+		t.Helper() // any store can answer the other requests
+		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
+	}
+}
+
 // A store that runs the rule itself equals the rule, whether it forgets what is over or not.
 func TestStoreThatRunsTheRuleMatches(t *testing.T) {
 	t.Parallel()
