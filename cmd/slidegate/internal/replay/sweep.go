@@ -112,12 +112,11 @@ func sweepRuns(groups []routing.Group, quotas []int64) ([]*run, error) {
 
 // withQuota returns a limit with another quota.
 func withQuota(limit slidegate.Limit, quota int64) slidegate.Limit {
-	other := limit
-	if other.Burst == other.Quota {
-		other.Burst = 0 // a burst equal to the quota remains so
+	if limit.Burst == limit.Quota {
+		limit.Burst = 0 // a burst equal to the quota remains so
 	}
-	other.Quota = quota
-	return other
+	limit.Quota = quota
+	return limit
 }
 
 func sweepFindings(runs []*run) *Sweep {
