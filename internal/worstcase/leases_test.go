@@ -23,9 +23,6 @@ func TestLeasesAdmitNoMore(t *testing.T) {
 			t.Errorf("%s: found %d in a window with leases, want %d as without: %s", r.Name, r.Leased.Most, want, r.Leased.Schedule)
 		}
 		want := provenShortest(plain)
-		if plain.Algorithm == rule.DefaultAlgorithm {
-			want = provenShortest(r.Limit) // in parts, because it is leased
-		}
 		if got := r.Over.Shortest; got < want || got > want && plain.Algorithm != rule.TokenBucket {
 			t.Errorf("%s: found an interval of %dus over the quota with leases, want %dus as without: %s", r.Name, got, want, r.Over.Schedule)
 		}

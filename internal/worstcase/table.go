@@ -99,7 +99,7 @@ func interval(length rule.Micros) string {
 func memory(l rule.Limit) string {
 	switch l.Algorithm {
 	case rule.DefaultAlgorithm:
-		return fmt.Sprintf("16 bytes, and up to 8 per unit; above a quota of %d, %d bytes", rule.DefaultLog, 8+8*l.Parts())
+		return fmt.Sprintf("as a log, or %d bytes", 8+8*l.Parts())
 	case rule.SlidingLog:
 		return "16 bytes, and up to 8 per unit"
 	case rule.TokenBucket:
