@@ -208,7 +208,7 @@ func (g *Script) sendAgain() {
 		}
 		again := s.request
 		again.Charges = slices.Clone(again.Charges)
-		if g.twin.Send(again)[0].Flags&rule.Repeated == 0 { // it had been refused, and may be remembered from now on
+		if a := g.twin.Send(again); again.Op == rule.Take && a[0].Flags&rule.Repeated == 0 { // it had been refused, and may be remembered from now on
 			s.at = g.twin.settledAt
 		}
 	}
