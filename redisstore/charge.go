@@ -62,12 +62,7 @@ func appendMemory(to []byte, r *store.Request) []byte {
 
 // memoryOf returns how long a request has to be remembered, or 0 if it need not be.
 func memoryOf(r *store.Request) (memory rule.Micros) {
-	if r.Op != rule.Settle {
-		return 0
-	}
-	for i := range r.Charges {
-		memory = max(memory, r.Charges[i].Limit.Rule().Memory())
-	}
+	memory, _ = r.Memory()
 	return memory
 }
 

@@ -99,7 +99,7 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.
 		a = port.AnswerLog(l, live, newest, blocking, now, at, moved, cost, granted, allowed)
 	default:
 		s := r.state(l, length, counts)
-		a = port.Answer(l, &s, now, cost, granted, allowed, moved)
+		a = port.Answer(l, &s, now, cost, granted, allowed, moved, false)
 	}
 	if flags&replyRepeated != 0 {
 		a.Flags |= rule.Repeated

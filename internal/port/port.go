@@ -4,9 +4,10 @@ package port
 
 import "github.com/slidegate/slidegate/rule"
 
-// Answer derives an answer from a state after the decision at now. Moved is whether times were moved back with the clock.
-func Answer(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
-	a := l.Answer(s, now, cost, granted, allowed)
+// Answer derives an answer from a state after the decision at now. Moved is whether times were moved back with the clock, and
+// hold whether the request was to hold its units.
+func Answer(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved, hold bool) rule.Answer {
+	a := l.Answer(s, now, cost, granted, allowed, hold)
 	if moved {
 		a.Flags |= rule.ClockMoved
 	}

@@ -129,7 +129,7 @@ func (g *ledger) undo(units int64) {
 		return
 	}
 	reach := g.answers[0].At - epoch - Window + 1
-	if segments := rule.Micros(g.limit.Segments); segments > 0 { // giving back rolled the state, which counts from there
+	if segments := rule.Micros(g.limit.Segments); segments > 0 && g.state.InParts() { // giving back rolled the state, which counts from there
 		reach = g.state.Start - epoch - segments*(Window/segments)
 	}
 	for i := range g.entries {

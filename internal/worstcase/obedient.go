@@ -48,11 +48,12 @@ func ObedientTable() string {
 		}
 		b.WriteString("\n")
 	}
-	even := []rule.Limit{{}, {Algorithm: rule.SlidingLog}, {Algorithm: rule.FixedWindow}, {Algorithm: rule.TokenBucket}}
+	row("no algorithm named", rule.Limit{})
+	even := []rule.Limit{{Algorithm: rule.SlidingLog}, {Algorithm: rule.FixedWindow}, {Algorithm: rule.TokenBucket}}
 	for _, segments := range segmentsInTable {
 		even = append(even, rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapDown, Segments: segments})
 	}
-	row("no algorithm named, `sliding-log`, `fixed-window`, `token-bucket`, `sliding-window` with `down`", even...)
+	row("`sliding-log`, `fixed-window`, `token-bucket`, `sliding-window` with `down`", even...)
 	for _, overlap := range []rule.Overlap{rule.OverlapUp, rule.OverlapWhole} {
 		for _, segments := range segmentsInTable {
 			name := fmt.Sprintf("`sliding-window`, `%s`, %d segments", overlap, segments)

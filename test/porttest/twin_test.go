@@ -79,8 +79,16 @@ func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 	known, ok := k.memos[name]
 	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
 	at := rule.SettledAt(items, k.now())
-	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = knownSettlement{memo.Returned, at + memoryOf(r.Charges)}
+	if rule.DecideOnce(rule.Settle, false, items, &memo, k.now(), r.Answers); memo.Changed {
+		k.memos[name] = knownSettlement{memo.Record, at + memoryOf(r.Charges)}
+	}
+}
+
+// openRule opens stores that run the rule themselves.
+func openRule(forgetful bool) Open {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
+		t.Helper() // any store can answer the other requests
+		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
 	}
 }
 
