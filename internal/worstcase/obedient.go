@@ -14,10 +14,10 @@ func Obedient(l rule.Limit) float64 {
 	const early, windows = 10, 60 * 7 // a multiple of cycles of 2, 3 and 7 parts; the first windows, in which a full quota is free, are left out
 	var s rule.State
 	var admitted int64
-	begin := epoch + Window/3 // not at the start of a window: clients arrive at any time
-	for now := begin; now < begin+(early+windows)*Window; {
+	begin := epoch + l.Window/3 // not at the start of a window: clients arrive at any time
+	for now := begin; now < begin+(early+windows)*l.Window; {
 		answer, _ := l.TakeOne(&s, now, 1)
-		if now >= begin+early*Window {
+		if now >= begin+early*l.Window {
 			admitted += answer.Granted
 		}
 		now += answering.After(&answer)

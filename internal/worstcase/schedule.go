@@ -13,12 +13,12 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Window is the window of every limit that is searched. It is divisible by every number of segments in the table, and its
+// Window is the window of every limit in the tables. It is divisible by every number of segments there, and its
 // smallest part is so long that rounding to microseconds has no effect even with the largest quota.
 const Window = rule.Micros(60_000_000)
 
-// epoch is the time that schedules count from: a multiple of the window, so that time 0 begins a part.
-const epoch = 28_000_000 * Window
+// epoch is the time that schedules count from: a multiple of the window, as of seven seconds and an hour, so that time 0 begins a part.
+const epoch = 25_200_000 * Window
 
 // Step is one action of the adversary.
 type Step struct {
@@ -100,7 +100,7 @@ func (p *player) play(s Schedule) []Admission {
 	for i, step := range s {
 		p.step = step
 		if step.Until > step.At {
-			until := min(step.Until, span)
+			until := min(step.Until, spanOf(&p.limit))
 			if i+1 < len(s) {
 				until = min(until, s[i+1].At)
 			}

@@ -32,9 +32,9 @@ func (s score) compare(other score) int {
 	return cmp.Or(cmp.Compare(s.reached, other.reached), cmp.Compare(s.near, other.near))
 }
 
-func (g Goal) score(admissions []Admission, quota int64) score {
+func (g Goal) score(admissions []Admission, l *rule.Limit) score {
 	if g.shortest {
-		return score{reached: int64(-shortestOrNone(admissions, quota)), near: MostWithin(admissions, 2*Window)}
+		return score{reached: int64(-shortestOrNone(admissions, l.Quota)), near: MostWithin(admissions, 2*l.Window)}
 	}
 	most := MostWithin(admissions, g.length)
 	return score{reached: most, near: int64(-shortestOrNone(admissions, most))}
@@ -116,12 +116,12 @@ type climber struct {
 // maxSteps keeps schedules short enough to be run often and to be understood.
 const maxSteps = 8
 
-// span is the time that schedules fill: enough for a window to become stale and two more to be filled.
-const span = 4 * Window
+// spanOf is the time that schedules fill: enough for a window to become stale and two more to be filled.
+func spanOf(l *rule.Limit) rule.Micros { return 4 * l.Window }
 
 func (c *climber) score(s Schedule) score {
 	c.tries++
-	return c.goal.score(c.play(s), c.limit.Quota)
+	return c.goal.score(c.play(s), &c.limit)
 }
 
 // climb returns the best schedule that n random changes make from start. A change without effect is kept too, because the
@@ -150,11 +150,11 @@ func (c *climber) random() Schedule {
 	for range 2 + c.rand.IntN(4) {
 		s = append(s, c.randomStep())
 	}
-	return sortSteps(s)
+	return sortSteps(s, spanOf(&c.limit))
 }
 
 func (c *climber) randomStep() Step {
-	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Cost: c.randomCost()}
+	return Step{At: rule.Micros(c.rand.Int64N(int64(spanOf(&c.limit)))), Cost: c.randomCost()}
 }
 
 // randomCost prefers amounts at which something happens: one unit, everything, all but a few.
@@ -173,7 +173,7 @@ func (c *climber) randomCost() int64 {
 
 // randomLength is as likely to be a few microseconds as a few windows.
 func (c *climber) randomLength() rule.Micros {
-	return rule.Micros(math.Exp(c.rand.Float64() * math.Log(float64(2*Window))))
+	return rule.Micros(math.Exp(c.rand.Float64() * math.Log(float64(2*c.limit.Window))))
 }
 
 // change makes one random change to s.
@@ -206,14 +206,14 @@ func (c *climber) change(s Schedule) Schedule {
 	case n == 13:
 		step.Late = 0
 		if c.rand.IntN(2) == 0 {
-			step.Late = min(c.randomLength(), Window)
+			step.Late = min(c.randomLength(), c.limit.Window)
 		}
 	case n == 14 && len(s) < maxSteps:
 		s = append(s, c.randomStep())
 	case n == 15 && len(s) > 1:
 		s = slices.Delete(s, i, i+1)
 	}
-	return sortSteps(s)
+	return sortSteps(s, spanOf(&c.limit))
 }
 
 // landmark returns a time at which something happens, give or take a microsecond or two: where a part begins, or some
@@ -225,9 +225,9 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 	case 0:
 		moment = at - at%c.part + c.part*rule.Micros(c.rand.Int64N(2))
 	case 1:
-		moment = other + Window*c.sign()
+		moment = other + c.limit.Window*c.sign()
 	case 2:
-		moment = other + c.part*rule.Micros(1+c.rand.Int64N(int64(Window/c.part+1)))*c.sign()
+		moment = other + c.part*rule.Micros(1+c.rand.Int64N(int64(c.limit.Window/c.part+1)))*c.sign()
 	}
 	return moment + rule.Micros(c.rand.Int64N(5)) - 2
 }
@@ -235,7 +235,7 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 func (c *climber) sign() rule.Micros { return rule.Micros(1 - 2*c.rand.Int64N(2)) }
 
 // sortSteps sorts the steps and keeps them within span.
-func sortSteps(s Schedule) Schedule {
+func sortSteps(s Schedule, span rule.Micros) Schedule {
 	for i := range s {
 		s[i].At = min(max(s[i].At, 0), span)
 	}
