@@ -59,8 +59,8 @@ type ended struct {
 
 // ReservedCharge is one limit's part of a Reservation.
 type ReservedCharge struct {
-	Limit Limit       `json:"limit"` // it names its algorithm, even if that was left to the default
-	Key   []byte      `json:"key"`   // bytes, because keys need not be text
+	Limit Limit       `json:"limit"`
+	Key   []byte      `json:"key"` // bytes, because keys need not be text
 	Cost  int64       `json:"cost"`
 	At    rule.Micros `json:"at"` // when the units were charged
 	// By is 0 if the store charged them. Otherwise a process did in place of the store (see layer/stack), and only that one

@@ -175,7 +175,7 @@ func (l Limit) matchesText(text string) bool {
 		return false
 	}
 	own, err := l.compile()
-	others, otherErr := other.like(l).compile() // an algorithm taken from a base is not in l's text
+	others, otherErr := other.compile()
 	return err == nil && otherErr == nil && own == others
 }
 

@@ -293,7 +293,7 @@ func (g *Script) drawMoment(s *Subject) rule.Micros {
 // ownTime returns the time that a state remembers, if it does.
 func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 	switch {
-	case l.Algorithm == rule.SlidingLog && s.Log.Len() > 0:
+	case (l.Algorithm == rule.SlidingLog || l.Algorithm == rule.DefaultAlgorithm && !s.InParts()) && s.Log.Len() > 0:
 		return s.Log.Time(s.Log.Len() - 1)
 	case l.Algorithm == rule.InFlight && len(s.Slots) > 0:
 		return s.Slots[len(s.Slots)-1].Renewed
@@ -308,6 +308,9 @@ func (g *Script) DrawCost(limit *store.Limit, room int64) (cost int64) {
 	l := limit.Rule()
 	if l.Algorithm == rule.InFlight {
 		return min(1, rapid.Int64Range(0, 5).Draw(g.T, "slot"))
+	}
+	if l.Algorithm == rule.DefaultAlgorithm && rapid.IntRange(0, 5).Draw(g.T, "fill a log") == 0 {
+		return min(max(rule.DefaultLog-(l.Quota-room)+rapid.Int64Range(-1, 1).Draw(g.T, "beside a full log"), 0), rule.MaxQuota)
 	}
 	switch rapid.IntRange(0, 5).Draw(g.T, "cost kind") {
 	case 0:

@@ -64,11 +64,11 @@ func (w *Twin) ApplyAs(id rule.ID, op rule.Op, group string, charges ...store.Ch
 	if op == rule.Settle {
 		name := fmt.Sprintf("%q %q %q %d", charges[0].Limit.Prefix(), group, charges[0].Key, id)
 		back, known := w.memos[name]
-		memo := rule.Memo{Known: known, Returned: back}
+		memo := rule.Memo{Known: known, Record: back}
 		w.settledAt = rule.SettledAt(items, w.Now)
 		w.latestSettled = max(w.latestSettled, w.settledAt)
-		if rule.DecideSettle(items, &memo, w.Now, want); memo.Changed && memoryOf(charges) > 0 {
-			w.memos[name] = memo.Returned
+		if rule.DecideOnce(rule.Settle, false, items, &memo, w.Now, want); memo.Changed && memoryOf(charges) > 0 {
+			w.memos[name] = memo.Record
 		}
 	} else {
 		rule.Decide(op, items, w.Now, want)

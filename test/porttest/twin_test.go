@@ -79,8 +79,24 @@ func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 	known, ok := k.memos[name]
 	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
 	at := rule.SettledAt(items, k.now())
-	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = knownSettlement{memo.Returned, at + memoryOf(r.Charges)}
+	if rule.DecideOnce(rule.Settle, false, items, &memo, k.now(), r.Answers); memo.Changed {
+		k.memos[name] = knownSettlement{memo.Record, at + memoryOf(r.Charges)}
+	}
+}
+
+// openRule opens stores that run the rule themselves.
+func openRule(forgetful bool) Open {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
+		t.Helper() // any store can answer the other requests
+		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
+	}
+}
+
+// openRule opens stores that run the rule themselves.
+func openRule(forgetful bool) Open {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
+		t.Helper() // any store can answer the other requests
+		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
 	}
 }
 
@@ -88,18 +104,18 @@ func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 func TestStoreThatRunsTheRuleMatches(t *testing.T) {
 	t.Parallel()
 	for _, forgetful := range []bool{false, true} {
-		open := func(t testing.TB, now func() rule.Micros) store.Store {
-			t.Helper() // any store can answer the other requests
-			return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
-		}
+		open := openRule(forgetful)
 		SameAsRule(t, open, Options{})
 		SameAsRule(t, open, Options{OneKey: true, Algorithms: []rule.Algorithm{rule.SlidingLog}})
+		SameAsRule(t, open, Options{Algorithms: []rule.Algorithm{rule.DefaultAlgorithm}})
 	}
 }
 
 func TestChangedPlans(t *testing.T) {
 	t.Parallel()
-	ChangedPlans(t, openMemory)
+	for name, open := range map[string]Open{"memory": openMemory, "rule": openRule(false)} {
+		t.Run(name, func(t *testing.T) { ChangedPlans(t, open) })
+	}
 }
 
 // The twin detects any difference in an answer, however small, and a missing answer.
