@@ -49,7 +49,7 @@ func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Reques
 	}
 	var memo rule.Memo
 	if memory == 0 { // only slots, which can be released any number of times
-		rule.DecideSettle(items, &memo, now, r.Answers)
+		rule.DecideOnce(rule.Settle, false, items, &memo, now, r.Answers)
 		return nil
 	}
 	id := recordID(settlementKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key) + "\x00" + strconv.FormatInt(int64(memory), 36)
@@ -67,33 +67,33 @@ func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Reques
 	}
 	for _, g := range []*generation{newer, older} {
 		if back, known := g.back[r.ID]; known {
-			memo.Known, memo.Returned = true, back
+			memo.Known, memo.Record = true, back
 		}
 	}
 	at := rule.SettledAt(items, now)
 	rotates := newer.Rotates(at, memory, min(maxSettled, longSettlements))
 	memo.Full = !memo.Known && !rotates && newer.Count >= maxSettled
-	if rule.DecideSettle(items, &memo, now, r.Answers); !memo.Changed {
+	if rule.DecideOnce(rule.Settle, false, items, &memo, now, r.Answers); !memo.Changed {
 		return nil
 	}
-	g := newer.with(r.ID, memo.Returned, at)
+	g := newer.with(r.ID, memo.Record, at, memory)
 	name := ids[0]
 	if rotates {
 		next := generation{Generation: newer.Next(), number: newer.number + 1}
-		g = next.with(r.ID, memo.Returned, at)
+		g = next.with(r.ID, memo.Record, at, memory)
 		name = id + "." + strconv.FormatInt(g.number%2, 10)
 	}
-	e.setSettlements(name, g, g.Expires(memory))
+	e.setSettlements(name, g, g.Expires())
 	return nil
 }
 
 // with returns a generation with one more settlement.
-func (g *generation) with(id rule.ID, back []int64, at rule.Micros) *generation {
+func (g *generation) with(id rule.ID, back []int64, at, memory rule.Micros) *generation {
 	next := &generation{Generation: g.Generation, number: g.number, back: maps.Clone(g.back)}
 	if next.back == nil {
 		next.back = map[rule.ID][]int64{}
 	}
 	next.back[id] = back
-	next.Add(at)
+	next.Add(at, memory)
 	return next
 }

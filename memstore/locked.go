@@ -189,9 +189,9 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 		rule.Decide(j.op, j.items, now, answers)
 		return
 	}
-	rule.DecideSettle(j.items, &j.memo, now, answers)
+	rule.DecideOnce(rule.Settle, false, j.items, &j.memo, now, answers)
 	if j.memo.Changed {
-		j.store.settlements.remember(&j.settling, now, j.memo.Returned)
+		j.store.settlements.remember(&j.settling, now, j.memo.Record)
 	}
 }
 

@@ -60,7 +60,7 @@ func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 	if !c.isCopied() {
 		limit := c.plan.limit
 		room := limit.Capacity() - limit.Used(&c.state, j.now)
-		*a = limit.Answer(&c.state, j.now, c.cost, 0, c.cost <= room && c.cost <= limit.Capacity())
+		*a = limit.Answer(&c.state, j.now, c.cost, 0, c.cost <= room && c.cost <= limit.Capacity(), false)
 		return true
 	}
 	l := c.form.(*linesForm).at(c.page, c.slot)

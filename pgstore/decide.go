@@ -39,7 +39,7 @@ func (t *roundTrip) plan(s *Store, batch []store.Request) (one bool) {
 		r := &batch[a.request]
 		t.addresses = append(t.addresses, a.address)
 		l := r.Charges[a.of].Limit.Rule()
-		if memory, _ := memoOf(r); memory > 0 {
+		if memory, _ := r.Memory(); memory > 0 {
 			locked = lockFirst
 		} else if a.of > 0 {
 			locked = max(locked, lockToWrite)
@@ -77,30 +77,18 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 	charge := &r.Charges[a.of]
 	l := charge.Limit.Rule()
 	part := l.Window
-	if l.Algorithm == rule.SlidingWindow {
+	if l.Segments > 0 {
 		part /= rule.Micros(l.Segments)
 	}
 	index, _ := slices.BinarySearch(t.addresses, a.address)
 	t.numbers = append(t.numbers,
-		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(statecode.Code(l.Algorithm)), int64(l.Overlap), bit(l.Anchor == rule.AnchorFirst),
+		int64(index+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(statecode.Code(l.Algorithm)), int64(l.Overlap), begins(l),
 		bit(l.CountRefused), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
-}
-
-// memoOf returns how long a settlement is remembered, and how many are: the maximum over its charges. It returns 0 for
-// other requests, and for those that only release slots.
-func memoOf(r *store.Request) (memory rule.Micros, settlements int64) {
-	if r.Op == rule.Settle {
-		for i := range r.Charges {
-			l := r.Charges[i].Limit.Rule()
-			memory, settlements = max(memory, l.Memory()), max(settlements, l.Settlements())
-		}
-	}
-	return memory, settlements
 }
 
 // planReservation writes the numbers that only reservations have, and leaves space for a calendar.
 func (t *roundTrip) planReservation(r *store.Request, of int) {
-	memory, settlements := memoOf(r)
+	memory, settlements := r.Memory()
 	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), settlements, 0, 0, 0, 0)
 }
 
@@ -127,6 +115,16 @@ func (t *roundTrip) outside() (now rule.Micros, outside bool) {
 		return 0, false
 	}
 	return rule.Micros(t.reply[1]), true
+}
+
+// begins returns how a state begins: 1 for windows that start at the first request, 2 for parts if no algorithm is named.
+func begins(l *rule.Limit) int64 {
+	return bit(l.Anchor == rule.AnchorFirst) + 2*bit(startsInParts(l))
+}
+
+// startsInParts reports whether any charge makes parts of what is kept under a limit that names no algorithm.
+func startsInParts(l *rule.Limit) bool {
+	return l.Algorithm == rule.DefaultAlgorithm && l.StartsInParts(1)
 }
 
 func bit(b bool) int64 {
@@ -169,13 +167,15 @@ const (
 	flagMoved
 	flagRepeated
 	flagUnsettled
+	flagParts // no algorithm named: the state is in parts
 )
 
 // derive derives an answer from the decision and the state after it.
 func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, ok bool) {
 	now, flags, granted, cost, at := rule.Micros(decided[0]), decided[1], decided[2], decided[3], rule.Micros(decided[4])
 	allowed, moved := flags&flagAllowed != 0, flags&flagMoved != 0
-	if l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight {
+	isLog := l.Algorithm == rule.DefaultAlgorithm && flags&flagParts == 0
+	if isLog || l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight {
 		if len(reply) != 3 {
 			return answer, false
 		}
@@ -185,7 +185,7 @@ func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, 
 		if !ok || len(reply) == 0 && !allowed && cost <= l.Capacity() { // a limit that was never charged refuses nothing
 			return answer, false
 		}
-		answer = port.Answer(l, &s, now, cost, granted, allowed, moved)
+		answer = port.Answer(l, &s, now, cost, granted, allowed, moved, false)
 	}
 	if flags&flagRepeated != 0 {
 		answer.Flags |= rule.Repeated

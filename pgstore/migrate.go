@@ -64,7 +64,7 @@ func Schema(opts Options) (create, drop string, err error) {
 	if opts.Unlogged {
 		tables = strings.Replace(tables, "CREATE TABLE", "CREATE UNLOGGED TABLE", 1) // the state, which is the first
 	}
-	statements := strings.Join([]string{tables, read("rule"), read("decide"), read("takes"), read("expire")}, "\n")
+	statements := strings.Join([]string{tables, read("rule"), read("decide"), read("takes"), read("takes_any"), read("expire")}, "\n")
 	name := quote(opts.Schema)
 	hash := fnv.New64a()
 	hash.Write([]byte("slidegate " + name))

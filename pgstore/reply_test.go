@@ -122,10 +122,10 @@ func TestDisagreementWithTheRuleIsAnError(t *testing.T) {
 	const now, start = 7_200_000_000, 7_100_000_000
 	for name, replies := range map[string]struct{ right, wrong []int64 }{
 		"parts": {
-			[]int64{now, 0, start, start, 4, 10, 4, 0, 0, 6, 0, 0, 0},
-			[]int64{now, 2, start, start, 4, 10, 4, 0, 0, 6, 0, 0, 0},
+			[]int64{now, 0, start, start, 4, 10, 6*128 + 8, 4*128 + 11},
+			[]int64{now, 8, start, start, 4, 10, 6*128 + 8, 4*128 + 11},
 		},
-		"bucket": {[]int64{now, 2, now, 6, 0, now + 1}, []int64{now, 2, now, 7, 0, now + 1}},
+		"bucket": {[]int64{now, 8, now, 6, 0, now + 1}, []int64{now, 8, now, 7, 0, now + 1}},
 	} {
 		for i, reply := range [][]int64{replies.right, replies.wrong, replies.right[:fastReplies-1]} {
 			s, err := newStore(&scripted{reply: reply}, Options{})

@@ -53,7 +53,8 @@ func (t *roundTrip) planRuns(batch []store.Request) bool {
 		last := &t.entries[len(t.entries)-1]
 		before, charge := &batch[t.parts[i-1].request].Charges[0], &batch[t.parts[i].request].Charges[0]
 		l := charge.Limit.Rule()
-		apart := l.Algorithm == rule.SlidingLog && l.CountRefused // every refusal changes which unit another one waits for
+		// Every refusal changes which unit another one waits for.
+		apart := l.CountRefused && (l.Algorithm == rule.SlidingLog || l.Algorithm == rule.DefaultAlgorithm)
 		if apart || before.Limit.ID() != charge.Limit.ID() || before.Cost != charge.Cost || last.to-last.from >= maxRun {
 			slices.SortFunc(t.parts, func(a, b part) int { return cmp.Compare(a.request, b.request) })
 			return false
@@ -118,7 +119,7 @@ func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {
 			granted = cost
 		}
 		a := &batch[t.parts[e.from+j].request].Answers[0]
-		*a = port.Answer(l, &s, rule.Micros(now), cost, granted, allowed, moved)
+		*a = port.Answer(l, &s, rule.Micros(now), cost, granted, allowed, moved, false)
 		if cost > 0 || !allowed {
 			moved = false // the first one has moved the state
 		}

@@ -30,6 +30,14 @@ func isFast(l *rule.Limit) bool {
 	}
 }
 
+// What take_any and take_any_many return beside the number of admitted requests.
+const (
+	fastMoved    = 1 << iota
+	fastParts           // no algorithm named: the state is in parts
+	fastBecame          // and these requests have made it so
+	fastAdmitted = iota // by how many bits the number is shifted
+)
+
 // planAny encodes one run for take_any, or several for take_any_many.
 func (t *roundTrip) planAny(s *Store, batch []store.Request) {
 	if len(t.entries) > 1 {
@@ -55,6 +63,7 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 		window = 0
 		log    = 1
 		bucket = 3
+		none   = 5
 	)
 	kind, part, capacity, unit := int64(window), int64(l.Window), l.Quota, charge.Cost
 	switch l.Algorithm {
@@ -68,6 +77,9 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 	case rule.SlidingWindow:
 		part /= int64(l.Segments)
 		kind += 32 * int64(l.Overlap)
+	case rule.DefaultAlgorithm:
+		part /= int64(l.Segments)
+		kind = none + 32*int64(l.Overlap) + 128*bit(startsInParts(l))
 	default:
 		kind += 32 * int64(rule.OverlapWhole)
 	}
@@ -82,9 +94,10 @@ func (t *roundTrip) readAny(batch []store.Request) error {
 	for i := 0; ok && i < len(t.entries); i++ {
 		e := t.entries[i]
 		reply := t.reply[width*i : width*(i+1)]
-		if batch[t.parts[e.from].request].Charges[0].Limit.Rule().Algorithm == rule.SlidingLog {
+		switch l := batch[t.parts[e.from].request].Charges[0].Limit.Rule(); {
+		case l.Algorithm == rule.SlidingLog, l.Algorithm == rule.DefaultAlgorithm && reply[1]&fastParts == 0:
 			t.readLogRun(batch, e, reply)
-		} else {
+		default:
 			ok = t.readStateRun(batch, e, reply)
 		}
 	}
@@ -98,7 +111,7 @@ func (t *roundTrip) readAny(batch []store.Request) error {
 func (t *roundTrip) readStateRun(batch []store.Request, e entry, reply []int64) (same bool) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
-	now, admitted, moved := rule.Micros(reply[0]), int(reply[1]>>1), reply[1]&1 != 0
+	now, admitted, moved := rule.Micros(reply[0]), int(reply[1]>>fastAdmitted), reply[1]&fastMoved != 0
 	var counts [rule.MaxSegments + 1]int64
 	s, rolled, ok := stateBefore(l, charge.Cost, e.to-e.from, reply, counts[:l.Parts()])
 	if !ok {
@@ -121,9 +134,8 @@ func (t *roundTrip) readStateRun(batch []store.Request, e entry, reply []int64) 
 // that is already rolled to now: if all takes are admitted and units are left, only the usage and the newest count
 // matter, because that count is the last to expire.
 func stateBefore(l *rule.Limit, cost int64, times int, reply, counts []int64) (s rule.State, rolled, ok bool) {
-	admitted := reply[1] >> 1
-	switch {
-	case l.Algorithm == rule.TokenBucket:
+	admitted, rolled := reply[1]>>fastAdmitted, reply[1]&fastBecame != 0
+	if l.Algorithm == rule.TokenBucket {
 		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(reply[2]), reply[3], reply[4], rule.Micros(reply[5])
 		return s, false, s.Missing >= 0 && s.Rest >= 0
 	}
@@ -135,23 +147,37 @@ func stateBefore(l *rule.Limit, cost int64, times int, reply, counts []int64) (s
 		s.Start = rule.Micros(reply[2])
 		copy(counts, reply[3:5])
 	case admitted < int64(times) || cost == 0 || used+cost*admitted >= l.Quota:
-		if len(reply) < fastReplies+len(counts) {
-			return s, false, false
-		}
 		s.Start = rule.Micros(reply[2])
-		copy(counts, reply[fastReplies:])
+		return s, rolled, readCounts(l, s.Start, reply[fastReplies:], counts)
 	default:
 		s.Start, counts[0], counts[1] = rule.Micros(reply[3]), reply[4], used-reply[4]
 		return s, true, counts[1] >= 0
 	}
-	return s, false, true
+	return s, rolled, true
+}
+
+// readCounts reads the parts of a row, in which the current one begins at start: see rule.sql. They are padded with 0. It reports
+// whether they are valid.
+func readCounts(l *rule.Limit, start rule.Micros, parts, counts []int64) (ok bool) {
+	number := int64(start / (l.Window / rule.Micros(l.Segments)))
+	for _, part := range parts {
+		if part == 0 {
+			break
+		}
+		ago := (number - part) & 127
+		if part < 0 || ago >= int64(len(counts)) || counts[ago] != 0 {
+			return false
+		}
+		counts[ago] = part >> 7
+	}
+	return true
 }
 
 // readLogRun derives the answers of a run over a log, whose units stay in the database.
 func (t *roundTrip) readLogRun(batch []store.Request, e entry, reply []int64) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l, cost := charge.Limit.Rule(), charge.Cost
-	now, admitted, moved := rule.Micros(reply[0]), int(reply[1]>>1), reply[1]&1 != 0
+	now, admitted, moved := rule.Micros(reply[0]), int(reply[1]>>fastAdmitted), reply[1]&fastMoved != 0
 	live, newest, first, blocking := reply[2], rule.Micros(reply[3]), rule.Micros(reply[4]), rule.Micros(reply[5])
 	at := max(now, newest)
 	for j := range e.to - e.from {
@@ -159,8 +185,11 @@ func (t *roundTrip) readLogRun(batch []store.Request, e entry, reply []int64) {
 		if allowed {
 			granted, wait = cost, first
 		}
-		if cost > 0 && (allowed || l.CountRefused && cost <= l.Quota) {
+		switch charged := cost > 0 && (allowed || l.CountRefused && cost <= l.Quota); {
+		case charged && l.Algorithm == rule.SlidingLog:
 			live, newest = min(live+cost, max(live, l.Quota)), at
+		case charged:
+			live, newest = live+cost, at
 		}
 		batch[t.parts[e.from+j].request].Answers[0] = port.AnswerLog(l, live, newest, wait, now, at, moved, cost, granted, allowed)
 		if cost > 0 || !allowed {

@@ -26,7 +26,7 @@ func TestPermittedPasses(t *testing.T) {
 		{"decides one key at a time", true, openPlain(store.Traits{Name: "entries", MaxCharges: 20, OneKey: true}, nil)},
 		{"uses a server's clock", true, openServerClock},
 		{"rejects some limits", true, openPlain(store.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
-			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && l.Segments < 60
+			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && (l.Segments < 60 || l.Algorithm == rule.DefaultAlgorithm)
 		})},
 		{"reads the clock once per batch", true, plant(decidingAtOnce)},
 	} {

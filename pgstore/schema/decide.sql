@@ -136,8 +136,10 @@ DECLARE
   it public.slidegate_item;
 BEGIN
   it.algorithm := numbers[o + 3];
+  it.unnamed := it.algorithm = 5;
   it.overlap := numbers[o + 4];
   it.anchored := numbers[o + 5] = 1;
+  it.in_parts := numbers[o + 5] = 2;
   it.count_refused := numbers[o + 6] = 1;
   it.parts := numbers[o + 7];
   it.quota := numbers[o + 8];
@@ -155,8 +157,9 @@ BEGIN
   END IF;
   it.start := s.start;
   it.more := s.more;
-  IF it.parts IN (1, 2) AND it.start IS NOT NULL THEN
-    it.more := CASE it.parts WHEN 1 THEN ARRAY[s.current] ELSE ARRAY[s.current, s.previous] END;
+  IF it.parts > 0 AND it.start IS NOT NULL THEN
+    it.more := CASE it.parts WHEN 1 THEN ARRAY[s.current] WHEN 2 THEN ARRAY[s.current, s.previous]
+      ELSE public.slidegate_counts(s.more, s.start / it.part, it.parts) END;
   END IF;
   it.more := coalesce(it.more, '{}');
   it.now := now;
@@ -178,7 +181,7 @@ BEGIN
   s.previous := -1; -- the format
   s.more := NULL;
   s.expires := 0;
-  IF it.algorithm IN (1, 4) THEN
+  IF it.algorithm = 4 OR it.algorithm = 1 AND it.start IS NULL THEN -- otherwise parts in which nothing counts
     IF cardinality(it.more) > 0 THEN
       s.more := it.more;
       s.expires := it.more[cardinality(it.more)] + it.span;
@@ -191,7 +194,7 @@ BEGIN
   ELSE
     s.expires := it.start + it.parts * it.part;
     IF it.parts > 2 THEN
-      s.more := it.more;
+      s.more := public.slidegate_used(it.more, it.start / it.part);
       s.current := (SELECT sum(n) FROM unnest(it.more) n);
     ELSE
       s.current := it.more[1];
@@ -232,7 +235,8 @@ BEGIN
     reply := it.start || it.more;
   END IF;
   RETURN ARRAY[
-    it.now, CASE WHEN it.allowed THEN 1 ELSE 0 END + CASE WHEN it.moved THEN 2 ELSE 0 END + it.flags, it.granted, it.cost, it.at,
+    it.now, CASE WHEN it.allowed THEN 1 ELSE 0 END + CASE WHEN it.moved THEN 2 ELSE 0 END + it.flags
+      + CASE WHEN it.unnamed AND it.algorithm = 0 THEN 16 ELSE 0 END, it.granted, it.cost, it.at,
     cardinality(reply)
   ] || reply;
 END

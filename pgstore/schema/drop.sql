@@ -21,11 +21,16 @@ BEGIN
   DROP FUNCTION IF EXISTS public.slidegate_take_all;
   DROP FUNCTION IF EXISTS public.slidegate_give_back;
   DROP FUNCTION IF EXISTS public.slidegate_charge;
+  DROP FUNCTION IF EXISTS public.slidegate_become_parts;
   DROP FUNCTION IF EXISTS public.slidegate_raise_debt;
   DROP FUNCTION IF EXISTS public.slidegate_write;
   DROP FUNCTION IF EXISTS public.slidegate_look;
   DROP FUNCTION IF EXISTS public.slidegate_slot;
   DROP FUNCTION IF EXISTS public.slidegate_count_later;
+  DROP FUNCTION IF EXISTS public.slidegate_to_parts;
+  DROP FUNCTION IF EXISTS public.slidegate_move_parts;
+  DROP FUNCTION IF EXISTS public.slidegate_used;
+  DROP FUNCTION IF EXISTS public.slidegate_counts;
   DROP FUNCTION IF EXISTS public.slidegate_weigh;
   DROP FUNCTION IF EXISTS public.slidegate_readable;
   DROP TYPE IF EXISTS public.slidegate_item;

@@ -9,6 +9,8 @@ CREATE TYPE public.slidegate_row AS (
 -- An item is a charge with its limit, its state and what was seen of it.
 CREATE TYPE public.slidegate_item AS (
   algorithm int,        -- 0 sliding-window, 1 sliding-log, 2 fixed-window, 3 token-bucket, 4 in-flight
+  unnamed boolean,      -- the limit names no algorithm: 0 and 1 above say how its state is kept now
+  in_parts boolean,     -- and then whether a key starts in parts
   overlap int,          -- 0 up, 1 down, 2 whole
   anchored boolean,     -- at the first request
   count_refused boolean,
@@ -42,6 +44,55 @@ BEGIN
   RETURN div(count::numeric * covered + up, part);
 END
 $weigh$;
+
+-- In a row, the counts of a window in several parts are those that are not 0, oldest first: each is 128 times the count plus the number of
+-- the part, modulo 128. The part that contains time t has the number t / part. There are at most 65 parts, so modulo 128 is enough.
+
+-- Returns all counts of a row, newest first. Number is that of its current part.
+CREATE FUNCTION public.slidegate_counts(used bigint[], number bigint, parts int) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE
+AS $counts$
+DECLARE
+  counts bigint[] := array_fill(0::bigint, ARRAY[parts]);
+  one bigint;
+BEGIN
+  FOREACH one IN ARRAY coalesce(used, '{}') LOOP
+    counts[((number - one) & 127) + 1] := one >> 7;
+  END LOOP;
+  RETURN counts;
+END
+$counts$;
+
+-- The reverse of counts.
+CREATE FUNCTION public.slidegate_used(counts bigint[], number bigint) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE
+AS $used$
+BEGIN
+  RETURN ARRAY(SELECT c.n * 128 + ((number - c.i + 1) & 127) FROM unnest(counts) WITH ORDINALITY c(n, i) WHERE c.n > 0 ORDER BY c.i DESC);
+END
+$used$;
+
+-- Numbers the parts of a row again: the current one has another number, and how old they are stays.
+CREATE FUNCTION public.slidegate_move_parts(used bigint[], by bigint) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE
+AS $move_parts$
+BEGIN
+  RETURN ARRAY(SELECT ((u.one >> 7) << 7) + ((u.one + by) & 127) FROM unnest(used) WITH ORDINALITY u(one, i) ORDER BY u.i);
+END
+$move_parts$;
+
+-- Returns the parts of a row that contain the units of a log, whose times are to be moved back. The current one begins at place.
+CREATE FUNCTION public.slidegate_to_parts(times bigint[], behind bigint, place bigint, part bigint) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE
+AS $to_parts$
+BEGIN
+  RETURN ARRAY(
+    SELECT count(*) * 128 + ((place / part - g.ago) & 127) FROM (
+      SELECT CASE WHEN u.at - behind < place THEN (place - u.at + behind - 1) / part + 1 ELSE 0 END AS ago FROM unnest(times) u(at)
+    ) g GROUP BY g.ago ORDER BY g.ago DESC
+  );
+END
+$to_parts$;
 
 -- Returns how many of some ascending times are later than a moment. Every n-th number is a time.
 CREATE FUNCTION public.slidegate_count_later(numbers bigint[], n int, moment bigint) RETURNS bigint
@@ -96,6 +147,9 @@ DECLARE
 BEGIN
   it.at := it.now;
   it.moved := false;
+  IF it.unnamed THEN
+    it.algorithm := CASE WHEN it.start IS NULL THEN 1 ELSE 0 END;
+  END IF;
   IF it.algorithm IN (1, 4) THEN
     it.behind := 0;
     ahead := it.more[cardinality(it.more)] - it.now; -- of the newest unit; null if there is none
@@ -167,6 +221,12 @@ BEGIN
     END IF;
   END IF;
   it.room := it.quota - used;
+  IF it.unnamed AND used = 0 THEN -- as a log that is empty
+    it.algorithm := 1;
+    it.live := 0;
+    it.behind := 0;
+    it.moved := false;
+  END IF;
   RETURN it;
 END
 $look$;
@@ -177,6 +237,7 @@ LANGUAGE plpgsql IMMUTABLE
 AS $write$
 BEGIN
   IF it.algorithm = 1 THEN
+    it.start := NULL;
     it.more := it.more[cardinality(it.more) - it.live + 1 :];
     IF it.behind > 0 THEN
       it.more := ARRAY(SELECT u.t - it.behind FROM unnest(it.more) WITH ORDINALITY u(t, i) ORDER BY u.i);
@@ -223,13 +284,38 @@ BEGIN
 END
 $raise_debt$;
 
+-- Makes parts of the log of a limit that names no algorithm.
+CREATE FUNCTION public.slidegate_become_parts(it public.slidegate_item) RETURNS public.slidegate_item
+LANGUAGE plpgsql IMMUTABLE
+AS $become_parts$
+BEGIN
+  it.algorithm := 0;
+  it.place := it.at - it.at % it.part;
+  it.more := public.slidegate_counts(
+    public.slidegate_to_parts(it.more[cardinality(it.more) - it.live + 1 :], it.behind, it.place, it.part), it.place / it.part, it.parts
+  );
+  it.start := it.place;
+  it.at := greatest(it.now, it.place);
+  it.shift := 0;
+  it.behind := 0;
+  RETURN it;
+END
+$become_parts$;
+
 CREATE FUNCTION public.slidegate_charge(it public.slidegate_item, n bigint) RETURNS public.slidegate_item
 LANGUAGE plpgsql IMMUTABLE
 AS $charge$
 DECLARE
   place int;
 BEGIN
-  IF it.algorithm = 1 THEN
+  IF it.unnamed AND it.algorithm = 1 AND (it.in_parts OR it.live + n > 100) THEN
+    it := public.slidegate_become_parts(it);
+  END IF;
+  IF it.unnamed AND it.algorithm = 1 THEN
+    it := public.slidegate_write(it);
+    it.more := it.more || array_fill(it.at, ARRAY[n::int]);
+    it.live := it.live + n;
+  ELSIF it.algorithm = 1 THEN
     n := least(n, it.quota);
     it := public.slidegate_write(it);
     it.more := it.more || array_fill(it.at, ARRAY[n::int]);
@@ -270,6 +356,9 @@ DECLARE
   taken bigint;
   i int;
 BEGIN
+  IF it.unnamed AND moment <> 0 AND moment <= it.at - it.span THEN
+    RETURN it; -- it was not moved when a log became parts: taking it back would take that of another
+  END IF;
   IF it.algorithm = 1 THEN
     given := it.live;
     IF moment <> 0 THEN

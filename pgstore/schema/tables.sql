@@ -6,12 +6,12 @@
 CREATE TABLE public.slidegate_state (
   version  bigint NOT NULL, -- goes up by one with every change; a new row begins anywhere
   expires  bigint NOT NULL, -- from when on the row no longer matters, in microseconds; 0 if it does not matter now
-  start    bigint,          -- windows: where the current part starts; token-bucket: as of when it is; null if never charged
+  start    bigint,          -- windows: where the current part starts; token-bucket: as of when it is; null if never charged, and for logs
   current  bigint NOT NULL, -- windows in one part: the count; in several: the sum of the counts
   previous bigint NOT NULL, -- sliding-window in one part: the count of the window before; fixed-window: 0; otherwise -1
   address  text COLLATE "C" NOT NULL PRIMARY KEY, -- namespace:limit:shape:group:key, printable and escaped
-  more     bigint[]         -- sliding-window in several parts: the counts, newest first; sliding-log: the times, oldest first;
-                            -- token-bucket and slots: see rule.sql
+  more     bigint[]         -- sliding-log: the times, oldest first; others: see rule.sql. If no algorithm is named, the row is one of a log if
+                            -- start is null, and otherwise one of a sliding-window in several parts
 ) WITH (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 1

@@ -17,13 +17,17 @@ var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord
 
 // drawShape draws an algorithm, the parts of a window and when it begins: the shape.
 func drawShape(t *rapid.T, window rule.Micros, segments int, opts Options) rule.Limit {
-	l := rule.Limit{Algorithm: rule.Algorithm(rapid.IntRange(int(rule.SlidingLog), int(rule.InFlight)).Draw(t, "algorithm")), Window: window}
+	l := rule.Limit{Algorithm: rule.Algorithm(rapid.IntRange(int(rule.DefaultAlgorithm), int(rule.InFlight)).Draw(t, "algorithm")), Window: window}
 	if len(opts.Algorithms) > 0 {
 		l.Algorithm = rapid.SampledFrom(opts.Algorithms).Draw(t, "one of some")
 	} else if l.Algorithm == rule.FixedWindow && rapid.Bool().Draw(t, "by the calendar") {
 		l.Window, l.Zone = 0, rapid.SampledFrom(zones).Draw(t, "zone")
 		l.Calendar = rule.Period(rapid.IntRange(int(rule.Day), int(rule.Year)).Draw(t, "period"))
 		return l
+	}
+	if l.Algorithm == rule.DefaultAlgorithm { // its number of parts follows from the window
+		parts := rule.Micros(rapid.IntRange(50, 60).Draw(t, "default parts"))
+		l.Window = max(window-window%parts, 20*parts)
 	}
 	if l.Algorithm == rule.SlidingWindow {
 		if l.Segments = 1; opts.InParts || len(opts.Algorithms) == 0 {
@@ -41,6 +45,10 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.L
 	most := int64(rule.MaxQuota)
 	l.CountRefused = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count refused")
 	switch l.Algorithm {
+	case rule.DefaultAlgorithm:
+		if rapid.IntRange(0, 3).Draw(t, "near a log's") > 0 { // on both sides of where it matters
+			most = 2 * rule.DefaultLog
+		}
 	case rule.SlidingWindow:
 		l.Overlap = rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 	case rule.SlidingLog, rule.InFlight:
@@ -57,6 +65,15 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.L
 		most = min(most, opts.MaxQuota)
 	}
 	l.Quota = draw(t, "quota", 1, most)
+	if l.Algorithm == rule.DefaultAlgorithm {
+		if rapid.IntRange(0, 3).Draw(t, "at a log's") == 0 {
+			l.Quota = rule.DefaultLog + rapid.Int64Range(-1, 1).Draw(t, "beside a log's")
+		}
+		l.Lease = !l.CountRefused && l.Window >= 15e6 && rapid.IntRange(0, 3).Draw(t, "lease") == 0
+	}
+	if l.Algorithm != rule.InFlight && !l.CountRefused && !l.Lease && rapid.IntRange(0, 2).Draw(t, "hold") == 0 {
+		l.Hold = min(max(l.Window+draw(t, "longer hold", -l.Window/2, l.Window), 1_000), rule.MaxWindow)
+	}
 	if l.Algorithm == rule.TokenBucket {
 		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(int64(rule.MaxWindow)))
 		most = rule.MaxQuota

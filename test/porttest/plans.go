@@ -34,6 +34,9 @@ func ChangedPlans(t *testing.T, open Open) {
 		"slots that were lowered for a moment":     (*plans).lowerSlots,
 		"a counted refusal of an overdrawn bucket": (*plans).refuseOverdrawnBucket,
 		"settled again long after the window":      (*plans).settleAgainLater,
+		"a default that was lowered for a moment":  (*plans).lowerDefault,
+		"a default on both sides of 100":           (*plans).raiseDefault,
+		"cancelled after a default became parts":   (*plans).cancelOldDefault,
 	} {
 		t.Run(name, func(t *testing.T) {
 			now = 1_767_000_000e6
@@ -223,4 +226,54 @@ func (p *plans) settleAgainLater() {
 		}
 		p.takesUpTo("after a repeated settlement", second, 10)
 	}
+}
+
+func (p *plans) lowerDefault() {
+	ctx := p.t.Context()
+	small, counted, large := p.with(rule.DefaultAlgorithm, 10, 0, false), p.with(rule.DefaultAlgorithm, 10, 0, true), p.with(rule.DefaultAlgorithm, 100, 0, false)
+	key := p.key
+	for what, lowered := range map[string]struct {
+		call func() (slidegate.Decision, error)
+		left int64
+	}{
+		"a charge":             {func() (slidegate.Decision, error) { return small.Charge(ctx, p.key, 1) }, 9},
+		"a charge of too many": {func() (slidegate.Decision, error) { return small.Charge(ctx, p.key, 11) }, 0}, // 101 are in parts
+		"a refund":             {func() (slidegate.Decision, error) { return small.Refund(ctx, p.key, 1) }, 11},
+		"a refusal":            {func() (slidegate.Decision, error) { return small.Allow(ctx, p.key) }, 10},
+		"a counted refusal":    {func() (slidegate.Decision, error) { return counted.Allow(ctx, p.key) }, 9},
+	} {
+		p.key = key + what
+		p.take(large, 90)
+		*p.now += 1e6
+		kit.Must(lowered.call())(p.t)
+		p.takesUpTo("after "+what, large, lowered.left)
+	}
+}
+
+func (p *plans) raiseDefault() {
+	small, large := p.with(rule.DefaultAlgorithm, 60, 0, false), p.with(rule.DefaultAlgorithm, 600, 0, false)
+	p.take(small, 60)
+	*p.now += 90e6
+	p.waits("at the quota", small, 1, time.Hour-90*time.Second)
+	p.takesUpTo("upgraded", large, 540)
+	p.waits("downgraded", small, 1, 61*time.Minute-30*time.Second) // parts of a minute: 540 units were charged in the one that began 30 s ago
+	*p.now += 3600e6 - 90e6
+	p.waits("an hour after the first", large, 60, time.Minute) // which counts until its part has left the window
+	*p.now += 60e6
+	p.takesUpTo("when the first have left", large, 60)
+}
+
+// A unit that was cancelled late had left the log when that became parts. What is still in its part is not its own.
+func (p *plans) cancelOldDefault() {
+	small, large := p.with(rule.DefaultAlgorithm, 60, 0, false), p.with(rule.DefaultAlgorithm, 600, 0, false)
+	*p.now += 1e5
+	first := p.reserve(small, 1)
+	*p.now += 8e5
+	second := p.reserve(small, 1)
+	*p.now += 3600e6 - 4e5 // the first is older than an hour, the second is not
+	p.take(large, 1)
+	p.settle(small, first, 0, 0)
+	p.takesUpTo("after the first was cancelled", large, 598)
+	p.settle(small, second, 0, 1)
+	p.takesUpTo("after the second was cancelled", large, 1)
 }
