@@ -77,18 +77,10 @@ func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
 func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
 	known, ok := k.memos[name]
-	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
+	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Record: known.back}
 	at := rule.SettledAt(items, k.now())
 	if rule.DecideOnce(rule.Settle, false, items, &memo, k.now(), r.Answers); memo.Changed {
 		k.memos[name] = knownSettlement{memo.Record, at + memoryOf(r.Charges)}
-	}
-}
-
-// openRule opens stores that run the rule themselves.
-func openRule(forgetful bool) Open {
-	return func(t testing.TB, now func() rule.Micros) store.Store {
-		t.Helper() // any store can answer the other requests
-		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
 	}
 }
 
