@@ -19,31 +19,18 @@ type Script struct {
 	oneKey   bool // all subjects have the same
 	keys     int  // how many there were
 
-	ids      []rule.ID // of reservations that may hold slots
+	ids      []rule.ID // of reservations and calls
 	done     map[rule.ID]bool
-	reserved []reservation
-	settled  []settled // settlements that may be sent again
+	reserved []store.Request
+	finished []store.Request // settlements and calls that may be sent again
 }
 
-// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_refused differ
+// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap, count_refused and hold differ
 // between them.
 type Subject struct {
 	Limits []*store.Limit
 	key    string
 	last   rule.Answer
-}
-
-// reservation is an admitted request. It keeps the limits that it was made under, while others decide about its keys.
-type reservation struct {
-	id      rule.ID
-	charges []store.Charge
-}
-
-// settled is a settlement that may be sent again.
-type settled struct {
-	id      rule.ID
-	charges []store.Charge
-	at      rule.Micros
 }
 
 func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
@@ -74,7 +61,7 @@ func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
 
 // rename gives a subject a new key, or all of them if they share one.
 func (g *Script) rename(s *Subject) {
-	g.keys, g.reserved, g.settled = g.keys+1, nil, nil
+	g.keys, g.reserved, g.finished = g.keys+1, nil, nil
 	s.key = fmt.Sprintf("key-%d", g.keys)
 	for _, other := range g.Subjects {
 		if g.oneKey {
@@ -87,19 +74,19 @@ func (g *Script) rename(s *Subject) {
 func (g *Script) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
-		op, charges, subjects := g.drawRequest()
-		id, all := g.drawID(op), true
-		for i, a := range g.send(id, op, charges) {
+		r, subjects := g.drawRequest()
+		all := true
+		for i, a := range g.send(r) {
 			all = all && a.Allowed
-			if subjects[i].last = a; op == rule.Take {
-				charges[i].At = a.At
+			if subjects[i].last = a; r.Op == rule.Take {
+				r.Charges[i].At = a.At
 			}
 		}
-		if op == rule.Take && all {
-			g.reserved = append(g.reserved, reservation{id, slices.Clone(charges)})
+		if r.Op == rule.Take && all {
+			g.reserved = append(g.reserved, r)
 		}
 		g.finish()
-		g.settleAgain()
+		g.sendAgain()
 	}
 	g.Compare()
 }
@@ -111,8 +98,13 @@ func (g *Script) Move(about *Subject) {
 	g.twin.Now = g.drawMoment(about)
 	for _, s := range g.Subjects {
 		limit := s.Limits[0]
-		if ends := limit.Rule().Expires(g.twin.state(limit, g.group, s.key)); ends <= g.twin.latest && g.twin.Now < ends {
-			g.rename(s)
+		used := *g.twin.state(limit, g.group, s.key)
+		used.Holds = nil // it may have been forgotten before they were taken
+		for _, state := range []*rule.State{&used, g.twin.state(limit, g.group, s.key)} {
+			if ends := limit.Rule().Expires(state); ends <= g.twin.latest && g.twin.Now < ends {
+				g.rename(s)
+				break
+			}
 		}
 	}
 }
@@ -124,13 +116,15 @@ func (g *Script) Advance(about *Subject) {
 	g.twin.Now = min(g.twin.Now+spread(g.T, "advance", 0, l.Window/rapid.SampledFrom([]rule.Micros{1, 10, 100, 1000}).Draw(g.T, "part of the window")), rule.MaxNow)
 }
 
-// send sends a request for a reservation. Settlements are recorded, to be sent again.
-func (g *Script) send(id rule.ID, op rule.Op, charges []store.Charge) []rule.Answer {
-	answers := g.twin.ApplyAs(id, op, g.group, slices.Clone(charges)...)
-	if op == rule.Settle {
-		g.settled = append(g.settled, settled{id, slices.Clone(charges), g.twin.settledAt})
+// send sends a copy of a request. What happens once is recorded, to be sent again.
+func (g *Script) send(r store.Request) []rule.Answer {
+	r.Charges = slices.Clone(r.Charges)
+	if r.Op == rule.Settle || r.Once {
+		again := r
+		again.Charges = slices.Clone(r.Charges)
+		g.finished = append(g.finished, again)
 	}
-	return answers
+	return g.twin.Send(r)
 }
 
 // finish settles, cancels, refunds or renews a reservation under the limits that it was made under.
@@ -140,24 +134,27 @@ func (g *Script) finish() {
 	}
 	n := rapid.IntRange(0, len(g.reserved)-1).Draw(g.T, "which")
 	r := g.reserved[n]
-	op := rapid.SampledFrom([]rule.Op{rule.Settle, rule.Settle, rule.Settle, rule.GiveBack, rule.Renew}).Draw(g.T, "by")
-	if op == rule.Settle && g.done[r.id] {
-		op = rule.GiveBack
+	r.Charges = slices.Clone(r.Charges)
+	r.Op = rapid.SampledFrom([]rule.Op{rule.Settle, rule.Settle, rule.Settle, rule.GiveBack, rule.Renew}).Draw(g.T, "by")
+	r.Once = r.Op == rule.Settle && r.Once && rapid.Bool().Draw(g.T, "by the id") && g.twin.Knows(&r)
+	if r.Op == rule.Settle && g.done[r.ID] {
+		r.Op, r.Once = rule.GiveBack, false
 	}
-	for i := range r.charges {
-		c := &r.charges[i]
+	for i := range r.Charges {
+		c := &r.Charges[i]
 		switch used := g.DrawCost(c.Limit, c.Cost); {
-		case op == rule.GiveBack:
+		case r.Op == rule.GiveBack:
 			c.Cost = min(c.Cost, used)
 		case rapid.IntRange(0, 2).Draw(g.T, "cancel") > 0:
 			c.Used = used
 		}
 	}
-	if op == rule.Settle {
-		g.done[r.id] = true
+	if r.Op == rule.Settle {
+		g.done[r.ID] = true
 		g.reserved = slices.Delete(g.reserved, n, n+1)
 	}
-	g.send(r.id, op, r.charges)
+	r.Hold = false
+	g.send(r)
 }
 
 // drawID draws the reservation of a request: an earlier one, or another.
@@ -165,12 +162,10 @@ func (g *Script) drawID(op rule.Op) (id rule.ID) {
 	if n := len(g.ids); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
 		id = g.ids[rapid.IntRange(max(0, n-20), n-1).Draw(g.T, "reservation")]
 	} else {
-		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all of its bits count
-		g.ids = append(g.ids, id)
+		id = g.newID()
 	}
 	if op == rule.Settle && g.done[id] { // each ID is settled once; repeated settlements are equal
-		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
-		g.ids = append(g.ids, id)
+		id = g.newID()
 	}
 	if op == rule.Settle {
 		g.done[id] = true
@@ -178,15 +173,21 @@ func (g *Script) drawID(op rule.Op) (id rule.ID) {
 	return id
 }
 
-// settleAgain repeats settlements that a store must still know: by the times of all of them, which are later than the clock if
-// it was set back.
-func (g *Script) settleAgain() {
-	for n := len(g.settled); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "settle again") == 0; n-- {
-		s := g.settled[n-1]
-		if memory := memoryOf(s.charges); max(g.twin.Now, g.twin.latest, g.twin.latestSettled) >= s.at+memory && memory > 0 {
+func (g *Script) newID() rule.ID {
+	id := rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all of its bits count
+	g.ids = append(g.ids, id)
+	return id
+}
+
+// sendAgain repeats settlements and calls that a store must still know.
+func (g *Script) sendAgain() {
+	for n := len(g.finished); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "again") == 0; n-- {
+		r := g.finished[n-1]
+		if memory, _ := r.Memory(); memory > 0 && !g.twin.Knows(&r) {
 			return
 		}
-		g.twin.ApplyAs(s.id, rule.Settle, g.group, s.charges...)
+		r.Charges = slices.Clone(r.Charges)
+		g.twin.Send(r)
 	}
 }
 
@@ -212,13 +213,14 @@ func (g *Script) Compare() {
 }
 
 // drawRequest draws a request, for one subject or for all.
-func (g *Script) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Subject) {
-	op = rapid.SampledFrom([]rule.Op{
+func (g *Script) drawRequest() (r store.Request, subjects []*Subject) {
+	r.Group = g.group
+	r.Op = rapid.SampledFrom([]rule.Op{
 		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo,
 		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew,
 	}).Draw(g.T, "op")
-	if op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
-		op = rule.Take // otherwise most states would be nearly empty
+	if r.Op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
+		r.Op = rule.Take // otherwise most states would be nearly empty
 	}
 	subjects = rapid.Permutation(g.Subjects).Draw(g.T, "subjects")
 	if rapid.IntRange(0, 2).Draw(g.T, "several") > 0 {
@@ -226,13 +228,22 @@ func (g *Script) drawRequest() (op rule.Op, charges []store.Charge, subjects []*
 	}
 	for _, s := range subjects {
 		limit := s.Limits[max(0, rapid.IntRange(-4, len(s.Limits)-1).Draw(g.T, "other limit"))]
-		charge := store.Charge{Limit: limit, Key: s.key, Cost: g.DrawCost(limit, g.Room(s, limit)), At: g.drawBack(op, limit, s)}
-		if op == rule.Settle {
+		charge := store.Charge{Limit: limit, Key: s.key, Cost: g.DrawCost(limit, g.Room(s, limit)), At: g.drawBack(r.Op, limit, s)}
+		if r.Op == rule.Settle {
 			charge.Used = g.DrawCost(limit, charge.Cost)
 		}
-		charges = append(charges, charge)
+		r.Charges = append(r.Charges, charge)
 	}
-	return op, charges, subjects
+	if r.ID = g.drawID(r.Op); r.Op == rule.Take {
+		r.Hold = rapid.Bool().Draw(g.T, "hold")
+	}
+	if r.Op == rule.Take || r.Op == rule.Settle {
+		r.Once = rapid.IntRange(0, 3).Draw(g.T, "once") == 0
+		for r.Once && !g.twin.Knows(&r) {
+			r.ID = g.newID()
+		}
+	}
+	return r, subjects
 }
 
 // drawBack draws the time of refunded units.
@@ -259,8 +270,13 @@ func (g *Script) drawMoment(s *Subject) rule.Micros {
 	own := ownTime(l, g.twin.state(s.Limits[0], g.group, s.key), now)
 	part := l.Window / rule.Micros(max(1, l.Segments))
 	beside := rule.Micros(rapid.Int64Range(-1, 1).Draw(g.T, "beside"))
-	switch rapid.IntRange(0, 11).Draw(g.T, "step") {
+	switch rapid.IntRange(0, 12).Draw(g.T, "step") {
 	case 0:
+	case 12:
+		if holds := g.twin.state(s.Limits[0], g.group, s.key).Holds; len(holds) > 0 {
+			h := rapid.SampledFrom(holds).Draw(g.T, "hold")
+			now = rapid.SampledFrom([]rule.Micros{h.Ends, h.Ends, h.Ends - h.Length - l.Window}).Draw(g.T, "its end") + beside
+		}
 	case 10:
 		now += s.last.NextAfter + beside
 	case 11:

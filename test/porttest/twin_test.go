@@ -38,19 +38,13 @@ func openMemory(t testing.TB, now func() rule.Micros) store.Store {
 	return store
 }
 
-// ruleStore is a store that runs the rule itself. A forgetful one drops expired states as soon as possible.
+// ruleStore is a store that runs the rule itself. A forgetful one drops what it need not keep as soon as possible.
 type ruleStore struct {
 	store.Store
 	now       func() rule.Micros
 	forgetful bool
 	states    map[string]*rule.State
-	memos     map[string]knownSettlement
-}
-
-// knownSettlement is a settlement, and the time until which it is known.
-type knownSettlement struct {
-	back  []int64
-	until rule.Micros
+	memos     map[string]memo
 }
 
 func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
@@ -63,10 +57,10 @@ func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
 				s = &rule.State{}
 				k.states[address] = s
 			}
-			items = append(items, rule.Item{Limit: c.Limit.Rule(), State: s, Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID})
+			items = append(items, rule.Item{Limit: c.Limit.Rule(), State: s, Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID, Hold: r.Hold})
 		}
-		if r.Op == rule.Settle {
-			k.settle(&r, items)
+		if r.Op == rule.Settle || r.Once {
+			k.once(&r, items)
 		} else {
 			rule.Decide(r.Op, items, k.now(), r.Answers)
 		}
@@ -74,13 +68,13 @@ func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
 	return nil
 }
 
-func (k ruleStore) settle(r *store.Request, items []rule.Item) {
-	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
-	known, ok := k.memos[name]
-	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Record: known.back}
+func (k ruleStore) once(r *store.Request, items []rule.Item) {
+	memory, _ := r.Memory()
+	known, ok := k.memos[memoName(r)]
+	m := rule.Memo{Known: ok && memory > 0 && (!k.forgetful || k.now() < known.until), Record: known.record}
 	at := rule.SettledAt(items, k.now())
-	if rule.DecideOnce(rule.Settle, false, items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = knownSettlement{memo.Record, at + memoryOf(r.Charges)}
+	if rule.DecideOnce(r.Op, r.Once, items, &m, k.now(), r.Answers); m.Changed && memory > 0 {
+		k.memos[memoName(r)] = memo{m.Record, max(known.until, at+memory)}
 	}
 }
 
@@ -88,7 +82,7 @@ func (k ruleStore) settle(r *store.Request, items []rule.Item) {
 func openRule(forgetful bool) Open {
 	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper() // any store can answer the other requests
-		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
+		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]memo{}}
 	}
 }
 
