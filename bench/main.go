@@ -99,6 +99,7 @@ func (r *run) runScenarios() error {
 		{[]string{"wire"}, r.wireTables},
 		{[]string{"redis"}, r.redisTables},
 		{[]string{"redis-ways"}, r.redisWaysTables},
+		{[]string{"default-redis"}, r.redisDefaultTables},
 		{[]string{"resp"}, r.respTables},
 		{[]string{"pg"}, r.pgTables},
 		{[]string{"pg-ways"}, r.pgWaysTables},

@@ -77,7 +77,7 @@ func (g *ledger) record(a rule.Answer) {
 func (g *ledger) outstanding(now rule.Micros) int64 {
 	var sum int64
 	for _, e := range g.entries {
-		if e.at > now-g.limit.Window && e.at <= now {
+		if e.at > now-Window && e.at <= now {
 			sum += e.left
 		}
 	}
@@ -128,9 +128,9 @@ func (g *ledger) undo(units int64) {
 	if units == 0 {
 		return
 	}
-	reach := g.answers[0].At - epoch - g.limit.Window + 1
+	reach := g.answers[0].At - epoch - Window + 1
 	if segments := rule.Micros(g.limit.Segments); segments > 0 && g.state.InParts() { // giving back rolled the state, which counts from there
-		reach = g.state.Start - epoch - segments*(g.limit.Window/segments)
+		reach = g.state.Start - epoch - segments*(Window/segments)
 	}
 	for i := range g.entries {
 		if e := &g.entries[i]; e.at >= reach {
@@ -147,7 +147,7 @@ func SearchGiveBack(l rule.Limit, rules GiveBackRules, e Effort) (int64, []Actio
 	r := rand.New(rand.NewPCG(e.Seed, 0x6e7bac4))
 	c := &giveBackClimber{
 		ledger: ledger{player: player{limit: l}, rules: rules}, rand: r,
-		times: climber{player: &player{limit: l}, rand: r, part: l.Window / max(1, rule.Micros(l.Segments)), capacity: l.Capacity()},
+		times: climber{player: newPlayer(l), rand: r, part: l.Window / max(1, rule.Micros(l.Segments)), capacity: l.Capacity()},
 	}
 	var most int64
 	var best []Action
@@ -173,7 +173,7 @@ type giveBackClimber struct {
 }
 
 func (c *giveBackClimber) climb(deeds *[]Action, n int) int64 {
-	best := sortDeeds(*deeds, spanOf(&c.limit))
+	best := sortDeeds(*deeds)
 	most := c.run(best)
 	next := make([]Action, 0, maxDeeds+1)
 	for range n {
@@ -181,7 +181,7 @@ func (c *giveBackClimber) climb(deeds *[]Action, n int) int64 {
 		for again := true; again; again = c.rand.IntN(2) == 0 {
 			next = c.change(next)
 		}
-		if score := c.run(sortDeeds(next, spanOf(&c.limit))); score >= most {
+		if score := c.run(sortDeeds(next)); score >= most {
 			best, next, most = next, best, score
 		}
 	}
@@ -192,7 +192,7 @@ func (c *giveBackClimber) climb(deeds *[]Action, n int) int64 {
 func (c *giveBackClimber) random() Action {
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.TakeUpTo, rule.GiveBack, rule.GiveBack, rule.Charge}
 	return Action{
-		At: rule.Micros(c.rand.Int64N(int64(spanOf(&c.limit)))), Op: ops[c.rand.IntN(len(ops))],
+		At: rule.Micros(c.rand.Int64N(int64(c.span()))), Op: ops[c.rand.IntN(len(ops))],
 		Units: c.times.randomCost(), From: c.rand.IntN(maxDeeds+3) - 3,
 	}
 }
@@ -219,9 +219,9 @@ func (c *giveBackClimber) change(s []Action) []Action {
 	return s
 }
 
-func sortDeeds(s []Action, span rule.Micros) []Action {
+func sortDeeds(s []Action) []Action {
 	for i := range s {
-		s[i].At = min(max(s[i].At, 0), span)
+		s[i].At = min(max(s[i].At, 0), 4*Window)
 	}
 	slices.SortStableFunc(s, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	return s

@@ -69,12 +69,12 @@ func (p *player) sendBack(now rule.Micros) {
 }
 
 // holding returns the schedules with leases: held as long as possible, by all steps or by all but the last.
-func holding(all []Schedule) (held []Schedule) {
+func holding(all []Schedule, window rule.Micros) (held []Schedule) {
 	for _, s := range all {
 		for _, n := range []int{len(s), len(s) - 1} {
 			s = slices.Clone(s)
 			for i := range s[:n] {
-				s[i].Hold = rule.MaxWindow // as long as possible
+				s[i].Hold = window
 			}
 			held = append(held, s)
 		}

@@ -32,9 +32,9 @@ func (s score) compare(other score) int {
 	return cmp.Or(cmp.Compare(s.reached, other.reached), cmp.Compare(s.near, other.near))
 }
 
-func (g Goal) score(admissions []Admission, l *rule.Limit) score {
+func (g Goal) score(admissions []Admission, quota int64, window rule.Micros) score {
 	if g.shortest {
-		return score{reached: int64(-shortestOrNone(admissions, l.Quota)), near: MostWithin(admissions, 2*l.Window)}
+		return score{reached: int64(-shortestOrNone(admissions, quota)), near: MostWithin(admissions, 2*window)}
 	}
 	most := MostWithin(admissions, g.length)
 	return score{reached: most, near: int64(-shortestOrNone(admissions, most))}
@@ -80,7 +80,7 @@ func (p *player) search(g Goal, e Effort) Finding {
 	if !e.Blind {
 		starts = strategies(c.part, l.Window, l.Quota)
 		if p.life != nil {
-			starts = append(starts, holding(starts)...)
+			starts = append(starts, holding(starts, l.Window)...)
 		}
 	}
 	for range e.Restarts {
@@ -116,12 +116,9 @@ type climber struct {
 // maxSteps keeps schedules short enough to be run often and to be understood.
 const maxSteps = 8
 
-// spanOf is the time that schedules fill: enough for a window to become stale and two more to be filled.
-func spanOf(l *rule.Limit) rule.Micros { return 4 * l.Window }
-
 func (c *climber) score(s Schedule) score {
 	c.tries++
-	return c.goal.score(c.play(s), &c.limit)
+	return c.goal.score(c.play(s), c.limit.Quota, c.limit.Window)
 }
 
 // climb returns the best schedule that n random changes make from start. A change without effect is kept too, because the
@@ -150,11 +147,11 @@ func (c *climber) random() Schedule {
 	for range 2 + c.rand.IntN(4) {
 		s = append(s, c.randomStep())
 	}
-	return sortSteps(s, spanOf(&c.limit))
+	return c.sortSteps(s)
 }
 
 func (c *climber) randomStep() Step {
-	return Step{At: rule.Micros(c.rand.Int64N(int64(spanOf(&c.limit)))), Cost: c.randomCost()}
+	return Step{At: rule.Micros(c.rand.Int64N(int64(c.span()))), Cost: c.randomCost()}
 }
 
 // randomCost prefers amounts at which something happens: one unit, everything, all but a few.
@@ -187,6 +184,10 @@ func (c *climber) change(s Schedule) Schedule {
 		c.changeHold(s, step)
 		return s
 	}
+	if c.other != nil && c.rand.IntN(4) == 0 {
+		step.Other = !step.Other
+		return s
+	}
 	switch n := c.rand.IntN(16); {
 	case n < 4:
 		step.At += c.randomLength() * c.sign()
@@ -213,7 +214,7 @@ func (c *climber) change(s Schedule) Schedule {
 	case n == 15 && len(s) > 1:
 		s = slices.Delete(s, i, i+1)
 	}
-	return sortSteps(s, spanOf(&c.limit))
+	return c.sortSteps(s)
 }
 
 // landmark returns a time at which something happens, give or take a microsecond or two: where a part begins, or some
@@ -235,9 +236,9 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 func (c *climber) sign() rule.Micros { return rule.Micros(1 - 2*c.rand.Int64N(2)) }
 
 // sortSteps sorts the steps and keeps them within span.
-func sortSteps(s Schedule, span rule.Micros) Schedule {
+func (c *climber) sortSteps(s Schedule) Schedule {
 	for i := range s {
-		s[i].At = min(max(s[i].At, 0), span)
+		s[i].At = min(max(s[i].At, 0), c.span())
 	}
 	slices.SortStableFunc(s, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	return s

@@ -28,6 +28,12 @@ const (
 	leasesEnd   = "<!-- The table of leases ends here. -->\n"
 )
 
+// The table of the default is between these two.
+const (
+	defaultBegin = "<!-- The table of the default is written by: go test ./internal/worstcase -update -->\n"
+	defaultEnd   = "<!-- The table of the default ends here. -->\n"
+)
+
 // TestDocumentedTable compares the documentation with the results of the search.
 func TestDocumentedTable(t *testing.T) { checkDocumented(t, tableBegin, tableEnd, Table(found())) }
 
@@ -37,6 +43,11 @@ func TestDocumentedShares(t *testing.T) { checkDocumented(t, sharesBegin, shares
 // TestDocumentedLeases compares the documentation with the results of the search with leases.
 func TestDocumentedLeases(t *testing.T) {
 	checkDocumented(t, leasesBegin, leasesEnd, LeasedTable(foundLeased()))
+}
+
+// TestDocumentedDefault compares the documentation with the results of the search in the default.
+func TestDocumentedDefault(t *testing.T) {
+	checkDocumented(t, defaultBegin, defaultEnd, DefaultTable(foundDefault()))
 }
 
 // checkDocumented compares a part of the documentation with a table, or writes it.
