@@ -40,7 +40,7 @@ func unbind(b *store.Limit) Limit {
 	l := Limit{
 		Name: b.Name(), Quota: r.Quota, Window: r.Window.Duration(), Algorithm: r.Algorithm,
 		Segments: r.Segments, Overlap: r.Overlap, Anchor: r.Anchor, CountRefused: r.CountRefused, Burst: r.Burst,
-		Calendar: r.Calendar, Zone: r.Zone, Lease: r.Lease,
+		Calendar: r.Calendar, Zone: r.Zone, Lease: r.Lease, Hold: r.Hold.Duration(),
 	}
 	if l.Calendar != 0 {
 		l.Window = 0

@@ -245,6 +245,11 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 			return err
 		}
 	}
+	if c.limiter.once != nil {
+		if err := c.useID(op); err != nil {
+			return err
+		}
+	}
 	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
 	request := &c.batch[0]
 	request.Op, request.Charges, request.Answers = op, c.charges, c.answers

@@ -67,6 +67,11 @@ type Limit struct {
 	// InFlight, nor with AnchorFirst or CountRefused. Without an algorithm, the window must be at least 15 seconds, so that its
 	// parts are long enough.
 	Lease bool
+	// Hold makes reservations hold their units until they are settled, cancelled, or this time has passed since they were made or last
+	// renewed, whatever the window is; 0 charges them to the window at once. What the limit counts plus what is held is then at
+	// most the quota at every moment, and a settlement charges what was used when it is made. At most rule.MaxHolds
+	// reservations hold units of one key. Not for InFlight, and not together with Lease or CountRefused. See Limiter.KeepAlive.
+	Hold time.Duration
 	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
 	Burst int64
 	// Calendar makes the windows calendar periods in Zone, instead of Window: rule.Day, rule.Week, rule.Month or rule.Year, for
@@ -132,6 +137,9 @@ func (l Limit) compile() (rule.Limit, error) {
 		}
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: %s: %v is not a whole number of microseconds", ErrLimit, field, l.Window)}
 	}
+	if l.Hold%time.Microsecond != 0 {
+		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: hold: %v is not a whole number of microseconds", ErrLimit, l.Hold)}
+	}
 	if l.Calendar != 0 && l.Window != 0 {
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v is set together with calendar %v; leave out one of them",
 			ErrLimit, l.Window, l.Calendar)}
@@ -143,7 +151,7 @@ func (l Limit) compile() (rule.Limit, error) {
 	r, err := rule.Limit{
 		Algorithm: algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountRefused: l.CountRefused,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: rule.Micros(l.Window.Microseconds()),
-		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease,
+		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease, Hold: rule.Micros(l.Hold.Microseconds()),
 	}.Normalize()
 	if err != nil {
 		return rule.Limit{}, &LimitError{Err: err}

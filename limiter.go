@@ -19,6 +19,7 @@ type Limiter struct {
 	soleLimit *store.Limit      // that one limit
 	traits    store.Traits
 	given     []Limit // the limits as they were given
+	once      *string // the ID of calls that count once; nil if the limiter has none
 	limits    []*store.Limit
 	bound     *boundLimits
 }
@@ -120,7 +121,15 @@ func newLimiter(on store.Store, limits []Limit, bound *boundLimits) (*Limiter, e
 // same name and shape shares its counts with this limiter's limit, so a key that changes plans, from 60 to 600 per minute for
 // example, keeps what it has used.
 func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
-	return newLimiter(l.store, limits, l.bound)
+	return l.made(newLimiter(l.store, limits, l.bound))
+}
+
+// made gives a limiter that was made from l the ID of l.
+func (l *Limiter) made(from *Limiter, err error) (*Limiter, error) {
+	if err == nil && l.once != nil {
+		from = from.Once(*l.once)
+	}
+	return from, err
 }
 
 // declare registers the limits with the store; see adapter.Declare.
@@ -140,7 +149,7 @@ func (l *Limiter) over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 	if isNil(on) {
 		return nil, errNoStore()
 	}
-	return newLimiter(on, l.given, &boundLimits{namespace: l.bound.namespace, store: on})
+	return l.made(newLimiter(on, l.given, &boundLimits{namespace: l.bound.namespace, store: on}))
 }
 
 // Limits returns the limits that apply to every key, as they were given.

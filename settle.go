@@ -87,6 +87,9 @@ func (l *Limiter) settleAll(ctx context.Context, r Reservation, cost int64) (Set
 // that failed, or was rejected, the units may have been used: Cancel then frees only the slots and returns ErrReservation.
 // See Reservation for how far it knows of a Settle.
 func (l *Limiter) Cancel(ctx context.Context, r Reservation) (Settlement, error) {
+	if r.ended != nil {
+		r.ended.over.Store(true)
+	}
 	if r.ended == nil || !r.ended.tried.Load() {
 		return l.settleAll(ctx, r, 0)
 	}
@@ -104,6 +107,7 @@ func (l *Limiter) Cancel(ctx context.Context, r Reservation) (Settlement, error)
 func (e *ended) begin() {
 	if e != nil {
 		e.tried.Store(true)
+		e.over.Store(true)
 	}
 }
 

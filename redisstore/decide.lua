@@ -113,7 +113,7 @@ local function makeWindow()
       end
       it.start = unpack_('<d', value)
       for i = 1, it.parts do
-        it.counts[i] = unpack_(format, value, (it.forms and HEADER or 8) + width * (i - 1) + 1)
+        it.counts[i] = unpack_(format, value, (it.forms and COUNTS or 8) + width * (i - 1) + 1)
       end
     end
   end
@@ -260,20 +260,22 @@ local function makeWindow()
     return table.concat(value)
   end
 
-  -- inParts returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes per count; or, if
-  -- a count needs more, 8 bytes per count and no sum.
+  -- inParts returns the value of a window of several parts: the start, the sum of its counts, the place of the oldest one that
+  -- is not 0, and 2 bytes per count; or, if a count needs more, 8 bytes per count and no sum.
   local function inParts(it)
-    local sum, counts, form, format = 0, {}, NARROW_FORM, '<H'
+    local sum, counts, form, format, oldest = 0, {}, NARROW_FORM, '<H', 0
     for i = 1, it.parts do
       if it.counts[i] > NARROW then
         form, format = WIDE_FORM, '<d'
       end
-      sum = sum + it.counts[i]
+      if it.counts[i] > 0 then
+        sum, oldest = sum + it.counts[i], i - 1
+      end
     end
     for i = 1, it.parts do
       counts[i] = pack(format, it.counts[i])
     end
-    return pack('<ddB', it.start, form == NARROW_FORM and sum or 0, form) .. table.concat(counts)
+    return pack('<ddBB', it.start, form == NARROW_FORM and sum or 0, form, oldest) .. table.concat(counts)
   end
 
   function window.save(it, ttl)
@@ -574,7 +576,7 @@ end
 -- No algorithm named -------------------------------------------------------------------------------------------------
 
 -- The value is a log of at most MOST_LOGGED units, or parts. Only a charge turns a log into parts, and none drops a unit that
--- counts. Parts in which nothing counts any more are as if there were no value, except that time does not go back.
+-- counts. Parts in which nothing counts any more are as if there were no value.
 local function makeDefault(log, window)
   local default = {}
 
@@ -593,7 +595,7 @@ local function makeDefault(log, window)
     it.as.look(it, now)
     it.counting = it.inParts and it.room < it.quota -- in parts, and something counts
     if it.inParts and not it.counting then
-      it.moved, it.live = false, 0
+      it.at, it.moved, it.live = now, false, 0
     end
   end
 

@@ -282,7 +282,7 @@ func (r *reader) readValue(l *rule.Limit, p path, absent bool, counts []int64) (
 	default:
 		s.Start, s.Counts = r.micros(), counts[:l.Parts()]
 		_ = r.number() // their sum
-		_ = r.byte()   // the version
+		_ = r.short()  // the version, and the place of the oldest count
 		for i := range s.Counts {
 			s.Counts[i] = int64(r.short())
 		}

@@ -28,8 +28,10 @@ local LIMIT = 65 -- bytes of a packed limit
 local MARK, LOGGED = '\1', 1 -- the version of values, and that of a log as a number
 
 -- Logs, and windows of several parts, have a header, which ends with the version. A log has 4 bytes per unit if the window is
--- at most an hour, otherwise 6. A part has 2 bytes, or 8 if that is not enough for one of them: then it has another version.
+-- at most an hour, otherwise 6. A part has 2 bytes, or 8 if that is not enough for one of them: then it has another version. After
+-- the header of parts comes a byte with the place of the oldest count that may not be 0.
 local HEADER = 17
+local COUNTS = 18 -- bytes of parts before their counts
 local HOUR = 3600000000
 local NARROW_FORM, WIDE_FORM = 2, 3
 local MOST_LOGGED = 100 -- the most units of a log if no algorithm is named
@@ -113,6 +115,7 @@ if path > 0 then
     local start, ended -- of the value
     local current, other -- windows: the count of the current part, and of the previous one or of all
     local begin, shift -- windows: where the current part begins now, and how many parts that is after start
+    local recent, oldest -- parts: the value's newest count, and the place in it of the oldest one that may not be 0, or -1
     local owed, as_of, till -- bucket: what is missing in 1/window of a unit, as of when, and when the state ends
     local base, kept, units, lived, live, added, stamp, newest, capacity -- log: lived, live and added are the units that
     -- counted, those of them that were not overwritten, and the new ones
@@ -175,26 +178,29 @@ if path > 0 then
           used, fading, length = current, other, window
         else
           if not begin then
-            current, other, shift = 0, 0, parts
+            current, other, shift, oldest = 0, 0, parts, -1
             if value then
-              if #value ~= HEADER + 2 * parts then
+              if #value ~= COUNTS + 2 * parts then
                 unfit = k
                 break
               end
-              local all, form, latest
-              start, all, form, latest = unpack_('<ddBH', value)
+              local all, form, place
+              start, all, form, place, recent = unpack_('<ddBBH', value)
               local since = now - start
               if since < 0 or form ~= NARROW_FORM then
                 unfit = k
                 break
               elseif since < part then
-                begin, current, other, shift = start, latest, all, 0
+                begin, current, other, shift, oldest = start, recent, all, 0, place
               else
                 local passed = (since - since % part) / part
                 if passed < parts then
-                  begin, other, shift = start + passed * part, all, passed
-                  for i = parts - passed, parts - 1 do
-                    other = other - unpack_('<H', value, HEADER + 1 + 2 * i)
+                  begin, other, shift, oldest = start + passed * part, all, passed, place
+                  if place >= parts - passed then
+                    for i = parts - passed, place do
+                      other = other - unpack_('<H', value, COUNTS + 1 + 2 * i)
+                    end
+                    oldest = parts - passed - 1
                   end
                 end
               end
@@ -203,7 +209,7 @@ if path > 0 then
           end
           used, fading, length = other, 0, part
           if overlap ~= 2 and shift < parts then
-            fading = unpack_('<H', value, HEADER - 1 + 2 * (parts - shift))
+            fading = unpack_('<H', value, COUNTS - 1 + 2 * (parts - shift))
             used = used - fading
           end
         end
@@ -243,7 +249,7 @@ if path > 0 then
           elseif ago > 0 and kind == WINDOW then
             there = ago < parts and other or 0
           elseif ago > 0 then
-            place = HEADER + 1 + 2 * (ago - shift)
+            place = COUNTS + 1 + 2 * (ago - shift)
             there = ago >= shift and ago < parts and unpack_('<H', value, place) or 0
           end
           amount = cost < there and cost or there
@@ -253,6 +259,9 @@ if path > 0 then
               current = current - amount
             elseif kind == PARTS then
               value = sub(value, 1, place - 1) .. pack('<H', there - amount) .. sub(value, place + 2)
+              if ago == shift then
+                recent = there - amount
+              end
             end
             if ago > 0 or kind == PARTS then
               other = other - amount
@@ -391,7 +400,7 @@ if path > 0 then
               unfit = k
               break
             end
-            kind, begin, shift, current, other = PARTS, now - now % part, parts, amount, amount
+            kind, begin, shift, current, other, oldest = PARTS, now - now % part, parts, amount, amount, -1
           elseif stamp >= top - cell then -- the units need another base
             unfit = k
             break
@@ -432,17 +441,20 @@ if path > 0 then
           elseif after > 0 then
             latest = begin + part
             if current == 0 then -- only older ones count, which are in the value
-              local first = HEADER + 1 + (shift == 0 and 2 or 0)
-              local place = string.find(value, '[^%z]', first) - HEADER - 1
-              latest = latest - ((place - place % 2) / 2 + shift) * part
+              local ago = 0
+              if shift == 0 or recent == 0 then
+                ago = string.find(value, '[^%z]', COUNTS + 1 + (shift == 0 and 2 or 0)) - COUNTS - 1
+                ago = (ago - ago % 2) / 2
+              end
+              latest = latest - (ago + shift) * part
             end
             if excess > other - current and excess <= after then
               blocking = begin + part
             elseif excess > 0 and excess <= after then
-              local ago, sum = parts - shift, 0 -- before start
+              local ago, sum = oldest + 1, 0
               repeat
                 ago = ago - 1
-                sum = sum + unpack_('<H', value, HEADER + 1 + 2 * ago)
+                sum = sum + unpack_('<H', value, COUNTS + 1 + 2 * ago)
               until sum >= excess
               blocking = begin + part - (ago + shift) * part
             end
@@ -493,13 +505,13 @@ if path > 0 then
         end
       elseif kind == PARTS then
         if begin == start then
-          local counts = pack('<dBH', other, NARROW_FORM, current)
-          call('SETRANGE', key, '8', patched and counts .. sub(value, HEADER + 3) or counts)
+          local counts = pack('<dBBH', other, NARROW_FORM, oldest, current)
+          call('SETRANGE', key, '8', patched and counts .. sub(value, COUNTS + 3) or counts)
         else
           local zeros = shift < parts and shift or parts
-          whole = pack('<ddBH', begin, other, NARROW_FORM, current) .. string.rep('\0\0', zeros - 1)
+          whole = pack('<ddBBH', begin, other, NARROW_FORM, oldest < 0 and 0 or oldest + shift, current) .. string.rep('\0\0', zeros - 1)
           if shift < parts then
-            whole = whole .. sub(value, HEADER + 1, HEADER + 2 * (parts - shift))
+            whole = whole .. sub(value, COUNTS + 1, COUNTS + 2 * (parts - shift))
           end
           ends = begin + parts * part
           ends = ends - ends % cell + cell
