@@ -54,13 +54,13 @@ func everyLimit(t testing.TB, quota int64) []*store.Limit {
 // plainStore is the rule over maps, with settlements as store.Store describes them.
 type plainStore struct {
 	states map[string]rule.State
-	memos  map[string]plainMemo // by address, memory and id
+	memos  map[string]plainMemo // by address and id
 	counts map[string]int64     // by address, memory and generation
 }
 
 type plainMemo struct {
-	back  []int64
-	until rule.Micros
+	record []int64
+	until  rule.Micros
 }
 
 func newPlainStore() *plainStore {
@@ -69,31 +69,32 @@ func newPlainStore() *plainStore {
 
 func (p *plainStore) apply(r *store.Request, now rule.Micros) {
 	items, states, names := make([]rule.Item, len(r.Charges)), make([]rule.State, len(r.Charges)), make([]string, len(r.Charges))
-	var memory rule.Micros
-	var most int64
+	memory, most := r.Memory()
 	for i, c := range r.Charges {
 		limit := c.Limit.Rule()
 		names[i] = fmt.Sprint(c.Limit.Prefix(), " ", c.Key)
 		states[i] = p.states[names[i]].Clone()
-		items[i] = rule.Item{Limit: limit, State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID}
-		memory, most = max(memory, limit.Memory()), max(most, limit.Settlements())
+		items[i] = rule.Item{Limit: limit, State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID, Hold: r.Hold}
 	}
-	if r.Op != rule.Settle || memory == 0 {
-		rule.Decide(r.Op, items, now, r.Answers)
-	} else {
+	switch {
+	case memory > 0:
 		var memo rule.Memo
 		at := rule.SettledAt(items, now)
 		group := fmt.Sprint(names[0], " ", memory, " ", at/memory)
-		name := fmt.Sprint(names[0], " ", memory, " ", r.ID)
+		name := fmt.Sprint(names[0], " ", r.ID)
 		if known, ok := p.memos[name]; ok && now < known.until {
-			memo.Known, memo.Returned = true, known.back
+			memo.Known, memo.Record = true, known.record
 		}
 		memo.Full = !memo.Known && p.counts[group] >= most
-		rule.DecideSettle(items, &memo, now, r.Answers)
+		rule.DecideOnce(r.Op, r.Once, items, &memo, now, r.Answers)
 		if memo.Changed {
-			p.memos[name] = plainMemo{memo.Returned, max((at/memory+2)*memory, (at/rule.LongMemory+2)*rule.LongMemory)}
+			p.memos[name] = plainMemo{memo.Record, max((at/memory+2)*memory, (at/rule.LongMemory+2)*rule.LongMemory)}
 			p.counts[group]++
 		}
+	case r.Op == rule.Settle:
+		rule.DecideOnce(r.Op, r.Once, items, &rule.Memo{}, now, r.Answers)
+	default:
+		rule.Decide(r.Op, items, now, r.Answers)
 	}
 	for i := range items {
 		if items[i].Changed {
