@@ -107,7 +107,7 @@ func Slots(n int64, ttl time.Duration) Limit {
 //	limiter := slidegate.MustNew(store, all)
 //	batch, err := limiter.With(all.Share(60)) // is refused once both have used 360 together
 //
-// A class never takes what lies above its part, so that remains for the others: docs/choosing.md says what that guarantees. It does not
+// A class never takes what lies above its part, so that remains for the others: docs/config.md says what that guarantees. It does not
 // hold with Lease and CountRefused.
 func (l Limit) Share(percent int) Limit {
 	if percent >= 100 {

@@ -576,7 +576,7 @@ end
 -- No algorithm named -------------------------------------------------------------------------------------------------
 
 -- The value is a log of at most MOST_LOGGED units, or parts. Only a charge turns a log into parts, and none drops a unit that
--- counts. Parts in which nothing counts any more are as if there were no value, except that time does not go back.
+-- counts. Parts in which nothing counts any more are as if there were no value.
 local function makeDefault(log, window)
   local default = {}
 
@@ -595,7 +595,7 @@ local function makeDefault(log, window)
     it.as.look(it, now)
     it.counting = it.inParts and it.room < it.quota -- in parts, and something counts
     if it.inParts and not it.counting then
-      it.moved, it.live = false, 0
+      it.at, it.moved, it.live = now, false, 0
     end
   end
 

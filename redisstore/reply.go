@@ -76,6 +76,9 @@ func (t *roundTrip) read(reply string, batch []store.Request, d *draft) error {
 		request := &batch[at]
 		for j := range request.Charges {
 			request.Answers[j], request.Err = r.answer(request.Charges[j].Limit.Rule(), now, counts[:])
+			if answer := &request.Answers[j]; request.Op == rule.Renew && !answer.Allowed {
+				answer.RetryAfter = rule.Never // what was lost is not taken again
+			}
 		}
 	}
 	if r.bad || r.text != "" {

@@ -257,7 +257,7 @@ func (d *defaults) leased() {
 	d.want(rule.Peek, 5, 4, false, 3, minute+4*second/10)
 }
 
-// emptyParts: parts in which nothing counts any more are as a key never seen, except for their time.
+// emptyParts: parts in which nothing counts any more are as a key never seen.
 func (d *defaults) emptyParts() {
 	d.t.Helper()
 	d.begin("empty parts")
@@ -265,12 +265,12 @@ func (d *defaults) emptyParts() {
 	d.want(rule.Take, 200, 1, true, 199, 0)
 	d.returns(200, 1, d.start+30*second, 1, 200)
 	d.at(20 * second)
-	if a := d.want(rule.Take, 2, 1, true, 1, 0); a.At != d.start+30*second {
-		d.fatalf("got %+v, want it decided at the time of the parts", a)
+	if a := d.want(rule.Take, 2, 1, true, 1, 0); a.At != d.start+20*second {
+		d.fatalf("got %+v, want it decided at the time of the clock", a)
 	}
-	d.at(90*second - 1)
+	d.at(80*second - 1)
 	d.want(rule.Take, 2, 2, false, 1, 1)
-	d.at(90 * second)
+	d.at(80 * second)
 	d.want(rule.Take, 2, 2, true, 0, 0)
 }
 
