@@ -174,10 +174,86 @@ func TestHoldsAreBounded(t *testing.T) {
 	}
 }
 
+// A request has read its key's state when the first units of a key of its page are held. It must not use them.
+func TestUnitsAreHeldDuringADecision(t *testing.T) {
+	for _, limit := range holdingLimits(t, 10) {
+		clock := storetest.NewClock(startMicros)
+		var armed atomic.Bool
+		reading, goOn := make(chan struct{}), make(chan struct{})
+		st := open(t, memstore.Options{Now: func() rule.Micros {
+			if armed.CompareAndSwap(true, false) {
+				close(reading)
+				<-goOn
+			}
+			return clock.Now()
+		}})
+		unit := limit.Rule().Quota / 10
+		for range 2 {
+			request(t, st, store.Request{}, store.Charge{Limit: limit, Key: "key", Cost: unit})
+		}
+		armed.Store(true)
+		late := make(chan bool)
+		go func() {
+			allowed, _, _, _, _, _, err := st.TakeSingle(t.Context(), limit, "key", unit)
+			if err != nil {
+				t.Error(err)
+			}
+			late <- allowed
+		}()
+		<-reading
+		if a := hold(t, st, limit, "key", 1, 8*unit); !a.Allowed {
+			t.Errorf("%s: what is left was not held: %+v", limit.Name(), a)
+		}
+		close(goOn)
+		if <-late {
+			t.Errorf("%s: a unit was used that is held", limit.Name())
+		}
+	}
+}
+
+// What is held of the keys of a limit moves along when another limit takes its pages.
+func TestHoldsWhilePagesAreMerged(t *testing.T) {
+	memstore.Alone(t)
+	for _, limit := range holdingLimits(t, 5) {
+		clock := storetest.NewClock(startMicros)
+		st := open(t, memstore.Options{MaxBytes: 1 << 20, Now: clock.Now})
+		quota := limit.Rule().Quota
+		for i := range 300 {
+			hold(t, st, limit, fmt.Sprint("held", i), 1, quota)
+		}
+		for i := 0; st.Stats().Evictions < 100; i++ {
+			request(t, st, store.Request{}, store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1})
+		}
+		before := bytesOf(st, limit.Name())
+		flood := boundTo(t, "flood", rule.Limit{Quota: 100, Window: minute})
+		for i := range 5_000 {
+			request(t, st, store.Request{}, store.Charge{Limit: flood, Key: fmt.Sprint(i), Cost: 1})
+		}
+		if after := bytesOf(st, limit.Name()); after > before*3/4 {
+			t.Fatalf("%s: the pages were not merged: %d bytes, then %d", limit.Name(), before, after)
+		}
+		for i := range 300 {
+			if a := request(t, st, store.Request{}, store.Charge{Limit: limit, Key: fmt.Sprint("held", i), Cost: 1}); a.Allowed || a.Flags&rule.Held == 0 {
+				t.Fatalf("%s: what was held of key %d is lost: %+v", limit.Name(), i, a)
+			}
+		}
+	}
+}
+
+// bytesOf returns how many bytes a limit takes.
+func bytesOf(st *memstore.Store, name string) int64 {
+	for _, l := range st.Stats().Limits {
+		if l.Name == name {
+			return l.Bytes
+		}
+	}
+	return 0
+}
+
 // Requests that decide without a lock never use what is held, not even while the first unit of a page is held: what was used and what is
 // held is at most the quota.
 func TestHoldsAndTakesConcurrently(t *testing.T) {
-	const quota, rounds, workers = 40, 300, 4
+	const quota, rounds, workers = 40, 50, 4
 	for _, limit := range holdingLimits(t, quota) {
 		unit := limit.Rule().Quota / quota
 		clock := storetest.NewClock(startMicros)
