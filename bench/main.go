@@ -88,6 +88,7 @@ func (r *run) runScenarios() error {
 	}{
 		{[]string{"hot"}, r.hotTables},
 		{[]string{"steady"}, r.steadyTables},
+		{[]string{"rolling"}, r.rollingTables},
 		{[]string{"uniform", "zipf"}, r.manyKeysTables},
 		{[]string{"memory", "gc"}, r.residentTables},
 		{[]string{"memory"}, r.logTables},

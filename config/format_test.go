@@ -45,6 +45,7 @@ policies:
         limits:
           - 1000/1m overlap=whole # sliding-window segments=1 anchor=clock
     # plans: none
+    # classes: none
     allow:
       - "127.0.0.1"
       - "key:health"
@@ -66,6 +67,7 @@ policies:
       - 1000/1h # hard cap
     overrides: []
     # plans: none
+    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -105,6 +107,7 @@ policies:
       - "6/1m fixed-window name=\"b # c\"" # anchor=clock
     overrides: []
     # plans: none
+    # classes: none
     allow: []
     block: []
     # penalty: none

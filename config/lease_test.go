@@ -26,6 +26,7 @@ func TestLease(t *testing.T) {
       - key: "free"
         unlimited: true
     # plans: none
+    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -45,6 +46,7 @@ func TestLease(t *testing.T) {
       - 10/1s # hard cap
     overrides: []
     # plans: none
+    # classes: none
     allow: []
     block: []
     # penalty: none

@@ -83,6 +83,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	if r.leaseAt.Line > 0 {
 		r.leaseAll(r.leaseAt)
 	}
+	r.checkClasses(&p, given)
 	r.finishKeys(&p, named)
 	if from := r.overridesFrom; from != nil {
 		from.finishKeys(&p, 0)

@@ -370,7 +370,7 @@ func (c *claim) find(earlier []claim) {
 	c.slot = i
 	c.word = c.form.claim(c.page, i)
 	c.ownState()
-	if c.lazy = c.isLog(); !c.lazy {
+	if c.lazy = c.isCopied(); !c.lazy {
 		c.form.load(c.plan.table, c.page, i, c.word, &c.state)
 		c.counts = c.state.Counts
 	}

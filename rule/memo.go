@@ -55,11 +55,10 @@ const LongMemory = Micros(10 * 60 * 1e6)
 // Settlements returns how many IDs a store remembers for one address under l, during the time that Memory returns: four times the units
 // that the limit admits in that time. Requests of one unit each do not reach that, even if all have an ID.
 func (l *Limit) Settlements() int64 {
-	windows := int64((l.Memory() + l.Window - 1) / l.Window)
-	if l.Hold == 0 {
-		windows = 1
+	units := min(l.Capacity(), maxSettlements)
+	if l.Hold > 0 { // it is longer than a window, and as many units can be settled in each of the windows
+		units *= int64(min((l.Memory()+l.Window-1)/l.Window, maxSettlements))
 	}
-	units := min(l.Capacity(), maxSettlements) * min(windows, maxSettlements)
 	return min(max(4*units, minSettlements), maxSettlements)
 }
 

@@ -266,7 +266,7 @@ func (d *defaults) emptyParts() {
 	d.returns(200, 1, d.start+30*second, 1, 200)
 	d.at(20 * second)
 	if a := d.want(rule.Take, 2, 1, true, 1, 0); a.At != d.start+20*second {
-		d.fatalf("got %+v, want it decided now: parts without units have no time of their own", a)
+		d.fatalf("got %+v, want it decided at the time of the clock", a)
 	}
 	d.at(80*second - 1)
 	d.want(rule.Take, 2, 2, false, 1, 1)

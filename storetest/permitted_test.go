@@ -76,10 +76,11 @@ func decidingInPlace(r *Reference, request *store.Request) {
 		state := r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)]
 		items[i] = rule.Item{
 			Limit: charge.Limit.Rule(), State: &state, Cost: charge.Cost, Used: charge.Used, At: charge.At, ID: request.ID,
+			Hold: request.Hold,
 		}
 	}
-	if first := request.Charges[0]; request.Op == rule.Settle {
-		r.settleLocked(address(first.Limit.Prefix(), request.Group, first.Key), items, r.clock.Now(), request)
+	if first := request.Charges[0]; request.Op == rule.Settle || request.Once {
+		r.onceLocked(address(first.Limit.Prefix(), request.Group, first.Key), items, r.clock.Now(), request)
 	} else {
 		rule.Decide(request.Op, items, r.clock.Now(), request.Answers)
 	}

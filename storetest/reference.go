@@ -27,7 +27,7 @@ type Reference struct {
 // generation is one of the two generations of what is remembered at an address; the first is the newer one.
 type generation struct {
 	settled.Generation
-	back map[rule.ID][]int64
+	records map[rule.ID][]int64
 }
 
 // NewReference returns an empty store that decides by clock.
@@ -111,13 +111,14 @@ func (r *Reference) onceLocked(first string, items []rule.Item, now rule.Micros,
 	}
 	settled := r.settled[first]
 	if settled == nil {
-		settled = &[2]generation{{back: map[rule.ID][]int64{}}}
+		settled = &[2]generation{{records: map[rule.ID][]int64{}}}
 		r.settled[first] = settled
 	}
 	var memo rule.Memo
 	for _, g := range settled {
-		if back, known := g.back[request.ID]; known {
-			memo = rule.Memo{Known: true, Record: back}
+		if record, known := g.records[request.ID]; known { // a settlement in the newer one replaces its call in the older one
+			memo = rule.Memo{Known: true, Record: record}
+			break
 		}
 	}
 	at := rule.SettledAt(items, now)
@@ -131,7 +132,8 @@ func (r *Reference) onceLocked(first string, items []rule.Item, now rule.Micros,
 		*settled = [2]generation{{newer.Next(), map[rule.ID][]int64{}}, *newer}
 	}
 	newer.Add(at, length)
-	newer.back[request.ID] = memo.Record
+	newer.records[request.ID] = memo.Record
+	newer.Count = int64(len(newer.records))
 }
 
 // expires returns the time from which any store may have forgotten the state at an address, and whether there is one.

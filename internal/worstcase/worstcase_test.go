@@ -214,7 +214,7 @@ func TestFindsPlantedFaults(t *testing.T) {
 func TestWholeOnAverage(t *testing.T) {
 	for _, segments := range segmentsInTable {
 		l := normalize(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Segments: segments, Quota: 100})
-		admissions := Play(l, Schedule{{At: 0, Until: span, Cost: 100}})
+		admissions := Play(l, Schedule{{At: 0, Until: 4 * Window, Cost: 100}})
 		want := Window + Window/rule.Micros(segments)
 		if got := admissions[1].At - admissions[0].At; got != want || admissions[1].Units != 100 {
 			t.Errorf("%d segments: %d units after %dus, want 100 after %dus", segments, admissions[1].Units, got, want)

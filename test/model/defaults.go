@@ -38,13 +38,13 @@ func (s *defaultState) clone() state {
 	return copied
 }
 
-// time is that of the parts even if nothing in them counts any more, but then they are never too far ahead.
+// time is not that of parts in which nothing counts any more.
 func (s *defaultState) time(l *Limit, now Micros) (Micros, bool) {
 	if s.parts == nil {
 		return s.log.time(l, now)
 	}
 	at, ahead := s.parts.time(l, now)
-	if ahead && s.empty(l, at) {
+	if s.empty(l, at) {
 		return now, false
 	}
 	return at, ahead

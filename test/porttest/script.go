@@ -19,18 +19,38 @@ type Script struct {
 	oneKey   bool // all subjects have the same
 	keys     int  // how many there were
 
-	ids      []rule.ID // of reservations and calls
+	ids      []rule.ID // of reservations that may hold slots
 	done     map[rule.ID]bool
-	reserved []store.Request
-	finished []store.Request // settlements and calls that may be sent again
+	reserved []reservation
+	sent     []sent // settlements and calls that may be sent again
 }
 
-// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap, count_refused and hold differ
+// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_refused differ
 // between them.
 type Subject struct {
 	Limits []*store.Limit
 	key    string
 	last   rule.Answer
+}
+
+// reservation is an admitted request. It keeps the limits that it was made under, while others decide about its keys.
+type reservation struct {
+	id      rule.ID
+	charges []store.Charge
+	call    *sent // if it counts once
+}
+
+// sent is a request that counts once, and may be sent again.
+type sent struct {
+	request store.Request
+	at      rule.Micros
+}
+
+// isKnown reports whether a store must still know a request: by the times of all of them, which are later than the clock if it was set
+// back.
+func (g *Script) isKnown(s *sent) bool {
+	memory, _ := s.request.Memory()
+	return max(g.twin.Now, g.twin.latest, g.twin.latestSettled) < s.at+memory
 }
 
 func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
@@ -61,7 +81,7 @@ func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
 
 // rename gives a subject a new key, or all of them if they share one.
 func (g *Script) rename(s *Subject) {
-	g.keys, g.reserved, g.finished = g.keys+1, nil, nil
+	g.keys, g.reserved, g.sent = g.keys+1, nil, nil
 	s.key = fmt.Sprintf("key-%d", g.keys)
 	for _, other := range g.Subjects {
 		if g.oneKey {
@@ -74,16 +94,22 @@ func (g *Script) rename(s *Subject) {
 func (g *Script) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
-		r, subjects := g.drawRequest()
-		all := true
-		for i, a := range g.send(r) {
+		op, charges, subjects := g.drawRequest()
+		r := store.Request{Op: op, Charges: charges}
+		if op == rule.Take {
+			r.Hold, r.Once = rapid.Bool().Draw(g.T, "hold"), rapid.IntRange(0, 3).Draw(g.T, "once") == 0
+		}
+		r.ID = g.drawID(op, r.Once)
+		all, answers, call := true, []rule.Answer(nil), (*sent)(nil)
+		answers, call = g.send(r)
+		for i, a := range answers {
 			all = all && a.Allowed
-			if subjects[i].last = a; r.Op == rule.Take {
-				r.Charges[i].At = a.At
+			if subjects[i].last = a; op == rule.Take {
+				charges[i].At = a.At
 			}
 		}
-		if r.Op == rule.Take && all {
-			g.reserved = append(g.reserved, r)
+		if op == rule.Take && all {
+			g.reserved = append(g.reserved, reservation{r.ID, slices.Clone(charges), call})
 		}
 		g.finish()
 		g.sendAgain()
@@ -98,13 +124,12 @@ func (g *Script) Move(about *Subject) {
 	g.twin.Now = g.drawMoment(about)
 	for _, s := range g.Subjects {
 		limit := s.Limits[0]
-		used := *g.twin.state(limit, g.group, s.key)
-		used.Holds = nil // it may have been forgotten before they were taken
-		for _, state := range []*rule.State{&used, g.twin.state(limit, g.group, s.key)} {
-			if ends := limit.Rule().Expires(state); ends <= g.twin.latest && g.twin.Now < ends {
-				g.rename(s)
-				break
-			}
+		state := *g.twin.state(limit, g.group, s.key)
+		all := limit.Rule().Expires(&state)
+		state.Holds = nil // they may have been taken after what was used was forgotten
+		used := limit.Rule().Expires(&state)
+		if all <= g.twin.latest && g.twin.Now < all || used <= g.twin.latest && g.twin.Now < used {
+			g.rename(s)
 		}
 	}
 }
@@ -116,15 +141,16 @@ func (g *Script) Advance(about *Subject) {
 	g.twin.Now = min(g.twin.Now+spread(g.T, "advance", 0, l.Window/rapid.SampledFrom([]rule.Micros{1, 10, 100, 1000}).Draw(g.T, "part of the window")), rule.MaxNow)
 }
 
-// send sends a copy of a request. What happens once is recorded, to be sent again.
-func (g *Script) send(r store.Request) []rule.Answer {
-	r.Charges = slices.Clone(r.Charges)
-	if r.Op == rule.Settle || r.Once {
-		again := r
-		again.Charges = slices.Clone(r.Charges)
-		g.finished = append(g.finished, again)
+// send sends a request. Those that count once are recorded, to be sent again.
+func (g *Script) send(r store.Request) (answers []rule.Answer, once *sent) {
+	r.Group, r.Charges = g.group, slices.Clone(r.Charges)
+	answers = g.twin.Send(r)
+	if r.Op != rule.Settle && !r.Once {
+		return answers, nil
 	}
-	return g.twin.Send(r)
+	r.Charges = slices.Clone(r.Charges)
+	g.sent = append(g.sent, sent{r, g.twin.settledAt})
+	return answers, &g.sent[len(g.sent)-1]
 }
 
 // finish settles, cancels, refunds or renews a reservation under the limits that it was made under.
@@ -134,38 +160,38 @@ func (g *Script) finish() {
 	}
 	n := rapid.IntRange(0, len(g.reserved)-1).Draw(g.T, "which")
 	r := g.reserved[n]
-	r.Charges = slices.Clone(r.Charges)
-	r.Op = rapid.SampledFrom([]rule.Op{rule.Settle, rule.Settle, rule.Settle, rule.GiveBack, rule.Renew}).Draw(g.T, "by")
-	r.Once = r.Op == rule.Settle && r.Once && rapid.Bool().Draw(g.T, "by the id") && g.twin.Knows(&r)
-	if r.Op == rule.Settle && g.done[r.ID] {
-		r.Op, r.Once = rule.GiveBack, false
+	op := rapid.SampledFrom([]rule.Op{rule.Settle, rule.Settle, rule.Settle, rule.GiveBack, rule.Renew}).Draw(g.T, "by")
+	if op == rule.Settle && g.done[r.id] {
+		op = rule.GiveBack
 	}
-	for i := range r.Charges {
-		c := &r.Charges[i]
+	for i := range r.charges {
+		c := &r.charges[i]
 		switch used := g.DrawCost(c.Limit, c.Cost); {
-		case r.Op == rule.GiveBack:
+		case op == rule.GiveBack:
 			c.Cost = min(c.Cost, used)
 		case rapid.IntRange(0, 2).Draw(g.T, "cancel") > 0:
 			c.Used = used
 		}
 	}
-	if r.Op == rule.Settle {
-		g.done[r.ID] = true
+	if op == rule.Settle {
+		g.done[r.id] = true
 		g.reserved = slices.Delete(g.reserved, n, n+1)
 	}
-	r.Hold = false
-	g.send(r)
+	byID := op == rule.Settle && r.call != nil && g.isKnown(r.call) && rapid.Bool().Draw(g.T, "by its ID")
+	g.send(store.Request{Op: op, ID: r.id, Charges: r.charges, Once: byID})
 }
 
-// drawID draws the reservation of a request: an earlier one, or another.
-func (g *Script) drawID(op rule.Op) (id rule.ID) {
-	if n := len(g.ids); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
+// drawID draws the ID of a request: an earlier one, or another. A call that counts once gets another.
+func (g *Script) drawID(op rule.Op, once bool) (id rule.ID) {
+	if n := len(g.ids); n > 0 && !once && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
 		id = g.ids[rapid.IntRange(max(0, n-20), n-1).Draw(g.T, "reservation")]
 	} else {
-		id = g.newID()
+		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all of its bits count
+		g.ids = append(g.ids, id)
 	}
 	if op == rule.Settle && g.done[id] { // each ID is settled once; repeated settlements are equal
-		id = g.newID()
+		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
+		g.ids = append(g.ids, id)
 	}
 	if op == rule.Settle {
 		g.done[id] = true
@@ -173,21 +199,18 @@ func (g *Script) drawID(op rule.Op) (id rule.ID) {
 	return id
 }
 
-func (g *Script) newID() rule.ID {
-	id := rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all of its bits count
-	g.ids = append(g.ids, id)
-	return id
-}
-
 // sendAgain repeats settlements and calls that a store must still know.
 func (g *Script) sendAgain() {
-	for n := len(g.finished); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "again") == 0; n-- {
-		r := g.finished[n-1]
-		if memory, _ := r.Memory(); memory > 0 && !g.twin.Knows(&r) {
+	for n := len(g.sent); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "send again") == 0; n-- {
+		s := &g.sent[n-1]
+		if memory, _ := s.request.Memory(); memory > 0 && !g.isKnown(s) {
 			return
 		}
-		r.Charges = slices.Clone(r.Charges)
-		g.twin.Send(r)
+		again := s.request
+		again.Charges = slices.Clone(again.Charges)
+		if a := g.twin.Send(again); again.Op == rule.Take && a[0].Flags&rule.Repeated == 0 { // it had been refused, and may be remembered from now on
+			s.at = g.twin.settledAt
+		}
 	}
 }
 
@@ -213,14 +236,13 @@ func (g *Script) Compare() {
 }
 
 // drawRequest draws a request, for one subject or for all.
-func (g *Script) drawRequest() (r store.Request, subjects []*Subject) {
-	r.Group = g.group
-	r.Op = rapid.SampledFrom([]rule.Op{
+func (g *Script) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Subject) {
+	op = rapid.SampledFrom([]rule.Op{
 		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo,
 		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew,
 	}).Draw(g.T, "op")
-	if r.Op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
-		r.Op = rule.Take // otherwise most states would be nearly empty
+	if op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
+		op = rule.Take // otherwise most states would be nearly empty
 	}
 	subjects = rapid.Permutation(g.Subjects).Draw(g.T, "subjects")
 	if rapid.IntRange(0, 2).Draw(g.T, "several") > 0 {
@@ -228,22 +250,13 @@ func (g *Script) drawRequest() (r store.Request, subjects []*Subject) {
 	}
 	for _, s := range subjects {
 		limit := s.Limits[max(0, rapid.IntRange(-4, len(s.Limits)-1).Draw(g.T, "other limit"))]
-		charge := store.Charge{Limit: limit, Key: s.key, Cost: g.DrawCost(limit, g.Room(s, limit)), At: g.drawBack(r.Op, limit, s)}
-		if r.Op == rule.Settle {
+		charge := store.Charge{Limit: limit, Key: s.key, Cost: g.DrawCost(limit, g.Room(s, limit)), At: g.drawBack(op, limit, s)}
+		if op == rule.Settle {
 			charge.Used = g.DrawCost(limit, charge.Cost)
 		}
-		r.Charges = append(r.Charges, charge)
+		charges = append(charges, charge)
 	}
-	if r.ID = g.drawID(r.Op); r.Op == rule.Take {
-		r.Hold = rapid.Bool().Draw(g.T, "hold")
-	}
-	if r.Op == rule.Take || r.Op == rule.Settle {
-		r.Once = rapid.IntRange(0, 3).Draw(g.T, "once") == 0
-		for r.Once && !g.twin.Knows(&r) {
-			r.ID = g.newID()
-		}
-	}
-	return r, subjects
+	return op, charges, subjects
 }
 
 // drawBack draws the time of refunded units.
@@ -270,13 +283,8 @@ func (g *Script) drawMoment(s *Subject) rule.Micros {
 	own := ownTime(l, g.twin.state(s.Limits[0], g.group, s.key), now)
 	part := l.Window / rule.Micros(max(1, l.Segments))
 	beside := rule.Micros(rapid.Int64Range(-1, 1).Draw(g.T, "beside"))
-	switch rapid.IntRange(0, 12).Draw(g.T, "step") {
+	switch rapid.IntRange(0, 11).Draw(g.T, "step") {
 	case 0:
-	case 12:
-		if holds := g.twin.state(s.Limits[0], g.group, s.key).Holds; len(holds) > 0 {
-			h := rapid.SampledFrom(holds).Draw(g.T, "hold")
-			now = rapid.SampledFrom([]rule.Micros{h.Ends, h.Ends, h.Ends - h.Length - l.Window}).Draw(g.T, "its end") + beside
-		}
 	case 10:
 		now += s.last.NextAfter + beside
 	case 11:

@@ -3,6 +3,7 @@ package porttest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/slidegate/slidegate"
@@ -22,24 +23,18 @@ type Twin struct {
 	store  store.Store
 	latest rule.Micros            // the latest time of a request to the store
 	states map[string]*rule.State // by address
-	memos  map[string]memo        // what is remembered, by address and ID
-	// latestKnown is the latest time by which something is remembered.
-	latestKnown rule.Micros
-	batch       []store.Request
-	want        [][]rule.Answer
-	decided     int
-}
-
-// memo is what is remembered of an ID, and until when a store must know it.
-type memo struct {
-	record []int64
-	until  rule.Micros
+	memos  map[string][]int64     // what settlements and calls did, by address and ID
+	// settledAt is the time of the last of them, and latestSettled the latest of all.
+	settledAt, latestSettled rule.Micros
+	batch                    []store.Request
+	want                     [][]rule.Answer
+	decided                  int
 }
 
 // NewTwin opens a store whose clock is Now of the twin.
 func NewTwin(t testing.TB, open Open) *Twin {
 	t.Helper()
-	w := &Twin{states: map[string]*rule.State{}, memos: map[string]memo{}}
+	w := &Twin{states: map[string]*rule.State{}, memos: map[string][]int64{}}
 	w.store = open(t, func() rule.Micros { return w.Now })
 	return w
 }
@@ -62,7 +57,8 @@ func (w *Twin) ApplyAs(id rule.ID, op rule.Op, group string, charges ...store.Ch
 	return w.Send(store.Request{Op: op, Group: group, ID: id, Charges: charges})
 }
 
-// Send is Apply for any request. The twin remembers an ID forever; see Knows.
+// Send is Apply for any request. The twin remembers settlements and calls forever; a store must do so for as long as Memory of
+// the request returns.
 func (w *Twin) Send(r store.Request) []rule.Answer {
 	items := make([]rule.Item, len(r.Charges))
 	for i, c := range r.Charges {
@@ -72,37 +68,20 @@ func (w *Twin) Send(r store.Request) []rule.Answer {
 	}
 	want := make([]rule.Answer, len(r.Charges))
 	if r.Op == rule.Settle || r.Once {
-		w.once(&r, items, want)
+		name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
+		record, known := w.memos[name]
+		memo := rule.Memo{Known: known, Record: slices.Clone(record)}
+		w.settledAt = rule.SettledAt(items, w.Now)
+		w.latestSettled = max(w.latestSettled, w.settledAt)
+		if rule.DecideOnce(r.Op, r.Once, items, &memo, w.Now, want); memo.Changed {
+			w.memos[name] = memo.Record
+		}
 	} else {
 		rule.Decide(r.Op, items, w.Now, want)
 	}
 	r.Answers = make([]rule.Answer, len(r.Charges))
 	w.want, w.batch = append(w.want, want), append(w.batch, r)
 	return want
-}
-
-// once decides a settlement, or a call that counts once.
-func (w *Twin) once(r *store.Request, items []rule.Item, want []rule.Answer) {
-	memory, _ := r.Memory()
-	name := memoName(r)
-	known, ok := w.memos[name]
-	m := rule.Memo{Known: ok && memory > 0, Record: known.record}
-	at := rule.SettledAt(items, w.Now)
-	if rule.DecideOnce(r.Op, r.Once, items, &m, w.Now, want); m.Changed && memory > 0 {
-		w.latestKnown = max(w.latestKnown, at)
-		w.memos[name] = memo{m.Record, max(known.until, at+memory)}
-	}
-}
-
-// Knows reports whether a store must decide a request as the twin does: if it is one whose ID was remembered before, a store may have
-// forgotten that after a while.
-func (w *Twin) Knows(r *store.Request) bool {
-	known, ok := w.memos[memoName(r)]
-	return !ok || max(w.Now, w.latest, w.latestKnown) < known.until
-}
-
-func memoName(r *store.Request) string {
-	return fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
 }
 
 // Compare sends the store the requests since the last call, and returns the differences from the rule.
@@ -125,7 +104,7 @@ func (w *Twin) Compare() error {
 }
 
 func describe(r *store.Request) string {
-	text := fmt.Sprintf("%s as %d, hold %v, once %v", r.Op, r.ID, r.Hold, r.Once)
+	text := fmt.Sprintf("%s as %d (hold %v, once %v)", r.Op, r.ID, r.Hold, r.Once)
 	for _, c := range r.Charges {
 		text += fmt.Sprintf(" [%d (used %d) of %+v, key %q, at %d]", c.Cost, c.Used, *c.Limit.Rule(), c.Key, c.At)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,13 +39,19 @@ func openMemory(t testing.TB, now func() rule.Micros) store.Store {
 	return store
 }
 
-// ruleStore is a store that runs the rule itself. A forgetful one drops what it need not keep as soon as possible.
+// ruleStore is a store that runs the rule itself. A forgetful one drops expired states as soon as possible.
 type ruleStore struct {
 	store.Store
 	now       func() rule.Micros
 	forgetful bool
 	states    map[string]*rule.State
-	memos     map[string]memo
+	memos     map[string]knownSettlement
+}
+
+// knownSettlement is a settlement or a call, and the time until which it is known.
+type knownSettlement struct {
+	record []int64
+	until  rule.Micros
 }
 
 func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
@@ -69,12 +76,13 @@ func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
 }
 
 func (k ruleStore) once(r *store.Request, items []rule.Item) {
-	memory, _ := r.Memory()
-	known, ok := k.memos[memoName(r)]
-	m := rule.Memo{Known: ok && memory > 0 && (!k.forgetful || k.now() < known.until), Record: known.record}
+	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
+	known, ok := k.memos[name]
+	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Record: slices.Clone(known.record)}
 	at := rule.SettledAt(items, k.now())
-	if rule.DecideOnce(r.Op, r.Once, items, &m, k.now(), r.Answers); m.Changed && memory > 0 {
-		k.memos[memoName(r)] = memo{m.Record, max(known.until, at+memory)}
+	if rule.DecideOnce(r.Op, r.Once, items, &memo, k.now(), r.Answers); memo.Changed {
+		memory, _ := r.Memory()
+		k.memos[name] = knownSettlement{memo.Record, max(known.until, at+memory)}
 	}
 }
 
@@ -82,7 +90,7 @@ func (k ruleStore) once(r *store.Request, items []rule.Item) {
 func openRule(forgetful bool) Open {
 	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper() // any store can answer the other requests
-		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]memo{}}
+		return ruleStore{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]knownSettlement{}}
 	}
 }
 

@@ -44,11 +44,12 @@ func peakStates(t tb, r *rule.Limit, index int, decided []modelDecision, extra r
 	return keys, bytes
 }
 
-// sizeOfParts returns what parts take in the store in memory: a slot, a line if many hold units, and another if one holds many.
+// sizeOfParts returns what parts take in the store in memory: a slot, a line if many of the older ones hold units, and another if one of
+// them holds many.
 func sizeOfParts(counts []int64) int64 {
-	counts = slices.DeleteFunc(slices.Clone(counts), func(n int64) bool { return n == 0 })
-	switch most := slices.Max(counts); {
-	case len(counts) <= 16 && most <= 511:
+	older := slices.DeleteFunc(slices.Clone(counts[1:]), func(n int64) bool { return n == 0 })
+	switch most := slices.Max(append(older, 0)); {
+	case len(older) <= 16 && most <= 511:
 		return 64
 	case most <= 255:
 		return 128

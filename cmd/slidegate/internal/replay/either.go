@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/slidegate/slidegate/rule"
 )
@@ -66,24 +67,28 @@ func (e *logOrParts) keep(s *rule.State) {
 	}
 }
 
-// bytes returns 8 bytes for each unit of a log, and for parts what the store in memory takes: a slot of 64 bytes, as much again for more
-// than 16 parts that hold units, and once more if one of them holds more than 255.
+// bytes returns 8 bytes for each unit of a log, and for parts what the store in memory takes: a slot of 64 bytes, and more if more than 16
+// parts before the current one hold units, or one of them holds many.
 func (e *logOrParts) bytes() int64 {
 	if len(e.parts) == 0 {
 		return 8 * int64(e.log.Len())
 	}
-	const slot = 64
+	const line = 64
 	used, most := 0, int64(0)
-	for _, units := range e.each {
-		used++
-		most = max(most, units)
+	for index, units := range e.each {
+		if index > 0 {
+			used++
+			most = max(most, units)
+		}
 	}
 	switch {
 	case used <= 16 && most <= 511:
-		return slot
-	case most <= 255:
-		return 2 * slot
+		return line
+	case most <= math.MaxUint8:
+		return 2 * line
+	case most <= math.MaxUint16:
+		return 3 * line
 	default:
-		return 3 * slot
+		return 10 * line
 	}
 }

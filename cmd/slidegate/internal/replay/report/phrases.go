@@ -67,7 +67,7 @@ func choiceWords(text string) string {
 	}
 	words := strings.ReplaceAll(bound.Rule().Algorithm.String(), "-", " ")
 	if bound.Rule().Algorithm == rule.DefaultAlgorithm {
-		words = "default: a hard cap"
+		words = "hard cap"
 	}
 	if l.Segments > 1 {
 		words += " of " + count(int64(l.Segments), "segment")

@@ -144,8 +144,8 @@ func checkInert(t interface{ Fatalf(string, ...any) }, text string) {
 
 func TestChoiceWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"100/1m":                                    "default: a hard cap",
-		"600/1m count-refused":                      "default: a hard cap, refused requests count",
+		"100/1m":                                    "hard cap",
+		"600/1m count-refused":                      "hard cap, refused requests count",
 		"100/1m sliding-window":                     "sliding window",
 		"1000/month zone=Europe/Berlin":             "fixed window by the calendar in Europe/Berlin",
 		"1000/year":                                 "fixed window by the calendar in UTC",
