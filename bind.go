@@ -1,7 +1,6 @@
 package slidegate
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,27 +10,20 @@ import (
 	"github.com/slidegate/slidegate/internal/hook"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/internal/leases"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 // Packages of this repository reach these functions through internal/adapter, which documents them.
 func init() {
-	hook.Bind = func(namespace string, limit Limit) (*store.Limit, error) { return bindLike(namespace, limit, Limit{}) }
-	hook.Unbind, hook.Like, hook.Combine = unbind, Limit.like, combined
+	hook.Bind, hook.Unbind, hook.Combine = bindLimit, unbind, combined
 	hook.Bound = func(l *Limiter) []*store.Limit { return slices.Clone(l.limits) }
 	hook.Over, hook.Declare = (*Limiter).over, (*Limiter).declare
 }
 
-// bindLike checks a limit that counts like base and binds it to a namespace; see adapter.Bind and Limit.like. The label does
-// not name the algorithm taken from base.
-func bindLike(namespace string, limit, base Limit) (*store.Limit, error) {
-	like := limit.like(base)
-	r, err := like.compile()
-	var checked *LimitError
-	if errors.As(err, &checked) && like != limit {
-		return nil, &LimitError{Err: fmt.Errorf("%w (it counts like %q, to share its counts; name an algorithm in both)",
-			checked.Err, base)}
-	}
+// bindLimit checks a limit and binds it to a namespace; see adapter.Bind.
+func bindLimit(namespace string, limit Limit) (*store.Limit, error) {
+	r, err := limit.compile()
 	if err != nil {
 		return nil, err
 	}
@@ -48,10 +40,13 @@ func unbind(b *store.Limit) Limit {
 	l := Limit{
 		Name: b.Name(), Quota: r.Quota, Window: r.Window.Duration(), Algorithm: r.Algorithm,
 		Segments: r.Segments, Overlap: r.Overlap, Anchor: r.Anchor, CountRefused: r.CountRefused, Burst: r.Burst,
-		Calendar: r.Calendar, Zone: r.Zone, Lease: r.Lease,
+		Calendar: r.Calendar, Zone: r.Zone, Lease: r.Lease, Hold: r.Hold.Duration(),
 	}
 	if l.Calendar != 0 {
 		l.Window = 0
+	}
+	if l.Algorithm == rule.DefaultAlgorithm { // the window determines them
+		l.Segments, l.Overlap = 0, rule.OverlapUp
 	}
 	if l.Segments == 1 {
 		l.Segments = 0
@@ -65,7 +60,7 @@ func unbind(b *store.Limit) Limit {
 	return l
 }
 
-// boundLimits caches the results of bindLike, so that limits given per call cost one map lookup.
+// boundLimits caches the results of bindLimit, so that limits given per call cost one map lookup.
 type boundLimits struct {
 	namespace string
 	store     store.Store
@@ -75,11 +70,7 @@ type boundLimits struct {
 	mu     sync.Mutex
 	all    map[Limit]*store.Limit // the limits in known, and those added since
 	misses int                    // lookups in all that found a limit missing from known
-	like   map[likeBase]*store.Limit
 }
-
-// likeBase is a limit and the limit that it counts like.
-type likeBase struct{ limit, base Limit }
 
 // maxBound is how many limits are cached. Further limits still work; they are bound again on each call.
 const maxBound = 4096
@@ -93,7 +84,7 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 	if bound, ok := b.lookup(limit); ok {
 		return bound, nil
 	}
-	bound, err := bindLike(b.namespace, limit, Limit{})
+	bound, err := bindLimit(b.namespace, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -101,35 +92,6 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 		return nil, err
 	}
 	return b.add(limit, bound.In(store.ModeOf(b.store))), nil
-}
-
-// bindLike is bind for a limit that counts like base. Only the limits of a limiter are bound this way, not limits given per
-// call, so a lock is fast enough.
-func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
-	if limit.like(base) == limit {
-		return b.bind(limit)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	key := likeBase{limit, base}
-	if bound, ok := b.like[key]; ok {
-		return bound, nil
-	}
-	bound, err := bindLike(b.namespace, limit, base)
-	if err == nil {
-		err = b.check(bound)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if b.like == nil {
-		b.like = map[likeBase]*store.Limit{}
-	}
-	bound = bound.In(store.ModeOf(b.store))
-	if len(b.like) < maxBound {
-		b.like[key] = bound
-	}
-	return bound, nil
 }
 
 // check returns an error if the store does not support the limit. A limit with Lease needs the lease layer, unless the

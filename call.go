@@ -29,9 +29,8 @@ type Claims struct {
 }
 
 // For returns a request over limits given with the call, each with its own key and cost: a limit per user, one per tenant
-// and a global budget, or a limit from the user's plan. The limiter's own limits do not apply, and a limit takes its
-// algorithm from its own fields only. If the limits of several plans must share their counts and their quotas lie on both
-// sides of 100, name the algorithm in all of them.
+// and a global budget, or a limit from the user's plan. The limiter's own limits do not apply. A limit of the same name and
+// shape as one of them shares its counts, whatever their quotas are.
 func (l *Limiter) For(claims ...Claim) Claims { return Claims{limiter: l, claims: claims} }
 
 // InGroup sets the group of the claims. It is part of their address: the same key in another group has other counts. A
@@ -243,6 +242,11 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	}
 	if c.slots {
 		if err := c.checkSlots(op); err != nil {
+			return err
+		}
+	}
+	if c.limiter.once != nil {
+		if err := c.useID(op); err != nil {
 			return err
 		}
 	}

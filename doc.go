@@ -10,10 +10,10 @@
 //		// retry after decision.RetryAfter
 //	}
 //
-// Limits are written in Go or as text: PerMinute(100) is "100/1m". A limit that names no algorithm is a SlidingLog up to a
-// quota of 100 and a SlidingWindow above. Slots, "50 in-flight ttl=30s", limit how much runs concurrently instead of how
-// often it starts: Acquire, Renew and Release hold them. Calendar periods, "1000/month zone=Europe/Berlin", are for
-// budgets. Reserve and Settle charge an estimate first and the actual cost later, exactly once.
+// Limits are written in Go or as text: PerMinute(100) is "100/1m". A limit that names no algorithm is a hard cap: no window
+// ever holds more than the quota. Slots, "50 in-flight ttl=30s", limit how much runs concurrently instead of how often it
+// starts: Acquire, Renew and Release hold them. Calendar periods, "1000/month zone=Europe/Berlin", are for budgets. Reserve
+// and Settle charge an estimate first and the actual cost later, exactly once.
 //
 // A refusal is a Decision, never an error. The rule itself is package rule; docs/guarantees.md states what it promises.
 package slidegate

@@ -17,7 +17,7 @@ func Example_plans() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	pro, err := free.With(slidegate.MustParseLimit("600/1h name=api")) // counts like the free plan
+	pro, err := free.With(slidegate.MustParseLimit("600/1h name=api"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -35,9 +35,8 @@ func Example_plans() {
 	}
 	fmt.Println("pro:", decision.Allowed, "and", decision.Remaining, "left")
 
-	// A plan that was agreed with one customer comes from a database, as text or as numbers. A claim must name the
-	// algorithm of the other plans here, because that is the default only up to 100.
-	plan, err := slidegate.ParseLimit("2000 per hour name=api sliding-log")
+	// A plan that was agreed with one customer comes from a database, as text or as numbers.
+	plan, err := slidegate.ParseLimit("2000 per hour name=api")
 	if err != nil {
 		log.Fatal(err)
 	}

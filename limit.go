@@ -1,6 +1,7 @@
 package slidegate
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -47,8 +48,10 @@ type Limit struct {
 	// live: how long a slot is held if it is neither renewed nor released. With Calendar it must be 0.
 	Window time.Duration
 	// Algorithm is how units are counted. If it is not set, it is FixedWindow if Calendar is set; otherwise SlidingWindow if
-	// Segments, Overlap or Anchor is set or Quota exceeds 100; otherwise SlidingLog. Set it if limits with the same name must
-	// share their counts although their quotas lie on both sides of 100, as the quotas of plans may; see Limiter.With.
+	// Segments, Overlap or Anchor is set. If none of them is set either, the limit is a hard cap: no window ever holds more
+	// than the quota. The times of up to 100 units are kept, and more units, or any above a quota of 100 or with Lease, in 50
+	// to 60 parts that count in full (rule.DefaultAlgorithm). In parts a client at exactly the quota's pace gets 60/61 of it,
+	// or 50/51. All such limits of one name and window share their counts, whatever their quotas are.
 	Algorithm rule.Algorithm
 	// Segments divides a sliding window into equal parts, 1 (the default) to 64. More parts follow the traffic more closely
 	// and take 8 bytes each. Each part must be a whole number of microseconds. SlidingWindow only.
@@ -60,9 +63,15 @@ type Limit struct {
 	// CountRefused makes refused requests use quota too, so that a client that keeps sending requests stays out.
 	CountRefused bool
 	// Lease lets a store with layers (package layer/stack) lease units for busy keys, and spend them without a round trip each. What
-	// is admitted stays exact. A TokenBucket then holds fewer units, by the amount that refills in 100 ms. SlidingWindow,
-	// FixedWindow and TokenBucket only, without AnchorFirst and CountRefused.
+	// is admitted stays exact. A TokenBucket then holds fewer units, by the amount that refills in 100 ms. Not for SlidingLog and
+	// InFlight, nor with AnchorFirst or CountRefused. Without an algorithm, the window must be at least 15 seconds, so that its
+	// parts are long enough.
 	Lease bool
+	// Hold makes reservations hold their units until they are settled, cancelled, or this time has passed since they were made or last
+	// renewed, whatever the window is; 0 charges them to the window at once. What the limit counts plus what is held is then at
+	// most the quota at every moment, and a settlement charges what was used when it is made. At most rule.MaxHolds
+	// reservations hold units of one key. Not for InFlight, and not together with Lease or CountRefused. See Limiter.KeepAlive.
+	Hold time.Duration
 	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
 	Burst int64
 	// Calendar makes the windows calendar periods in Zone, instead of Window: rule.Day, rule.Week, rule.Month or rule.Year, for
@@ -72,17 +81,17 @@ type Limit struct {
 	Zone string
 }
 
-// PerSecond returns a limit of quota units per second: a SlidingLog up to 100, a SlidingWindow of one segment above.
+// PerSecond returns a limit of quota units per second, which no second ever exceeds; see Limit.Algorithm.
 func PerSecond(quota int64) Limit { return Limit{Quota: quota, Window: time.Second} }
 
-// PerMinute returns a limit of quota units per minute: a SlidingLog up to 100, a SlidingWindow of one segment above.
+// PerMinute returns a limit of quota units per minute, which no minute ever exceeds; see Limit.Algorithm.
 func PerMinute(quota int64) Limit { return Limit{Quota: quota, Window: time.Minute} }
 
-// PerHour returns a limit of quota units per hour: a SlidingLog up to 100, a SlidingWindow of one segment above.
+// PerHour returns a limit of quota units per hour, which no hour ever exceeds; see Limit.Algorithm.
 func PerHour(quota int64) Limit { return Limit{Quota: quota, Window: time.Hour} }
 
-// PerDay returns a limit of quota units per 24 hours: a SlidingLog up to 100, a SlidingWindow of one segment above. For
-// calendar days, set Calendar.
+// PerDay returns a limit of quota units per 24 hours, which no 24 hours ever exceed; see Limit.Algorithm. For calendar days,
+// set Calendar.
 func PerDay(quota int64) Limit { return Limit{Quota: quota, Window: 24 * time.Hour} }
 
 // Slots returns an in-flight limit: a key holds at most n slots at a time. Limiter.Acquire takes a slot, Release frees it.
@@ -91,16 +100,30 @@ func Slots(n int64, ttl time.Duration) Limit {
 	return Limit{Quota: n, Window: ttl, Algorithm: InFlight}
 }
 
-// like returns l with the algorithm of base if l leaves the algorithm to the default; see adapter.Like.
-func (l Limit) like(base Limit) Limit {
-	if l.Algorithm != rule.DefaultAlgorithm || l.Segments != 0 || l.Overlap != rule.OverlapUp || l.Anchor != rule.AnchorClock || l.Calendar != 0 {
+// Share returns the limit of a class of requests that may use this part of l, in percent from 1 to 100: that part of the quota or,
+// for a TokenBucket, of the burst, rounded down and at least 1. It has the same address as l, so classes share their counts:
+//
+//	all := slidegate.MustParseLimit("600/1m name=api")
+//	limiter := slidegate.MustNew(store, all)
+//	batch, err := limiter.With(all.Share(60)) // is refused once both have used 360 together
+//
+// A class never takes what lies above its part, so that remains for the others: docs/config.md says what that guarantees. It does not
+// hold with Lease and CountRefused.
+func (l Limit) Share(percent int) Limit {
+	if percent >= 100 {
 		return l
 	}
-	if l.Window != base.Window {
-		return l
+	part := func(of int64) int64 {
+		if of < 1 { // New rejects it
+			return of
+		}
+		p := int64(max(percent, 1))
+		return max(1, of/100*p+of%100*p/100)
 	}
-	if r, err := base.compile(); err == nil && r.Algorithm != InFlight {
-		l.Algorithm = r.Algorithm
+	if l.Algorithm == TokenBucket {
+		l.Burst = part(cmp.Or(l.Burst, l.Quota))
+	} else {
+		l.Quota = part(l.Quota)
 	}
 	return l
 }
@@ -114,6 +137,9 @@ func (l Limit) compile() (rule.Limit, error) {
 		}
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: %s: %v is not a whole number of microseconds", ErrLimit, field, l.Window)}
 	}
+	if l.Hold%time.Microsecond != 0 {
+		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: hold: %v is not a whole number of microseconds", ErrLimit, l.Hold)}
+	}
 	if l.Calendar != 0 && l.Window != 0 {
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v is set together with calendar %v; leave out one of them",
 			ErrLimit, l.Window, l.Calendar)}
@@ -125,7 +151,7 @@ func (l Limit) compile() (rule.Limit, error) {
 	r, err := rule.Limit{
 		Algorithm: algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountRefused: l.CountRefused,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: rule.Micros(l.Window.Microseconds()),
-		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease,
+		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease, Hold: rule.Micros(l.Hold.Microseconds()),
 	}.Normalize()
 	if err != nil {
 		return rule.Limit{}, &LimitError{Err: err}

@@ -19,7 +19,7 @@ type Limiter struct {
 	soleLimit *store.Limit      // that one limit
 	traits    store.Traits
 	given     []Limit // the limits as they were given
-	bases     []Limit // the limit that each of given counts like, or the zero value; nil if none of them does
+	once      *string // the ID of calls that count once; nil if the limiter has none
 	limits    []*store.Limit
 	bound     *boundLimits
 }
@@ -34,7 +34,7 @@ func New(store store.Store, limits ...Limit) (*Limiter, error) {
 		return nil, errNoStore()
 	}
 	store, namespace := namespaceOf(store)
-	l, err := newLimiter(store, limits, nil, &boundLimits{namespace: namespace, store: store})
+	l, err := newLimiter(store, limits, &boundLimits{namespace: namespace, store: store})
 	if err == nil {
 		err = l.declare()
 	}
@@ -91,15 +91,11 @@ func errNoStore() error {
 	return errors.New("slidegate: store: must not be nil; memstore.NewDefault returns one that needs no configuration")
 }
 
-func newLimiter(on store.Store, limits, bases []Limit, bound *boundLimits) (*Limiter, error) {
+func newLimiter(on store.Store, limits []Limit, bound *boundLimits) (*Limiter, error) {
 	limits = slices.Clone(limits) // the caller may reuse the slice
-	l := &Limiter{store: on, traits: on.Traits(), given: limits, bases: bases, bound: bound}
-	for i, limit := range limits {
-		var base Limit
-		if bases != nil {
-			base = bases[i]
-		}
-		b, err := bound.bindLike(limit, base)
+	l := &Limiter{store: on, traits: on.Traits(), given: limits, bound: bound}
+	for _, limit := range limits {
+		b, err := bound.bind(limit)
 		if err != nil {
 			return nil, err
 		}
@@ -122,33 +118,18 @@ func newLimiter(on store.Store, limits, bases []Limit, bound *boundLimits) (*Lim
 }
 
 // With returns a limiter with other limits on the same store and namespace: one for each plan, for example. A limit of the
-// same name and shape shares its counts with this limiter's limit, so a key that changes plans keeps what it has used. A
-// limit that leaves the algorithm to the default takes the algorithm of this limiter's limit of the same name and window,
-// if there is one. So plans of 60 and 600 per minute share their counts.
+// same name and shape shares its counts with this limiter's limit, so a key that changes plans, from 60 to 600 per minute for
+// example, keeps what it has used.
 func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
-	return newLimiter(l.store, limits, l.basesOf(limits), l.bound)
+	return l.made(newLimiter(l.store, limits, l.bound))
 }
 
-// basesOf returns, for each of limits, the limit of l that it counts like, or the zero value if there is none.
-func (l *Limiter) basesOf(limits []Limit) (bases []Limit) {
-	for i := range limits {
-		for _, own := range l.limits {
-			base := unbind(own)
-			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != rule.DefaultAlgorithm ||
-				base.Algorithm == InFlight { // its window is a time to live
-				continue
-			}
-			if alone, err := limits[i].compile(); err == nil && alone.Algorithm == base.Algorithm {
-				continue
-			}
-			if bases == nil {
-				bases = make([]Limit, len(limits))
-			}
-			bases[i] = base
-			break
-		}
+// made gives a limiter that was made from l the ID of l.
+func (l *Limiter) made(from *Limiter, err error) (*Limiter, error) {
+	if err == nil && l.once != nil {
+		from = from.Once(*l.once)
 	}
-	return bases
+	return from, err
 }
 
 // declare registers the limits with the store; see adapter.Declare.
@@ -168,18 +149,11 @@ func (l *Limiter) over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 	if isNil(on) {
 		return nil, errNoStore()
 	}
-	return newLimiter(on, l.given, l.bases, &boundLimits{namespace: l.bound.namespace, store: on})
+	return l.made(newLimiter(on, l.given, &boundLimits{namespace: l.bound.namespace, store: on}))
 }
 
-// Limits returns the limits that apply to every key, as they were given. In a limiter from With, a limit that took the
-// algorithm of another limiter's limit names it.
-func (l *Limiter) Limits() []Limit {
-	limits := slices.Clone(l.given)
-	for i := range l.bases {
-		limits[i] = limits[i].like(l.bases[i])
-	}
-	return limits
-}
+// Limits returns the limits that apply to every key, as they were given.
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.given) }
 
 // Allow takes one unit.
 func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error) {

@@ -15,7 +15,7 @@ import (
 // ParseLimit reads a limit written as text: a quota, "/" or "per", and a window, which is a Go duration, a bare unit (s, m,
 // h, d, w, or second, minute, ...), a number of days or weeks (7d), or a calendar period (month, year, and with a zone also
 // day and week). Slots are written as their number, in-flight and ttl=30s. Options may follow, separated by spaces: an
-// algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-refused, lease,
+// algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, hold=5m, zone=Europe/Berlin, count-refused, lease,
 // name=login.
 //
 //	100/1m
@@ -243,6 +243,12 @@ func (l *limitText) parseOption(word string) error {
 		l.Window, err = parseWindow("ttl", value)
 		l.ttl = true
 		return err
+	case "hold":
+		var err error
+		if l.Hold, err = parseWindow("hold", value); err == nil && l.Hold == 0 {
+			err = parseError("hold: must be 1ms to 5 years (43920h), not 0; leave it out to charge reservations at once")
+		}
+		return err
 	case "zone":
 		if l.Zone = value; value == "" {
 			return parseError("zone: missing; name a time zone, such as zone=Europe/Berlin")
@@ -268,7 +274,7 @@ func (l *limitText) parseOption(word string) error {
 		return l.parseAlgorithm(word)
 	}
 	return parseError("unknown option %q; want %s with ttl=TIME, "+
-		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-refused, lease, name=TEXT", word, namesOf(rule.Algorithms))
+		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, hold=TIME, zone=ZONE, count-refused, lease, name=TEXT", word, namesOf(rule.Algorithms))
 }
 
 func (l *limitText) parseAlgorithm(name string) error {
@@ -358,6 +364,9 @@ func (l Limit) String() string {
 	}
 	if l.Burst != 0 {
 		fmt.Fprintf(&b, " burst=%d", l.Burst)
+	}
+	if l.Hold != 0 {
+		fmt.Fprintf(&b, " hold=%s", windowText(l.Hold))
 	}
 	if l.CountRefused {
 		b.WriteString(" count-refused")

@@ -51,6 +51,7 @@ func TestParseLimitAccepts(t *testing.T) {
 		"1/s overlap=up anchor=clock":         {Quota: 1, Window: time.Second, Algorithm: slidegate.SlidingWindow},
 		"1/s segments=0":                      {Quota: 1, Window: time.Second, Algorithm: slidegate.SlidingWindow},
 		"1/s overlap=down":                    {Quota: 1, Window: time.Second, Overlap: slidegate.OverlapDown},
+		"100000/1m hold=5m":                   {Quota: 100_000, Window: time.Minute, Hold: 5 * time.Minute},
 		"20/1s token-bucket burst=40":         {Quota: 20, Window: time.Second, Algorithm: bucket, Burst: 40},
 		"20 per 1s burst=40 token-bucket":     {Quota: 20, Window: time.Second, Algorithm: bucket, Burst: 40},
 		"100/ 1m":                             {Quota: 100, Window: time.Minute},
@@ -148,6 +149,13 @@ func TestParseLimitRejectsOptions(t *testing.T) {
 		"1/s segments=7":                   "segments:",
 		"1/s sliding-log segments=2":       "segments:",
 		"1/m burst=2":                      "burst:",
+		"1/m hold":                         "hold:",
+		"1/m hold=0":                       "hold: must be 1ms",
+		"1/m hold=5":                       "hold: \"5\" has no unit",
+		"1/m hold=1500ns":                  "hold: 1.5µs is not a whole number of microseconds",
+		"1/m hold=5m lease":                "hold: units of a limit with lease",
+		"1/m hold=5m count-refused":        "hold: a limit with count_refused",
+		"5 in-flight ttl=1s hold=5m":       "hold: a slot of an in-flight limit",
 		"1/m token-bucket burst=many":      "burst:",
 		"1/m token-bucket burst=-2":        "burst:",
 		"1/1w token-bucket burst=300":      "burst:",
@@ -312,6 +320,9 @@ func randomLimit(random *rand.Rand) slidegate.Limit {
 			Overlap:      rule.Overlap(random.UintN(3)),
 			Anchor:       rule.Anchor(random.UintN(2)),
 			CountRefused: random.UintN(2) == 0,
+		}
+		if random.UintN(4) == 0 {
+			limit.Hold = time.Duration(1+random.IntN(1000)) * units[random.IntN(len(units))]
 		}
 		if random.UintN(2) == 0 {
 			limit.Segments = random.IntN(65)

@@ -16,109 +16,97 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-func TestPlansCountLikeTheLimiter(t *testing.T) {
-	parse := slidegate.MustParseLimit
-	for _, test := range []struct{ limit, base, want string }{
-		{"600/1m", "60/1m", "600/1m sliding-log"},
-		{"60/1m", "600/1m", "60/1m sliding-window"},
-		{"600/1m", "60/1m segments=1", "600/1m sliding-window"},
-		{"600/1m", "60/1m token-bucket burst=9", "600/1m token-bucket"},
-		{"600/1m count-refused name=x", "60/1m", `600/1m sliding-log count-refused name="x"`},
-		{"600/1m", "60/1h", "600/1m"},
-		{"600/1m fixed-window", "60/1m", "600/1m fixed-window"},
-		{"600/1m segments=6", "60/1m", "600/1m segments=6"},
-		{"600/1m overlap=up", "60/1m", "600/1m sliding-window"},
-		{"600/1m anchor=first", "60/1m", "600/1m anchor=first"},
-		{"600/month", "60/month", "600/month"},
-		{"600/30s", "60 in-flight ttl=30s", "600/30s"},
-	} {
-		if got := adapter.Like(parse(test.limit), parse(test.base)).String(); got != test.want {
-			t.Errorf("%q like %q is %q, want %q", test.limit, test.base, got, test.want)
-		}
-	}
-	if got := adapter.Like(slidegate.PerMinute(600), slidegate.Limit{Quota: -1, Window: time.Minute}); got != slidegate.PerMinute(600) {
-		t.Errorf("like an invalid limit: got %v", got)
-	}
-}
-
-// Plans of one limiter share their counts although their quotas lie on both sides of 100, in either order, and through a
-// layer; their labels are as written.
-func TestWithKeepsTheAlgorithm(t *testing.T) {
+// Plans share their counts whatever their quotas are, on both sides of 100 and in any order: limiters from With, the same over a
+// layer, and limits given per call.
+func TestPlansShareCountsAcross100(t *testing.T) {
 	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
-		for _, quotas := range [][2]int64{{60, 600}, {600, 60}} {
-			first := newLimiter(t, st, slidegate.PerMinute(quotas[0]))
-			second, err := first.With(slidegate.PerMinute(quotas[1]))
-			if err != nil {
-				t.Fatal(err)
-			}
-			third, err := second.With(slidegate.PerMinute(quotas[0]), slidegate.PerHour(600))
-			if err != nil {
-				t.Fatal(err)
-			}
-			over, err := adapter.Over(second, func(s store.Store) (store.Store, error) { return batchOnly{s}, nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, limiter := range []*slidegate.Limiter{first, second, third, over} {
-				d := allow(t, limiter, "k", 1)
-				if want := []string{"60/1m", "600/1m"}; !d.Allowed || d.LimitName != want[0] && d.LimitName != want[1] {
-					t.Errorf("%v: limiter %d: got %+v, want it allowed by one of %v", quotas, i, d, want)
+		for key, quotas := range map[string][]int64{"up": {60, 600, 20_000, 100, 101, 60}, "down": {20_000, 101, 100, 600, 60}} {
+			first := newPerCall(t, st)
+			var used int64
+			for _, quota := range quotas {
+				limit := slidegate.PerMinute(quota)
+				plan, err := first.With(limit)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			for i, limiter := range []*slidegate.Limiter{first, second, over} {
-				if n := used(t, limiter, "k"); n != 4 {
-					t.Errorf("%v: limiter %d: used %d, want 4", quotas, i, n)
+				over, err := adapter.Over(plan, func(s store.Store) (store.Store, error) { return batchOnly{s}, nil })
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if again, err := first.With(slidegate.PerMinute(quotas[1])); err != nil || adapter.Bound(again)[0] != adapter.Bound(second)[0] {
-				t.Errorf("%v: With binds the same plan twice: %v", quotas, err)
+				for way, decide := range map[string]func() (slidegate.Decision, error){
+					"With": func() (slidegate.Decision, error) { return plan.Allow(t.Context(), key) },
+					"Over": func() (slidegate.Decision, error) { return over.Allow(t.Context(), key) },
+					"For":  func() (slidegate.Decision, error) { return first.For(claim(limit, key, 1)).Allow(t.Context()) },
+				} {
+					used++
+					if d, err := decide(); err != nil || !d.Allowed || d.Remaining != quota-used || d.LimitName != limit.String() {
+						t.Errorf("%s: %v by %s: got %+v, %v; want %d left", key, limit, way, d, err, quota-used)
+					}
+				}
 			}
 		}
 	})
 }
 
-// If the other plans' algorithm does not support a plan, the error says where the algorithm comes from.
-func TestWithErrorNamesTheBase(t *testing.T) {
-	limiter := newLimiter(t, newReference(), slidegate.PerMinute(60))
-	_, err := limiter.With(slidegate.PerMinute(20_000))
-	if err == nil || !strings.HasPrefix(err.Error(), "slidegate: invalid limit: quota:") ||
-		!strings.Contains(err.Error(), `it counts like "60/1m sliding-log"`) {
-		t.Errorf("got %v, want an error about the quota that names the base", err)
-	}
-	for _, limit := range []slidegate.Limit{
-		{Quota: 20_000, Window: time.Minute, Algorithm: slidegate.SlidingWindow}, {Name: "pro", Quota: 20_000, Window: time.Minute},
-	} {
-		if _, err := limiter.With(limit); err != nil {
-			t.Errorf("%v: %v", limit, err)
+// A plan of a smaller quota refuses what it must because of units charged under a larger one, and a plan of a larger one admits the rest.
+func TestALargerPlanFillsASmallerOne(t *testing.T) {
+	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
+		free := newLimiter(t, st, slidegate.PerMinute(60))
+		pro, err := free.With(slidegate.PerMinute(600))
+		if err != nil {
+			t.Fatal(err)
 		}
+		allow(t, free, "k", 60)
+		if d := allow(t, pro, "k", 541); d.Allowed || d.Remaining != 540 {
+			t.Errorf("541 more of 600: got %+v, want a refusal with 540 left", d)
+		}
+		if d := allow(t, pro, "k", 540); !d.Allowed {
+			t.Errorf("540 more of 600: got %+v, want an admission", d)
+		}
+		if d := allow(t, free, "k", 1); d.Allowed || d.Remaining != 0 {
+			t.Errorf("1 of 60 after 600: got %+v, want a refusal", d)
+		}
+	})
+}
+
+// A plan too large for a log that is named has counts of its own; one that names nothing shares them.
+func TestAPlanOfAnyQuotaIsValid(t *testing.T) {
+	limiter := newLimiter(t, newReference(), slidegate.PerMinute(60))
+	if _, err := limiter.With(slidegate.PerMinute(1 << 50)); err != nil {
+		t.Error(err)
+	}
+	if _, err := limiter.With(exact("", 20_000, time.Minute)); err == nil {
+		t.Error("a named log of 20,000: got no error")
 	}
 }
 
-// The result of Limits is enough to make an equal limiter.
-func TestLimitsOfAPlanAreComplete(t *testing.T) {
+// Limits returns limits as they were given, also those of plans.
+func TestLimitsAreAsGiven(t *testing.T) {
 	first := newLimiter(t, newReference(), slidegate.PerMinute(60))
 	second, err := first.With(slidegate.PerMinute(600))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := newLimiter(t, newReference(), second.Limits()...)
-	if got, want := adapter.Bound(again)[0].Prefix(), adapter.Bound(second)[0].Prefix(); got != want {
-		t.Errorf("the new limiter counts at %q, want %q", got, want)
+	if got := second.Limits()[0]; got != slidegate.PerMinute(600) {
+		t.Errorf("got %v, want 600/1m as given", got)
 	}
-	if got := first.Limits()[0]; got != slidegate.PerMinute(60) {
-		t.Errorf("got %v, want 60/1m as given", got)
+	if a, b := adapter.Bound(first)[0].Prefix(), adapter.Bound(second)[0].Prefix(); a != b {
+		t.Errorf("60/1m counts at %q, and 600/1m at %q", a, b)
 	}
 }
 
-// The label of a limit is its text as written; Unbind returns it with the algorithm resolved.
-func TestBindResolves(t *testing.T) {
+// The label of a limit is its text as written. Unbind names the algorithm where an option implies it, and not otherwise.
+func TestUnbind(t *testing.T) {
 	for text, want := range map[string]string{
-		"5/1m":                 "5/1m sliding-log",
-		"600/1m":               "600/1m sliding-window",
-		"5/1m segments=1":      "5/1m sliding-window",
-		"5/1m overlap=whole":   "5/1m sliding-window overlap=whole",
-		"5/month":              "5/month fixed-window zone=UTC",
-		"50 in-flight ttl=30s": "50 in-flight ttl=30s",
+		"5/1m":                           "5/1m",
+		"600/1m":                         "600/1m",
+		"600/1m lease":                   "600/1m lease",
+		"600/7s count-refused":           "600/7s count-refused",
+		"5/1m segments=1":                "5/1m sliding-window",
+		"5/1m segments=60 overlap=whole": "5/1m sliding-window segments=60 overlap=whole",
+		"5/1m overlap=whole":             "5/1m sliding-window overlap=whole",
+		"5/month":                        "5/month fixed-window zone=UTC",
+		"50 in-flight ttl=30s":           "50 in-flight ttl=30s",
 	} {
 		bound, err := adapter.Bind("", slidegate.MustParseLimit(text))
 		if err != nil || bound.Label() != text || adapter.Unbind(bound).String() != want {
@@ -126,29 +114,6 @@ func TestBindResolves(t *testing.T) {
 		}
 		if again, err := adapter.Bind("", adapter.Unbind(bound)); err != nil || *again.Rule() != *bound.Rule() {
 			t.Errorf("%q bound again is %+v, want %+v: %v", text, again.Rule(), bound.Rule(), err)
-		}
-	}
-	plan, err := slidegate.MustNew(newReference(), slidegate.PerMinute(60)).With(slidegate.PerMinute(600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	like := adapter.Bound(plan)[0]
-	if like.Label() != "600/1m" || adapter.Unbind(like).String() != "600/1m sliding-log" {
-		t.Errorf("600/1m like 60/1m has the label %q and is %q", like.Label(), adapter.Unbind(like))
-	}
-}
-
-// A plan's rate limit does not count like an in-flight limit whose time to live equals the rate limit's window.
-func TestPlansNextToSlots(t *testing.T) {
-	slots := slidegate.Slots(5, time.Minute)
-	for _, own := range [][]slidegate.Limit{{slots, slidegate.PerMinute(60)}, {slidegate.PerMinute(60), slots}} {
-		free := newLimiter(t, newMemory(t, storetest.NewClock(0)), own...)
-		pro, err := free.With(slots, slidegate.PerMinute(600))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := pro.Limits()[1].Algorithm; got != slidegate.SlidingLog {
-			t.Errorf("next to %v, 600/1m is a %v, want the sliding-log that 60/1m is", own, got)
 		}
 	}
 }
@@ -172,9 +137,9 @@ func TestNewRejectsSharedCounts(t *testing.T) {
 		first, second []slidegate.Limit
 		want          []string // in the error; nil if both limiters are valid
 	}{
-		"quotas":             {limits(slidegate.PerMinute(100)), limits(slidegate.PerMinute(5)), []string{`"100/1m"`, `"5/1m"`}},
-		"another spelling":   {limits(slidegate.PerMinute(500)), limits(slidegate.Limit{Quota: 5, Window: 60 * time.Second, Segments: 1}), []string{`"500/1m"`, `"5/1m`}},
-		"an algorithm named": {limits(slidegate.PerMinute(100)), limits(exact("", 5, time.Minute)), []string{`"100/1m"`, `"5/1m sliding-log"`}},
+		"quotas": {limits(slidegate.PerMinute(100)), limits(slidegate.PerMinute(5)), []string{`"100/1m"`, `"5/1m"`}},
+		"another spelling": {limits(slidegate.Limit{Quota: 500, Window: time.Minute, Algorithm: slidegate.SlidingWindow}),
+			limits(slidegate.Limit{Quota: 5, Window: 60 * time.Second, Segments: 1}), []string{`"500/1m sliding-window"`, `"5/1m`}},
 		"second of several":  {limits(slidegate.PerSecond(1), slidegate.PerHour(9)), limits(slidegate.PerMinute(2), slidegate.PerHour(8)), []string{`"9/1h"`, `"8/1h"`}},
 		"logs":               {limits(exact("", 5, time.Hour)), limits(exact("", 6, time.Hour)), []string{"5/1h", "6/1h"}},
 		"bursts":             {limits(bucket(10, 20)), limits(bucket(10, 30)), []string{"burst=20", "burst=30"}},
@@ -182,7 +147,8 @@ func TestNewRejectsSharedCounts(t *testing.T) {
 		"default burst":      {limits(bucket(10, 10)), limits(bucket(10, 0)), nil},
 		"windows":            {limits(slidegate.PerMinute(100)), limits(slidegate.PerHour(5)), nil},
 		"algorithms":         {limits(slidegate.PerMinute(500)), limits(exact("", 5, time.Minute)), nil},
-		"both sides of 100":  {limits(slidegate.PerMinute(60)), limits(slidegate.PerMinute(600)), nil},
+		"an algorithm named": {limits(slidegate.PerMinute(100)), limits(exact("", 5, time.Minute)), nil},
+		"both sides of 100":  {limits(slidegate.PerMinute(60)), limits(slidegate.PerMinute(600)), []string{`"60/1m"`, `"600/1m"`}},
 		"one has a name":     {limits(slidegate.PerMinute(100)), limits(slidegate.Limit{Name: "login", Quota: 5, Window: time.Minute}), nil},
 		"the same name": {limits(slidegate.Limit{Name: "api", Quota: 9, Window: time.Minute}),
 			limits(slidegate.Limit{Name: "api", Quota: 5, Window: time.Minute}), nil},

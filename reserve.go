@@ -55,12 +55,13 @@ type Reservation struct {
 type ended struct {
 	tried   atomic.Bool                // a Settle was called
 	settled atomic.Pointer[Settlement] // by the first Settle that succeeded
+	over    atomic.Bool                // a Settle or a Cancel was called, so nothing is to be renewed any more
 }
 
 // ReservedCharge is one limit's part of a Reservation.
 type ReservedCharge struct {
-	Limit Limit       `json:"limit"` // it names its algorithm, even if that was left to the default
-	Key   []byte      `json:"key"`   // bytes, because keys need not be text
+	Limit Limit       `json:"limit"`
+	Key   []byte      `json:"key"` // bytes, because keys need not be text
 	Cost  int64       `json:"cost"`
 	At    rule.Micros `json:"at"` // when the units were charged
 	// By is 0 if the store charged them. Otherwise a process did in place of the store (see layer/stack), and only that one
@@ -100,7 +101,10 @@ func checkVersion(version int) error {
 func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 	defer c.end()
 	id := rand.Text()
-	c.batch[0].ID = store.IDOf(id)
+	if c.limiter.once != nil {
+		id = *c.limiter.once
+	}
+	c.batch[0].ID, c.batch[0].Hold = store.IDOf(id), true
 	if err := c.apply(ctx, rule.Take); err != nil {
 		return Reservation{}, Decision{}, err
 	}
@@ -134,22 +138,22 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decisio
 	return l.Reserve(ctx, key, 1)
 }
 
-// Renew extends the slots of a reservation by another time to live, counted from now. Allowed is false if one of them
-// is no longer held, because it was released or not renewed in time; the others are renewed nevertheless. A lost slot
-// does not come back: acquire another one, or stop the work. Renew may be repeated. It returns ErrReservation if the
-// reservation has no slots.
+// Renew extends what a reservation holds, its slots and the units of its limits with Hold, by another time to live or Hold, counted from
+// now. Allowed is false if some of it is no longer held, because it was settled, released or not renewed in time; the rest is renewed
+// nevertheless. What is lost does not come back: reserve again, or stop the work. Renew may be repeated. It returns
+// ErrReservation if the reservation holds nothing. KeepAlive calls it as long as necessary.
 func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	c := newCall(l, len(r.Charges))
 	if err := c.resume(&r); err != nil {
 		c.fail(err)
 	}
 	for i := range r.Charges {
-		if charge := &r.Charges[i]; charge.Limit.Algorithm == InFlight {
+		if charge := &r.Charges[i]; charge.lasts() > 0 {
 			c.addReserved(charge, charge.Cost)
 		}
 	}
 	if len(c.charges) == 0 {
-		c.fail(fmt.Errorf("slidegate: %w: it has no slots to renew", ErrReservation))
+		c.fail(fmt.Errorf("slidegate: %w: it has neither slots nor held units to renew", ErrReservation))
 	}
 	return c.decide(ctx, rule.Renew)
 }

@@ -396,9 +396,8 @@ func TestReservationBelongsToItsNamespace(t *testing.T) {
 	})
 }
 
-// An algorithm that was taken from another limit travels with the reservation, whose limits are found by their text as
-// written.
-func TestReservationKeepsResolvedAlgorithm(t *testing.T) {
+// A reservation carries its limit as written, so that another process settles it at the same address, whatever the quota is there.
+func TestReservationsAcross100(t *testing.T) {
 	for _, text := range []string{"5/1m", "600/1m"} {
 		overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
 			base := newLimiter(t, st, slidegate.MustParseLimit("60/1m"))
@@ -411,8 +410,11 @@ func TestReservationKeepsResolvedAlgorithm(t *testing.T) {
 				t.Fatal(err)
 			}
 			var r slidegate.Reservation
-			if err := json.Unmarshal(encoded, &r); err != nil || r.Charges[0].Limit.Algorithm != slidegate.SlidingLog {
+			if err := json.Unmarshal(encoded, &r); err != nil || r.Charges[0].Limit != slidegate.MustParseLimit(text) {
 				t.Fatalf("%s is %+v, %v", encoded, r, err)
+			}
+			if n := used(t, base, "k"); n != 4 {
+				t.Errorf("%s: used %d before the settlement, want 4", text, n)
 			}
 			elsewhere := newPerCall(t, st)
 			if done, err := elsewhere.Settle(t.Context(), r, slidegate.Used{Limit: text, Cost: 1}); err != nil || done.Returned[0] != 3 {

@@ -87,6 +87,9 @@ func (l *Limiter) settleAll(ctx context.Context, r Reservation, cost int64) (Set
 // that failed, or was rejected, the units may have been used: Cancel then frees only the slots and returns ErrReservation.
 // See Reservation for how far it knows of a Settle.
 func (l *Limiter) Cancel(ctx context.Context, r Reservation) (Settlement, error) {
+	if r.ended != nil {
+		r.ended.over.Store(true)
+	}
 	if r.ended == nil || !r.ended.tried.Load() {
 		return l.settleAll(ctx, r, 0)
 	}
@@ -104,6 +107,7 @@ func (l *Limiter) Cancel(ctx context.Context, r Reservation) (Settlement, error)
 func (e *ended) begin() {
 	if e != nil {
 		e.tried.Store(true)
+		e.over.Store(true)
 	}
 }
 
@@ -175,7 +179,7 @@ func (l Limit) matchesText(text string) bool {
 		return false
 	}
 	own, err := l.compile()
-	others, otherErr := other.like(l).compile() // an algorithm taken from a base is not in l's text
+	others, otherErr := other.compile()
 	return err == nil && otherErr == nil && own == others
 }
 

@@ -208,8 +208,8 @@ func TestConflictingLimitsAreRejected(t *testing.T) {
 		{"two names", []slidegate.Claim{claim(ten, "k", 1), claim(named, "k", 1)}, nil},
 		{"two windows", []slidegate.Claim{claim(ten, "k", 1), claim(slidegate.PerHour(20), "k", 1)}, nil},
 		{"a default spelt out", []slidegate.Claim{claim(window, "k", 1), claim(segment, "k", 1)}, nil},
-		{"the algorithm spelt out", []slidegate.Claim{claim(ten, "k", 1), claim(exact("", 10, time.Minute), "k", 1)}, nil},
-		{"algorithms by default", []slidegate.Claim{claim(ten, "k", 1), claim(slidegate.PerMinute(600), "k", 1)}, nil},
+		{"an algorithm named", []slidegate.Claim{claim(ten, "k", 1), claim(exact("", 10, time.Minute), "k", 1)}, nil},
+		{"both sides of 100", []slidegate.Claim{claim(ten, "k", 1), claim(slidegate.PerMinute(600), "k", 1)}, slidegate.ErrConflict},
 	} {
 		store := &recorder{Store: newReference()}
 		_, err := newPerCall(t, store).For(test.claims...).Allow(t.Context())

@@ -88,6 +88,7 @@ func (r *run) runScenarios() error {
 	}{
 		{[]string{"hot"}, r.hotTables},
 		{[]string{"steady"}, r.steadyTables},
+		{[]string{"rolling"}, r.rollingTables},
 		{[]string{"uniform", "zipf"}, r.manyKeysTables},
 		{[]string{"memory", "gc"}, r.residentTables},
 		{[]string{"memory"}, r.logTables},
@@ -99,6 +100,7 @@ func (r *run) runScenarios() error {
 		{[]string{"wire"}, r.wireTables},
 		{[]string{"redis"}, r.redisTables},
 		{[]string{"redis-ways"}, r.redisWaysTables},
+		{[]string{"default-redis"}, r.redisDefaultTables},
 		{[]string{"resp"}, r.respTables},
 		{[]string{"pg"}, r.pgTables},
 		{[]string{"pg-ways"}, r.pgWaysTables},

@@ -147,8 +147,8 @@ func costText(cost fields.Cost) string {
 	return strconv.Quote(cost.String())
 }
 
-// limits writes limits. Limits of an override that name no algorithm count as the policy's own limits, base, do.
-func (w *formatter) limits(name string, limits, base []slidegate.Limit) {
+// limits writes limits.
+func (w *formatter) limits(name string, limits []slidegate.Limit) {
 	var texts []string
 	for _, limit := range limits {
 		limit.Lease = limit.Lease && !w.leased
@@ -156,7 +156,7 @@ func (w *formatter) limits(name string, limits, base []slidegate.Limit) {
 		if limit.Name != "" {
 			text = strconv.Quote(text) // the name may contain anything
 		}
-		if defaults := defaultsOf(limit, base); defaults != "" {
+		if defaults := defaultsOf(limit); defaults != "" {
 			text += " # " + defaults
 		}
 		texts = append(texts, text)
@@ -165,8 +165,8 @@ func (w *formatter) limits(name string, limits, base []slidegate.Limit) {
 }
 
 // defaultsOf returns the options that a limit leaves to their defaults.
-func defaultsOf(limit slidegate.Limit, base []slidegate.Limit) string {
-	bound, err := adapter.Bind("", likeBase(limit, base))
+func defaultsOf(limit slidegate.Limit) string {
+	bound, err := adapter.Bind("", limit)
 	if err != nil {
 		return "" // Parse rejected it
 	}
@@ -179,7 +179,8 @@ func defaultsOf(limit slidegate.Limit, base []slidegate.Limit) string {
 	}
 	window := made.Algorithm == slidegate.SlidingWindow
 	calendar := made.Calendar != 0
-	add(limit.Algorithm == rule.DefaultAlgorithm, "%v", made.Algorithm)
+	add(made.Algorithm == rule.DefaultAlgorithm, "hard cap")
+	add(limit.Algorithm != made.Algorithm, "%v", made.Algorithm)
 	add(window && limit.Segments == 0, "segments=1")
 	add(window && limit.Overlap == rule.OverlapUp, "overlap=up")
 	add((window || made.Algorithm == slidegate.FixedWindow) && limit.Anchor == rule.AnchorClock && !calendar, "anchor=clock")
@@ -201,18 +202,18 @@ func (w *formatter) overrides(p *Policy) {
 			}
 			w.linef("- %s: %s", name, strconv.Quote(o.Key))
 			w.depth++
-			w.limitsOrNone(o.Limits, o.Unlimited, p.Limits)
+			w.limitsOrNone(o.Limits, o.Unlimited)
 			w.depth--
 		}
 	})
 }
 
 // limitsOrNone writes the limits of an override or a plan.
-func (w *formatter) limitsOrNone(limits []slidegate.Limit, unlimited bool, base []slidegate.Limit) {
+func (w *formatter) limitsOrNone(limits []slidegate.Limit, unlimited bool) {
 	if unlimited {
 		w.field("unlimited", true)
 	} else {
-		w.limits("limits", limits, base)
+		w.limits("limits", limits)
 	}
 }
 
@@ -224,7 +225,7 @@ func (w *formatter) plans(p *Policy) {
 	w.text("plan", p.PlanBy.String())
 	w.mapping("plans", func() {
 		for _, plan := range p.Plans {
-			w.mapping(strconv.Quote(plan.Name), func() { w.limitsOrNone(plan.Limits, plan.Unlimited, p.Limits) })
+			w.mapping(strconv.Quote(plan.Name), func() { w.limitsOrNone(plan.Limits, plan.Unlimited) })
 		}
 	})
 }

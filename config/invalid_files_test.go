@@ -86,20 +86,21 @@ var badFiles = []struct{ name, text, want string }{
 6:11: cost: "byte" is not a cost; did you mean "bytes"? (want a whole number in plain digits, header:NAME, bytes or field:PATH)
 9:11: cost: "1.5" is not a cost (want a whole number in plain digits, header:NAME, bytes or field:PATH)`},
 
-	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m lease\n      - {quota: 500, window: 1m, count_refused: true, lease: true}\n      - 500/1m anchor=first lease\n" +
-		"      - 5 in-flight ttl=30s lease\n      - 10/1s token-bucket burst=2 lease\n      - {quota: 5, window: 1m, overlap: whole, lease: 1}\n    overrides: [{key: k, limits: [60/1m lease]}]\n", `
-4:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "100/1m lease")
+	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m sliding-log lease\n      - {quota: 500, window: 1m, count_refused: true, lease: true}\n      - 500/1m anchor=first lease\n" +
+		"      - 5 in-flight ttl=30s lease\n      - 10/1s token-bucket burst=2 lease\n      - {quota: 5, window: 1m, overlap: whole, lease: 1}\n      - 600/10s lease\n      - 600/15s lease\n    overrides: [{key: k, limits: [60/1s lease]}]\n", `
+4:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "100/1m sliding-log lease")
 5:9: invalid limit: lease: a limit with count_refused cannot be leased, because the store must receive every request` + leasable + `
 6:9: invalid limit: lease: a limit with anchor first cannot be leased, because the store does not see the request that starts the window` + leasable + ` (in "500/1m anchor=first lease")
 7:9: invalid limit: lease: an in-flight limit cannot be leased, because a slot is held from the time of its charge` + leasable + ` (in "5 in-flight ttl=30s lease")
 8:9: invalid limit: lease: a bucket of 2 that refills 1 in 100ms is too small; set burst to at least 4, or leave lease out (in "10/1s token-bucket burst=2 lease")
 9:55: lease: must be true or false, not "1"
-10:35: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (in "60/1m lease")`},
-	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1h, 60/1d]}]\n    candidate: [1000/1m count-refused]\n" +
+10:9: invalid limit: lease: the window has 50 parts of 200ms, and units are leased for at most a part; use segments=40 overlap=whole, a window of at least 15s, or leave lease out (in "600/10s lease")
+12:35: invalid limit: lease: the window has 50 parts of 20ms, and units are leased for at most a part; use segments=4 overlap=whole, a window of at least 15s, or leave lease out (in "60/1s lease")`},
+	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m sliding-log\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1s, 60/1d]}]\n    candidate: [1000/1m count-refused]\n" +
 		"  b: {limits: [1000/1m], lease: always}\n  c: {limits: [1000/1m], candidate: [1000/1m lease]}\n", `
 5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (the policy has lease: true on line 3)
 6:34: lease: the policy has lease: true on line 3, which applies to all of its limits; leave it out there and write lease: true for some limits, or leave it out here
-7:42: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + `
+7:35: invalid limit: lease: the window has 50 parts of 20ms, and units are leased for at most a part; use segments=4 overlap=whole, a window of at least 15s, or leave lease out (the policy has lease: true on line 3)
 8:17: invalid limit: lease: a limit with count_refused cannot be leased, because the store must receive every request` + leasable + ` (the policy has lease: true on line 3)
 9:33: lease: must be true or false, not "always"
 10:37: candidate: has the same limits as the policy; change one, or leave the candidate out`},
@@ -178,7 +179,7 @@ var badFiles = []struct{ name, text, want string }{
 8:47: count_refused: must be true or false, not "true"
 9:38: name: 5 is not a string; write it in quotes
 10:38: name: must be a string, not a list
-11:9: invalid limit: burst: 5 applies to token-bucket only, not to sliding-log; leave it out, or name token-bucket`},
+11:9: invalid limit: burst: 5 applies to token-bucket only; leave it out, or name token-bucket`},
 	{"limits shared", "policies:\n  a:\n    limits:\n      - 5/1m sliding-window\n      - 6/1h\n      - quota: 7\n        window: 60s\n        overlap: whole\n      - 7/1m name=b\n      - 8/1m name=b\n      - 5/1m anchor=first\n", `
 6:9: the limit "7/1m overlap=whole" would share its counts with the one on line 4, which has the same name and shape; give it another name
 10:9: the limit "8/1m name=\"b\"" would share its counts with the one on line 9, which has the same name and shape; give it another name`},
@@ -229,9 +230,9 @@ var badFiles = []struct{ name, text, want string }{
 11:43: zone: must be a string, not a list
 12:43: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC
 13:39: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC`},
-	{"overrides that count as the policy does", "policies:\n  a:\n    overrides:\n      - {key: k, limits: [20000/1m]}\n      - {key: l, limits: [600/1m, 60/1m sliding-log]}\n    limits: [60/1m]\n", `
-4:27: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the override counts as the policy's limit of this window does: name another algorithm to count separately
-5:35: the limit "60/1m sliding-log" would share its counts with the one on line 5, which has the same name and shape; give it another name`},
+	{"limits of overrides", "policies:\n  a:\n    overrides:\n      - {key: k, limits: [20000/1m sliding-log]}\n      - {key: l, limits: [600/1m, 60/1m]}\n    limits: [60/1m]\n", `
+4:27: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory (in "20000/1m sliding-log")
+5:35: the limit "60/1m" would share its counts with the one on line 5, which has the same name and shape; give it another name`},
 
 	{"alias", "policies:\n  a:\n    limits: *x\n  b:\n    limits: &x [1/s, 1/s]\n  c:\n    limits: *x\n", `
 3:13: no anchor "&x" before this alias
@@ -258,7 +259,7 @@ var badFiles = []struct{ name, text, want string }{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles, badJWTFiles) {
+	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles, badClassFiles, badJWTFiles) {
 		t.Run(test.name, func(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))

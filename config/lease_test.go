@@ -15,17 +15,18 @@ func TestLease(t *testing.T) {
     overrides: [{key: vip, limits: [60/1m, 2000/1h]}, {key: free, unlimited: true}]
     candidate: [500/1m]`, `
     limits:
-      - 1000/1m # sliding-window segments=1 overlap=up anchor=clock
+      - 1000/1m # hard cap
       - 50/1h segments=60 overlap=whole # sliding-window anchor=clock
       - 1000/1s token-bucket # burst=1000
     overrides:
       - key: "vip"
         limits:
-          - 60/1m # sliding-window segments=1 overlap=up anchor=clock
-          - 2000/1h # sliding-window segments=1 overlap=up anchor=clock
+          - 60/1m # hard cap
+          - 2000/1h # hard cap
       - key: "free"
         unlimited: true
     # plans: none
+    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -33,18 +34,19 @@ func TestLease(t *testing.T) {
     shadow: false
     failure: local
     candidate:
-      - 500/1m # sliding-window segments=1 overlap=up anchor=clock
+      - 500/1m # hard cap
     lease: true
 `},
 		{"limit", `
     limits: [1000/1m lease, {quota: 50, window: 1h, overlap: up, lease: true}, 10/1s]
     lease: false`, `
     limits:
-      - 1000/1m lease # sliding-window segments=1 overlap=up anchor=clock
+      - 1000/1m lease # hard cap
       - 50/1h sliding-window lease # segments=1 overlap=up anchor=clock
-      - 10/1s # sliding-log
+      - 10/1s # hard cap
     overrides: []
     # plans: none
+    # classes: none
     allow: []
     block: []
     # penalty: none

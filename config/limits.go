@@ -18,15 +18,14 @@ import (
 // limits reads the limits that apply to a request together.
 func (r *reader) limits(e yamlfile.Field) []slidegate.Limit {
 	limits, positions := r.limitsWithPositions(e)
-	r.written = append(r.written, positionedLimits{limits, positions, "policy"})
+	r.written = append(r.written, positionedLimits{limits, positions})
 	return limits
 }
 
-// otherLimits reads the limits of an override or a plan, as of says. They are checked when the policy's own are known.
-func (r *reader) otherLimits(e yamlfile.Field, of string) []slidegate.Limit {
-	limits, positions := r.limitsWithPositions(e)
-	r.overridden = append(r.overridden, positionedLimits{limits, positions, of})
-	return limits
+// positionedLimits are limits that apply together, and their positions.
+type positionedLimits struct {
+	limits    []slidegate.Limit
+	positions []yamlfile.Position
 }
 
 // limitsWithPositions is limits that also returns the position of each of them.
@@ -76,17 +75,6 @@ func (r *reader) limitsWithPositions(e yamlfile.Field) (limits []slidegate.Limit
 }
 
 const sharedCounts = "the limit %q would share its counts with the one on line %d, which has the same name and shape; give it another name"
-
-// likeBase returns an override's limit with the algorithm that it counts by. A limit without an algorithm uses the algorithm
-// of the policy's limit of the same name and window, so that a key keeps its usage when it gets another quota.
-func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
-	for _, own := range base {
-		if own.Name == limit.Name && own.Window == limit.Window && own.Algorithm != slidegate.InFlight {
-			return adapter.Like(limit, own)
-		}
-	}
-	return limit
-}
 
 // checkLimitName rejects a name that is not valid in a header.
 func checkLimitName(name string) error {

@@ -3,8 +3,6 @@ package config
 import (
 	"strings"
 
-	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
@@ -60,38 +58,6 @@ func (r *reader) checkLimited(item yamlfile.Field, what string, given given, unl
 	case !given.has("limits") && !unlimited && !(asked && e.Value == nil): // otherwise reported already
 		r.Problems.Addf(item.At, "the %s has no limits; add limits: [1000/1m], say, or unlimited: true", what)
 	}
-}
-
-// positionedLimits are the limits of an override or a plan, and their positions.
-type positionedLimits struct {
-	limits    []slidegate.Limit
-	positions []yamlfile.Position
-	of        string // "override" or "plan"
-}
-
-// checkOverridden checks the limits of overrides and plans as they count: by the algorithms of the policy's own limits.
-func (r *reader) checkOverridden(base []slidegate.Limit) {
-	for _, o := range r.overridden {
-		lines := map[string]int{}
-		for i, limit := range o.limits {
-			counts := likeBase(limit, base)
-			bound, err := adapter.Bind("", counts)
-			if err != nil && counts == limit {
-				r.Problems.Add(o.positions[i], limitProblem(err))
-				continue
-			}
-			if err != nil {
-				r.Problems.Addf(o.positions[i], "%w; the %s counts as the policy's limit of this window does: name another algorithm to count separately",
-					limitProblem(err), o.of)
-				continue
-			}
-			if line, shared := lines[bound.Prefix()]; shared {
-				r.Problems.Addf(o.positions[i], sharedCounts, limit, line)
-			}
-			lines[bound.Prefix()] = o.positions[i].Line
-		}
-	}
-	r.overridden = nil
 }
 
 // overrideKey reads a key or a pattern.

@@ -38,8 +38,11 @@ func TestOverridesFileIsWrong(t *testing.T) {
 list.yaml:3:3: the override has no limits; add limits: [1000/1m], say, or unlimited: true`},
 		{"covered", "overrides_file: list.yaml", "- {keys: a*, unlimited: true}\n- {key: ann, limits: [1/1s]}\n",
 			`list.yaml:2:3: this override is never reached, since the one on line 1 matches all of its keys; put it before that one, or leave it out`},
-		{"the policy's algorithm", "overrides_file: list.yaml", "- {key: ann, limits: [1/1m, 2/1m sliding-log]}\n",
-			`list.yaml:1:29: the limit "2/1m sliding-log" would share its counts with the one on line 1, which has the same name and shape; give it another name`},
+		{"shared counts", "overrides_file: list.yaml", "- {key: ann, limits: [1/1m, 200/1m]}\n",
+			`list.yaml:1:29: the limit "200/1m" would share its counts with the one on line 1, which has the same name and shape; give it another name`},
+		{"lease", "lease: true\n    overrides_file: list.yaml", "- {key: ann, limits: [{quota: 5, window: 1m, lease: false}]}\n- {key: bob, limits: [50/1m sliding-log]}\n",
+			`list.yaml:1:46: lease: the policy has lease: true in FOLDER/f.yaml, line 4, which applies to all of its limits; leave it out there and write lease: true for some limits, or leave it out here
+list.yaml:2:23: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge; use sliding-window with segments=60 overlap=whole, or leave lease out (the policy has lease: true in FOLDER/f.yaml, line 4)`},
 		{"key", "key: host\n    overrides_file: list.yaml", "- {key: http://h, unlimited: true}\n",
 			`list.yaml:1:9: key: the key must have a host such as example.com in place of {host}, without https:// and path; write a name with other letters as xn-- (to mean a key as it is, write = before it)`},
 		{"both", "overrides_file: list.yaml\n    overrides: []", "[]", `f.yaml:4:5: overrides_file: cannot be combined with overrides; write all of them into the file`},

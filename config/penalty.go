@@ -1,7 +1,6 @@
 package config
 
 import (
-	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -22,11 +21,10 @@ func (r *reader) penalty(e yamlfile.Field) time.Duration {
 
 // checkPenalty reports limits that a policy with a penalty cannot have; at is the penalty's position.
 func (r *reader) checkPenalty(p *Policy, at yamlfile.Position) {
-	all := slices.Collect(p.allLimits())
-	if slices.ContainsFunc(all, func(l slidegate.Limit) bool { return l.Lease }) {
+	if p.anyLimit(func(l slidegate.Limit) bool { return l.Lease }) {
 		r.Problems.Addf(at, "penalty: the policy has leased limits, but with a penalty every request needs the store; leave out lease or penalty")
 	}
-	if slices.ContainsFunc(all, func(l slidegate.Limit) bool { return l.Name == "penalty" }) {
+	if p.anyLimit(func(l slidegate.Limit) bool { return l.Name == "penalty" }) {
 		r.Problems.Addf(at, `penalty: the policy has a limit named "penalty", which is reserved for the penalty; give the limit another name`)
 	}
 }

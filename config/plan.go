@@ -16,34 +16,54 @@ import (
 // FindPlan returns a function that finds the plan of a request: the first of Plans that matches the value of PlanBy; none for
 // an empty value. The function is safe for concurrent use.
 func (p *Policy) FindPlan() func(value string) (plan policy.Plan, found bool) {
-	exact := map[string]int{}
-	var patterns []string
-	var indexes []int // indexes of the patterns
+	names := make([]string, len(p.Plans))
 	for i, plan := range p.Plans {
-		if strings.Contains(plan.Name, "*") {
-			patterns, indexes = append(patterns, plan.Name), append(indexes, i)
-		} else {
-			exact[plan.Name] = i
-		}
+		names[i] = plan.Name
 	}
+	finder := newFinder(names)
 	return func(value string) (plan policy.Plan, found bool) {
-		if value == "" {
-			return plan, false
-		}
-		index, found := exact[value]
-		for i, pattern := range patterns {
-			if found && index < indexes[i] {
-				break
-			}
-			if keyform.Fits(pattern, value) {
-				return p.Plans[indexes[i]], true
-			}
-		}
+		index, found := finder.find(value)
 		if found {
-			return p.Plans[index], true
+			plan = p.Plans[index]
 		}
-		return plan, false
+		return plan, found
 	}
+}
+
+// finder finds the first of some names, in which * matches any run of bytes, that matches a value.
+type finder struct {
+	exact    map[string]int
+	patterns []string
+	indexes  []int // of the patterns
+}
+
+func newFinder(names []string) *finder {
+	f := &finder{exact: map[string]int{}}
+	for i, name := range names {
+		if strings.Contains(name, "*") {
+			f.patterns, f.indexes = append(f.patterns, name), append(f.indexes, i)
+		} else {
+			f.exact[name] = i
+		}
+	}
+	return f
+}
+
+// find returns the index of the name; nothing matches the empty value.
+func (f *finder) find(value string) (index int, found bool) {
+	if value == "" {
+		return 0, false
+	}
+	index, found = f.exact[value]
+	for i, pattern := range f.patterns {
+		if found && index < f.indexes[i] {
+			break
+		}
+		if keyform.Fits(pattern, value) {
+			return f.indexes[i], true
+		}
+	}
+	return index, found
 }
 
 // plansByKey reports whether the key of a request determines its plan.
@@ -85,42 +105,43 @@ func (p *Policy) httpPlan(from *source) func(*http.Request) (policy.Plan, error)
 	}
 }
 
-// planKinds are the fields that can determine the plan of a request.
-var planKinds = []fields.Kind{fields.Header, fields.Claim, fields.User, fields.Key}
+// choiceKinds are the fields that can determine the plan or the class of a request.
+var choiceKinds = []fields.Kind{fields.Header, fields.Claim, fields.User, fields.Key}
 
-// planBy reads where the plan of a request is found.
-func (r *reader) planBy(e yamlfile.Field) (field fields.Field) {
+// choiceBy reads where the plan or the class of a request is found.
+func (r *reader) choiceBy(e yamlfile.Field) (field fields.Field) {
 	text, ok := r.Text(e)
 	if !ok {
 		return field
 	}
 	field, err := fields.Parse(text)
-	if word, _, _ := strings.Cut(text, ":"); err != nil && slices.ContainsFunc(planKinds, func(k fields.Kind) bool { return k.String() == word }) {
-		r.Problems.Addf(e.ValueAt(), "plan: %w", err)
-	} else if err != nil || !slices.Contains(planKinds, field.Kind) {
-		r.Problems.Addf(e.ValueAt(), "plan: %w", unknownPlanField(text))
+	if word, _, _ := strings.Cut(text, ":"); err != nil && slices.ContainsFunc(choiceKinds, func(k fields.Kind) bool { return k.String() == word }) {
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
+	} else if err != nil || !slices.Contains(choiceKinds, field.Kind) {
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknownChoiceField(e.Name, text))
 	}
 	return field
 }
 
-// unknownPlanField returns the error about a text that is not a field by which plans are found.
-func unknownPlanField(text string) error {
+// unknownChoiceField returns the error about a text that is not a field by which plans or classes are found.
+func unknownChoiceField(of, text string) error {
 	word, _, _ := strings.Cut(strings.Trim(text, "{}"), ":")
 	var words []string
-	for _, kind := range planKinds {
+	for _, kind := range choiceKinds {
 		words = append(words, kind.String())
 	}
 	hint := errtext.DidYouMean(word, words)
 	if hint == "" && strings.Contains(text, "-") && !strings.Contains(text, ":") {
 		hint = fmt.Sprintf("; write header:%s for a header", text)
 	}
-	return fmt.Errorf("%s is not a field for plans%s (%s)", errtext.Quote(text), hint, planForms())
+	several := map[string]string{"plan": "plans", "class": "classes"}[of]
+	return fmt.Errorf("%s is not a field for %s%s (%s)", errtext.Quote(text), several, hint, choiceForms())
 }
 
-// planForms lists the fields that can determine the plan of a request, for errors.
-func planForms() string {
+// choiceForms lists the fields that can determine the plan or the class of a request, for errors.
+func choiceForms() string {
 	var forms []string
-	for _, kind := range planKinds {
+	for _, kind := range choiceKinds {
 		forms = append(forms, kind.Form())
 	}
 	return errtext.OneOf(forms)
@@ -143,7 +164,7 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 		}
 		before := len(r.Problems)
 		plan := r.plan(item)
-		if len(r.Problems) > before || !r.checkPlanName(&seen, &patterns, item) {
+		if len(r.Problems) > before || !r.checkChoice("plan", &seen, &patterns, item) {
 			continue
 		}
 		if plan.Unlimited && isEveryKey(plan.Name) {
@@ -154,28 +175,29 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 	return plans
 }
 
-// checkPlanName checks the name of a plan, and reports whether it is valid.
-func (r *reader) checkPlanName(seen *matches, patterns *int, item yamlfile.Field) bool {
+// checkChoice checks the name of a plan or a class, which what says, and reports whether it is valid.
+func (r *reader) checkChoice(what string, seen *matches, patterns *int, item yamlfile.Field) bool {
 	name := []keyform.Match{{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}}
+	several := map[string]string{"plan": "plans", "class": "classes"}[what]
 	if name[0].Pattern {
 		*patterns++
 	}
 	if item.Name == "" {
-		r.Problems.Addf(item.At, "a plan has no name; write one, or a pattern such as team-*")
+		r.Problems.Addf(item.At, "a %s has no name; write one, or a pattern such as team-*", what)
 		return false
 	}
 	if err := checkPattern(item.Name, *patterns); err != nil {
-		r.Problems.Addf(item.At, "plans: %w", err)
+		r.Problems.Addf(item.At, "%s: %w", several, err)
 		return false
 	}
 	line, covered := seen.cover(name, &r.compared)
 	switch {
 	case r.compared > maxCompared:
-		r.Problems.Addf(item.At, "too many plans to compare with one another; use fewer patterns")
+		r.Problems.Addf(item.At, "too many %s to compare with one another; use fewer patterns", several)
 		return false
 	case covered:
-		r.Problems.Addf(item.At, "this plan is never reached, since the one on line %d matches all of its names; "+
-			"put it before that one, or leave it out", line)
+		r.Problems.Addf(item.At, "this %s is never reached, since the one on line %d matches all of its names; "+
+			"put it before that one, or leave it out", what, line)
 		return false
 	}
 	seen.add(name, item.At.Line)
@@ -199,7 +221,7 @@ func (r *reader) checkPlans(p *Policy, given given) {
 	case by.Name != "" && plans.Name == "":
 		r.Problems.Addf(by.At, "plan: has no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}")
 	case by.Name == "" && plans.Name != "":
-		r.Problems.Addf(plans.At, "plans: needs plan, the field that contains the plan of a request; add plan: header:X-Plan, say (%s)", planForms())
+		r.Problems.Addf(plans.At, "plans: needs plan, the field that contains the plan of a request; add plan: header:X-Plan, say (%s)", choiceForms())
 	}
 	if p.plansByKey() && plans.Value != nil {
 		items, _ := r.Fields(plans.Value)

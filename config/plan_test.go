@@ -41,8 +41,8 @@ var badPlanFiles = []struct{ name, text, want string }{
 	{"plans never reached", "policies:\n  a:\n    plan: user\n    plans:\n      \"team-*\": {unlimited: true}\n      team-a: {limits: [1/s]}\n      pro: {limits: [1/s]}\n      pro: {limits: [2/s]}\n    limits: [1/s]\n", `
 6:7: this plan is never reached, since the one on line 5 matches all of its names; put it before that one, or leave it out
 8:7: "pro" is given twice; the first is on line 7`},
-	{"limits of plans", "policies:\n  a:\n    plan: user\n    plans:\n      big: {limits: [20000/1m]}\n    limits: [60/1m]\n",
-		`5:22: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the plan counts as the policy's limit of this window does: name another algorithm to count separately`},
+	{"limits of plans", "policies:\n  a:\n    plan: user\n    plans:\n      big: {limits: [20000/1m, 200/60s]}\n    limits: [60/1m]\n",
+		`5:32: the limit "200/1m" would share its counts with the one on line 5, which has the same name and shape; give it another name`},
 	{"plans by address", "policies:\n  a:\n    key: address\n    plan: key\n    plans:\n      pro: {unlimited: true}\n      \"2001:db8:1:2::3\": {unlimited: true}\n    limits: [60/1m]\n",
 		`6:7: plans: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
 }
@@ -133,7 +133,7 @@ func TestFormatPlans(t *testing.T) {
     plans:
       "pro":
         limits:
-          - 1000/1m # sliding-log
+          - 1000/1m # hard cap
       "team-*":
         limits:
           - 10000/1m sliding-window # segments=1 overlap=up anchor=clock

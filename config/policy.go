@@ -63,7 +63,7 @@ func notInName(c rune) bool {
 func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: fields.Default}
 	named := len(r.namedKeys)
-	r.written, r.overridden, r.unleased, r.costs = nil, nil, nil, nil
+	r.written, r.unleased, r.costs = nil, nil, nil
 	r.leaseAt, r.overridesFrom = yamlfile.Position{}, nil
 	given := policyTable.read(r, policy.Value, "a policy", &p)
 	label := policyLabel(p.Name)
@@ -83,6 +83,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	if r.leaseAt.Line > 0 {
 		r.leaseAll(r.leaseAt)
 	}
+	r.checkClasses(&p, given)
 	r.finishKeys(&p, named)
 	if from := r.overridesFrom; from != nil {
 		from.finishKeys(&p, 0)
@@ -97,13 +98,12 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	return p
 }
 
-// finishKeys completes the keys and the overrides of a policy that were read before its key and its limits were known; named is how
-// many keys of other policies precede them.
+// finishKeys completes the keys of a policy that were read before its template was known; named is how many keys of other policies
+// precede them.
 func (r *reader) finishKeys(p *Policy, named int) {
 	for i := named; i < len(r.namedKeys); i++ {
 		r.namedKeys[i].template = &p.Key
 	}
-	r.checkOverridden(p.Limits)
 }
 
 // key reads a template, or a list of alternatives.

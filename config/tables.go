@@ -117,7 +117,7 @@ var policyTable = table[Policy]{
 	{
 		"limits", "a list of limits", "", "The limits. All admit and all are charged, or none is.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Limits = r.limits(e) },
-		func(w *formatter, p *Policy) { w.limits("limits", p.Limits, nil) },
+		func(w *formatter, p *Policy) { w.limits("limits", p.Limits) },
 	},
 	{
 		"overrides", "a list of overrides", "none", "Other limits for some keys. The first match decides.",
@@ -132,7 +132,7 @@ var policyTable = table[Policy]{
 	{
 		"plan", "`header:NAME`, `claim:NAME`, `user` or `key`", "none", "Where to find the plan of a request.",
 		func(r *reader, p *Policy, e yamlfile.Field) {
-			p.PlanBy = r.planBy(e)
+			p.PlanBy = r.choiceBy(e)
 			r.useClaims(e.ValueAt(), p.PlanBy)
 		},
 		nil, // written with the plans
@@ -141,6 +141,19 @@ var policyTable = table[Policy]{
 		"plans", "a mapping of names to plans", "none", "Other limits by the name of the plan, in which * matches any run of bytes. The first match decides.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Plans = r.plans(e) },
 		(*formatter).plans,
+	},
+	{
+		"class", "`header:NAME`, `claim:NAME`, `user` or `key`", "none", "Where to find the class of a request.",
+		func(r *reader, p *Policy, e yamlfile.Field) {
+			p.ClassBy = r.choiceBy(e)
+			r.useClaims(e.ValueAt(), p.ClassBy)
+		},
+		nil, // written with the classes
+	},
+	{
+		"classes", "a mapping of names to percentages", "none", "How much of the limits a class of requests may use, by the name of the class, in which * matches any run of bytes; default is that of other requests. All classes share the counts. Not with leases, count_refused and a penalty.",
+		func(r *reader, p *Policy, e yamlfile.Field) { p.Classes = r.classes(e) },
+		(*formatter).classes,
 	},
 	{
 		"allow", "a list of addresses and keys", "none", "Clients that are admitted and charged nothing.",
@@ -184,7 +197,7 @@ var policyTable = table[Policy]{
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Candidate = r.limits(e) },
 		func(w *formatter, p *Policy) {
 			if len(p.Candidate) > 0 {
-				w.limits("candidate", p.Candidate, nil)
+				w.limits("candidate", p.Candidate)
 			}
 		},
 	},
@@ -230,7 +243,7 @@ var overrideTable = table[policy.Override]{
 	},
 	{
 		"limits", "a list of limits", "", "The limits of these keys.",
-		func(r *reader, o *policy.Override, e yamlfile.Field) { o.Limits = r.otherLimits(e, "override") }, nil,
+		func(r *reader, o *policy.Override, e yamlfile.Field) { o.Limits = r.limits(e) }, nil,
 	},
 	{
 		"unlimited", boolean, "false", "No limits for these keys.",
@@ -242,7 +255,7 @@ var overrideTable = table[policy.Override]{
 var planTable = table[policy.Plan]{
 	{
 		"limits", "a list of limits", "", "The limits of requests with this plan.",
-		func(r *reader, p *policy.Plan, e yamlfile.Field) { p.Limits = r.otherLimits(e, "plan") }, nil,
+		func(r *reader, p *policy.Plan, e yamlfile.Field) { p.Limits = r.limits(e) }, nil,
 	},
 	{
 		"unlimited", boolean, "false", "No limits for requests with this plan.",
@@ -268,7 +281,7 @@ var limitTable = table[slidegate.Limit]{
 		}, nil,
 	},
 	{
-		"algorithm", "a name", "", "How units are counted. Default: sliding-log up to a quota of 100; sliding-window above it and with segments, overlap or anchor; fixed-window with calendar.",
+		"algorithm", "a name", "", "How units are counted. Default: fixed-window with calendar; sliding-window with segments, overlap or anchor; otherwise a hard cap.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			l.Algorithm = choice(r, e, "an algorithm", rule.Algorithms...)
 		}, nil,
@@ -296,7 +309,7 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.CountRefused = r.Bool(e) }, nil,
 	},
 	{
-		"lease", boolean, "false", "A server charges units of busy keys in advance. Not for sliding logs and in-flight limits, nor with anchor first or count_refused.",
+		"lease", boolean, "false", "A server charges units of busy keys in advance. Not for sliding logs and in-flight limits, nor with anchor first or count_refused. Without an algorithm the window must be at least 15s.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) {
 			if l.Lease = r.Bool(e); !l.Lease {
 				r.unleased = append(r.unleased, e.At)

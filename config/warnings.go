@@ -42,12 +42,13 @@ type positionedCost struct {
 
 // checkCosts reports fixed costs that no client of the policy can ever pay.
 func (r *reader) checkCosts(p *Policy) {
-	most := capacity(p.Limits, nil)
+	share := p.largestShare()
+	most := capacity(p.Limits, share)
 	for _, o := range p.Overrides {
-		most = max(most, capacityOf(o.Limits, o.Unlimited, p.Limits))
+		most = max(most, capacityOf(o.Limits, o.Unlimited, share))
 	}
 	for _, plan := range p.Plans {
-		most = max(most, capacityOf(plan.Limits, plan.Unlimited, p.Limits))
+		most = max(most, capacityOf(plan.Limits, plan.Unlimited, share))
 	}
 	for _, c := range r.costs {
 		if units, fixed := c.cost.Fixed(); fixed && units > most {
@@ -56,18 +57,19 @@ func (r *reader) checkCosts(p *Policy) {
 	}
 }
 
-func capacityOf(limits []slidegate.Limit, unlimited bool, base []slidegate.Limit) int64 {
+func capacityOf(limits []slidegate.Limit, unlimited bool, share int) int64 {
 	if unlimited {
 		return math.MaxInt64
 	}
-	return capacity(limits, base)
+	return capacity(limits, share)
 }
 
-// capacity returns the largest cost that limits admit together. In-flight limits take one slot, whatever the cost.
-func capacity(limits, base []slidegate.Limit) int64 {
+// capacity returns the largest cost that this part of limits, in percent, admits together. In-flight limits take one slot, whatever the
+// cost.
+func capacity(limits []slidegate.Limit, share int) int64 {
 	least := int64(math.MaxInt64)
 	for _, limit := range limits {
-		if bound, err := adapter.Bind("", likeBase(limit, base)); err == nil && bound.Rule().Algorithm != rule.InFlight {
+		if bound, err := adapter.Bind("", limit.Share(share)); err == nil && bound.Rule().Algorithm != rule.InFlight {
 			least = min(least, bound.Rule().Capacity())
 		}
 	}

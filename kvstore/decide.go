@@ -1,9 +1,6 @@
 package kvstore
 
 import (
-	"maps"
-	"strconv"
-
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -20,11 +17,13 @@ func (e *entry) decide(r *store.Request, now rule.Micros) error {
 			return err
 		}
 		states[i] = state.Clone()
-		items = append(items, rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID})
+		items = append(items, rule.Item{
+			Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID, Hold: r.Hold,
+		})
 	}
-	if r.Op != rule.Settle {
+	if r.Op != rule.Settle && !r.Once {
 		rule.Decide(r.Op, items, now, r.Answers)
-	} else if err := e.decideSettle(items, now, r); err != nil {
+	} else if err := e.decideOnce(items, now, r); err != nil {
 		return err
 	}
 	for i := range items {
@@ -35,65 +34,65 @@ func (e *entry) decide(r *store.Request, now rule.Micros) error {
 	return nil
 }
 
-// longSettlements is the number of settlements from which on a generation is no longer kept for rule.LongMemory, so that an
-// entry stays small.
-const longSettlements = 150
+// longMemory is the number of IDs from which on a generation is no longer kept for rule.LongMemory, so that an entry stays small.
+const longMemory = 150
 
-// decideSettle settles a reservation unless it was settled before. Two records contain the generations of settlements at the
+// The most that an ID and a number of its record take in an entry. An entry remembers no more IDs when one of its generations takes a
+// quarter of the largest value, so that there is space for both, and for the states.
+const (
+	idBytes     = 8 + 1
+	numberBytes = 10
+)
+
+// decideOnce settles a reservation, or makes a call, unless that was done before. Two records contain the generations of IDs at the
 // address of the first charge.
-func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Request) error {
-	var memory rule.Micros
-	var maxSettled int64
-	for i := range items {
-		memory, maxSettled = max(memory, items[i].Limit.Memory()), max(maxSettled, items[i].Limit.Settlements())
-	}
+func (e *entry) decideOnce(items []rule.Item, now rule.Micros, r *store.Request) error {
+	memory, most := r.Memory()
 	var memo rule.Memo
-	if memory == 0 { // only slots, which can be released any number of times
-		rule.DecideSettle(items, &memo, now, r.Answers)
+	if memory == 0 { // it need not be remembered
+		rule.DecideOnce(r.Op, r.Once, items, &memo, now, r.Answers)
 		return nil
 	}
-	id := recordID(settlementKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key) + "\x00" + strconv.FormatInt(int64(memory), 36)
-	ids := [2]string{id + ".0", id + ".1"}
-	newer, err := e.settlements(ids[0])
+	id := recordID(onceKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key)
+	ids := [2]string{id + "\x00", id + "\x01"}
+	newer, err := e.generation(ids[0])
 	if err != nil {
 		return err
 	}
-	older, err := e.settlements(ids[1])
+	older, err := e.generation(ids[1])
 	if err != nil {
 		return err
 	}
 	if older.number > newer.number {
-		newer, older, ids[0] = older, newer, ids[1]
+		newer, older, ids[0], ids[1] = older, newer, ids[1], ids[0]
 	}
-	for _, g := range []*generation{newer, older} {
-		if back, known := g.back[r.ID]; known {
-			memo.Known, memo.Returned = true, back
+	for _, g := range []*generation{newer, older} { // the newer one contains what was settled of a call that the older one contains
+		if record, known := g.done[r.ID]; known {
+			memo.Known, memo.Record = true, record
+			break
 		}
 	}
 	at := rule.SettledAt(items, now)
-	rotates := newer.Rotates(at, memory, min(maxSettled, longSettlements))
-	memo.Full = !memo.Known && !rotates && newer.Count >= maxSettled
-	if rule.DecideSettle(items, &memo, now, r.Answers); !memo.Changed {
+	rotates := newer.Rotates(at, memory, min(most, longMemory))
+	memo.Full = !memo.Known && !rotates && (newer.Count >= most || newer.size > e.maxValue/4)
+	if rule.DecideOnce(r.Op, r.Once, items, &memo, now, r.Answers); !memo.Changed {
 		return nil
 	}
-	g := newer.with(r.ID, memo.Returned, at)
-	name := ids[0]
 	if rotates {
-		next := generation{Generation: newer.Next(), number: newer.number + 1}
-		g = next.with(r.ID, memo.Returned, at)
-		name = id + "." + strconv.FormatInt(g.number%2, 10)
+		newer, ids[0] = &generation{Generation: newer.Next(), number: newer.number + 1}, ids[1]
 	}
-	e.setSettlements(name, g, g.Expires(memory))
+	newer.add(r.ID, memo.Record, at, memory)
+	e.setGeneration(ids[0], newer)
 	return nil
 }
 
-// with returns a generation with one more settlement.
-func (g *generation) with(id rule.ID, back []int64, at rule.Micros) *generation {
-	next := &generation{Generation: g.Generation, number: g.number, back: maps.Clone(g.back)}
-	if next.back == nil {
-		next.back = map[rule.ID][]int64{}
+// add adds an ID, or replaces the record of an ID that the generation contains.
+func (g *generation) add(id rule.ID, record []int64, at, memory rule.Micros) {
+	if g.done == nil {
+		g.done = map[rule.ID][]int64{}
 	}
-	next.back[id] = back
-	next.Add(at)
-	return next
+	g.Add(at, memory)
+	g.done[id] = record
+	g.Count = int64(len(g.done))
+	g.size += idBytes + numberBytes*len(record)
 }

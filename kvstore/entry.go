@@ -19,38 +19,41 @@ const formatVersion = 1
 // errDamaged reports an entry that this package cannot have written.
 var errDamaged = errors.New("kvstore: an entry is damaged or was written by another program; delete it, or set another prefix")
 
-// entry is the value of one name in the engine: the states of a key or a group, and which of its reservations were settled.
+// entry is the value of one name in the engine: the states of a key or a group, and what was done once.
 type entry struct {
 	at      rule.Micros // when it was last changed, by the clock of the process that changed it
 	records []*record
 	index   map[string]*record // by ID, once there are many records
 	changed bool
+
+	maxValue int // how many bytes it may take
 }
 
 // kind is the type of a record.
 type kind byte
 
 const (
-	stateKind      kind = 1
-	settlementKind kind = 2
+	stateKind kind = 1
+	onceKind  kind = 2
 )
 
-// record is the state at one address, or a generation of settlements at one address; see decideSettle.
+// record is the state at one address, or a generation of IDs at one address; see decideOnce.
 type record struct {
 	id      string      // kind and address; see recordID
 	expires rule.Micros // when the record is no longer needed
 	payload []byte      // as it was read; nil once the record has changed
 
-	limit   *rule.Limit // of a state that has been decoded
-	state   *rule.State
-	settled *generation
+	limit *rule.Limit // of a state that has been decoded
+	state *rule.State
+	once  *generation
 }
 
-// generation is a number of settlements that are forgotten together. The one with the higher number is the newer one.
+// generation is a number of IDs that are forgotten together. The one with the higher number is the newer one.
 type generation struct {
 	settled.Generation
 	number int64
-	back   map[rule.ID][]int64 // the units that each settlement refunded; Count of them
+	done   map[rule.ID][]int64 // the record of each; Count of them
+	size   int                 // of all of it in bytes, or more
 }
 
 // manyRecords is the number of records above which an index is faster than a linear search.
@@ -152,18 +155,20 @@ func (r *record) encode() []byte {
 	if kind(r.id[0]) == stateKind {
 		return statecode.Append(make([]byte, 0, 32), r.limit.Algorithm, r.state)
 	}
-	return r.settled.encode()
+	return r.once.encode()
 }
 
 func (g *generation) encode() []byte {
 	b := binary.AppendVarint([]byte{}, g.number)
 	b = binary.AppendVarint(b, int64(g.Began))
 	b = binary.AppendVarint(b, int64(g.Newest-g.Began))
-	b = binary.AppendUvarint(b, uint64(len(g.back)))
-	for _, id := range slices.Sorted(maps.Keys(g.back)) { // sorted, so that equal entries have equal bytes
+	b = binary.AppendVarint(b, int64(g.Until-g.Began))
+	b = binary.AppendVarint(b, int64(g.Before-g.Began))
+	b = binary.AppendUvarint(b, uint64(len(g.done)))
+	for _, id := range slices.Sorted(maps.Keys(g.done)) { // sorted, so that equal entries have equal bytes
 		b = binary.LittleEndian.AppendUint64(b, uint64(id))
-		b = binary.AppendUvarint(b, uint64(len(g.back[id])))
-		for _, n := range g.back[id] {
+		b = binary.AppendUvarint(b, uint64(len(g.done[id])))
+		for _, n := range g.done[id] {
 			b = binary.AppendVarint(b, n)
 		}
 	}
@@ -197,41 +202,42 @@ func (e *entry) setState(id string, limit *rule.Limit, s *rule.State) {
 	e.changed = true
 }
 
-// settlements returns the generation in the record with an ID; an empty one if there is no such record. It belongs to the
+// generation returns the generation in the record with an ID; an empty one if there is no such record. It belongs to the
 // entry.
-func (e *entry) settlements(id string) (*generation, error) {
+func (e *entry) generation(id string) (*generation, error) {
 	r := e.find(id)
 	if r == nil {
 		return &generation{}, nil
 	}
-	if r.settled == nil {
-		src, g := &source{rest: r.payload}, &generation{back: map[rule.ID][]int64{}}
+	if r.once == nil {
+		src, g := &source{rest: r.payload}, &generation{done: map[rule.ID][]int64{}}
 		g.number, g.Began = src.Int(), rule.Micros(src.Int())
 		g.Newest = g.Began + rule.Micros(src.Int())
+		g.Until, g.Before = g.Began+rule.Micros(src.Int()), g.Began+rule.Micros(src.Int())
 		for range src.count() {
-			reservation := rule.ID(src.Uint64())
-			back := make([]int64, 0, 1)
-			for range src.count() {
-				back = append(back, src.Int())
+			id, n := rule.ID(src.Uint64()), src.count()
+			record := make([]int64, 0, n)
+			for range n {
+				record = append(record, src.Int())
 			}
-			g.back[reservation] = back
+			g.done[id] = record
 		}
-		g.Count = int64(len(g.back))
+		g.Count, g.size = int64(len(g.done)), len(r.payload)
 		if src.failed || len(src.rest) > 0 {
 			return nil, errDamaged
 		}
-		r.settled = g
+		r.once = g
 	}
-	return r.settled, nil
+	return r.once, nil
 }
 
-// setSettlements replaces the generation in the record with an ID, and keeps it until the given time.
-func (e *entry) setSettlements(id string, g *generation, until rule.Micros) {
+// setGeneration replaces the generation in the record with an ID.
+func (e *entry) setGeneration(id string, g *generation) {
 	r := e.find(id)
 	if r == nil {
 		r = &record{id: id}
 		e.add(r)
 	}
-	r.settled, r.payload, r.expires = g, nil, until
+	r.once, r.payload, r.expires = g, nil, g.Expires()
 	e.changed = true
 }

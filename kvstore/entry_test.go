@@ -157,6 +157,8 @@ func FuzzEntry(f *testing.F) {
 		bind(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: quota, Window: 3600e6}),
 		bind(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota, Window: 3600e6}),
 		bind(rule.Limit{Algorithm: rule.InFlight, Quota: quota, Window: 3600e6}),
+		bind(rule.Limit{Quota: quota, Window: 3600e6}),   // a log
+		bind(rule.Limit{Quota: 2 * 100, Window: 3600e6}), // in parts
 	}
 	const now = rule.Micros(1_800_000_000e6)
 	for i, limit := range limits {

@@ -41,8 +41,8 @@ func ReencodeForTest(value []byte, limit *rule.Limit, now rule.Micros) ([]byte, 
 		switch kind(r.id[0]) {
 		case stateKind:
 			_, err = e.state(r.id, limit)
-		case settlementKind:
-			_, err = e.settlements(r.id)
+		case onceKind:
+			_, err = e.generation(r.id)
 		default:
 			continue
 		}

@@ -54,6 +54,7 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 		if err != nil {
 			return err
 		}
+		e.maxValue = s.traits.MaxValue
 		now := s.decideOn(e, requests)
 		if !e.changed {
 			if !fromMemory {

@@ -183,6 +183,9 @@ func (d *decoder) shape() rule.Limit {
 		Algorithm: algorithm, Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window),
 		Calendar: rule.Period(calendar), Zone: d.text(longestZone),
 	}
+	if algorithm == rule.DefaultAlgorithm {
+		saved.Overlap = rule.OverlapWhole // always
+	}
 	if d.err != nil {
 		return rule.Limit{}
 	}

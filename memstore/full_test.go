@@ -26,7 +26,9 @@ func limitsOfAllForms(quota int64) []slidegate.Limit {
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingLog},
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.TokenBucket},
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingWindow, CountRefused: true},
-		{Quota: quota << 30, Window: time.Millisecond}, // too large to be packed
+		{Quota: quota, Window: time.Minute},                         // a log
+		{Quota: quota, Window: time.Minute, Lease: true},            // parts
+		{Quota: quota << 30, Window: time.Millisecond, Segments: 1}, // too large to be packed
 	}
 }
 
@@ -83,7 +85,7 @@ func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge 
 // A flood of new keys must not let a refused key back in, grow the store, or give any key more than its quota.
 func TestFloodReleasesNoRefusedKey(t *testing.T) {
 	memstore.Alone(t)
-	for _, limit := range limitsOfAllForms(3)[:8] {
+	for _, limit := range limitsOfAllForms(3)[:10] {
 		t.Run(limit.String(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)
 			store := openTiny(t, memstore.Options{Now: clock.Now})

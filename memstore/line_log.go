@@ -134,8 +134,8 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 ) {
 	for range maxTries {
 		control := l[controlWord].Load()
-		if control&busy != 0 {
-			if control == moved {
+		if control&(busy|inParts) != 0 {
+			if control == moved || control&busy == 0 {
 				break
 			}
 			stepBack()

@@ -60,7 +60,7 @@ func (c *logChain) renew(h uint64, n int) bool {
 	if c.first != 0 {
 		had = c.f.linesOf(c.offset + c.count)
 	}
-	first, ok := c.f.slab.resize(h, c.first, had, want)
+	first, ok := c.f.slab.resize(h, c.first, had, want, true)
 	if !ok {
 		return false
 	}

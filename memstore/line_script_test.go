@@ -22,7 +22,8 @@ type lineScript struct {
 	clock  clock
 	now    rule.Micros
 	want   rule.State
-	quick  int // takes decided without acquiring the slot
+	quick  int  // takes decided without acquiring the slot
+	even   bool // mostly small costs at an even pace, so that many parts are used
 }
 
 const scriptHash = 12345
@@ -110,6 +111,15 @@ func (p *lineScript) same(s *rule.State, limit *rule.Limit) {
 	if limit.Parts() > 0 && len(want.Counts) == 0 {
 		want.Start, want.Counts = rule.Absent, make([]int64, limit.Parts())
 	}
+	if a, b := timesOf(&got.Log), timesOf(&want.Log); limit.Algorithm == rule.DefaultAlgorithm && !slices.Equal(a, b) {
+		p.t.Fatalf("%+v\nthe slot holds the log %v, the rule %v", limit, a, b)
+	}
+	if limit.Algorithm == rule.DefaultAlgorithm && !want.InParts() {
+		want.Start, want.Counts = got.Start, got.Counts
+		if got.InParts() {
+			p.t.Fatalf("%+v\nthe slot holds %+v, the rule a log", limit, got)
+		}
+	}
 	if limit.Algorithm == rule.TokenBucket && want.Missing == 0 && want.Rest == 0 { // the times of a full bucket are meaningless
 		got.Start, got.Until = want.Start, want.Until
 	}
@@ -125,6 +135,10 @@ func (p *lineScript) same(s *rule.State, limit *rule.Limit) {
 // step moves the clock: not at all, a little, to the next change according to the last answer or next to it, or far away.
 func (p *lineScript) step(limit *rule.Limit, last rule.Answer) {
 	part := limit.Window / rule.Micros(max(1, limit.Segments))
+	if p.even && p.random.IntN(100) > 0 {
+		p.now = min(rule.MaxNow, p.now+rule.Micros(p.random.Int64N(int64(part)*3/2+1)))
+		return
+	}
 	switch p.random.IntN(16) {
 	case 0, 1, 2, 3:
 		p.now += rule.Micros(p.random.Int64N(int64(part)/8 + 1))
@@ -157,6 +171,9 @@ func (p *lineScript) step(limit *rule.Limit, last rule.Answer) {
 // cost returns a cost, often everything that is left or one more.
 func (p *lineScript) cost(limit *rule.Limit) int64 {
 	room := limit.Capacity() - limit.Used(&p.want, p.now)
+	if p.even && p.random.IntN(10) > 0 {
+		return min(1+p.random.Int64N(3), limit.Capacity())
+	}
 	switch p.random.IntN(12) {
 	case 0:
 		return 0

@@ -80,7 +80,7 @@ func (f *slotsForm) store(l *line, control uint64, s *rule.State) (newControl ui
 	for len(held) > 0 && held[0].Renewed <= held[len(held)-1].Renewed-f.window { // it has expired under any limit
 		held = held[1:]
 	}
-	first, enough := f.slab.resize(l[hashWord].Load(), f.chain(l, control), heldLines(heldTotal(control)), heldLines(len(held)))
+	first, enough := f.slab.resize(l[hashWord].Load(), f.chain(l, control), heldLines(heldTotal(control)), heldLines(len(held)), true)
 	if !enough {
 		return 0, noMemory
 	}

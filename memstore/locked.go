@@ -189,9 +189,9 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 		rule.Decide(j.op, j.items, now, answers)
 		return
 	}
-	rule.DecideSettle(j.items, &j.memo, now, answers)
+	rule.DecideOnce(rule.Settle, false, j.items, &j.memo, now, answers)
 	if j.memo.Changed {
-		j.store.settlements.remember(&j.settling, now, j.memo.Returned)
+		j.store.settlements.remember(&j.settling, now, j.memo.Record)
 	}
 }
 
@@ -370,7 +370,7 @@ func (c *claim) find(earlier []claim) {
 	c.slot = i
 	c.word = c.form.claim(c.page, i)
 	c.ownState()
-	if c.lazy = c.isLog(); !c.lazy {
+	if c.lazy = c.isCopied(); !c.lazy {
 		c.form.load(c.plan.table, c.page, i, c.word, &c.state)
 		c.counts = c.state.Counts
 	}

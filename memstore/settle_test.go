@@ -45,6 +45,9 @@ func everyLimit(t testing.TB, quota int64) []*store.Limit {
 		boundTo(t, "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: 2 * quota, Window: minute}),
 		boundTo(t, "day", rule.Limit{Calendar: rule.Day, Zone: "Europe/Berlin", Quota: quota}),
 		boundTo(t, "slots", rule.Limit{Algorithm: rule.InFlight, Quota: min(quota, rule.MaxLogQuota), Window: minute}),
+		boundTo(t, "default", rule.Limit{Quota: quota, Window: minute}),
+		boundTo(t, "parts by lease", rule.Limit{Quota: quota, Window: minute, Lease: true}),
+		boundTo(t, "both", rule.Limit{Quota: 23 * quota, Window: minute}), // with quotas of 3 and 5, 69 and 115
 	}
 }
 
@@ -115,7 +118,7 @@ func TestEveryOperationAtRandom(t *testing.T) {
 // The same while the clock is set back and forward, by less than a window and by years.
 func TestEveryOperationWhileTheClockIsSet(t *testing.T) {
 	memstore.Alone(t)
-	seen := playAtRandom(t, 16, 60_000, func(random *rand.Rand) rule.Micros {
+	seen := playAtRandom(t, 16, 30_000, func(random *rand.Rand) rule.Micros {
 		most := []rule.Micros{minute / 10, 3 * minute, 60 * minute, 10 * 366 * 24 * 60 * minute}[min(random.IntN(5), random.IntN(4))]
 		return rule.Micros(random.Int64N(int64(2*most))) - most
 	})
@@ -164,8 +167,9 @@ func drawRequest(random *rand.Rand, limits []*store.Limit, now rule.Micros) stor
 	if r.Op == rule.Reset && random.IntN(10) > 0 {
 		r.Op = rule.Renew
 	}
-	for _, at := range random.Perm(8)[:1+random.IntN(3)] {
-		c := store.Charge{Limit: limits[at+8*random.IntN(2)], Key: fmt.Sprint(random.IntN(3)), Cost: random.Int64N(4), Used: random.Int64N(5)}
+	kinds := len(limits) / 2
+	for _, at := range random.Perm(kinds)[:1+random.IntN(3)] {
+		c := store.Charge{Limit: limits[at+kinds*random.IntN(2)], Key: fmt.Sprint(random.IntN(3)), Cost: random.Int64N(4), Used: random.Int64N(5)}
 		if c.Limit.Rule().Algorithm == rule.InFlight {
 			c.Cost = min(c.Cost, 1)
 		}

@@ -109,7 +109,7 @@ func (m *settlements) shardOf(key settlementKey) *settlementShard {
 
 // recall fills memo with what is known of a reservation.
 func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
-	*memo = rule.Memo{Returned: memo.Returned[:0]}
+	*memo = rule.Memo{Record: memo.Record[:0]}
 	if s.shard == nil {
 		return
 	}
@@ -125,7 +125,7 @@ func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) 
 	// The generation may be in the future, because the clock may have been set back since.
 	if known, ok := d.known[s.key]; ok && known.expires > now {
 		memo.Known = true
-		memo.Returned = append(memo.Returned, d.results[known.first:][:known.charges]...)
+		memo.Record = append(memo.Record, d.results[known.first:][:known.charges]...)
 		return
 	}
 	g := d.generations[s.key.address]

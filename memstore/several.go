@@ -7,31 +7,35 @@ import (
 )
 
 // Loading a log into a rule.State is avoided if possible: it may have thousands of units, of which a decision needs two.
-// Takes over several limits decide about logs as takes over one limit do, in a private copy of the slot's line. This
-// repeats the rule for several limits of rule.Decide, and a test keeps the two equal.
+// Takes over several limits decide about logs, and about the states of limits that name no algorithm, as takes over one limit do, in
+// a private copy of the slot's line. This repeats the rule for several limits of rule.Decide, and a test keeps the two equal.
 
-// canTakeLines reports whether a take over several limits can be decided without loading logs: all keys have slots, and
+// canTakeLines reports whether a take over several limits can be decided without loading such states: all keys have slots, and
 // refusals do not count.
 func (j *job) canTakeLines() bool {
 	if j.op != rule.Take || len(j.claims) == 1 {
 		return false
 	}
-	logs := 0
+	copied := 0
 	for i := range j.claims {
 		c := &j.claims[i]
-		if c.slot < 0 || c.plan.limit.Algorithm == rule.InFlight || c.isLog() && c.plan.limit.CountRefused {
+		if c.slot < 0 || c.plan.limit.Algorithm == rule.InFlight || c.isCopied() && c.plan.limit.CountRefused {
 			return false
 		}
-		if c.isLog() {
-			logs++
+		if c.isCopied() {
+			copied++
 		}
 	}
-	return logs > 0
+	return copied > 0
 }
 
-func (c *claim) isLog() bool { return c.plan.limit.Algorithm == rule.SlidingLog }
+// isCopied reports whether the claim can be decided in a copy of its slot.
+func (c *claim) isCopied() bool {
+	algorithm := c.plan.limit.Algorithm
+	return algorithm == rule.SlidingLog || algorithm == rule.DefaultAlgorithm
+}
 
-// takeLines decides the job, or changes nothing and returns false if one of the logs is not a common case.
+// takeLines decides the job, or changes nothing and returns false if one of the copied slots is not a common case.
 func (j *job) takeLines(now rule.Micros, answers []rule.Answer) bool {
 	j.now = now
 	all := true
@@ -53,10 +57,10 @@ func (j *job) takeLines(now rule.Micros, answers []rule.Answer) bool {
 
 // look fills a with the answer for a claim that admits but is not charged. It is not ok if the claim needs the slow path.
 func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
-	if !c.isLog() {
+	if !c.isCopied() {
 		limit := c.plan.limit
 		room := limit.Capacity() - limit.Used(&c.state, j.now)
-		*a = limit.Answer(&c.state, j.now, c.cost, 0, c.cost <= room && c.cost <= limit.Capacity())
+		*a = limit.Answer(&c.state, j.now, c.cost, 0, c.cost <= room && c.cost <= limit.Capacity(), false)
 		return true
 	}
 	l := c.form.(*linesForm).at(c.page, c.slot)
@@ -83,7 +87,7 @@ func (c *claim) takeLine(j *job, cost int64) (outcome quick.Outcome, remaining i
 
 // carryOut charges a claim if all limits admit the request, and fills in the refusal otherwise.
 func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
-	if !c.isLog() {
+	if !c.isCopied() {
 		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.now, c.cost)
 		return
 	}

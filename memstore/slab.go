@@ -162,11 +162,11 @@ func (s *slab) put(first uint32, n int) {
 }
 
 // resize turns a chain of had lines into one of want lines with undefined contents, and returns its first line. If there is
-// no memory, it leaves the chain unchanged and returns false.
-func (s *slab) resize(h uint64, first uint32, had, want int) (newFirst uint32, ok bool) {
+// no memory, it leaves the chain unchanged and returns false; see get about must.
+func (s *slab) resize(h uint64, first uint32, had, want int, must bool) (newFirst uint32, ok bool) {
 	switch {
 	case want > had:
-		more, ok := s.get(h, want-had, true)
+		more, ok := s.get(h, want-had, must)
 		if !ok || had == 0 {
 			return more, ok
 		}

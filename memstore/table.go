@@ -97,6 +97,9 @@ func (t *table) makeForms() {
 func (t *table) makeLineForms() {
 	var first lineForm
 	switch t.limit.Algorithm {
+	case rule.DefaultAlgorithm:
+		t.slab = newSlab(t.reserveSlab, t.releaseSlab)
+		first = newDefaultForm(t.slab, &t.limit)
 	case rule.SlidingLog:
 		t.slab = newSlab(t.reserveSlab, t.releaseSlab)
 		first = newLogForm(t.slab, t.limit.Window)

@@ -39,7 +39,7 @@ func (t *roundTrip) plan(s *Store, batch []store.Request) (one bool) {
 		r := &batch[a.request]
 		t.addresses = append(t.addresses, a.address)
 		l := r.Charges[a.of].Limit.Rule()
-		if memory, _ := memoOf(r); memory > 0 {
+		if memory, _ := r.Memory(); memory > 0 {
 			locked = lockFirst
 		} else if a.of > 0 {
 			locked = max(locked, lockToWrite)
@@ -86,21 +86,9 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 		bit(l.CountRefused), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 
-// memoOf returns how long a settlement is remembered, and how many are: the maximum over its charges. It returns 0 for
-// other requests, and for those that only release slots.
-func memoOf(r *store.Request) (memory rule.Micros, settlements int64) {
-	if r.Op == rule.Settle {
-		for i := range r.Charges {
-			l := r.Charges[i].Limit.Rule()
-			memory, settlements = max(memory, l.Memory()), max(settlements, l.Settlements())
-		}
-	}
-	return memory, settlements
-}
-
 // planReservation writes the numbers that only reservations have, and leaves space for a calendar.
 func (t *roundTrip) planReservation(r *store.Request, of int) {
-	memory, settlements := memoOf(r)
+	memory, settlements := r.Memory()
 	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), settlements, 0, 0, 0, 0)
 }
 
@@ -197,7 +185,7 @@ func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, 
 		if !ok || len(reply) == 0 && !allowed && cost <= l.Capacity() { // a limit that was never charged refuses nothing
 			return answer, false
 		}
-		answer = port.Answer(l, &s, now, cost, granted, allowed, moved)
+		answer = port.Answer(l, &s, now, cost, granted, allowed, moved, false)
 	}
 	if flags&flagRepeated != 0 {
 		answer.Flags |= rule.Repeated

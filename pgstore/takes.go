@@ -119,7 +119,7 @@ func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {
 			granted = cost
 		}
 		a := &batch[t.parts[e.from+j].request].Answers[0]
-		*a = port.Answer(l, &s, rule.Micros(now), cost, granted, allowed, moved)
+		*a = port.Answer(l, &s, rule.Micros(now), cost, granted, allowed, moved, false)
 		if cost > 0 || !allowed {
 			moved = false // the first one has moved the state
 		}

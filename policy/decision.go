@@ -43,7 +43,9 @@ type Decision struct {
 	Policy string
 	// Plan is the name of the plan by which the request was decided; empty if the policy does not list it.
 	Plan string
-	By   By
+	// Class is the name of the class by which the limits decided; empty if the policy has no classes.
+	Class string
+	By    By
 	// Shadow reports whether the policy is in shadow mode: whatever it decided, it refused nothing.
 	Shadow bool
 	// Candidate reports whether this is the decision of a policy's candidate limits, which refuse nothing either.

@@ -47,10 +47,6 @@ func (p *Plan) IsZero() bool {
 
 // Limits returns a plan of these limits. A limit of the same name and shape keeps its usage when a client changes
 // plans. An empty list is a mistake: the request is then refused; for a client without limits, use Unlimited.
-//
-// A limit without an algorithm counts as the policy's limit of the same name and window does. If it cannot, because
-// that limit is a sliding log and the quota is above rule.MaxLogQuota, it uses its own default algorithm and has its
-// own counts.
 func Limits(limits ...slidegate.Limit) Plan {
 	if limits == nil {
 		limits = []slidegate.Limit{} // nil would mean the policy's own

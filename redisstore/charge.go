@@ -8,16 +8,16 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// appendLimit packs a limit and a charge for the script, in 64 bytes. The charge is one of charges in a request, which
+// appendLimit packs a limit and a charge for the script, in 65 bytes. The charge is one of charges in a request, which
 // may be remembered.
 func appendLimit(to []byte, charge *store.Charge, op rule.Op, charges int, remembered bool) []byte {
 	l := charge.Limit.Rule()
 	part := l.Window
-	if l.Algorithm == rule.SlidingWindow {
+	if l.Segments > 0 {
 		part /= rule.Micros(l.Segments)
 	}
 	to = append(to, byte(op), byte(charges), byte(statecode.Code(l.Algorithm)), bit(l.Calendar != 0), bit(remembered),
-		byte(l.Overlap), bit(l.Anchor == rule.AnchorFirst), bit(l.CountRefused))
+		byte(l.Overlap), bit(l.Anchor == rule.AnchorFirst), bit(l.CountRefused), bit(l.StartsInParts(0)))
 	for _, n := range [...]int64{l.Quota, int64(l.Window), charge.Cost, int64(l.Parts()), int64(part), l.Burst, int64(charge.At)} {
 		to = appendNumber(to, n)
 	}
@@ -62,12 +62,7 @@ func appendMemory(to []byte, r *store.Request) []byte {
 
 // memoryOf returns how long a request has to be remembered, or 0 if it need not be.
 func memoryOf(r *store.Request) (memory rule.Micros) {
-	if r.Op != rule.Settle {
-		return 0
-	}
-	for i := range r.Charges {
-		memory = max(memory, r.Charges[i].Limit.Rule().Memory())
-	}
+	memory, _ = r.Memory()
 	return memory
 }
 

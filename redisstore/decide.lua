@@ -4,7 +4,7 @@ local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 grace = grace >= 0 and grace -- false to keep states forever
 
 local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET, SETTLE, RENEW = 0, 1, 2, 3, 4, 5, 6, 7
-local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT = 0, 1, 2, 3, 4 -- sliding-window, sliding-log, fixed-window, token-bucket, in-flight
+local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT, DEFAULT = 0, 1, 2, 3, 4, 5 -- DEFAULT: none is named
 local UP, DOWN, WHOLE = 0, 1, 2
 local VERSION = byte(MARK) -- the version of values
 
@@ -15,16 +15,25 @@ local function mulDivAny(a, b, c)
   return quotient + a * whole, rest
 end
 
--- otherVersion returns the version of a value if it is another one, otherwise false.
+-- otherVersion returns the version of a value that ends with it, if it is another one; otherwise false.
 local function otherVersion(value)
   local version = #value % 8 ~= 0 and byte(value, -1)
   return version ~= VERSION and version
 end
 
+-- The versions of values that have it in their header, which is also their form.
+local FORMS = { [LOG] = { true }, [WINDOW] = { [NARROW_FORM] = true, [WIDE_FORM] = true }, [DEFAULT] = { true, true, true } }
+
 -- get returns the value of a charge's key, or nothing if there is none or it has another version.
 local function get(it)
   local value = call('GET', it.key)
-  it.version = value and otherVersion(value)
+  it.version, it.form = false, nil
+  if value and it.forms then
+    it.form = byte(value, HEADER) or 0
+    it.version = not it.forms[it.form] and it.form
+  elseif value then
+    it.version = otherVersion(value)
+  end
   return not it.version and value
 end
 
@@ -71,7 +80,7 @@ end
 -- cost fits, or before one unit does if the request was allowed.
 local function encodeBack(it, timeOf)
   local blocking = now - it.window -- nothing to wait for
-  local excess = it.live + (it.allowed and 1 or it.cost) - it.quota
+  local excess = it.live - (it.quota - (it.allowed and 1 or it.cost))
   if excess > 0 and excess <= it.live then
     blocking = timeOf(it, it.count - it.live + excess - 1) - it.behind
   end
@@ -94,16 +103,23 @@ end
 local function makeWindow()
   local window = {}
 
-  function window.load(it)
-    local value = get(it)
+  -- read reads a value, if there is one.
+  function window.read(it, value)
     it.start, it.counts = nil, {}
     if value then
+      local format, width = '<d', 8
+      if it.form == NARROW_FORM then
+        format, width = '<H', 2
+      end
       it.start = unpack_('<d', value)
-      local narrow = it.parts > 2 and #value == 17 + 2 * it.parts
       for i = 1, it.parts do
-        it.counts[i] = narrow and unpack_('<H', value, 2 * i + 15) or not narrow and unpack_('<d', value, 8 * i + 1)
+        it.counts[i] = unpack_(format, value, (it.forms and COUNTS or 8) + width * (i - 1) + 1)
       end
     end
+  end
+
+  function window.load(it)
+    window.read(it, get(it))
   end
 
   function window.startAt(it, now)
@@ -244,21 +260,26 @@ local function makeWindow()
     return table.concat(value)
   end
 
-  -- narrow returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes per count. It
-  -- returns nothing if a count needs more; the encoding for Go is then also the stored value.
-  local function narrow(it)
-    local sum, counts = 0, {}
+  -- inParts returns the value of a window of several parts: the start, the sum of its counts, the place of the oldest one that
+  -- is not 0, and 2 bytes per count; or, if a count needs more, 8 bytes per count and no sum.
+  local function inParts(it)
+    local sum, counts, form, format, oldest = 0, {}, NARROW_FORM, '<H', 0
     for i = 1, it.parts do
       if it.counts[i] > NARROW then
-        return nil
+        form, format = WIDE_FORM, '<d'
       end
-      sum, counts[i] = sum + it.counts[i], pack('<H', it.counts[i])
+      if it.counts[i] > 0 then
+        sum, oldest = sum + it.counts[i], i - 1
+      end
     end
-    return pack('<dd', it.start, sum) .. table.concat(counts) .. MARK
+    for i = 1, it.parts do
+      counts[i] = pack(format, it.counts[i])
+    end
+    return pack('<ddBB', it.start, form == NARROW_FORM and sum or 0, form, oldest) .. table.concat(counts)
   end
 
   function window.save(it, ttl)
-    local value = it.parts > 2 and narrow(it) or window.encode(it)
+    local value = it.forms and inParts(it) or window.encode(it)
     put(it, it.begins and value .. MARK or value, ttl)
   end
 
@@ -439,29 +460,30 @@ local function makeLog()
     it.bytes, it.count, it.stored = table.concat(units), #times, nil
   end
 
-  function log.load(it)
+  -- read reads a value, if there is one.
+  function log.read(it, value)
     it.width, it.format, it.top = 4, '<I4', 4294967296
     if it.window > HOUR then
       it.width, it.format, it.top = 6, '<I6', 281474976710656
     end
-    it.bytes, it.count, it.stored, it.new, it.base, it.version = '', 0, nil, nil, nil, false
-    local value = call('GET', it.key)
-    if not value then
-      return
-    end
-    local base, kept, version = unpack_('<ddB', value)
-    it.version = version ~= VERSION and version
-    if not it.version then
-      it.base, it.kept, it.stored = base, kept, (#value - HEADER) / it.width
+    it.bytes, it.count, it.stored, it.new, it.base = '', 0, nil, nil, nil
+    if value then
+      it.base, it.kept = unpack_('<dd', value)
+      it.stored = (#value - HEADER) / it.width
       it.count = min(it.stored, it.kept)
       it.bytes = sub(value, -it.width * it.count)
     end
+  end
+
+  function log.load(it)
+    log.read(it, get(it))
   end
 
   -- unit returns the time of the i-th unit from the oldest, counted from 0.
   local function unit(it, i)
     return it.base + unpack_(it.format, it.bytes, it.width * i + 1)
   end
+  log.unit = unit
 
   function log.look(it, now)
     lookBack(it, now, unit)
@@ -484,10 +506,10 @@ local function makeLog()
     it.new = nil
   end
 
-  -- charge adds units at it.at. If the quota is full, they replace the oldest ones.
+  -- charge adds units at it.at. If the log is full, they replace the oldest ones.
   function log.charge(it, n)
-    n = min(n, it.quota)
-    local capacity = max(it.quota, it.live)
+    n = min(n, it.most)
+    local capacity = max(it.most, it.live)
     local count = min(it.live + n, capacity)
     local append = it.stored and it.behind == 0 and count == min(it.live + n, it.kept) and
       it.stored + n <= capacity + capacity / 4 + 8 and lastOf(it, it.newest + it.window) == lastOf(it, it.at + it.window)
@@ -540,7 +562,7 @@ local function makeLog()
     if it.count == 0 then
       call('DEL', it.key)
     elseif not it.new or type(redis.pcall('APPEND', it.key, it.new)) == 'table' then -- without permission to append, all of it is written
-      put(it, pack('<ddB', it.base, max(it.quota, it.count), VERSION) .. it.bytes, ttl)
+      put(it, pack('<ddB', it.base, max(it.most, it.count), VERSION) .. it.bytes, ttl)
     end
   end
 
@@ -549,6 +571,95 @@ local function makeLog()
   end
 
   return log
+end
+
+-- No algorithm named -------------------------------------------------------------------------------------------------
+
+-- The value is a log of at most MOST_LOGGED units, or parts. Only a charge turns a log into parts, and none drops a unit that
+-- counts. Parts in which nothing counts any more are as if there were no value, except that time does not go back.
+local function makeDefault(log, window)
+  local default = {}
+
+  -- become decides whether the state is in parts from now on.
+  local function become(it, inParts)
+    it.inParts, it.as = inParts, inParts and window or log
+  end
+
+  function default.load(it)
+    local value = get(it)
+    become(it, value and it.form ~= VERSION)
+    it.as.read(it, value)
+  end
+
+  function default.look(it, now)
+    it.as.look(it, now)
+    it.counting = it.inParts and it.room < it.quota -- in parts, and something counts
+    if it.inParts and not it.counting then
+      it.moved, it.live = false, 0
+    end
+  end
+
+  -- toParts turns the log into parts: a unit goes to the part that contains its time.
+  local function toParts(it)
+    log.settle(it)
+    become(it, true)
+    it.start, it.counts = window.startAt(it, it.at), {}
+    for i = 1, it.parts do
+      it.counts[i] = 0
+    end
+    for i = 0, it.count - 1 do
+      local at, place = log.unit(it, i), 1
+      if at < it.start then
+        place = floor((it.start - at - 1) / it.part) + 2
+      end
+      it.counts[place] = it.counts[place] + 1
+    end
+    it.place, it.shift, it.counting = it.start, 0, true
+    it.at = max(now, it.start) -- a part's own time is where it starts
+  end
+
+  function default.charge(it, n)
+    if not it.counting then
+      if it.inParts then
+        become(it, false)
+        log.read(it)
+        it.behind = 0
+      end
+      if it.startsInParts or it.live + n > MOST_LOGGED then
+        toParts(it)
+      end
+    end
+    it.as.charge(it, n)
+  end
+
+  default.refuse = default.charge
+
+  -- giveBack returns only what would still count in a log: other units were not moved when the log became parts, so that
+  -- others would be returned in their place.
+  function default.giveBack(it, n, at)
+    if it.inParts and (not it.counting or at ~= 0 and at <= it.at - it.window) then
+      return 0
+    end
+    return it.as.giveBack(it, n, at)
+  end
+
+  function default.settle(it)
+    it.as.settle(it)
+  end
+
+  function default.expires(it)
+    return it.as.expires(it)
+  end
+
+  function default.save(it, ttl)
+    it.as.save(it, ttl)
+  end
+
+  function default.encode(it)
+    return it.as.encode(it)
+  end
+
+  return default
 end
 
 -- In-flight ----------------------------------------------------------------------------------------------------------
@@ -773,6 +884,18 @@ end
 local makers = { [WINDOW] = makeWindow, [FIXED] = makeWindow, [LOG] = makeLog, [BUCKET] = makeBucket, [IN_FLIGHT] = makeInFlight }
 local algorithms = {}
 
+-- algorithmOf returns an algorithm by its number.
+local function algorithmOf(number)
+  if not algorithms[number] then
+    if number == DEFAULT then
+      algorithms[number] = makeDefault(algorithmOf(LOG), algorithmOf(WINDOW))
+    else
+      algorithms[number] = makers[number]()
+    end
+  end
+  return algorithms[number]
+end
+
 -- readPeriod finds the current period of the calendar, if it is within the boundaries that came with a charge.
 local function readPeriod(it, text, at)
   local starts = { unpack_('<dddd', text, at) }
@@ -787,13 +910,12 @@ end
 -- read reads a charge.
 local function read(key, text)
   local it, calendar, at = { key = key }
-  it.op, it.charges, it.algorithm, calendar, it.remembered, it.overlap, it.first, it.countRefused, it.quota, it.window, it.cost, it.parts, it.part, it.burst, it.from, at =
-    unpack_('<BBBBBBBBddddddd', text)
-  it.first, it.countRefused = it.first == 1, it.countRefused == 1
-  if not algorithms[it.algorithm] then
-    algorithms[it.algorithm] = makers[it.algorithm]()
-  end
-  it.rule = algorithms[it.algorithm]
+  it.op, it.charges, it.algorithm, calendar, it.remembered, it.overlap, it.first, it.countRefused, it.startsInParts, it.quota, it.window, it.cost, it.parts,
+    it.part, it.burst, it.from, at = unpack_('<BBBBBBBBBddddddd', text)
+  it.first, it.countRefused, it.startsInParts = it.first == 1, it.countRefused == 1, it.startsInParts == 1
+  it.rule = algorithmOf(it.algorithm)
+  it.forms = it.parts ~= 2 and FORMS[it.algorithm]
+  it.most = it.algorithm == DEFAULT and MOST_LOGGED or it.quota
   it.capacity = it.algorithm == BUCKET and it.burst or it.quota
   it.cell = (it.algorithm == LOG or it.algorithm == BUCKET or it.parts > 2) and floor(it.window / 8)
   if it.algorithm == IN_FLIGHT then
@@ -995,7 +1117,7 @@ for _, items in ipairs(requests) do
         save(it)
       end
       local state = it.rule.encode(it)
-      local flags = (it.allowed and 1 or 0) + (it.moved and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0)
+      local flags = (it.allowed and 1 or 0) + (it.moved and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0) + (it.inParts and 32 or 0)
       replies[#replies + 1] = pack('<BHddd', flags, #state, it.granted, it.cost, it.at) .. state
     end
   end

@@ -20,6 +20,7 @@ const (
 	partsPath
 	bucketPath
 	logPath
+	defaultPath
 	paths // the number of paths
 )
 
@@ -35,6 +36,8 @@ func pathOf(l *rule.Limit) (p path, fits bool) {
 		return bucketPath, float64(l.Burst)*float64(l.Window) < 1<<53 // a debt is one number there
 	case l.Algorithm == rule.SlidingLog:
 		return logPath, true
+	case l.Algorithm == rule.DefaultAlgorithm:
+		return defaultPath, true
 	default:
 		return generalPath, true
 	}
@@ -44,7 +47,7 @@ func pathOf(l *rule.Limit) (p path, fits bool) {
 // are not plain take the general path, and so do those that share a key with one of them. So requests that share a key take
 // the same path, in which they stay in order.
 func (t *roundTrip) choosePaths(s *Store, batch []store.Request) {
-	t.fits = [paths]bool{true, true, true, true, true}
+	t.fits = [paths]bool{true, true, true, true, true, true}
 	clear(t.long)
 	plain := 0
 	for i := range batch {
@@ -80,7 +83,7 @@ func isPlain(r *store.Request) bool {
 		return true
 	case rule.TakeUpTo:
 		return l.Algorithm != rule.SlidingLog
-	case rule.GiveBack:
+	case rule.GiveBack: // of the units in a log of a limit that names no algorithm, the general path
 		return l.Algorithm != rule.SlidingLog && c.At != rule.Oldest && c.Cost > 0 && c.Cost <= l.Capacity()
 	}
 	return false
@@ -194,8 +197,9 @@ const fastBack = 2
 // Flags of the reply of a fast path to a charge.
 const (
 	fastAllowed = 1
+	fastInParts = 2 // no algorithm named: the units are in parts now
 	fastAbsent  = 4 // there was no value
-	fastTimes   = 8 // the times of two units of the log follow
+	fastTimes   = 8 // the times of two units follow
 )
 
 // errDisagrees is the error of a request that the script has decided differently from the rule.
@@ -203,9 +207,9 @@ var errDisagrees = errors.New("redisstore: the script and the rule disagree, and
 
 // readFast reads the reply of a fast path: its decisions on n charges, and the values of their keys before them.
 func (d *draft) readFast(r *reader, n int, now rule.Micros, batch []store.Request, counts []int64) {
-	each := 1 // bytes of flags
-	if d.path == logPath {
-		each = 3
+	each := 1 // bytes of flags, and of the number of units
+	if d.path >= logPath {
+		each = 4
 	}
 	if n > len(d.of) {
 		r.bad = true
@@ -221,8 +225,8 @@ func (d *draft) readFast(r *reader, n int, now rule.Micros, batch []store.Reques
 		request, own := &batch[at], flags[each*i:]
 		charge := &request.Charges[0]
 		l := charge.Limit.Rule()
-		if d.path == logPath {
-			request.Answers[0], request.Err = r.fastLog(l, own, now, charge.Cost)
+		if d.path >= logPath {
+			request.Answers[0], request.Err = r.fastUnits(l, own, now, request)
 			continue
 		}
 		if !same {
@@ -278,32 +282,49 @@ func (r *reader) readValue(l *rule.Limit, p path, absent bool, counts []int64) (
 	default:
 		s.Start, s.Counts = r.micros(), counts[:l.Parts()]
 		_ = r.number() // their sum
+		_ = r.short()  // the version, and the place of the oldest count
 		for i := range s.Counts {
 			s.Counts[i] = int64(r.short())
 		}
-		_ = r.byte() // the version
 	}
 	return s
 }
 
-// fastLog reads how many units of a log counted before a charge, and, where the answer depends on it, when the newest
-// unit was charged and which one must expire first.
-func (r *reader) fastLog(l *rule.Limit, flags string, now rule.Micros, cost int64) (rule.Answer, error) {
+// fastUnits reads how many units counted before a charge, and, where the answer depends on it, when the newest one was charged
+// and which one must expire first. Of units in parts it reads when their parts end: they count until a window after that.
+func (r *reader) fastUnits(l *rule.Limit, flags string, now rule.Micros, request *store.Request) (rule.Answer, error) {
 	newest, blocking := now, rule.Micros(0)
+	if flags[0]&fastInParts != 0 {
+		part := l.Window / rule.Micros(l.Segments)
+		newest += part - now%part
+	}
 	if flags[0]&fastTimes != 0 {
 		newest, blocking = r.micros(), r.micros()
 	}
-	live := int64(flags[1]) | int64(flags[2])<<8
-	allowed := live+cost <= l.Quota
-	if allowed != (flags[0]&fastAllowed != 0) {
+	live, cost, allowed := int64(flags[1])|int64(flags[2])<<8|int64(flags[3])<<16, request.Charges[0].Cost, flags[0]&fastAllowed != 0
+	switch request.Op {
+	case rule.GiveBack: // live is what counts afterwards
+		granted := r.number()
+		if granted < 0 || granted > cost || (granted > 0) != allowed {
+			return rule.Answer{}, errDisagrees
+		}
+		return port.AnswerLog(l, live, newest, blocking, now, now, false, cost, granted, true), nil
+	case rule.TakeUpTo:
+		cost = min(cost, max(1, l.Quota-live))
+	}
+	if allowed != (live+cost <= l.Quota) {
 		return rule.Answer{}, errDisagrees
 	}
 	granted := int64(0)
 	if allowed {
 		granted = cost
 	}
-	if allowed || l.CountRefused && cost <= l.Quota {
-		live = min(live+cost, max(live, l.Quota))
+	switch held := live; {
+	case !allowed && (!l.CountRefused || cost > l.Quota):
+	case l.Algorithm == rule.SlidingLog:
+		live = min(live+cost, max(held, l.Quota))
+	default:
+		live += cost
 	}
 	return port.AnswerLog(l, live, newest, blocking, now, now, false, cost, granted, allowed), nil
 }

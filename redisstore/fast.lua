@@ -24,12 +24,17 @@ local pack, unpack_, call, sub, byte = struct.pack, struct.unpack, redis.call, s
 local EXACT = 9007199254740992 -- 2^53
 local MAX = EXACT - 1 -- where counts saturate
 local NARROW = 65535 -- the largest count of a part that fits two bytes
-local LIMIT = 64 -- bytes of a packed limit
-local MARK = '\1' -- the version of values
+local LIMIT = 65 -- bytes of a packed limit
+local MARK, LOGGED = '\1', 1 -- the version of values, and that of a log as a number
 
--- A log has 4 bytes per unit if the window is at most an hour, otherwise 6.
-local HEADER = 17 -- bytes of a log before its units
+-- Logs, and windows of several parts, have a header, which ends with the version. A log has 4 bytes per unit if the window is
+-- at most an hour, otherwise 6. A part has 2 bytes, or 8 if that is not enough for one of them: then it has another version. After
+-- the header of parts comes a byte with the place of the oldest count that may not be 0.
+local HEADER = 17
+local COUNTS = 18 -- bytes of parts before their counts
 local HOUR = 3600000000
+local NARROW_FORM, WIDE_FORM = 2, 3
+local MOST_LOGGED = 100 -- the most units of a log if no algorithm is named
 
 local now, grace, path = unpack_('<ddB', ARGV[1])
 if now < 0 then
@@ -74,20 +79,21 @@ end
 -- charges after them, are left to decide.lua.
 --
 -- Its reply has the verdict on each charge, and each key's value before it: Go decides again by the rule, and compares.
--- For a log the reply has the number of units that counted instead, because sending all units would take longer than
--- searching them.
+-- For a log, and if no algorithm is named, the reply has the number of units that counted instead, because sending all of them
+-- would take longer than searching them; and where Go needs them, two times: when the newest unit was charged, and the one that
+-- must expire first. Of units in parts these are the ends of their parts.
 local list, decided, charges = ARGV[2], 0, #KEYS -- charges is the number of charges for a fast path
 local reply = '' -- the reply of a fast path
 local unfit = 0 -- the key at which a fast path ended
 if path > 0 then
-  local WINDOW, PARTS, BUCKET, LOG = 1, 2, 3, 4 -- the fast paths
+  local WINDOW, PARTS, BUCKET, LOG, DEFAULT = 1, 2, 3, 4, 5 -- the fast paths
   local keys, limits = KEYS, ARGV[1]
   local alone = charges == 1 and not list -- no tables for one charge
   local values = not alone and call('MGET', unpack(keys))
   local flags, extra, seen = not alone and {}, nil, 0 -- seen is the number of keys with a decided charge
   local limit, which, more, cost = -1, 0, 0
   local returns = 0 -- the number of refunds so far
-  local overlap, first, refused, quota, window, part, parts, burst, cell
+  local overlap, first, refused, starts, quota, window, part, parts, burst, cell
   local width, format, two, top -- of a log
   local count = charges
   if list then
@@ -102,9 +108,14 @@ if path > 0 then
     end
     local absent = value and 0 or 4
     local changed = false
+    local kind = path -- how the units are kept
+    if path == DEFAULT then
+      kind = value and byte(value, HEADER) ~= LOGGED and PARTS or LOG
+    end
     local start, ended -- of the value
     local current, other -- windows: the count of the current part, and of the previous one or of all
     local begin, shift -- windows: where the current part begins now, and how many parts that is after start
+    local recent, oldest -- parts: the value's newest count, and the place in it of the oldest one that may not be 0, or -1
     local owed, as_of, till -- bucket: what is missing in 1/window of a unit, as of when, and when the state ends
     local base, kept, units, lived, live, added, stamp, newest, capacity -- log: lived, live and added are the units that
     -- counted, those of them that were not overwritten, and the new ones
@@ -121,10 +132,10 @@ if path > 0 then
       if which ~= limit then
         local own
         limit = which
-        overlap, first, refused, quota, window, own, parts, part, burst = unpack_('<BBBdddddd', limits, LIMIT * which + 23)
+        overlap, first, refused, starts, quota, window, own, parts, part, burst = unpack_('<BBBBdddddd', limits, LIMIT * which + 23)
         cost = list and cost or own
         cell = (window - window % 8) / 8
-        if path == LOG then
+        if path >= LOG then
           width, format, two, top = 4, '<I4', '<I4I4', 4294967296
           if window > HOUR then
             width, format, two, top = 6, '<I6', '<I6I6', 281474976710656
@@ -135,9 +146,9 @@ if path > 0 then
       local amount = cost -- the units to take; may be less than the cost for a TakeUpTo
       local note = absent -- 4 means that there is no value
 
-      if path <= PARTS then
+      if kind <= PARTS then
         local used, fading, covered, length -- what counts, and a count of which covered/length counts
-        if path == WINDOW then
+        if kind == WINDOW then
           if not begin then
             current, other = 0, 0
             if value then
@@ -167,26 +178,29 @@ if path > 0 then
           used, fading, length = current, other, window
         else
           if not begin then
-            current, other, shift = 0, 0, parts
+            current, other, shift, oldest = 0, 0, parts, -1
             if value then
-              if #value ~= 17 + 2 * parts or sub(value, -1) ~= MARK then
+              if #value ~= COUNTS + 2 * parts then
                 unfit = k
                 break
               end
-              local all, newest
-              start, all, newest = unpack_('<ddH', value)
+              local all, form, place
+              start, all, form, place, recent = unpack_('<ddBBH', value)
               local since = now - start
-              if since < 0 then
+              if since < 0 or form ~= NARROW_FORM then
                 unfit = k
                 break
               elseif since < part then
-                begin, current, other, shift = start, newest, all, 0
+                begin, current, other, shift, oldest = start, recent, all, 0, place
               else
                 local passed = (since - since % part) / part
                 if passed < parts then
-                  begin, other, shift = start + passed * part, all, passed
-                  for i = parts - passed, parts - 1 do
-                    other = other - unpack_('<H', value, 17 + 2 * i)
+                  begin, other, shift, oldest = start + passed * part, all, passed, place
+                  if place >= parts - passed then
+                    for i = parts - passed, place do
+                      other = other - unpack_('<H', value, COUNTS + 1 + 2 * i)
+                    end
+                    oldest = parts - passed - 1
                   end
                 end
               end
@@ -195,7 +209,7 @@ if path > 0 then
           end
           used, fading, length = other, 0, part
           if overlap ~= 2 and shift < parts then
-            fading = unpack_('<H', value, 15 + 2 * (parts - shift))
+            fading = unpack_('<H', value, COUNTS - 1 + 2 * (parts - shift))
             used = used - fading
           end
         end
@@ -222,6 +236,7 @@ if path > 0 then
           amount = amount < 1 and 1 or amount < -cost and amount or -cost
         end
         allowed = not from and used + amount <= quota
+        held = used
         if from then
           local ago = 0 -- how many parts
           if from < begin then
@@ -229,38 +244,48 @@ if path > 0 then
             ago = (ago - ago % length) / length + 1
           end
           local there, place = current -- what was charged in that part
-          if ago > 0 and path == WINDOW then
+          if path == DEFAULT and from <= now - window then
+            there = 0 -- it may not have been moved when the log became parts
+          elseif ago > 0 and kind == WINDOW then
             there = ago < parts and other or 0
           elseif ago > 0 then
-            place = 17 + 2 * (ago - shift)
+            place = COUNTS + 1 + 2 * (ago - shift)
             there = ago >= shift and ago < parts and unpack_('<H', value, place) or 0
           end
+          amount = cost < there and cost or there
           if there > 0 then
-            amount = cost < there and cost or there
             allowed, changed, patched = true, true, patched or ago > 0
             if ago == 0 then
               current = current - amount
-            elseif path == PARTS then
+            elseif kind == PARTS then
               value = sub(value, 1, place - 1) .. pack('<H', there - amount) .. sub(value, place + 2)
+              if ago == shift then
+                recent = there - amount
+              end
             end
-            if ago > 0 or path == PARTS then
+            if ago > 0 or kind == PARTS then
               other = other - amount
             end
           end
         elseif amount > 0 and (allowed or refused == 1 and amount <= quota) then
-          if path == PARTS and current + amount > NARROW then
+          if kind == PARTS and current + amount > NARROW then
             unfit = k
             break
           end
-          changed, current = true, current + amount
-          if path == PARTS then
-            other = other + amount
-          elseif current > MAX then
-            current = MAX
+          changed = true
+          if path == DEFAULT and other == 0 and starts == 0 and amount <= MOST_LOGGED then -- a log again
+            kind, units, lived, live, added, stamp, capacity = LOG, 0, 0, 0, amount, 0, MOST_LOGGED
+          else
+            current = current + amount
+            if kind == PARTS then
+              other = other + amount
+            elseif current > MAX then
+              current = MAX
+            end
           end
         end
 
-      elseif path == BUCKET then
+      elseif kind == BUCKET then
         if not owed then
           owed, as_of, till = 0, now, 0
           if value then
@@ -358,43 +383,98 @@ if path > 0 then
           end
           lived = live
         end
+        if from then
+          unfit = k
+          break
+        end
         held = live + added -- what counts
-        allowed = held + cost <= quota
-        local after = held
-        if cost > 0 and (allowed or refused == 1 and cost <= quota) then
-          if stamp >= top - cell then -- the units need another base
+        if cost < 0 then
+          amount = quota - held
+          amount = amount < 1 and 1 or amount < -cost and amount or -cost
+        end
+        allowed = held + amount <= quota
+        if amount > 0 and (allowed or refused == 1 and amount <= quota) then
+          local after, most = held + amount, path == LOG and quota or MOST_LOGGED
+          if path == DEFAULT and (starts == 1 or after > most) then
+            if held > 0 or amount > NARROW then -- decide.lua turns logs into parts
+              unfit = k
+              break
+            end
+            kind, begin, shift, current, other, oldest = PARTS, now - now % part, parts, amount, amount, -1
+          elseif stamp >= top - cell then -- the units need another base
             unfit = k
             break
-          end
-          after, added = held + cost, added + cost
-          capacity = held > quota and held or quota
-          if after > capacity then -- overwrite the oldest
-            live, after = live - (after - capacity), capacity
-            if live < 0 then
-              live, added = 0, capacity
+          else
+            added = added + amount
+            capacity = held > most and held or most
+            if after > capacity then -- overwrite the oldest
+              live = live - (after - capacity)
+              if live < 0 then
+                live, added = 0, capacity
+              end
             end
           end
           changed = true
         end
-        if not allowed or cost == 0 or after >= quota then
+      end
+
+      if path >= LOG then
+        local after = kind == LOG and live + added or other
+        if from then
+          held = after
+        end
+        if not allowed or amount == 0 or from or after >= quota then
           -- the time of the newest unit, and of the one that must expire first
-          local blocking, excess = now - window, after + (allowed and 1 or cost) - quota
-          if excess > 0 and excess <= after then
-            local place = excess - after + added -- less than 1 if it is one of the value's own
-            if place > 0 then
-              blocking = now
-            else
-              blocking = base + unpack_(format, value, #value + width * (place - 1) + 1)
+          local latest, blocking, excess = 0, now - window, after - (quota - ((allowed or from) and 1 or amount))
+          if kind == LOG then
+            if after > 0 then
+              latest = added > 0 and now or base + newest
+            end
+            if excess > 0 and excess <= after then
+              local place = excess - after + added -- less than 1 if it is one of the value's own
+              if place > 0 then
+                blocking = now
+              else
+                blocking = base + unpack_(format, value, #value + width * (place - 1) + 1)
+              end
+            end
+          elseif after > 0 then
+            latest = begin + part
+            if current == 0 then -- only older ones count, which are in the value
+              local ago = 0
+              if shift == 0 or recent == 0 then
+                ago = string.find(value, '[^%z]', COUNTS + 1 + (shift == 0 and 2 or 0)) - COUNTS - 1
+                ago = (ago - ago % 2) / 2
+              end
+              latest = latest - (ago + shift) * part
+            end
+            if excess > other - current and excess <= after then
+              blocking = begin + part
+            elseif excess > 0 and excess <= after then
+              local ago, sum = oldest + 1, 0
+              repeat
+                ago = ago - 1
+                sum = sum + unpack_('<H', value, COUNTS + 1 + 2 * ago)
+              until sum >= excess
+              blocking = begin + part - (ago + shift) * part
             end
           end
           note = 8 -- two times follow
-          local times = pack('<dd', added > 0 and now or after > 0 and base + newest or 0, blocking)
+          local times = pack('<dd', latest, blocking)
+          if from then
+            times = times .. pack('<d', amount)
+          end
           if alone then
             extra = times
           else
             extra = extra or {}
             extra[#extra + 1] = times
           end
+        else
+          note = 0
+        end
+        if kind == PARTS then
+          note = note + 2
         end
       end
 
@@ -404,10 +484,11 @@ if path > 0 then
       decided = decided + 1
       seen = k
       if alone then
-        reply = path == LOG and pack('<dHBH', now, 1, note, held) or pack('<dHB', now, 1, note)
-      elseif path == LOG then
-        local high = (held - held % 256) / 256
-        flags[3 * decided - 2], flags[3 * decided - 1], flags[3 * decided] = note, held - 256 * high, high
+        reply = path >= LOG and pack('<dHBI3', now, 1, note, held) or pack('<dHB', now, 1, note)
+      elseif path >= LOG then
+        local at, low = 4 * decided, held % 256
+        local high = (held - low) / 256
+        flags[at - 3], flags[at - 2], flags[at - 1], flags[at] = note, low, high % 256, (high - high % 256) / 256
       else
         flags[decided] = note
       end
@@ -415,39 +496,37 @@ if path > 0 then
 
     if changed then
       local whole -- the new value, if it is written as a whole
-      if path == WINDOW then
+      if kind == WINDOW then
         if begin == start then
           call('SETRANGE', key, '8', patched and pack('<dd', current, other) or pack('<d', current))
         else
           whole = parts == 2 and pack('<ddd', begin, current, other) or pack('<dd', begin, current)
           ends = begin + parts * window
         end
-      elseif path == PARTS then
+      elseif kind == PARTS then
         if begin == start then
-          local counts = pack('<dH', other, current)
-          call('SETRANGE', key, '8', patched and counts .. sub(value, 19) or counts)
+          local counts = pack('<dBBH', other, NARROW_FORM, oldest, current)
+          call('SETRANGE', key, '8', patched and counts .. sub(value, COUNTS + 3) or counts)
         else
           local zeros = shift < parts and shift or parts
-          whole = pack('<ddH', begin, other, current) .. string.rep('\0\0', zeros - 1)
+          whole = pack('<ddBBH', begin, other, NARROW_FORM, oldest < 0 and 0 or oldest + shift, current) .. string.rep('\0\0', zeros - 1)
           if shift < parts then
-            whole = whole .. sub(value, 17, 16 + 2 * (parts - shift))
+            whole = whole .. sub(value, COUNTS + 1, COUNTS + 2 * (parts - shift))
           end
           ends = begin + parts * part
           ends = ends - ends % cell + cell
-          if value then
+          if start then
             ended = start + parts * part
             ended = ended - ended % cell + cell
           end
           if ended == ends then
             call('SETRANGE', key, '0', whole)
             whole = nil
-          else
-            whole = whole .. MARK
           end
         end
-      elseif path == BUCKET and owed == 0 then
+      elseif kind == BUCKET and owed == 0 then
         call('DEL', key) -- a full bucket is as if it had never been used
-      elseif path == BUCKET then
+      elseif kind == BUCKET then
         local rest = owed % window
         ends = till - till % cell + cell
         whole = pack('<dddd', as_of, (owed - rest) / window, rest, till)
@@ -460,7 +539,7 @@ if path > 0 then
       else
         ends = now + window
         ends = ends - ends % cell + cell
-        if value then
+        if base then
           ended = base + newest + window
           ended = ended - ended % cell + cell
         else
@@ -490,7 +569,7 @@ if path > 0 then
       end
     end
     if unfit == 0 and alone then
-      if path == LOG then
+      if path >= LOG then
         value = extra
       end
       return value and reply .. value or reply
@@ -508,7 +587,7 @@ if path > 0 then
     reply = pack('<dH', now, decided) .. reply
   end
   -- Everything is concatenated in one step: Redis reads each byte of a string made here.
-  if values and path ~= LOG then
+  if values and path < LOG then
     values[0] = reply
     reply = table.concat(values, '', 0, seen)
   elseif extra then

@@ -24,6 +24,7 @@ const (
 	replyRepeated
 	replyUnsettled
 	replyOtherVersion
+	replyInParts
 )
 
 // reader reads data that the script packed.
@@ -93,12 +94,12 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.
 	case flags&replyOtherVersion != 0: // which comes instead of the length
 		return a, fmt.Errorf("redisstore: the state of this key has version %d, which this program does not know; upgrade this program, "+
 			"or delete the key to start over", length)
-	case l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight:
+	case l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight || l.Algorithm == rule.DefaultAlgorithm && flags&replyInParts == 0:
 		live, newest, blocking := r.number(), r.micros(), r.micros()
 		a = port.AnswerLog(l, live, newest, blocking, now, at, moved, cost, granted, allowed)
 	default:
 		s := r.state(l, length, counts)
-		a = port.Answer(l, &s, now, cost, granted, allowed, moved)
+		a = port.Answer(l, &s, now, cost, granted, allowed, moved, false)
 	}
 	if flags&replyRepeated != 0 {
 		a.Flags |= rule.Repeated

@@ -82,7 +82,7 @@ func (l *Limit) raiseDebt(s *State, v *view, debt wide) {
 	s.Missing, s.Rest = debt.over(int64(l.Window))
 	full := lesser(debt, l.deepestDebt()).overUp(l.Quota)
 	s.Until = max(v.until, v.At+max(l.Window, Micros(full)))
-	v.debt, v.until, v.Room = debt, s.Until, l.roomBucket(debt)
+	v.debt, v.until, v.Room = debt, s.Until, l.roomBucket(debt)-v.held
 }
 
 // moveBucket moves a state that the clock left far ahead back to v.At, with its end, and reports whether it did.

@@ -15,6 +15,11 @@ type view struct {
 	parts  bool   // no algorithm named: the state is in parts in which something counts
 	live   int64  // sliding-log, in-flight: how many units count
 	behind Micros // sliding-log, in-flight: by how much to move their times back
+
+	hold  bool  // the request holds its units
+	held  int64 // how many units are held
+	open  int64 // how many reservations hold them
+	ahead bool  // some of them were held more than a window ahead of Now, and are treated as if held now
 }
 
 // Answer is the answer of one limit to one request. A Store returns one for each charge. It is small enough to be returned
@@ -55,7 +60,7 @@ const (
 	Charge             // charge the cost even beyond the quotas
 	GiveBack           // take the cost back from the time At, or from the oldest units
 	Reset              // forget the key
-	Settle             // replace the cost of a reservation with what was used and release its slots, once; see DecideSettle
+	Settle             // replace the cost of a reservation with what was used and release its slots, once; see DecideOnce
 	Renew              // renew the slots of a reservation that are still held
 )
 
@@ -69,7 +74,8 @@ type Item struct {
 	Cost  int64  // 0 to MaxQuota; in-flight: 0 or 1
 	Used  int64  // Settle only: what was used of Cost
 	At    Micros // GiveBack and Settle only: when Cost was charged
-	ID    ID     // in-flight and Settle only
+	ID    ID     // of the reservation or the call
+	Hold  bool   // Take only: the units are held if the limit has Hold, instead of charged
 
 	Changed bool // set by Decide: State differs from what was loaded and must be stored
 
@@ -97,6 +103,9 @@ func (l *Limit) look(s *State, now Micros, v *view) {
 	default:
 		l.lookWindow(s, now, v)
 	}
+	if len(s.Holds) > 0 {
+		l.lookHolds(s, v)
+	}
 }
 
 // admits reports whether cost is admitted.
@@ -104,6 +113,7 @@ func (l *Limit) admits(v *view, cost int64) bool { return cost <= v.Room && cost
 
 // charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
 func (l *Limit) charge(s *State, v *view, cost int64, id ID) {
+	l.writeHolds(s, v)
 	switch l.Algorithm {
 	case DefaultAlgorithm:
 		l.chargeDefault(s, v, cost)
@@ -120,6 +130,14 @@ func (l *Limit) charge(s *State, v *view, cost int64, id ID) {
 
 // wait returns how long after v.Now cost fits. Cost must not fit now, and must be at most the capacity.
 func (l *Limit) wait(s *State, v *view, cost int64) Micros {
+	if v.open > 0 {
+		return l.waitWithHolds(s, v, cost)
+	}
+	return l.waitUsed(s, v, cost)
+}
+
+// waitUsed is wait without what is held.
+func (l *Limit) waitUsed(s *State, v *view, cost int64) Micros {
 	switch l.asKept(v) {
 	case SlidingLog:
 		return l.waitLog(s, v, cost)
@@ -150,9 +168,11 @@ func (l *Limit) resetAfter(s *State, v *view) Micros {
 
 // Answer derives the answer from a state after the decision at now. A port of the rule that decided elsewhere passes the few
 // integers it returned as s.
-func (l *Limit) Answer(s *State, now Micros, cost, granted int64, allowed bool) Answer {
+// Hold is whether the request was to hold its units.
+func (l *Limit) Answer(s *State, now Micros, cost, granted int64, allowed, hold bool) Answer {
 	var v view
 	l.look(s, now, &v)
+	v.hold = hold && l.Hold > 0
 	return l.answer(s, &v, cost, granted, allowed)
 }
 
@@ -166,8 +186,14 @@ func (l *Limit) answer(s *State, v *view, cost, granted int64, allowed bool) Ans
 	} else if a.Remaining == 0 {
 		a.NextAfter = l.wait(s, v, 1)
 	}
-	if v.Moved {
+	if v.Moved || v.ahead {
 		a.Flags |= ClockMoved
+	}
+	if v.open > 0 && !allowed {
+		a.Flags |= Held
+		if v.hold && v.open >= MaxHolds && cost <= v.Room {
+			a.Flags |= HoldsFull
+		}
 	}
 	return a
 }
@@ -192,19 +218,25 @@ func (l *Limit) refuse(s *State, v *view, cost int64) (changed bool) {
 	switch {
 	case l.CountRefused && cost > 0 && cost <= l.Capacity():
 		if l.Algorithm == TokenBucket {
-			return l.drainBucket(s, v)
+			if changed = l.drainBucket(s, v) || v.ahead; changed {
+				l.writeHolds(s, v)
+			}
+			return changed
 		}
 		l.charge(s, v, cost, 0)
 		return true
-	case v.Moved:
+	case v.Moved || v.ahead:
 		l.writeBack(s, v)
 		return true
 	}
 	return false
 }
 
-// writeBack writes v to s, and charges nothing.
+// writeBack writes v to s as far as the clock had left it ahead, and charges nothing.
 func (l *Limit) writeBack(s *State, v *view) {
+	if l.writeHolds(s, v); !v.Moved {
+		return
+	}
 	switch l.asKept(v) {
 	case SlidingLog:
 		l.settleLog(s, v)
@@ -213,12 +245,22 @@ func (l *Limit) writeBack(s *State, v *view) {
 	case InFlight:
 		l.writeSlots(s, v)
 	default:
-		l.rollWindow(s, v)
+		if !s.absentWindow() {
+			l.rollWindow(s, v)
+		}
 	}
 }
 
 // giveBack takes cost back and returns how much was taken back. A slot is found by its id, not by its time.
 func (l *Limit) giveBack(s *State, v *view, cost int64, at Micros, id ID) int64 {
+	given := l.giveBackUsed(s, v, cost, at, id)
+	if given > 0 {
+		l.writeHolds(s, v)
+	}
+	return given
+}
+
+func (l *Limit) giveBackUsed(s *State, v *view, cost int64, at Micros, id ID) int64 {
 	switch l.Algorithm {
 	case InFlight:
 		if at == Oldest {
@@ -253,7 +295,7 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 			answers[i] = it.answer(0, it.admits())
 		}
 	case Settle:
-		DecideSettle(items, &Memo{}, now, answers)
+		DecideOnce(op, false, items, &Memo{}, now, answers)
 	default:
 		for i := range items {
 			answers[i] = items[i].apply(op)
@@ -265,15 +307,28 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 func (it *Item) look(now Micros) {
 	it.view, it.Changed = view{}, false
 	it.Limit.look(it.State, now, &it.view)
+	it.view.hold = it.Hold && it.Limit.Hold > 0
 }
 
-// admits reports whether the item's cost is admitted. A slot that its id already holds does not count again: a caller that
-// did not receive the answer can repeat the request even if it has taken the last slot.
+// admits reports whether the item's cost is admitted. What its id already holds does not count again: a caller that did not receive
+// the answer can repeat the request even if it has taken the last slot or unit.
 func (it *Item) admits() bool {
-	if it.Limit.admits(&it.view, it.Cost) {
+	l, v := it.Limit, &it.view
+	if l.admits(v, it.Cost) && (!v.hold || v.open < MaxHolds) {
 		return true
 	}
-	return it.Limit.Algorithm == InFlight && it.Limit.holdsSlot(it.State, &it.view, it.ID)
+	return l.Algorithm == InFlight && l.holdsSlot(it.State, v, it.ID) || v.hold && l.findHold(it.State, v, it.ID) >= 0
+}
+
+// charge charges the item's cost, or holds it, and returns how much that was.
+func (it *Item) charge() int64 {
+	l, s, v := it.Limit, it.State, &it.view
+	if v.hold {
+		l.writeBack(s, v)
+		return l.hold(s, v, it.Cost, it.ID)
+	}
+	l.charge(s, v, it.Cost, it.ID)
+	return it.Cost
 }
 
 func take(items []Item, answers []Answer) {
@@ -288,11 +343,11 @@ func take(items []Item, answers []Answer) {
 			it.Changed = it.Limit.refuse(it.State, &it.view, it.Cost)
 			answers[i] = it.answer(0, false)
 		case all:
+			granted := it.Cost
 			if it.Cost > 0 {
-				it.Limit.charge(it.State, &it.view, it.Cost, it.ID)
-				it.Changed = true
+				granted, it.Changed = it.charge(), true
 			}
-			answers[i] = it.answer(it.Cost, true)
+			answers[i] = it.answer(granted, true)
 		default: // another limit refused the request
 			answers[i] = it.answer(0, true)
 		}
@@ -336,25 +391,41 @@ func (it *Item) apply(op Op) Answer {
 
 // lookAgain renews the view after the state changed. If writing moved the state back, the answer must still report that.
 func (it *Item) lookAgain(keepMoved bool) {
-	now, moved := it.view.Now, it.view.Moved && keepMoved
-	it.view = view{}
+	now, moved, hold := it.view.Now, (it.view.Moved || it.view.ahead) && keepMoved, it.view.hold
+	it.view = view{hold: hold}
 	it.Limit.look(it.State, now, &it.view)
 	it.view.Moved = it.view.Moved || moved
 }
 
-// renew renews the slot of the item's id, and refuses the request if that slot is no longer held. Other limits have
-// nothing to renew.
+// renew renews what the item's id holds, a slot or units, and refuses the request if it no longer holds it. Other limits have nothing to
+// renew.
 func (it *Item) renew() Answer {
 	l := it.Limit
-	if l.Algorithm != InFlight {
+	switch {
+	case l.Hold > 0 && l.findHold(it.State, &it.view, it.ID) < 0:
+		return it.refusal()
+	case l.Hold > 0:
+		l.writeBack(it.State, &it.view)
+		it.Changed = true
+		return it.answer(l.hold(it.State, &it.view, 0, it.ID), true)
+	case l.Algorithm != InFlight:
 		return it.answer(0, true)
 	}
 	if !l.holdsSlot(it.State, &it.view, it.ID) {
-		return it.answer(0, false)
+		return it.refusal()
 	}
 	l.holdSlot(it.State, &it.view, it.ID)
 	it.Changed = true
 	return it.answer(1, true)
+}
+
+// refusal returns the answer to a request that is refused for good, however much is left.
+func (it *Item) refusal() Answer {
+	a := it.answer(0, true)
+	if a.Allowed, a.NextAfter, a.RetryAfter = false, 0, Never; it.view.open > 0 {
+		a.Flags |= Held
+	}
+	return a
 }
 
 func (it *Item) answer(granted int64, allowed bool) Answer {

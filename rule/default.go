@@ -52,17 +52,18 @@ func (l *Limit) StartsInParts(cost int64) bool {
 	return l.Quota > DefaultLog || l.Lease || cost > DefaultLog
 }
 
-// InParts reports whether the state of a limit without a named algorithm is in parts. Otherwise it is a log.
+// InParts reports whether a state has counts: whether the state of a limit without a named algorithm is in parts. Otherwise it is a log.
 func (s *State) InParts() bool { return !s.absentWindow() }
 
-// lookDefault looks at a log or at parts. Parts in which nothing counts any more are as a state never seen.
+// lookDefault looks at a log or at parts. Parts in which nothing counts any more are like a state never seen, so they have no time of their own
+// either.
 func (l *Limit) lookDefault(s *State, now Micros, v *view) {
 	if s.InParts() {
 		if l.lookWindow(s, now, v); v.Room < l.Quota {
 			v.parts = true
 			return
 		}
-		*v = view{Now: now, At: v.At, Room: l.Quota}
+		*v = view{Now: now, At: now, Room: l.Quota}
 		return
 	}
 	l.lookLog(s, now, v)

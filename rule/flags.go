@@ -21,7 +21,8 @@ const (
 	FallbackOpen
 	FallbackClosed
 	FallbackLocal
-	// Repeated: the reservation had been settled before. Nothing changed, and Granted is what was done then.
+	// Repeated: the reservation had been settled before, or the call been made or cancelled. Nothing changed, and Granted is what was
+	// done then.
 	Repeated
 	// Unsettled: the store cannot remember another settlement of this key, so it changed nothing; otherwise it could be
 	// done twice.
@@ -32,10 +33,16 @@ const (
 	// FallbackOptimistic: the store did not answer in time, and the failure mode decided by the units not yet reported to
 	// the store.
 	FallbackOptimistic
+	// Held: refused while reservations held units of the key. A reservation that ends early frees units before RetryAfter.
+	Held
+	// HoldsFull: refused because MaxHolds reservations hold units of the key, although there are units left.
+	HoldsFull
+	// NotOnce: the call was charged, but the store cannot remember its ID, so a repeat would be charged again.
+	NotOnce
 )
 
 var flagNames = []string{"inherited", "clock-moved", "cached", "fallback-open", "fallback-closed", "fallback-local",
-	"repeated", "unsettled", "leased", "fallback-optimistic"}
+	"repeated", "unsettled", "leased", "fallback-optimistic", "held", "holds-full", "not-once"}
 
 // String returns the names of the flags that are set, such as "cached" or "clock-moved|fallback-local", or "none".
 func (f Flags) String() string {

@@ -26,7 +26,7 @@ func TestFlagsOneByOne(t *testing.T) {
 func TestFlagsAsText(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "none", Cached | FallbackLocal: "cached|fallback-local", Inherited | ClockMoved | Cached: "inherited|clock-moved|cached",
-		Cached | 1<<10: "cached|unknown(1024)", Repeated | Unsettled: "repeated|unsettled",
+		Cached | 1<<13: "cached|unknown(8192)", Repeated | Unsettled: "repeated|unsettled",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%d: %q, want %q", uint16(flags), got, want)

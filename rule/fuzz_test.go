@@ -45,7 +45,7 @@ func fuzzScript(t *testing.T, l *Limit, r *source) {
 		}
 		checkAnswer(t, l, &a)
 		checkState(t, l, &s)
-		checkTimes(t, l, &s, st.at, cost, &a)
+		checkTimes(t, l, &s, st, cost, &a)
 		most := l.Quota
 		if l.Algorithm == DefaultAlgorithm {
 			most = DefaultLog

@@ -80,8 +80,9 @@ func checkState(t tb, l *Limit, s *State) {
 
 // checkTimes checks that the times in an answer are exact to the microsecond, given s right after it: the cost is admitted
 // after RetryAfter and not before, one unit after NextAfter, and the whole capacity after ResetAfter.
-func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
+func checkTimes(t tb, l *Limit, s *State, st step, cost int64, a *Answer) {
 	t.Helper()
+	now := st.at
 	view := l.viewAt(s, now)
 	if view.Moved {
 		return // far ahead of the clock, and nothing was written: such a state stays ahead as time passes
@@ -90,11 +91,11 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 	case a.Allowed && a.RetryAfter != 0:
 		t.Fatalf("allowed, but RetryAfter is %d", a.RetryAfter)
 	case a.Allowed:
+	case st.refusedForGood(a), a.Flags&HoldsFull != 0: // a plain request would be admitted
 	case cost > l.Capacity():
 		if a.RetryAfter != Never {
 			t.Fatalf("cost %d exceeds the capacity %d, but RetryAfter is %d", cost, l.Capacity(), a.RetryAfter)
 		}
-	case a.RetryAfter == 0 && l.Algorithm == InFlight && admitted(l, s, now, cost): // the slot to renew is lost, but others are free
 	case a.RetryAfter <= 0 || a.RetryAfter == Never:
 		t.Fatalf("cost %d refused at %d, but RetryAfter is %d", cost, now, a.RetryAfter)
 	case !admitted(l, s, now+a.RetryAfter, cost):
@@ -114,6 +115,11 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 	if a.ResetAfter > 0 && admitted(l, s, now+a.ResetAfter-1, l.Capacity()) {
 		t.Fatalf("at %d, before %d everything is free already: %+v, %+v", now, a.ResetAfter, l, s)
 	}
+}
+
+// refusedForGood reports whether a refusal does not depend on what is left: what is to be renewed is lost, or the call was cancelled.
+func (st *step) refusedForGood(a *Answer) bool {
+	return !a.Allowed && a.RetryAfter == Never && (st.op == Renew || st.op == Take && a.Flags&Repeated != 0)
 }
 
 // admitted reports whether cost is admitted at now, on a copy of s. Peek and Take must agree on it.

@@ -82,6 +82,7 @@ type Limit struct {
 	Segments     int     // sliding-window only: 1 to MaxSegments; 0 means 1. Without an algorithm, Normalize sets it and Overlap
 	Quota        int64   // units per window; in-flight: slots
 	Burst        int64   // token-bucket only: how many units the bucket holds; 0 means Quota
+	Hold         Micros  // how long a reservation holds units that it has not settled; 0 means that it charges them at once
 	Window       Micros  // in-flight: how long a slot is held unless it is renewed; with Calendar, 0 or the longest period
 	Zone         string  // with Calendar only: an IANA time zone; empty means UTC
 }
@@ -167,6 +168,11 @@ func (l *Limit) check() error {
 	}
 	if err := l.checkUnused(); err != nil {
 		return err
+	}
+	if l.Hold != 0 {
+		if err := l.checkHold(); err != nil {
+			return err
+		}
 	}
 	if l.Lease {
 		if err := l.checkLease(); err != nil {

@@ -27,7 +27,7 @@ func (l *Limit) appendLog(s *State, v *view, n, most int64) {
 	l.settleLog(s, v)
 	s.Log.add(v.At, n, l.Window, most)
 	v.live = min(v.live+n, most)
-	v.Room = l.Quota - v.live
+	v.Room = l.Quota - v.live - v.held
 }
 
 // settleLog writes what lookLog found: it moves times back with the clock, and drops expired units.

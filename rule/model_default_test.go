@@ -6,32 +6,38 @@ type defaultModel struct {
 	log   logModel
 	parts windowModel
 	is    bool // in parts
+	gone  bool // nothing counts in them any more; set by place
 }
 
 func (m *defaultModel) copy() model {
-	return &defaultModel{*m.log.copy().(*logModel), *m.parts.copy().(*windowModel), m.is}
+	return &defaultModel{*m.log.copy().(*logModel), *m.parts.copy().(*windowModel), m.is, m.gone}
 }
 
 func (m *defaultModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	if !m.is {
 		return m.log.place(l, now)
 	}
-	if at, moved = m.parts.place(l, now); moved && m.parts.room(l, at) == l.Quota {
-		m.parts.all = nil
-		return now, false
+	placed := *m.parts.copy().(*windowModel)
+	at, moved = placed.place(l, now)
+	if m.gone = placed.room(l, at) == l.Quota; m.gone {
+		return now, false // as if never seen
 	}
+	m.parts = placed
 	return at, moved
 }
 
 func (m *defaultModel) room(l *Limit, at Micros) int64 {
-	if m.is {
+	switch {
+	case m.is && m.gone:
+		return l.Quota
+	case m.is:
 		return m.parts.room(l, at)
 	}
 	return m.log.room(l, at)
 }
 
 func (m *defaultModel) charge(l *Limit, at Micros, n int64, id ID) {
-	if m.is && m.parts.room(l, at) == l.Quota {
+	if m.is && m.gone {
 		*m = defaultModel{}
 	}
 	if m.is {
@@ -53,7 +59,7 @@ func (m *defaultModel) back(l *Limit, at Micros, n int64, moment Micros, id ID) 
 	switch {
 	case !m.is:
 		return m.log.back(l, at, n, moment, id)
-	case moment != Oldest && moment <= at-l.Window:
+	case m.gone || moment != Oldest && moment <= at-l.Window:
 		return 0
 	}
 	return m.parts.back(l, at, n, moment, id)

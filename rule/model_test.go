@@ -30,6 +30,13 @@ type model interface {
 }
 
 func newModel(l *Limit) model {
+	if l.Algorithm == InFlight {
+		return &slotsModel{}
+	}
+	return &heldModel{model: newUsedModel(l)}
+}
+
+func newUsedModel(l *Limit) model {
 	switch l.Algorithm {
 	case DefaultAlgorithm:
 		return &defaultModel{}
@@ -37,8 +44,6 @@ func newModel(l *Limit) model {
 		return &logModel{}
 	case TokenBucket:
 		return &bucketModel{missing: new(big.Rat)}
-	case InFlight:
-		return &slotsModel{}
 	}
 	if l.Calendar != 0 {
 		return &calendarModel{}
@@ -54,6 +59,7 @@ type modelItem struct {
 	used   int64  // Settle only
 	moment Micros // GiveBack and Settle only
 	id     ID
+	hold   bool // Take only
 
 	now    Micros // the time of the request
 	at     Micros
@@ -62,12 +68,22 @@ type modelItem struct {
 	placed model // the model as of now; it becomes model when the decision stores it
 }
 
-// settled is the record of one reservation in a store's model: nil if it was not settled.
-type settled []int64
+// remembered is the record of one ID in a store's model.
+type remembered struct {
+	called, settled, cancelled bool
+	took                       []modelTook // by a call
+	back                       []int64     // by a settlement
+}
 
-// decideModels is Decide for models. The answers have no times, which checkModelTimes checks. The result of a Settle is
-// stored in before, unless full.
-func decideModels(op Op, items []modelItem, now Micros, before *settled, full bool) []Answer {
+type modelTook struct {
+	at    Micros
+	units int64
+	held  bool
+}
+
+// decideModels is Decide for models, or DecideOnce if once is set. The answers have no times, which checkModelTimes checks. The result
+// of a Settle or of a call is stored in before, unless full.
+func decideModels(op Op, items []modelItem, now Micros, before *remembered, full, once bool) []Answer {
 	answers := make([]Answer, len(items))
 	all := true
 	upTo := int64(MaxQuota)
@@ -85,7 +101,10 @@ func decideModels(op Op, items []modelItem, now Micros, before *settled, full bo
 		all = all && items[i].admits()
 	}
 	if op == Settle {
-		return settleModels(items, before, full)
+		return settleModels(items, before, full, once)
+	}
+	if once && (before.called || before.settled) {
+		return repeatModels(items, before)
 	}
 	for i := range items {
 		k := &items[i]
@@ -114,53 +133,126 @@ func decideModels(op Op, items []modelItem, now Micros, before *settled, full bo
 			answers[i] = k.renew()
 		}
 	}
+	if once && all {
+		callModels(items, answers, before, full)
+	}
+	return answers
+}
+
+// callModels remembers a call that was admitted.
+func callModels(items []modelItem, answers []Answer, before *remembered, full bool) {
+	for i := range items {
+		if full {
+			answers[i].Flags |= NotOnce
+			continue
+		}
+		before.called = true
+		before.took = append(before.took, modelTook{answers[i].At, answers[i].Granted, items[i].isHold() && answers[i].Granted > 0})
+	}
+}
+
+// repeatModels answers a call that was made before, or cancelled.
+func repeatModels(items []modelItem, before *remembered) (answers []Answer) {
+	for i := range items {
+		k := &items[i]
+		a := k.answer(!before.cancelled, 0)
+		switch {
+		case before.cancelled:
+			a.RetryAfter = Never
+		case before.settled:
+			a.Granted = k.cost
+		default:
+			if a.Granted = before.took[i].units; before.took[i].at > 0 {
+				a.At = before.took[i].at
+			}
+		}
+		a.Flags |= Repeated
+		answers = append(answers, a)
+	}
 	return answers
 }
 
 // settleModels replaces what was reserved with what was used, once.
-func settleModels(items []modelItem, before *settled, full bool) (answers []Answer) {
-	known := *before != nil
-	var now settled
+func settleModels(items []modelItem, before *remembered, full, byID bool) (answers []Answer) {
+	known := before.settled
+	now := remembered{called: before.called, settled: true, cancelled: true}
+	lasting := byID
 	for i := range items {
 		k := &items[i]
 		var back int64
 		slot := k.limit.Algorithm == InFlight
+		lasting = lasting || !slot
+		now.cancelled = now.cancelled && k.used == 0
+		took := modelTook{k.moment, k.cost, k.limit.Hold > 0}
+		if byID {
+			took = modelTook{}
+			if before.called && i < len(before.took) {
+				took = before.took[i]
+			}
+			took.held = took.held || took.units == 0
+		}
 		switch {
 		case known:
-			back = (*before)[i]
+			back = before.back[i]
 		case slot:
 			back = k.placed.back(k.limit, k.at, 1, 1, k.id)
 		case full:
-		case k.used < k.cost:
-			back = k.placed.back(k.limit, k.at, k.cost-k.used, k.moment, k.id)
-		case k.used > k.cost:
-			back = k.cost - k.used
+		case took.held:
+			held := k.placed.(*heldModel)
+			open := held.holds(k.at, k.id)
+			back = held.end(k.at, k.id) - k.used
+			if k.used > 0 {
+				held.charge(k.limit, k.at, k.used, k.id)
+				k.store()
+			} else if open {
+				k.storeHolds()
+			}
+		case k.used < took.units:
+			back = k.placed.back(k.limit, k.at, took.units-k.used, took.at, k.id)
+		case k.used > took.units:
+			back = took.units - k.used
 			k.placed.charge(k.limit, k.at, -back, k.id)
 		}
-		if back != 0 && !known {
+		if back != 0 && !known && (slot || !took.held) {
 			k.store()
 		}
 		a := k.answer(true, back)
-		if !slot && known {
+		if known && (!slot || byID) {
 			a.Flags |= Repeated
-		} else if !slot && full {
+		} else if full && (!slot || byID) {
 			a.Flags |= Unsettled
 		}
-		answers, now = append(answers, a), append(now, back)
+		answers, now.back = append(answers, a), append(now.back, back)
 	}
-	if !known && !full {
+	if !known && !full && lasting {
 		*before = now
 	}
 	return answers
 }
 
-// holds reports whether the request holds a slot, which it then keeps however many there are.
+// holds reports whether the request holds a slot or units, which it then keeps however much is left.
 func (k *modelItem) holds() bool {
-	slots, ok := k.placed.(*slotsModel)
-	return ok && slots.held(k.limit, k.at, k.id)
+	switch m := k.placed.(type) {
+	case *slotsModel:
+		return m.held(k.limit, k.at, k.id)
+	case *heldModel:
+		return m.holds(k.at, k.id)
+	}
+	return false
 }
 
+// isHold reports whether the request holds its units.
+func (k *modelItem) isHold() bool { return k.hold && k.limit.Hold > 0 }
+
 func (k *modelItem) renew() Answer {
+	if k.limit.Hold > 0 {
+		if !k.holds() {
+			return k.answer(false, 0)
+		}
+		units := k.placed.(*heldModel).hold(k.limit, k.at, 0, k.id)
+		k.storeHolds()
+		return k.answer(true, units)
+	}
 	if k.limit.Algorithm != InFlight {
 		return k.answer(true, 0)
 	}
@@ -173,26 +265,50 @@ func (k *modelItem) renew() Answer {
 }
 
 func (k *modelItem) admits() bool {
-	return k.cost <= k.room && k.cost <= k.limit.Capacity() || k.holds()
+	return k.cost <= k.room && k.cost <= k.limit.Capacity() || (k.limit.Algorithm == InFlight || k.isHold()) && k.holds()
 }
 
 func (k *modelItem) take(all bool) Answer {
 	switch {
 	case !k.admits():
-		if k.limit.CountRefused && k.cost > 0 && k.cost <= k.limit.Capacity() {
+		if k.limit.CountRefused && k.cost > 0 && k.cost <= k.limit.Capacity() && !k.isDrained() {
 			k.placed.refuse(k.limit, k.at, k.cost)
 			k.store()
 		} else if k.moved {
-			k.store()
+			k.storeHolds()
 		}
 		return k.answer(false, 0)
 	case !all:
 		return k.answer(true, 0)
+	case k.cost > 0 && k.isHold():
+		units := k.placed.(*heldModel).hold(k.limit, k.at, k.cost, k.id)
+		k.storeHolds()
+		return k.answer(true, units)
 	case k.cost > 0:
 		k.placed.charge(k.limit, k.at, k.cost, k.id)
 		k.store()
 	}
 	return k.answer(true, k.cost)
+}
+
+// storeHolds is store for a decision that charges nothing, and gives back nothing that was charged.
+func (k *modelItem) storeHolds() {
+	if m, ok := k.placed.(*heldModel); ok {
+		m.writtenHolds(k.limit, k.at)
+		k.model = k.placed
+	} else {
+		k.store()
+	}
+}
+
+// isDrained reports whether there is nothing that a refusal could take.
+func (k *modelItem) isDrained() bool {
+	m, ok := k.placed.(*heldModel)
+	if !ok {
+		return false
+	}
+	bucket, ok := m.model.(*bucketModel)
+	return ok && bucket.owed(k.limit, k.at).Cmp(new(big.Rat).SetInt64(k.limit.Burst)) >= 0
 }
 
 func (k *modelItem) store() {
@@ -205,6 +321,11 @@ func (k *modelItem) answer(allowed bool, granted int64) Answer {
 	a := Answer{Allowed: allowed, Granted: granted, Remaining: max(0, k.placed.room(k.limit, at)), At: at}
 	if k.moved {
 		a.Flags = ClockMoved
+	}
+	if m, ok := k.placed.(*heldModel); ok && !allowed {
+		if open, _ := m.open(at); len(open) > 0 {
+			a.Flags |= Held
+		}
 	}
 	return a
 }

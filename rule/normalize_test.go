@@ -168,7 +168,7 @@ func TestAcceptedLimitsWorkAtTheirEdges(t *testing.T) {
 				a, _, cost := decideStep(t, &l, &s, step{at: at, op: op, cost: cost, used: cost / 2, id: 7})
 				checkAnswer(t, &l, &a)
 				checkState(t, &l, &s)
-				checkTimes(t, &l, &s, at, cost, &a)
+				checkTimes(t, &l, &s, step{at: at, op: op}, cost, &a)
 			}
 		}
 	})

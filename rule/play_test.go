@@ -22,7 +22,9 @@ type step struct {
 	used int64  // Settle only
 	back Micros // GiveBack and Settle only: the time to take back from
 	id   ID
-	memo *Memo // Settle only: what the store remembers; nothing if nil
+	hold bool  // Take only: hold the units
+	once bool  // Take: the call counts once; Settle: it settles the call of its id
+	memo *Memo // Settle, and once: what the store remembers; nothing if nil
 	want want
 }
 
@@ -47,6 +49,8 @@ func (w want) deciding(m Micros) want { w.decidingIs = &m; return w }
 func (w want) moved() want            { w.flags |= ClockMoved; return w }
 func (w want) repeated() want         { w.flags |= Repeated; return w }
 func (w want) unsettled() want        { w.flags |= Unsettled; return w }
+func (w want) held() want             { w.flags |= Held; return w }
+func (w want) flagged(f Flags) want   { w.flags |= f; return w }
 
 // play runs a script against one key, from a state never seen. In addition to what the script expects, every answer must
 // keep the invariants of all answers: its times are exact, and a state that was not changed is the same as before.
@@ -73,7 +77,7 @@ func playFrom(t *testing.T, l Limit, s State, script []step) {
 			t.Fatalf("step %d, at %dus, op %d, cost %d: %s\nanswer: %+v", i, st.at, st.op, st.cost, difference, a)
 		}
 		checkAnswer(t, &l, &a)
-		checkTimes(t, &l, &s, st.at, cost, &a)
+		checkTimes(t, &l, &s, st, cost, &a)
 	}
 }
 
@@ -81,7 +85,7 @@ func playFrom(t *testing.T, l Limit, s State, script []step) {
 // which can be less than st.cost for TakeUpTo.
 func decideStep(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64) {
 	t.Helper()
-	if st.op == Take && st.id == 0 {
+	if st.op == Take && st.id == 0 && st.memo == nil {
 		one := s.Clone()
 		oneAnswer, oneChanged := l.TakeOne(&one, st.at, st.cost)
 		defer func() {
@@ -93,10 +97,10 @@ func decideStep(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost
 			}
 		}()
 	}
-	items := []Item{{Limit: l, State: s, Cost: st.cost, Used: st.used, At: st.back, ID: st.id}}
+	items := []Item{{Limit: l, State: s, Cost: st.cost, Used: st.used, At: st.back, ID: st.id, Hold: st.hold}}
 	answers := make([]Answer, 1)
-	if st.op == Settle && st.memo != nil {
-		DecideSettle(items, st.memo, st.at, answers)
+	if st.memo != nil {
+		DecideOnce(st.op, st.once, items, st.memo, st.at, answers)
 	} else {
 		Decide(st.op, items, st.at, answers)
 	}
@@ -135,5 +139,5 @@ func (w want) compare(st step, a *Answer) string {
 
 func sameState(a, b *State) bool {
 	return a.Start == b.Start && a.Until == b.Until && a.Missing == b.Missing && a.Rest == b.Rest &&
-		slices.Equal(a.Counts, b.Counts) && slices.Equal(a.Slots, b.Slots) && slices.Equal(a.Log.times(), b.Log.times())
+		slices.Equal(a.Counts, b.Counts) && slices.Equal(a.Slots, b.Slots) && slices.Equal(a.Holds, b.Holds) && slices.Equal(a.Log.times(), b.Log.times())
 }

@@ -53,8 +53,25 @@ func drawLimit(t *rapid.T) Limit {
 	if l.Algorithm == SlidingWindow || l.Algorithm == FixedWindow {
 		l.Anchor = Anchor(rapid.IntRange(0, 1).Draw(t, "anchor"))
 	}
-	l.CountRefused = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count refused")
-	return drawSize(t, l)
+	return drawSize(t, drawHold(t, l))
+}
+
+// drawHold makes refusals count, or reservations hold their units, or neither.
+func drawHold(t *rapid.T, l Limit) Limit {
+	l.CountRefused, l.Hold = false, 0
+	if l.Algorithm == InFlight {
+		return l
+	}
+	switch rapid.IntRange(0, 4).Draw(t, "refused or held") {
+	case 0, 1:
+		l.CountRefused = true
+	case 2, 3:
+		l.Hold = drawWindow(t, minWindow, MaxWindow)
+		if l.Window > 0 && rapid.Bool().Draw(t, "about a window") {
+			l.Hold = clamp(l.Window+draw(t, "hold", -l.Window/2, l.Window), minWindow, MaxWindow)
+		}
+	}
+	return l
 }
 
 // someZones lists time zones with little in common: offsets of whole hours, halves and quarters; summer time in the north,
@@ -230,10 +247,15 @@ func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 	st := step{at: drawMoment(t, l, s, now, last)}
 	st.cost = drawCost(t, l, l.viewAt(s, st.at).Room)
 	st.id = drawID(t, l)
+	st.hold = rapid.Bool().Draw(t, "hold")
 	switch rapid.IntRange(0, 17).Draw(t, "op") {
 	case 16:
 		st.op, st.back = Settle, drawBack(t, l, s, now, st.at, last)
+		st.once = rapid.Bool().Draw(t, "by id")
 		st.used = drawCost(t, l, l.viewAt(s, st.at).Room)
+		if rapid.Bool().Draw(t, "nothing used") {
+			st.used = 0
+		}
 		st.id = ID(rapid.IntRange(1, 6).Draw(t, "reservation"))
 	case 17:
 		st.op = Renew
@@ -250,6 +272,8 @@ func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 		if rapid.IntRange(0, 3).Draw(t, "reset") == 0 {
 			st.op = Reset
 		}
+	default:
+		st.once = rapid.IntRange(0, 3).Draw(t, "once") == 0
 	}
 	return st
 }
@@ -257,7 +281,7 @@ func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 // drawID returns a reservation's ID, if the limit needs one: one of a few, so that IDs recur.
 func drawID(t *rapid.T, l *Limit) ID {
 	if l.Algorithm != InFlight {
-		return 0
+		return ID(rapid.IntRange(1, 6).Draw(t, "id"))
 	}
 	return ID(rapid.IntRange(1, int(min(l.Quota, 30))+3).Draw(t, "id"))
 }

@@ -24,15 +24,17 @@ func TestSameAsModel(t *testing.T) {
 			full := memory.look(t, &st)
 			before := s.Clone()
 			a, changed, cost := decideStep(t, &l, &s, st)
-			items := []modelItem{{limit: &l, model: m, cost: st.cost, used: st.used, moment: st.back, id: st.id}}
-			want := decideModels(st.op, items, st.at, memory.of(st.id), full)[0]
+			items := []modelItem{{limit: &l, model: m, cost: st.cost, used: st.used, moment: st.back, id: st.id, hold: st.hold}}
+			want := decideModels(st.op, items, st.at, memory.of(st.id), full, st.once)[0]
 			want.RetryAfter, want.ResetAfter, want.NextAfter = a.RetryAfter, a.ResetAfter, a.NextAfter
 			memory.check(t, &st)
 			decisions++
 			if a != want || cost != items[0].cost {
 				t.Fatalf("%+v\nstep: %+v\nstate: %+v\nmodel: %+v\nanswer:%+v\nwant:  %+v", l, st, before, m, a, want)
 			}
-			items[0].checkModelTimes(t, &a)
+			if !st.refusedForGood(&a) {
+				items[0].checkModelTimes(t, &a)
+			}
 			if !changed && !sameState(&before, &s) {
 				t.Fatalf("%+v\nstep: %+v\nreported as unchanged: %+v to %+v", l, st, before, s)
 			}
@@ -46,43 +48,61 @@ func TestSameAsModel(t *testing.T) {
 // memory is what a store remembers of settlements, for the rule and for the model.
 type memory struct {
 	memos  map[ID]*Memo
-	models map[ID]*settled
+	models map[ID]*remembered
 }
 
-func newMemory() *memory { return &memory{map[ID]*Memo{}, map[ID]*settled{}} }
+func newMemory() *memory { return &memory{map[ID]*Memo{}, map[ID]*remembered{}} }
 
-func (m *memory) of(id ID) *settled {
+func (m *memory) of(id ID) *remembered {
 	if m.models[id] == nil {
-		m.models[id] = new(settled)
+		m.models[id] = new(remembered)
 	}
 	return m.models[id]
 }
 
-// look sets what is remembered of a Settle. Sometimes there is no space to remember a new one.
+// look sets what is remembered of a Settle or a call. Sometimes there is no space to remember a new one.
 func (m *memory) look(t *rapid.T, st *step) (full bool) {
-	if st.op != Settle {
+	if st.op != Settle && !st.once {
 		return false
 	}
+	st.memo = &Memo{}
 	if known := m.memos[st.id]; known != nil {
-		st.memo = &Memo{Known: true, Returned: slices.Clone(known.Returned)}
-		return false
+		st.memo = &Memo{Known: true, Record: slices.Clone(known.Record)}
 	}
-	st.memo = &Memo{Full: rapid.IntRange(0, 9).Draw(t, "full") == 0}
+	settled := m.of(st.id).settled
+	st.memo.Full = !settled && (st.op == Settle || st.memo.kind() < 0) && rapid.IntRange(0, 9).Draw(t, "full") == 0
 	return st.memo.Full
 }
 
 // check compares what is to be remembered, and stores it.
 func (m *memory) check(t *rapid.T, st *step) {
-	if st.op != Settle {
+	if st.memo == nil {
 		return
 	}
-	if want := *m.of(st.id); want != nil && !slices.Equal(st.memo.Returned, want) {
-		t.Fatalf("step: %+v\nto be remembered: %+v, want %v", *st, *st.memo, want)
-	} else if st.memo.Changed && want == nil {
-		t.Fatalf("step: %+v\nremembered unnecessarily: %+v", *st, *st.memo)
-	} else if want != nil {
-		m.memos[st.id] = st.memo
+	if got, want := recordOf(st.memo), *m.of(st.id); got.settled != want.settled || got.cancelled != want.cancelled ||
+		got.settled && !slices.Equal(got.back, want.back) || !got.settled && !slices.Equal(got.took, want.took) {
+		t.Fatalf("step: %+v\nto be remembered: %+v, want %+v", *st, *st.memo, want)
 	}
+	if st.memo.Changed {
+		m.memos[st.id] = &Memo{Record: slices.Clone(st.memo.Record)}
+	}
+}
+
+// recordOf reads what a memo says.
+func recordOf(m *Memo) (r remembered) {
+	if !m.Known && !m.Changed {
+		return remembered{}
+	}
+	numbers := m.Record[1:]
+	switch m.Record[0] {
+	case wasCalled:
+		for ; len(numbers) > 0; numbers = numbers[2:] {
+			r.took = append(r.took, modelTook{Micros(numbers[0]), max(numbers[1], -numbers[1]), numbers[1] < 0})
+		}
+	case wasSettled, wasCancelled:
+		r.settled, r.cancelled, r.back = true, m.Record[0] == wasCancelled, numbers
+	}
+	return r
 }
 
 // drawChange returns another limit of the same shape.
@@ -90,7 +110,7 @@ func drawChange(t *rapid.T, l Limit) Limit {
 	if l.Algorithm == SlidingWindow {
 		l.Overlap = Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 	}
-	l.CountRefused = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count refused")
+	l = drawHold(t, l)
 	if rapid.Bool().Draw(t, "beside") {
 		l.Quota = clamp(l.Quota+rapid.Int64Range(-1, 1).Draw(t, "quota"), 1, MaxQuota)
 		if n, err := l.Normalize(); err == nil {
@@ -125,15 +145,15 @@ func TestSeveralSameAsModels(t *testing.T) {
 				} else if rapid.IntRange(0, 3).Draw(t, "own cost") == 0 {
 					cost = drawCost(t, &limits[i], limits[i].viewAt(&states[i], st.at).Room)
 				}
-				items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, Used: st.used, At: st.back, ID: st.id}
-				models[i].cost, models[i].used, models[i].moment, models[i].id = cost, st.used, st.back, st.id
+				items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, Used: st.used, At: st.back, ID: st.id, Hold: st.hold}
+				models[i].cost, models[i].used, models[i].moment, models[i].id, models[i].hold = cost, st.used, st.back, st.id, st.hold
 			}
-			if st.op == Settle {
-				DecideSettle(items, st.memo, st.at, answers)
+			if st.memo != nil {
+				DecideOnce(st.op, st.once, items, st.memo, st.at, answers)
 			} else {
 				Decide(st.op, items, st.at, answers)
 			}
-			wants := decideModels(st.op, models, st.at, memory.of(st.id), full)
+			wants := decideModels(st.op, models, st.at, memory.of(st.id), full, st.once)
 			memory.check(t, &st)
 			for i, want := range wants {
 				decisions++
@@ -141,7 +161,9 @@ func TestSeveralSameAsModels(t *testing.T) {
 				if answers[i] != want {
 					t.Fatalf("%+v\nstep: %+v\nlimit %d answers: %+v\nwant: %+v", limits, st, i, answers[i], want)
 				}
-				models[i].checkModelTimes(t, &answers[i])
+				if !st.refusedForGood(&answers[i]) {
+					models[i].checkModelTimes(t, &answers[i])
+				}
 			}
 			now = st.at
 		}

@@ -81,13 +81,3 @@ func TestGivingBackAfterTheLogBecameParts(t *testing.T) {
 		{at: b + minute, op: GiveBack, cost: 1, back: b, want: allowed(199).granted(0)},
 	})
 }
-
-// Parts in which nothing counts keep their time, also when a log follows.
-func TestTimeOfEmptyParts(t *testing.T) {
-	play(t, Limit{Quota: 200, Window: minute}, []step{
-		{at: 90 * second, cost: 1, want: allowed(199)},
-		{at: 90 * second, op: GiveBack, cost: 1, back: 90 * second, want: allowed(200).granted(1)},
-		{at: 80 * second, set: quota(2), cost: 1, want: allowed(1).deciding(90 * second)},
-		{at: 150*second - 1, cost: 2, want: refused(1).retry(1)},
-	})
-}

@@ -14,7 +14,7 @@ func TestSettle(t *testing.T) {
 		{Algorithm: TokenBucket, Quota: 100, Window: minute},
 	} {
 		memo, other := &Memo{}, &Memo{}
-		known := func(l *Limit) { *memo = Memo{Known: true, Returned: memo.Returned} }
+		known := func(l *Limit) { *memo = Memo{Known: true, Record: memo.Record} }
 		play(t, l, []step{
 			{at: 600 * second, cost: 70, want: allowed(30)},
 			{at: 600 * second, op: Settle, cost: 70, used: 20, back: 600 * second, id: 1, memo: memo, want: allowed(80).granted(50)},
@@ -27,7 +27,7 @@ func TestSettle(t *testing.T) {
 			// A settlement that the store cannot remember is not made.
 			{at: 600 * second, op: Settle, cost: 10, used: 0, back: 600 * second, id: 3, memo: &Memo{Full: true}, want: allowed(0).granted(0).unsettled()},
 		})
-		if !memo.Known || memo.Changed || !slices.Equal(memo.Returned, []int64{50}) || !other.Changed || !slices.Equal(other.Returned, []int64{-80}) {
+		if !memo.Known || memo.Changed || !slices.Equal(memo.Record, []int64{wasSettled, 50}) || !other.Changed || !slices.Equal(other.Record, []int64{wasSettled, -80}) {
 			t.Errorf("%v: remembered %+v and %+v", l.Algorithm, memo, other)
 		}
 	}
@@ -68,14 +68,14 @@ func TestSettleSeveral(t *testing.T) {
 	Decide(Take, items, 100*second, answers)
 	memo := &Memo{Full: true}
 	fill()
-	DecideSettle(items, memo, 100*second, answers)
+	DecideOnce(Settle, false, items, memo, 100*second, answers)
 	if memo.Changed || answers[1].Flags&Unsettled == 0 || answers[0].Granted != 1 || answers[2].Remaining != 300 || answers[3].Remaining != 400 {
 		t.Fatalf("%+v: %+v", memo, answers)
 	}
-	memo = &Memo{Returned: []int64{9, 9, 9, 9, 9}} // left by an earlier settlement
+	memo = &Memo{Record: []int64{9, 9, 9, 9, 9}} // left by an earlier settlement
 	fill()
-	DecideSettle(items, memo, 100*second, answers)
-	if want := []int64{0, 0, -200, 60}; !memo.Changed || !slices.Equal(memo.Returned, want) {
+	DecideOnce(Settle, false, items, memo, 100*second, answers)
+	if want := []int64{wasSettled, 0, 0, -200, 60}; !memo.Changed || !slices.Equal(memo.Record, want) {
 		t.Fatalf("remembered: %+v, want %v", memo, want)
 	}
 	if items[1].Changed || !items[2].Changed || !items[3].Changed {
@@ -86,14 +86,14 @@ func TestSettleSeveral(t *testing.T) {
 			t.Errorf("limit %d: %+v, want %d left", i, answers[i], want)
 		}
 	}
-	for i, want := range []Micros{0, 61 * second, 2 * minute, 32*60*minute + 32*minute} {
+	for i, want := range []Micros{30*second + 500*milli, 61 * second, 2 * minute, 32*60*minute + 32*minute} {
 		if memory := limits[i].Memory(); memory != want {
 			t.Errorf("limit %d is remembered for %d, want %d", i, memory, want)
 		}
 	}
 }
 
-func TestSettlements(t *testing.T) {
+func TestRemembered(t *testing.T) {
 	for _, c := range []struct{ quota, want int64 }{{1, 1_000}, {250, 1_000}, {5_000, 20_000}, {1 << 40, 250_000}} {
 		l := normal(t, Limit{Algorithm: SlidingWindow, Quota: c.quota, Window: minute})
 		if n := l.Settlements(); n != c.want {

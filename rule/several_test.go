@@ -39,7 +39,7 @@ func (v *several) decide(op Op, at Micros, cost int64, wants ...want) {
 		if items[i].Changed == sameState(&before[i], &v.states[i]) {
 			v.t.Fatalf("limit %d, at %dus, op %d, cost %d: changed is %v", i, at, op, cost, items[i].Changed)
 		}
-		checkTimes(v.t, &v.limits[i], &v.states[i], at, items[i].Cost, &a)
+		checkTimes(v.t, &v.limits[i], &v.states[i], step{at: at, op: op}, items[i].Cost, &a)
 	}
 }
 

@@ -14,6 +14,7 @@ type State struct {
 	Counts  []int64 // window algorithms: Parts() of them, the current part first
 	Log     Log     // sliding-log
 	Slots   []Slot  // in-flight: the slots that are held, the least recently renewed first
+	Holds   []Hold  // what reservations hold, the hold that ends first first; some may have ended
 }
 
 // Clone returns a State that shares no memory with s.
@@ -21,6 +22,7 @@ func (s State) Clone() State {
 	s.Counts = slices.Clone(s.Counts)
 	s.Log = s.Log.clone()
 	s.Slots = slices.Clone(s.Slots)
+	s.Holds = slices.Clone(s.Holds)
 	return s
 }
 
@@ -28,15 +30,24 @@ func (s State) Clone() State {
 func (s *State) reset() {
 	clear(s.Counts)
 	s.Log.clear()
-	*s = State{Start: Absent, Counts: s.Counts, Log: s.Log, Slots: s.Slots[:0]}
+	*s = State{Start: Absent, Counts: s.Counts, Log: s.Log, Slots: s.Slots[:0], Holds: s.Holds[:0]}
 }
 
-// absentWindow reports whether a window state was never charged.
+// absentWindow reports whether a state has no counts, because it was never charged or is not one of a window.
 func (s *State) absentWindow() bool { return len(s.Counts) == 0 || s.Start == Absent }
 
 // Expires returns the first time from which s decides like a state never seen, so that a store may forget it from then on,
 // but not before, without changing any decision. It is 0 for an absent state.
 func (l *Limit) Expires(s *State) Micros {
+	expires := l.expiresUsed(s)
+	for i := range s.Holds {
+		expires = max(expires, s.Holds[i].Ends)
+	}
+	return expires
+}
+
+// expiresUsed is Expires without what is held.
+func (l *Limit) expiresUsed(s *State) Micros {
 	algorithm := l.Algorithm
 	if algorithm == DefaultAlgorithm && !s.InParts() {
 		algorithm = SlidingLog

@@ -106,7 +106,7 @@ func decideBoth(t *rapid.T, l *rule.Limit, real, recalled *rule.State, now rule.
 			l.Refuse(real, now, cost)
 		}
 	}
-	return l.Answer(recalled, now, cost, 0, allowed)
+	return l.Answer(recalled, now, cost, 0, allowed, false)
 }
 
 // A summary does not grow by itself: the state recalled from it has the same summary.

@@ -60,7 +60,7 @@ func TestTimesAreExact(t *testing.T) {
 				for range rapid.IntRange(1, 20).Draw(t, "steps") {
 					st := drawStep(t, &l, &s, now, &last)
 					a, _, cost := decideStep(t, &l, &s, st)
-					checkTimes(t, &l, &s, st.at, cost, &a)
+					checkTimes(t, &l, &s, st, cost, &a)
 					now, last = st.at, a
 				}
 			})
@@ -84,7 +84,7 @@ func TestTimesAreExactOverAnyCounts(t *testing.T) {
 					st := step{at: now, cost: drawCost(t, &l, l.viewAt(&s, now).Room)}
 					after := s.Clone()
 					a, _, cost := decideStep(t, &l, &after, st)
-					checkTimes(t, &l, &after, now, cost, &a)
+					checkTimes(t, &l, &after, step{at: now}, cost, &a)
 				}
 			})
 		})

@@ -113,7 +113,7 @@ func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (d
 	now := Micros(line.T) * milli
 	before := l.viewAt(s, now)
 	a, changed := l.TakeOne(s, now, line.Cost)
-	checkTimes(t, l, s, now, line.Cost, &a)
+	checkTimes(t, l, s, step{at: now}, line.Cost, &a)
 	differs := func(what string, theirs *int64, ours int64) {
 		compared++
 		if *theirs != ours && difference == "" {

@@ -34,10 +34,10 @@ var ErrUnsupported = errors.New("not supported")
 //     section. Time never goes backwards for a key, as package rule defines it.
 //   - A refusal writes nothing, unless the limit counts refusals or the state was left ahead by a clock that jumped
 //     (rule.ClockMoved). A peek writes nothing.
-//   - A rule.Settle is carried out once for each ID and address of the first charge, as rule.DecideSettle describes. The
-//     store remembers it for at least the longest rule.Limit.Memory of its charges after rule.SettledAt, up to Settlements
-//     of them, and for rule.LongMemory while there is space. It does so in the same atomic step in
-//     which it changes the states. It need not if Memory is 0 for all charges. A Reset does not forget settlements.
+//   - A rule.Settle, and a rule.Take with Once, are carried out once for each ID and address of the first charge, as
+//     rule.DecideOnce describes. The store remembers them for at least as long as Request.Memory says after
+//     rule.SettledAt, up to the number that it says, and for rule.LongMemory while there is space. It does so in the same
+//     atomic step in which it changes the states, and finds them by the address and the ID alone. A Reset does not forget them.
 //   - A state contains the version of its format. A store reads states written by older versions, and returns an error for
 //     a state written by a newer one.
 //   - A store may forget a state once the time that rule.Limit.Expires returns has come, never before; if the clock then
@@ -138,6 +138,11 @@ type Request struct {
 	// ID identifies the reservation that the request makes, settles or renews: the slots of in-flight limits belong to it,
 	// and stores remember by it that it was settled. It is 0 if there is none.
 	ID rule.ID
+	// Hold means that a rule.Take holds its units under the ID, on the limits that have Hold; others are charged.
+	Hold bool
+	// Once means, for a rule.Take, that it is a call that counts once under its ID. For a rule.Settle it means that the charges
+	// are those of the call with that ID, whatever their Cost and At say, and if there was none, that it will charge nothing.
+	Once bool
 	// Charges has at least one and at most Traits.MaxCharges elements. No two of them have the same address: a Limiter adds
 	// up the costs of those that do. If Traits.OneKey is set and Group is empty, all of them have the same key.
 	Charges []Charge
@@ -145,6 +150,24 @@ type Request struct {
 	Answers []rule.Answer
 	// Err is set by the store: nil if Answers is filled.
 	Err error
+}
+
+// Memory returns how long the ID of a request has to be remembered, and how many IDs the address remembers for that time. It returns 0
+// if the ID need not be remembered: if nothing happens once, or if it only releases slots, which repeating does not change.
+func (r *Request) Memory() (memory rule.Micros, most int64) {
+	if r.Op != rule.Settle && !(r.Op == rule.Take && r.Once) {
+		return 0, 0
+	}
+	lasting := r.Once
+	for i := range r.Charges {
+		l := r.Charges[i].Limit.Rule()
+		memory, most = max(memory, l.Memory()), max(most, l.Settlements())
+		lasting = lasting || l.Algorithm != rule.InFlight
+	}
+	if !lasting {
+		return 0, 0
+	}
+	return memory, most
 }
 
 // Charge is one limit of a request, with its key and cost.

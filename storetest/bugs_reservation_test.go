@@ -14,7 +14,7 @@ func forgettingSettlements(forget func(request *store.Request, known int) bool) 
 	return deciding(func(r *Reference, request *store.Request) {
 		r.mu.Lock()
 		for m, known := range r.settled {
-			if forget(request, len(known[0].back)) {
+			if forget(request, len(known[0].records)) {
 				delete(r.settled, m)
 			}
 		}
@@ -24,14 +24,14 @@ func forgettingSettlements(forget func(request *store.Request, known int) bool) 
 }
 
 // expiringSettlements opens stores that lose settlements at the time that expires returns.
-func expiringSettlements(expires func(m memory, g *generation, now rule.Micros) rule.Micros) Open {
+func expiringSettlements(expires func(g *generation, now rule.Micros) rule.Micros) Open {
 	return deciding(func(r *Reference, request *store.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		now := r.clock.Now()
 		expire := func() {
 			for m, known := range r.settled {
-				if expires(m, &known[0], now) <= now {
+				if expires(&known[0], now) <= now {
 					delete(r.settled, m)
 				}
 			}
@@ -48,12 +48,14 @@ func settleBugs() []bug {
 		{"forgets settlements when a key is reset", "settle", forgettingSettlements(func(request *store.Request, _ int) bool {
 			return request.Op == rule.Reset
 		})},
-		{"forgets settlements as soon as it may", "settle", expiringSettlements(func(m memory, g *generation, _ rule.Micros) rule.Micros {
-			return g.Newest + m.length
+		{"forgets settlements as soon as it may", "settle", expiringSettlements(func(g *generation, _ rule.Micros) rule.Micros {
+			return g.Until
 		})},
-		{"remembers settlements by its own clock", "settle", expiringSettlements(func(m memory, g *generation, now rule.Micros) rule.Micros {
-			g.Newest = min(g.Newest, now)
-			return g.Expires(m.length)
+		{"remembers settlements by its own clock", "settle", expiringSettlements(func(g *generation, now rule.Micros) rule.Micros {
+			ahead := max(0, g.Newest-now)
+			g.Newest -= ahead
+			g.Until -= ahead
+			return g.Expires()
 		})},
 		{"remembers settlements forever", "settle", forgettingSettlements(func(_ *store.Request, known int) bool { return known == 999 })},
 		{"settles what it cannot remember", "settle", deciding(func(r *Reference, request *store.Request) {

@@ -21,10 +21,10 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 	checkRefusalChargesNone(p)
 	checkCountsOwnRefusals(p)
 	checkWithoutGroup(p)
-	all := catalogue()
+	all, small := catalogue(), smallLimits()
 	for i := range s.times(25) {
 		// Neighbors in the catalogue differ in one option, those far apart in the algorithm.
-		limits := []slidegate.Limit{all[i], all[len(all)-1-i], all[len(all)-7-i/2], smallLimits()[i%6]}
+		limits := []slidegate.Limit{all[i], all[len(all)-1-i], all[len(all)-7-i/2], small[i%len(small)]}
 		if q := p.sequence(i, everyOp, limits...); q != nil {
 			q.group, q.maxCharges = "group", min(4, most)
 			q.play(60)
@@ -32,7 +32,7 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 	}
 	for i, limit := range append(slots(), calendars()...) { // together with a rate
 		q := p.sequenceOf(500+i, everyOp, limit)
-		if rate := p.sequence(500+i, everyOp, smallLimits()[i%6]); q != nil && rate != nil {
+		if rate := p.sequence(500+i, everyOp, small[i%len(small)]); q != nil && rate != nil {
 			q.group, q.maxCharges, q.subjects = "group", 2, append(q.subjects, rate.subjects...)
 			q.play(s.times(60))
 		}

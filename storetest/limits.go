@@ -57,6 +57,11 @@ func extremeLimits() []slidegate.Limit {
 		{Algorithm: window, Quota: rule.MaxQuota, Window: fiveYear},
 		{Algorithm: window, Quota: rule.MaxQuota, Window: fiveYear, Segments: 60, Overlap: slidegate.OverlapDown},
 		{Algorithm: window, Quota: 5, Window: 64 * time.Millisecond, Segments: rule.MaxSegments},
+		{Quota: 1, Window: time.Millisecond},
+		{Quota: 40, Window: time.Second, CountRefused: true},
+		{Quota: 150, Window: time.Minute}, // its variant has a quota below 100
+		{Quota: 150, Window: 2 * time.Hour, CountRefused: true},
+		{Quota: rule.MaxQuota, Window: fiveYear},
 	}
 }
 
@@ -69,6 +74,7 @@ func smallLimits() []slidegate.Limit {
 		{Algorithm: slidegate.SlidingLog, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.FixedWindow, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.TokenBucket, Quota: 30, Window: time.Minute},
+		{Quota: 30, Window: time.Minute},
 	}
 }
 

@@ -26,7 +26,7 @@ func TestPermittedPasses(t *testing.T) {
 		{"decides one key at a time", true, openPlain(store.Traits{Name: "entries", MaxCharges: 20, OneKey: true}, nil)},
 		{"uses a server's clock", true, openServerClock},
 		{"rejects some limits", true, openPlain(store.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
-			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && l.Segments < 60
+			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && (l.Segments < 60 || l.Algorithm == rule.DefaultAlgorithm)
 		})},
 		{"reads the clock once per batch", true, plant(decidingAtOnce)},
 	} {
@@ -76,10 +76,11 @@ func decidingInPlace(r *Reference, request *store.Request) {
 		state := r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)]
 		items[i] = rule.Item{
 			Limit: charge.Limit.Rule(), State: &state, Cost: charge.Cost, Used: charge.Used, At: charge.At, ID: request.ID,
+			Hold: request.Hold,
 		}
 	}
-	if first := request.Charges[0]; request.Op == rule.Settle {
-		r.settleLocked(address(first.Limit.Prefix(), request.Group, first.Key), items, r.clock.Now(), request)
+	if first := request.Charges[0]; request.Op == rule.Settle || request.Once {
+		r.onceLocked(address(first.Limit.Prefix(), request.Group, first.Key), items, r.clock.Now(), request)
 	} else {
 		rule.Decide(request.Op, items, r.clock.Now(), request.Answers)
 	}

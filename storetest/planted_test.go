@@ -106,7 +106,7 @@ func misaddressing(misaddress func(group *string, charge *store.Charge)) Open {
 // part returns a request with one charge of another request, and its answer.
 func part(request *store.Request, i int) *store.Request {
 	return &store.Request{
-		Op: request.Op, Group: request.Group, ID: request.ID,
+		Op: request.Op, Group: request.Group, ID: request.ID, Hold: request.Hold, Once: request.Once,
 		Charges: request.Charges[i : i+1], Answers: request.Answers[i : i+1],
 	}
 }

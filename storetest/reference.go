@@ -21,24 +21,18 @@ type Reference struct {
 
 	mu      sync.Mutex
 	states  map[string]rule.State // by address
-	settled map[memory]*[2]generation
+	settled map[string]*[2]generation
 }
 
-// memory identifies remembered settlements: those of one address that are remembered for the same length of time.
-type memory struct {
-	address string
-	length  rule.Micros
-}
-
-// generation is one of the two generations of settlements of a memory; the first is the newer one.
+// generation is one of the two generations of what is remembered at an address; the first is the newer one.
 type generation struct {
 	settled.Generation
-	back map[rule.ID][]int64
+	records map[rule.ID][]int64
 }
 
 // NewReference returns an empty store that decides by clock.
 func NewReference(clock *Clock) *Reference {
-	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[memory]*[2]generation{}}
+	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[string]*[2]generation{}}
 }
 
 // Apply decides the requests in order.
@@ -93,10 +87,11 @@ func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 		states[i] = r.states[addresses[i]].Clone()
 		items[i] = rule.Item{
 			Limit: charge.Limit.Rule(), State: &states[i], Cost: charge.Cost, Used: charge.Used, At: charge.At, ID: request.ID,
+			Hold: request.Hold,
 		}
 	}
-	if request.Op == rule.Settle {
-		r.settleLocked(addresses[0], items, now, request)
+	if request.Op == rule.Settle || request.Once {
+		r.onceLocked(addresses[0], items, now, request)
 	} else {
 		rule.Decide(request.Op, items, now, request.Answers)
 	}
@@ -107,40 +102,38 @@ func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 	}
 }
 
-// settleLocked settles a reservation unless that was done before, and remembers it with the states.
-func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micros, request *store.Request) {
-	m := memory{address: first}
-	var most int64
-	for i := range items {
-		m.length, most = max(m.length, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
-	}
-	if m.length == 0 { // only slots, whose release can be repeated
-		rule.DecideSettle(items, &rule.Memo{}, now, request.Answers)
+// onceLocked settles a reservation, or makes a call, unless that was done before, and remembers it with the states.
+func (r *Reference) onceLocked(first string, items []rule.Item, now rule.Micros, request *store.Request) {
+	length, most := request.Memory()
+	if length == 0 { // it need not be remembered
+		rule.DecideOnce(request.Op, request.Once, items, &rule.Memo{}, now, request.Answers)
 		return
 	}
-	settled := r.settled[m]
+	settled := r.settled[first]
 	if settled == nil {
-		settled = &[2]generation{{back: map[rule.ID][]int64{}}}
-		r.settled[m] = settled
+		settled = &[2]generation{{records: map[rule.ID][]int64{}}}
+		r.settled[first] = settled
 	}
 	var memo rule.Memo
 	for _, g := range settled {
-		if back, known := g.back[request.ID]; known {
-			memo = rule.Memo{Known: true, Returned: back}
+		if record, known := g.records[request.ID]; known { // a settlement in the newer one replaces its call in the older one
+			memo = rule.Memo{Known: true, Record: record}
+			break
 		}
 	}
 	at := rule.SettledAt(items, now)
 	newer := &settled[0]
-	rotates := newer.Rotates(at, m.length, most)
+	rotates := newer.Rotates(at, length, most)
 	memo.Full = !memo.Known && !rotates && newer.Count >= most
-	if rule.DecideSettle(items, &memo, now, request.Answers); !memo.Changed {
+	if rule.DecideOnce(request.Op, request.Once, items, &memo, now, request.Answers); !memo.Changed {
 		return
 	}
 	if rotates {
 		*settled = [2]generation{{newer.Next(), map[rule.ID][]int64{}}, *newer}
 	}
-	newer.Add(at)
-	newer.back[request.ID] = memo.Returned
+	newer.Add(at, length)
+	newer.records[request.ID] = memo.Record
+	newer.Count = int64(len(newer.records))
 }
 
 // expires returns the time from which any store may have forgotten the state at an address, and whether there is one.

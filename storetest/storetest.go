@@ -73,6 +73,7 @@ var checks = []check{
 	{"give-back", checkGiveBack},
 	{"settle", checkSettle},
 	{"other-limit", checkOtherLimit},
+	{"default", checkDefault},
 	{"in-flight", checkInFlight},
 	{"calendar", checkCalendar},
 	{"read-only", checkReadOnly},

@@ -25,27 +25,34 @@ type serviceFlags struct {
 // send sends a request to the service, and decodes the response into reply. It prints the response if the output format is JSON. A nil
 // body sends none.
 func (f *serviceFlags) send(ctx context.Context, c *console, method, path string, body, reply any) (printed bool, err error) {
-	service, err := newClient(f.Server, f.Token, f.serverTLS)
+	service, err := newClient("--server", f.Server, f.Token, f.serverTLS)
 	if err != nil {
 		return false, err
 	}
 	defer service.http.CloseIdleConnections()
-	status, text, err := service.send(ctx, method, path, body)
+	text, err := service.ask(ctx, method, path, body, reply)
+	if err == nil && text != nil && f.Format == "json" {
+		_, err = fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
+		printed = true
+	}
+	return printed, err
+}
+
+// ask sends a request, and decodes the response into reply. The text is nil if the response has no body.
+func (c *client) ask(ctx context.Context, method, path string, body, reply any) (text []byte, err error) {
+	status, text, err := c.send(ctx, method, path, body)
 	switch {
 	case err != nil:
-		return false, err
+		return nil, err
 	case status == http.StatusNoContent:
-		return false, nil
+		return nil, nil
 	case status != http.StatusOK && status != http.StatusTooManyRequests:
-		return false, service.problem(status, path, text)
+		return nil, c.problem(status, path, text)
 	}
 	if err := json.Unmarshal(text, reply); err != nil {
-		return false, fmt.Errorf("%s: the response is not from a Slidegate service: %w%s", service.base, err, proxyHint(path))
+		return nil, fmt.Errorf("%s: the response is not from a Slidegate service: %w%s", c.base, err, proxyHint(path))
 	}
-	if f.Format == "json" {
-		_, err = fmt.Fprintln(c.out, strings.TrimSpace(string(text)))
-	}
-	return f.Format == "json", err
+	return text, nil
 }
 
 // writeTable writes rows of cells in columns. The alignment is a flag of package tabwriter, or 0.

@@ -23,6 +23,7 @@ import (
 
 // client sends requests to a running service.
 type client struct {
+	flag  string // the flag that gives base
 	base  string // as given by the user
 	root  string // prefix of all paths
 	token string
@@ -68,13 +69,13 @@ func (c *client) problem(status int, path string, text []byte) error {
 	decides := slices.Contains([]string{"/v1/allow", "/v1/peek", "/v1/charge"}, path)
 	switch {
 	case status == http.StatusNotFound && found.Field == "" && !decides: // a 404 that names no field is about the path
-		return fmt.Errorf("--server: %s is not the admin listener of a service; use its address, which is %s by default", c.base, adminURL)
+		return fmt.Errorf("%s: %s is not the admin listener of a service; use its address, which is %s by default", c.flag, c.base, adminURL)
 	case strings.HasSuffix(found.Type, "#temporary-reduced-capacity"):
 		return fmt.Errorf("%s: %s The store does not answer, and failure mode closed refuses all requests", c.base, found)
 	case found.Detail != "":
 		return fmt.Errorf("%s: %s", c.base, found)
 	case status == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")): // the response of net/http to a request without TLS
-		return fmt.Errorf("--server: %s requires TLS; use https%s", c.base, strings.TrimPrefix(c.base, "http"))
+		return fmt.Errorf("%s: %s requires TLS; use https%s", c.flag, c.base, strings.TrimPrefix(c.base, "http"))
 	}
 	return fmt.Errorf("%s: unexpected response: %d %s%s", c.base, status, http.StatusText(status), proxyHint(path))
 }
@@ -150,14 +151,14 @@ func (s *serverTLS) config() (*tls.Config, error) {
 // requestTimeout is the timeout of a request.
 const requestTimeout = 10 * time.Second
 
-// newClient returns a client for the service at a URL, or at unix:/path.
-func newClient(base, token string, secure serverTLS) (*client, error) {
+// newClient returns a client for the service at a URL, or at unix:/path, which the flag gives.
+func newClient(flag, base, token string, secure serverTLS) (*client, error) {
 	config, err := secure.config()
 	if err != nil {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	c := &client{base: strings.TrimRight(base, "/"), token: token, http: http.Client{Timeout: requestTimeout, Transport: transport}}
+	c := &client{flag: flag, base: strings.TrimRight(base, "/"), token: token, http: http.Client{Timeout: requestTimeout, Transport: transport}}
 	c.root = c.base
 	transport.TLSClientConfig = c.recordCertificateRequest(config)
 	if path := listen.Path(base); path != "" {
@@ -169,10 +170,10 @@ func newClient(base, token string, secure serverTLS) (*client, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--server: invalid URL %q; want a URL such as http://127.0.0.1:8080, or unix:/path", base)
+		return nil, fmt.Errorf("%s: invalid URL %q; want a URL such as http://127.0.0.1:8080, or unix:/path", flag, base)
 	}
 	if config != nil && u.Scheme == "http" {
-		return nil, fmt.Errorf("--server: %s does not use TLS, so --ca, --cert, --key and --insecure have no effect; write https://", base)
+		return nil, fmt.Errorf("%s: %s does not use TLS, so --ca, --cert, --key and --insecure have no effect; write https://", flag, base)
 	}
 	return c, nil
 }
@@ -203,9 +204,9 @@ func (c *client) requestError(err error) error {
 	}
 	advice := c.advice(err)
 	if advice == "" {
-		return fmt.Errorf("--server: %s: %w", c.base, err)
+		return fmt.Errorf("%s: %s: %w", c.flag, c.base, err)
 	}
-	return fmt.Errorf("--server: %s: %w; %s", c.base, err, advice)
+	return fmt.Errorf("%s: %s: %w; %s", c.flag, c.base, err, advice)
 }
 
 // advice returns what to do about an error, or "" if nothing is known to help.

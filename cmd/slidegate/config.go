@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -31,6 +32,10 @@ type configCheckCommand struct {
 	Envoy []string `placeholder:"PATH" sep:"none" help:"File of rules in the format of envoyproxy/ratelimit, or a folder of such files. All are checked together, as serve reads them."`
 	For   string   `enum:"serve,proxy,replay" default:"serve" help:"Command that will use the files: serve, proxy, replay. Only with replay may keys and costs use fields that only recorded traffic has."`
 	Each  bool     `help:"Check each policy file separately."`
+
+	Against string `placeholder:"URL" help:"URL of the admin listener of a running service, or unix:/path. Also list the limits whose counts would start empty if it loaded the policy files: those with another name, window or algorithm. Another quota continues the counts."`
+	Token   string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to that service." group:"Service"`
+	serverTLS
 
 	Connect bool `help:"Also connect to the store of the policy files, and write a charge to it. References to environment variables and secret files are resolved."`
 }
@@ -99,8 +104,40 @@ func (cmd *configCheckCommand) check(ctx context.Context, c *console, paths ...s
 		}
 		summary += "; connected to " + name + ", and a charge was written"
 	}
-	_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", strings.Join(names, ", "), summary)
-	return err
+	if _, err = fmt.Fprintf(c.out, "%s: ok, %s\n", strings.Join(names, ", "), summary); err != nil || cmd.Against == "" {
+		return err
+	}
+	return cmd.compare(ctx, c, file)
+}
+
+// compare lists the limits whose counts would start empty in the service that Against names.
+func (cmd *configCheckCommand) compare(ctx context.Context, c *console, file *config.File) error {
+	client, err := newClient("--against", cmd.Against, cmd.Token, cmd.serverTLS)
+	if err != nil {
+		return err
+	}
+	defer client.http.CloseIdleConnections()
+	var running service.Running
+	if _, err := client.ask(ctx, http.MethodGet, "/v1/config", nil, &running); err != nil {
+		return err
+	}
+	inForce, err := config.Load(config.Options{Offline: true, Stdin: strings.NewReader(running.Config)}, "-")
+	if err != nil {
+		return fmt.Errorf("--against: the policies in force cannot be read; is the service of another version? %w", err)
+	}
+	others := gate.OtherCounts(inForce, file)
+	if len(others) == 0 {
+		_, err = fmt.Fprintf(c.out, "against %s: every limit of a policy that is in force continues its counts\n", client.base)
+		return err
+	}
+	for _, other := range others {
+		what := "limit"
+		if other.Candidate {
+			what = "limit of the candidate"
+		}
+		fmt.Fprintf(c.out, "against %s: policy %s: the counts of the %s %s would start empty\n", client.base, other.Policy, what, other.Limit)
+	}
+	return nil
 }
 
 // connect connects to a store, writes a charge to it, and returns its name.

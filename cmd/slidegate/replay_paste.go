@@ -10,9 +10,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/fields"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // suggestedName is the name of a suggested policy that is not based on a policy of a file.
@@ -28,7 +26,7 @@ func (r *replayCommand) paste(q replayTarget, in *input, found *replay.Findings)
 	if err != nil {
 		return "" // impossible: it has been replayed
 	}
-	file := config.File{Policies: []config.Policy{r.suggestedPolicy(q, in, withAlgorithm(limit))}}
+	file := config.File{Policies: []config.Policy{r.suggestedPolicy(q, in, limit)}}
 	file.Service.AddressGroups = clientip.Grouping{V4: r.V4, V6: r.V6}
 	if q.policies != nil {
 		file.Service.AddressGroups = q.policies.Grouping(file.Service.AddressGroups)
@@ -45,18 +43,6 @@ func (r *replayCommand) paste(q replayTarget, in *input, found *replay.Findings)
 		lines = append(lines, "# For replay only; the service rejects it: "+strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	return strings.Join(append(lines, concise(&file)...), "\n") + "\n"
-}
-
-// withAlgorithm returns the limit with its algorithm named even if it is the default.
-func withAlgorithm(limit slidegate.Limit) slidegate.Limit {
-	bound, err := adapter.Bind("", limit)
-	if err != nil {
-		return limit
-	}
-	if limit.Calendar == 0 && limit.Algorithm == rule.DefaultAlgorithm {
-		limit.Algorithm = bound.Rule().Algorithm
-	}
-	return limit
 }
 
 // suggestedPolicy returns the policy that was replayed, with its first limit replaced.

@@ -53,7 +53,7 @@ policies:
 		{"made up", []string{"--generate", "mixed", "--requests", "20000"}, []string{"--limit", "30/1m"}, nil, "    key: \"{key}\"\n"},
 		{"JSON lines", []string{lines}, []string{"--limit", "300/1m fixed-window anchor=first"}, nil, " fixed-window anchor=first\n"},
 		{"addresses", []string{busy}, []string{"--limit", "5/1m"}, nil, "    key: \"{address}\"\n    cost: 1\n"},
-		{"default above 100", []string{busy}, []string{"--limit", "500/1m", "--suggest", "0"}, nil, " sliding-window # "},
+		{"default above 100", []string{busy}, []string{"--limit", "500/1m", "--cost", "5", "--suggest", "0"}, nil, "    cost: 5\n"},
 		{"two limits", []string{busy}, []string{"--limit", "5/1m", "--limit", "50/1h"}, nil, "      - 50/1h"},
 		{"bucket", []string{busy}, []string{"--limit", "9/1m token-bucket", "--sweep", "1..200"}, nil, " token-bucket # burst="},
 		{"calendar", []string{busy}, []string{"--limit", "9/day zone=Europe/Berlin"}, nil, "/day zone=Europe/Berlin"},
@@ -64,10 +64,10 @@ policies:
 		{"filters", []string{busy}, []string{"--limit", "5/1m", "--path", "/api/*", "--path", "/login", "--method", "POST", "--method", "PUT"}, nil, "PUT /login"},
 		{"one path", []string{busy}, []string{"--limit", "5/1m", "--path", "/login"}, nil, "    match: \"/login\"\n"},
 		{"status", []string{busy}, []string{"--limit", "5/1m", "--status", "!429"}, []string{"--status", "!429"}, "which match cannot express"},
-		{"haproxy", []string{samples("haproxy.log")}, []string{"--limit", "1/1m"}, nil, "sliding-log"},
-		{"alb", []string{samples("alb.log")}, []string{"--limit", "1/1m", "--key", "{host}"}, nil, "sliding-log"},
-		{"cloudfront", []string{samples("cloudfront.log")}, []string{"--limit", "1/1m", "--key", "header:User-Agent"}, nil, "sliding-log"},
-		{"combined", []string{samples("combined.log")}, []string{"--limit", "1/1m", "--path", "!/login"}, []string{"--path", "!/login"}, "sliding-log"},
+		{"haproxy", []string{samples("haproxy.log")}, []string{"--limit", "1/1m"}, nil, "/1m"},
+		{"alb", []string{samples("alb.log")}, []string{"--limit", "1/1m", "--key", "{host}"}, nil, "/1m"},
+		{"cloudfront", []string{samples("cloudfront.log")}, []string{"--limit", "1/1m", "--key", "header:User-Agent"}, nil, "/1m"},
+		{"combined", []string{samples("combined.log")}, []string{"--limit", "1/1m", "--path", "!/login"}, []string{"--path", "!/login"}, "/1m"},
 		{"policy of a file", []string{busy}, []string{"--config", file, "--policy", "api"}, nil, "5 in-flight ttl=30s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func TestServeWrongFlags(t *testing.T) {
 	bad := write(t, "bad.yaml", []byte("policies:\n  api:\n    limits: [100/1m]\n    failure: opne\n"))
 	secret := write(t, "secret.yaml", []byte("store: redis://u:hunter2@host:bad\npolicies: {api: {limits: [1/1m]}}\n"))
 	good := write(t, "good.yaml", []byte("policies: {api: {limits: [1/1m]}}\n"))
-	leased := write(t, "leased.yaml", []byte("policies:\n  api:\n    lease: true\n    limits: [100/1m]\n"))
+	leased := write(t, "leased.yaml", []byte("policies:\n  api:\n    lease: true\n    limits: [100/1s]\n"))
 	rule := write(t, "rule.yaml", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding-log, lease: true}}\n"))
 	status := write(t, "status.yaml", []byte("policies: {api: {key: '{status}', limits: [1/1m]}}\n"))
 	withEnvoy := func(text string) string {
@@ -40,7 +40,7 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--limt 1/1m", []string{"--limt", "--limit", "slidegate serve --help"}},
 		{"--limit 100", []string{"--limit", "100/1m"}},
 		{"--limit 100/1m --limit 5/fortnight", []string{"--limit", "fortnight"}},
-		{"--config " + leased, []string{leased + ":4:14: ", "segments=60 overlap=whole", "lease: true on line 3"}},
+		{"--config " + leased, []string{leased + ":4:14: ", "segments=4 overlap=whole", "lease: true on line 3"}},
 		{"--envoy " + rule, []string{rule + ":3:12: ", "segments=60 overlap=whole"}},
 		{"--config " + good + " --limit 1/1m", []string{"--config", "leave out --limit"}},
 		{"--config " + good + " --store memory:", []string{"--config", "leave out --limit, --store"}},

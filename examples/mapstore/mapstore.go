@@ -96,8 +96,8 @@ func (s *Store) settle(address string, id rule.ID, items []rule.Item, now rule.M
 		return age >= keep && (age >= rule.LongMemory || int64(len(remembered)) >= most)
 	})
 	first, known := remembered[id]
-	memo := rule.Memo{Known: known, Returned: first.back, Full: !known && int64(len(remembered)) >= most}
-	if rule.DecideSettle(items, &memo, now, answers); memo.Changed && keep > 0 {
-		remembered[id] = settlement{memo.Returned, at}
+	memo := rule.Memo{Known: known, Record: first.back, Full: !known && int64(len(remembered)) >= most}
+	if rule.DecideOnce(rule.Settle, false, items, &memo, now, answers); memo.Changed && keep > 0 {
+		remembered[id] = settlement{memo.Record, at}
 	}
 }

@@ -16,8 +16,8 @@ const ReservationVersion = hook.ReservationVersion
 // written, such as "5/1m", even if the text leaves the algorithm to the default.
 var Bind = hook.Bind.(func(namespace string, limit slidegate.Limit) (*store.Limit, error))
 
-// Unbind returns the limit that b was made from. It names the algorithm, even if that was left to the default or taken from another limit
-// by Like. Segments and Burst are left out if they have their default values.
+// Unbind returns the limit that b was made from. It names no algorithm if that is left to the default, unless the limit has an option from
+// which the algorithm follows. Segments and Burst are left out if they have their default values.
 var Unbind = hook.Unbind.(func(b *store.Limit) slidegate.Limit)
 
 // Check returns nil if a limit is valid, and otherwise a slidegate.LimitError that names the field and the fix.
@@ -25,11 +25,6 @@ func Check(limit slidegate.Limit) error {
 	_, err := Bind("", limit)
 	return err
 }
-
-// Like returns a limit with the algorithm of base if it leaves the algorithm to the default, so that the two share their counts: a plan of
-// 600 per minute then counts like the free plan of 60. A limit that sets Algorithm, Segments, Overlap, Anchor or Calendar, or has another
-// Window, is returned unchanged, and so is any limit if base is in-flight or invalid. Limiter.With calls it.
-var Like = hook.Like.(func(limit, base slidegate.Limit) slidegate.Limit)
 
 // Combine returns the decision that a store's answers to the charges of one request make, as a Limiter does. A refusal reports the limit
 // with the latest RetryAfter, an admission the limit with the least Remaining; either is flagged ClockMoved if one of the limits is. If

@@ -146,9 +146,10 @@ func cancelTaken(ctx context.Context, on store.Store, batch []store.Request) {
 	Retry(ctx, func() (again bool) { return on.Apply(ctx, undo) != nil })
 }
 
-// wasTaken reports whether a request took anything. A failure layer that admits everything takes nothing.
+// wasTaken reports whether a request took anything that is to be cancelled if its caller has left. A call that counts once is not: its
+// caller sends it again, or cancels it by its ID. A failure layer that admits everything takes nothing.
 func wasTaken(r *store.Request) bool {
-	if r.ID == 0 || r.Err != nil || r.Op != rule.Take && r.Op != rule.TakeUpTo {
+	if r.ID == 0 || r.Once || r.Err != nil || r.Op != rule.Take && r.Op != rule.TakeUpTo {
 		return false
 	}
 	index, allowed := answering.Deciding(r.Answers)

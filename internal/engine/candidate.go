@@ -14,7 +14,7 @@ const candidateSuffix = "/candidate"
 // hasCandidate reports whether the candidate is counted beside these limits: it is, for the same keys as the policy's own
 // limits, and for every op but a peek.
 func (p *compiledPolicy) hasCandidate(op rule.Op, b *bundle) bool {
-	return p.candidate != nil && b == p.own && op != rule.Peek
+	return p.candidate != nil && b.whole() == p.own && op != rule.Peek
 }
 
 // candidateError returns why the policy's candidate cannot be decided, or nil: nothing would release its slots. A
@@ -38,6 +38,11 @@ func tryCandidates(_ context.Context, t *Transaction) {
 			continue
 		}
 		if c := it.policy.candidate; !(it.peeks() && c.slots) && it.policy.candidateError(op, t.Slots) == nil {
+			if it.policy.classes != nil {
+				if part, err := it.policy.classed(c, it.Class); err == nil {
+					c = part
+				}
+			}
 			t.plan.begin(it.op(op))
 			t.plan.add(i, c, candidate)
 		}

@@ -21,6 +21,9 @@ func (p *compiledPolicy) bundle(limits []slidegate.Limit) (*bundle, error) {
 
 // prepare compiles limits whose names are those of the state.
 func (p *compiledPolicy) prepare(limits []slidegate.Limit, candidate bool) (*bundle, error) {
+	if err := p.classes.check(limits); err != nil {
+		return nil, err
+	}
 	limiter, err := p.limiter(limits, candidate)
 	if err != nil {
 		return nil, err
@@ -47,7 +50,7 @@ func (p *compiledPolicy) limiter(limits []slidegate.Limit, candidate bool) (limi
 
 // bundleOf returns the rules of a limiter with these limits.
 func (p *compiledPolicy) bundleOf(limiter *slidegate.Limiter, limits []slidegate.Limit) (r *bundle, err error) {
-	r = &bundle{limiter: limiter, limits: limits, bound: adapter.Bound(limiter)}
+	r = &bundle{limiter: limiter, limits: limits, bound: adapter.Bound(limiter), classes: p.classes.newBundles()}
 	r.slots = slices.ContainsFunc(r.bound, isSlots)
 	if p.set.opts.Prepare != nil {
 		r.note, err = p.set.opts.Prepare(limits)

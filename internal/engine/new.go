@@ -150,6 +150,9 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.refuse, err = newList(given.Block, p.form); err != nil {
 		return nil, &Error{Option: "block", Err: err}
 	}
+	if p.classes, err = newClasses(given.Classes); err != nil {
+		return nil, &Error{Option: "classes", Err: err}
+	}
 	if p.own, err = p.bundle(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
 	}
@@ -174,7 +177,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && !p.own.slots
+	p.simple = p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && p.classes == nil && !p.own.slots
 	return p, nil
 }
 

@@ -17,6 +17,9 @@ type Part struct {
 	// rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
 	Cost int64
 	Plan policy.Plan
+	// Class is the name of the request's class. If the policy does not list it, the class is policy.DefaultClass. It means nothing to a
+	// policy without classes.
+	Class string
 	// Candidate uses the candidate's limits instead of the policy's own. It is a mistake if the policy has none.
 	Candidate bool
 	// Hold keeps what a Transaction takes, for Settle. A Cost of 0 then means that everything is charged afterwards. A

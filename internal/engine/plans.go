@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/policy"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // addPlans compiles the plans that a policy lists.
@@ -70,7 +68,7 @@ func (p *compiledPolicy) planBundle(limits []slidegate.Limit) (*bundle, error) {
 			return r, nil
 		}
 	}
-	r, err := p.plan(limits)
+	r, err := p.bundle(limits)
 	if err != nil {
 		return nil, fmt.Errorf("policy %q: plan: %w", p.name, err)
 	}
@@ -78,43 +76,4 @@ func (p *compiledPolicy) planBundle(limits []slidegate.Limit) (*bundle, error) {
 		r = p.plans.put(id, r)
 	}
 	return r, nil
-}
-
-// plan compiles limits that replace the policy's own.
-func (p *compiledPolicy) plan(limits []slidegate.Limit) (*bundle, error) {
-	r, err := p.bundle(limits)
-	if apart := p.separateLimiter(limits, err); apart != nil {
-		return p.bundleOf(apart, p.withPolicyName(limits))
-	}
-	return r, err
-}
-
-// separateLimiter returns a limiter for a plan whose limits cannot all count as the policy's own do, which err reports:
-// a sliding log does not accept 20,000 units, for example. Those limits use their own default algorithm, and have their
-// own counts. It returns nil if that does not help. In a file such a limit is an error, but a plan is compiled for a
-// request, which must be decided.
-func (p *compiledPolicy) separateLimiter(limits []slidegate.Limit, err error) *slidegate.Limiter {
-	if err == nil || p.set.checkNames(limits) != nil {
-		return nil
-	}
-	resolved := p.withPolicyName(limits)
-	for i := range resolved {
-		if _, err := p.own.limiter.With(resolved[i]); err == nil {
-			continue
-		}
-		alone, err := adapter.Bind("", resolved[i])
-		if err != nil || resolved[i].Algorithm != rule.DefaultAlgorithm {
-			return nil
-		}
-		resolved[i].Algorithm = alone.Rule().Algorithm
-	}
-	base, err := p.own.limiter.With(resolved...)
-	if err != nil {
-		return nil
-	}
-	apart, err := base.With(p.withPolicyName(limits)...) // it has the same algorithms, and the labels as written
-	if err != nil {
-		return nil
-	}
-	return apart
 }

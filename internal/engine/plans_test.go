@@ -94,3 +94,48 @@ func TestWrongNamedPlans(t *testing.T) {
 		}
 	}
 }
+
+// The policy's own limit, overrides, plans that are listed or come with the request, and rulings share the counts of a key, although
+// their quotas lie on both sides of 100. A candidate has counts of its own, of whatever quota.
+func TestCountsAreSharedAcross100(t *testing.T) {
+	minute := func(quota int64) []slidegate.Limit { return []slidegate.Limit{{Quota: quota, Window: time.Minute}} }
+	for _, quotas := range [][2]int64{{60, 600}, {600, 60}, {100, 101}, {60, 1 << 50}} {
+		own, other := quotas[0], quotas[1]
+		spec := Spec{
+			Name: "p", Limits: minute(own), Candidate: minute(other),
+			Overrides: []policy.Override{{Key: "vip", Limits: minute(other)}},
+			Plans:     []policy.Plan{{Name: "pro", Limits: minute(other)}},
+		}
+		for name, s := range bothWays(t, spec) {
+			var used int64
+			step := func(way string, quota int64, part Part) {
+				t.Helper()
+				used++
+				part.Key, part.Cost = "ann", 1
+				if v := take(t, s, part); v.Refused || v.Err != nil || v.Decision.Quota != quota || v.Decision.Remaining != quota-used {
+					t.Errorf("%s, %d and %d, %s: got %+v, want %d left", name, own, other, way, v, quota-used)
+				}
+			}
+			for range 2 {
+				step("own", own, Part{})
+				step("listed plan", other, Part{Plan: policy.Named("pro")})
+				step("plan", other+1, Part{Plan: policy.Limits(minute(other + 1)...)})
+				mustRule(t, s, Ruling{Key: "ann", Limits: minute(other)})
+				step("ruling", other, Part{})
+				mustRule(t, s)
+			}
+			before := take(t, s, Part{Key: "vip", Cost: 1})
+			mustRule(t, s, Ruling{Key: "vip", Limits: minute(own)})
+			after := take(t, s, Part{Key: "vip", Cost: 1})
+			mustRule(t, s)
+			if before.Decision.Remaining != other-1 || after.Decision.Remaining != own-2 {
+				t.Errorf("%s, %d and %d, override: got %+v and %+v, want %d left, and then %d", name, own, other, before, after, other-1, own-2)
+			}
+			var candidate policy.Decision
+			s.Decide(t.Context(), rule.Peek, &Part{Key: "ann", Cost: 1, Candidate: true}, &candidate)
+			if candidate.Decision.Remaining != other-2 { // it counts only what the policy's own limits decide
+				t.Errorf("%s, %d and %d, candidate: got %+v, want %d left", name, own, other, candidate, other-2)
+			}
+		}
+	}
+}

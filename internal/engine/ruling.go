@@ -109,7 +109,7 @@ func (p *compiledPolicy) ruling(given *Ruling, known map[planID]*bundle) (*rulin
 		made.bundle = r
 		return made, nil
 	}
-	r, err := p.plan(given.Limits)
+	r, err := p.bundle(given.Limits)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("policy %q: ruling: %w", p.name, err)

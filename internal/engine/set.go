@@ -110,7 +110,7 @@ type compiledPolicy struct {
 	name      string
 	mode      store.Mode // 0 if the limiter's store has a failure layer, and the application leaves the mode to it
 	shadow    bool
-	simple    bool // it has no lists, overrides, candidate, penalty or in-flight limits
+	simple    bool // it has no lists, overrides, candidate, penalty, classes or in-flight limits
 	own       *bundle
 	form      keyform.Form // of the keys; nil if the application makes them
 	overrides keyform.Table[*bundle]
@@ -120,6 +120,7 @@ type compiledPolicy struct {
 	refuse    *list
 	candidate *bundle
 	penalty   *store.Limit // nil if there is none
+	classes   *classes     // nil if there are none
 	counter   func(key string, outcome Outcome)
 	plans     memo[planID]
 	rulings   atomic.Pointer[rulingSet] // nil if there are no rulings
@@ -137,6 +138,10 @@ type bundle struct {
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
 	until    time.Time // when a ruling that refuses everything ends; zero if it does not end
+
+	classes []atomic.Pointer[bundle] // the parts of these limits that the policy's classes have; nil if there are none
+	of      *bundle                  // the limits that these are the part of a class of; nil if they are not
+	class   string                   // the name of that class
 }
 
 // Mode returns the failure mode of a policy. 0 means the default of the failure layer that the limiter's store has.

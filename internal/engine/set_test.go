@@ -487,15 +487,3 @@ func TestDecideAgain(t *testing.T) {
 		}
 	}
 }
-
-// A candidate counts as it would in place of the policy's limits, to show what the policy would do with it.
-func TestCandidateStandsForItself(t *testing.T) {
-	minute := func(quota int64) []slidegate.Limit { return []slidegate.Limit{{Quota: quota, Window: time.Minute}} }
-	for name, s := range bothWays(t, Spec{Name: "small", Limits: minute(60), Candidate: minute(20_000)}, Spec{Name: "large", Limits: minute(600), Candidate: minute(50)}) {
-		for index, want := range []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog} {
-			if got := s.BoundLimits(index)[1].Rule().Algorithm; got != want {
-				t.Errorf("%s: the candidate of policy %d is a %v, want a %v", name, index, got, want)
-			}
-		}
-	}
-}

@@ -35,6 +35,8 @@ type Spec struct {
 	Overrides []policy.Override
 	// Plans are other limits for requests whose Part selects one of them by Named.
 	Plans []policy.Plan
+	// Classes are the classes of requests, which share the counts of all limits; see policy.Class. Part.Class selects one.
+	Classes []policy.Class
 	// Allow lists clients that are admitted and charged nothing, Block those that are refused without a call to the
 	// store. A client on both lists is refused, and so is one on Allow whose plan is Refused.
 	Allow, Block policy.List
@@ -59,7 +61,7 @@ type Spec struct {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, allow, refuse, candidate, penalty or failure
+	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty or failure
 	Err    error
 }
 

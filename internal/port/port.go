@@ -4,16 +4,18 @@ package port
 
 import "github.com/slidegate/slidegate/rule"
 
-// Answer derives an answer from a state after the decision at now. Moved is whether times were moved back with the clock.
-func Answer(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
-	a := l.Answer(s, now, cost, granted, allowed)
+// Answer derives an answer from a state after the decision at now. Moved is whether times were moved back with the clock, and
+// hold whether the request was to hold its units.
+func Answer(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved, hold bool) rule.Answer {
+	a := l.Answer(s, now, cost, granted, allowed, hold)
 	if moved {
 		a.Flags |= rule.ClockMoved
 	}
 	return a
 }
 
-// AnswerLog is Answer for a sliding log, or for the slots of an in-flight limit, which the port keeps elsewhere. Live is how many units
+// AnswerLog is Answer for a sliding log, or for the slots of an in-flight limit, which the port keeps elsewhere; and for parts with
+// overlap whole, of which a unit's time is the end of its part. Live is how many units
 // count after the decision and newest is the time of the newest one. Blocking is the time of the unit that must expire
 // before cost fits or, if the request was allowed, before one unit does. At is the time that decided, and moved is whether
 // times were moved back with the clock.

@@ -1,16 +1,18 @@
-// Package settled decides how long stores remember which reservations were settled.
+// Package settled decides how long stores remember IDs: which reservations were settled, and which calls that count once were made.
 package settled
 
 import "github.com/slidegate/slidegate/rule"
 
-// Generation is a number of settlements at one address that a store forgets together. A store keeps two generations of an
-// address: it adds settlements to the newer one, and looks them up in both. When the newer one Rotates, it drops the older one
-// and starts the Next. So a settlement is remembered for at least the memory that is passed to Rotates. The zero value is an
-// empty generation.
+// Generation is a number of settlements and calls at one address that a store forgets together. A store keeps two generations of an
+// address: it adds to the newer one, and looks in both. When the newer one Rotates, it drops the older one and starts the Next. So each is
+// remembered for at least the memory with which it was added; limits of one address may differ in it. The zero value is an empty
+// generation.
 type Generation struct {
 	Began  rule.Micros // no settlement in the generation before this one is later
 	Newest rule.Micros // the time of its latest settlement
 	Count  int64       // how many settlements it contains
+	Until  rule.Micros // when the last of them has been remembered long enough
+	Before rule.Micros // Until of the generation before this one, which is kept until then
 }
 
 // Rotates reports whether the generation before g can be dropped when another settlement is added at at: all settlements in
@@ -23,22 +25,24 @@ func (g *Generation) Rotates(at, memory rule.Micros, most int64) bool {
 	if g.Count == 0 {
 		return false
 	}
-	return age >= memory && (age >= rule.LongMemory || g.Count >= most) || age < -memory && g.Count >= most
+	return age >= memory && at >= g.Before && (age >= rule.LongMemory || g.Count >= most) || age < -memory && g.Count >= most
 }
 
 // Next returns the generation after g.
-func (g *Generation) Next() Generation { return Generation{Began: g.Newest} }
+func (g *Generation) Next() Generation { return Generation{Began: g.Newest, Before: g.Until} }
 
-// Add counts a settlement.
-func (g *Generation) Add(at rule.Micros) {
+// Add counts a settlement that is to be remembered for that long.
+func (g *Generation) Add(at, memory rule.Micros) {
 	if g.Count == 0 {
 		g.Began = max(g.Began, at)
 	}
 	g.Newest = max(g.Newest, at)
+	g.Until = max(g.Until, at+memory)
 	g.Count++
 }
 
-// Expires returns when the last settlement of g is older than both memory and rule.LongMemory, so that a store may forget g.
-func (g *Generation) Expires(memory rule.Micros) rule.Micros {
-	return g.Newest + max(memory, rule.LongMemory)
+// Expires returns when the last settlement of g has been remembered long enough and is older than rule.LongMemory, so that a store may
+// forget g.
+func (g *Generation) Expires() rule.Micros {
+	return max(g.Until, g.Newest+rule.LongMemory)
 }

@@ -41,7 +41,7 @@ func TestGenerations(t *testing.T) {
 				older, newer = newer, older
 				newer.Generation, newer.times = older.Next(), nil
 			}
-			newer.Add(at)
+			newer.Add(at, memory)
 			newer.times = append(newer.times, at)
 			all = append(all, at)
 			young := slices.Max(all) - memory // what was old once may have been forgotten, wherever the clock is now
@@ -52,7 +52,7 @@ func TestGenerations(t *testing.T) {
 			if long := count(all, young); int64(len(all)) < most && count(newer.times, young)+count(older.times, young) < long {
 				t.Fatalf("at %d: there is space, but not all %d settlements of the last ten minutes are known: %v", at, long, all)
 			}
-			if newer.Count > most || newer.Expires(memory) < at+max(memory, rule.LongMemory) {
+			if newer.Count > most || newer.Expires() < at+max(memory, rule.LongMemory) {
 				t.Fatalf("at %d: %+v", at, newer)
 			}
 		}

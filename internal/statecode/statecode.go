@@ -53,6 +53,10 @@ func Append(dst []byte, algorithm rule.Algorithm, s *rule.State) []byte {
 			before = at
 		}
 	case rule.TokenBucket:
+		if s.Missing == 0 && s.Rest == 0 {
+			dst = append(dst, 0, 0, 0, 0)
+			break
+		}
 		dst = binary.AppendVarint(dst, int64(s.Start))
 		dst = binary.AppendVarint(dst, int64(s.Until))
 		dst = binary.AppendVarint(dst, s.Missing)
@@ -64,10 +68,25 @@ func Append(dst []byte, algorithm rule.Algorithm, s *rule.State) []byte {
 			dst = binary.AppendVarint(dst, int64(slot.Renewed))
 		}
 	default:
+		if !s.InParts() {
+			dst = binary.AppendVarint(dst, int64(rule.Absent))
+			break
+		}
 		dst = binary.AppendVarint(dst, int64(s.Start))
 		for _, count := range s.Counts {
 			dst = binary.AppendVarint(dst, count)
 		}
+	}
+	return appendHolds(dst, s.Holds)
+}
+
+func appendHolds(dst []byte, holds []rule.Hold) []byte {
+	dst = binary.AppendVarint(dst, int64(len(holds)))
+	for _, h := range holds {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(h.ID))
+		dst = binary.AppendVarint(dst, h.Units)
+		dst = binary.AppendVarint(dst, int64(h.Ends))
+		dst = binary.AppendVarint(dst, int64(h.Length))
 	}
 	return dst
 }
@@ -100,10 +119,24 @@ func Read(src Source, l *rule.Limit, s *rule.State) {
 	default:
 		readCounts(src, l, s)
 	}
+	readHolds(src, l, s)
+}
+
+func readHolds(src Source, l *rule.Limit, s *rule.State) {
+	n := src.Int()
+	src.Check(n >= 0 && n <= rule.MaxHolds)
+	for i := int64(0); i < n && !src.Failed(); i++ {
+		h := rule.Hold{ID: rule.ID(src.Uint64()), Units: src.Int(), Ends: rule.Micros(src.Int()), Length: rule.Micros(src.Int())}
+		src.Check(h.Units >= 0 && h.Units <= rule.MaxQuota && h.Length > 0 && h.Length <= rule.MaxWindow && h.Ends >= h.Length &&
+			h.Ends <= rule.MaxNow+h.Length && (i == 0 || h.Ends >= s.Holds[i-1].Ends))
+		s.Holds = append(s.Holds, h)
+	}
 }
 
 func readCounts(src Source, l *rule.Limit, s *rule.State) {
-	s.Start = rule.Micros(src.Int())
+	if s.Start = rule.Micros(src.Int()); s.Start == rule.Absent {
+		return
+	}
 	src.Check(s.Start >= earliestStart(l) && s.Start <= rule.MaxNow)
 	for range l.Parts() {
 		count := src.Int()

@@ -84,8 +84,11 @@ func step(random *rand.Rand, limit *rule.Limit, state *rule.State, now *rule.Mic
 	if random.IntN(200) == 0 {
 		*now = rule.Micros(random.Int64N(int64(window))) // just after the epoch
 	}
+	if limit.Algorithm != rule.InFlight && random.IntN(3) == 0 {
+		limit.Hold = window
+	}
 	ops := []rule.Op{rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.Charge, rule.GiveBack, rule.Reset}
-	items := []rule.Item{{Limit: limit, State: state, Cost: 1 + random.Int64N(4), ID: rule.ID(random.Uint64()), At: rule.Oldest}}
+	items := []rule.Item{{Limit: limit, State: state, Cost: 1 + random.Int64N(4), ID: rule.ID(1 + random.IntN(9)), At: rule.Oldest, Hold: true}}
 	if limit.Algorithm == rule.InFlight {
 		items[0].Cost = 1
 	}

@@ -18,8 +18,12 @@ type Summary struct {
 }
 
 // Of returns what must be remembered of s at now. It depends only on the shape of l, because the next request for the key may
-// come with another quota, burst, overlap or count_refused.
+// come with another quota, burst, overlap or count_refused. It leaves out what is held, which is remembered elsewhere.
 func Of(l *rule.Limit, s *rule.State, now rule.Micros) Summary {
+	if len(s.Holds) > 0 {
+		used := *s
+		used.Holds, s = nil, &used
+	}
 	switch l.Algorithm {
 	case rule.DefaultAlgorithm:
 		if n := s.Log.Len(); n > 0 && !s.InParts() { // it comes back in parts

@@ -7,7 +7,7 @@ import (
 )
 
 // Case is one row of the table: a limit, with windows that start by the clock and, if that is an option, with the first
-// request.
+// request; or, without an algorithm, in parts and with a small quota as a log.
 type Case struct {
 	Name   string
 	When   string // when to choose it
@@ -20,7 +20,7 @@ var segmentsInTable = []int{1, 2, 6, 60}
 // whenUp, whenDown and whenWhole describe when to choose a sliding window, by overlap and by index in segmentsInTable.
 var (
 	whenUp = []string{
-		"the default above a quota of 100: least memory, fair to steady traffic",
+		"the least memory, fair to steady traffic",
 		"–", "a good middle", "–",
 	}
 	whenDown = []string{
@@ -30,13 +30,16 @@ var (
 	whenWhole = []string{
 		"a hard cap in the least memory",
 		"a hard cap", "a hard cap",
-		"a hard cap for any quota",
+		"the same",
 	}
 )
 
 // Cases returns the rows of the table for a quota.
 func Cases(quota int64) []Case {
-	var cases []Case
+	inLog := normalize(rule.Limit{Quota: quota})
+	inParts := inLog
+	inParts.Lease = true // whatever the quota
+	cases := []Case{{Name: "no algorithm named", When: "a hard cap for any quota: the default", Limits: []rule.Limit{inParts, inLog}}}
 	for _, overlap := range []rule.Overlap{rule.OverlapUp, rule.OverlapDown, rule.OverlapWhole} {
 		when := [][]string{whenUp, whenDown, whenWhole}[overlap]
 		for i, segments := range segmentsInTable {
@@ -51,7 +54,7 @@ func Cases(quota int64) []Case {
 	burst := max(1, quota/10)
 	return append(cases,
 		Case{
-			Name: "`sliding-log`", When: "the default up to a quota of 100: a hard cap, exact to the microsecond, for quotas up to 10,000",
+			Name: "`sliding-log`", When: "a hard cap, exact to the microsecond, for quotas up to 10,000",
 			Limits: []rule.Limit{normalize(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota})},
 		},
 		Case{

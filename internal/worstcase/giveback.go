@@ -129,7 +129,7 @@ func (g *ledger) undo(units int64) {
 		return
 	}
 	reach := g.answers[0].At - epoch - Window + 1
-	if segments := rule.Micros(g.limit.Segments); segments > 0 { // giving back rolled the state, which counts from there
+	if segments := rule.Micros(g.limit.Segments); segments > 0 && g.state.InParts() { // giving back rolled the state, which counts from there
 		reach = g.state.Start - epoch - segments*(Window/segments)
 	}
 	for i := range g.entries {
@@ -147,7 +147,7 @@ func SearchGiveBack(l rule.Limit, rules GiveBackRules, e Effort) (int64, []Actio
 	r := rand.New(rand.NewPCG(e.Seed, 0x6e7bac4))
 	c := &giveBackClimber{
 		ledger: ledger{player: player{limit: l}, rules: rules}, rand: r,
-		times: climber{rand: r, part: l.Window / max(1, rule.Micros(l.Segments)), capacity: l.Capacity()},
+		times: climber{player: newPlayer(l), rand: r, part: l.Window / max(1, rule.Micros(l.Segments)), capacity: l.Capacity()},
 	}
 	var most int64
 	var best []Action
@@ -192,7 +192,7 @@ func (c *giveBackClimber) climb(deeds *[]Action, n int) int64 {
 func (c *giveBackClimber) random() Action {
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.TakeUpTo, rule.GiveBack, rule.GiveBack, rule.Charge}
 	return Action{
-		At: rule.Micros(c.rand.Int64N(int64(span))), Op: ops[c.rand.IntN(len(ops))],
+		At: rule.Micros(c.rand.Int64N(int64(c.span()))), Op: ops[c.rand.IntN(len(ops))],
 		Units: c.times.randomCost(), From: c.rand.IntN(maxDeeds+3) - 3,
 	}
 }
@@ -221,7 +221,7 @@ func (c *giveBackClimber) change(s []Action) []Action {
 
 func sortDeeds(s []Action) []Action {
 	for i := range s {
-		s[i].At = min(max(s[i].At, 0), span)
+		s[i].At = min(max(s[i].At, 0), 4*Window)
 	}
 	slices.SortStableFunc(s, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 	return s

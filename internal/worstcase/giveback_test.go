@@ -118,7 +118,7 @@ func TestOverdraft(t *testing.T) {
 	})
 }
 
-// TestOverdraftOfALog demonstrates what the documentation does not promise: a log remembers no more units than its quota,
+// TestOverdraftOfALog demonstrates what the documentation does not promise: a log that is named remembers no more units than its quota,
 // so that giving back after an overdraft lets it admit again too early. If this fails because logs remember them now, the
 // documentation should say so.
 func TestOverdraftOfALog(t *testing.T) {
@@ -134,6 +134,7 @@ func TestOverdraftOfALog(t *testing.T) {
 	}{
 		{normalize(rule.Limit{Algorithm: rule.SlidingLog, Quota: 10}), 20},
 		{normalize(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapWhole, Quota: 10}), 10},
+		{normalize(rule.Limit{Quota: 10}), 10}, // which drops no unit
 	} {
 		books := ledger{player: player{limit: test.limit}, rules: GiveBackRules{Overdraw: true}}
 		if got := books.run(deeds); got != test.want {

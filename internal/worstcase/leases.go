@@ -69,12 +69,12 @@ func (p *player) sendBack(now rule.Micros) {
 }
 
 // holding returns the schedules with leases: held as long as possible, by all steps or by all but the last.
-func holding(all []Schedule) (held []Schedule) {
+func holding(all []Schedule, window rule.Micros) (held []Schedule) {
 	for _, s := range all {
 		for _, n := range []int{len(s), len(s) - 1} {
 			s = slices.Clone(s)
 			for i := range s[:n] {
-				s[i].Hold = Window
+				s[i].Hold = window
 			}
 			held = append(held, s)
 		}
@@ -88,7 +88,7 @@ func (c *climber) changeHold(s Schedule, step *Step) {
 	case 0:
 		step.Hold = 0
 	case 1:
-		step.Hold = Window // as long as possible
+		step.Hold = c.limit.Window // as long as possible
 	case 2:
 		step.Hold = c.randomLength()
 	case 3:

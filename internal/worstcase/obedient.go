@@ -11,18 +11,23 @@ import (
 // Obedient returns the share of its quota that an obedient client gets: one that always has requests to send, requests one
 // unit at a time, and waits for RetryAfter after each refusal.
 func Obedient(l rule.Limit) float64 {
-	const early, windows = 10, 60 * 7 // a multiple of cycles of 2, 3 and 7 parts; the first windows, in which a full quota is free, are left out
+	return obedient(l, 60*7) // a multiple of cycles of 2, 3 and 7 parts
+}
+
+// obedient is the share in so many windows.
+func obedient(l rule.Limit, windows rule.Micros) float64 {
+	const early = 10 // the first windows, in which a full quota is free, are left out
 	var s rule.State
 	var admitted int64
-	begin := epoch + Window/3 // not at the start of a window: clients arrive at any time
-	for now := begin; now < begin+(early+windows)*Window; {
+	begin := epoch + l.Window/3 // not at the start of a window: clients arrive at any time
+	for now := begin; now < begin+(early+windows)*l.Window; {
 		answer, _ := l.TakeOne(&s, now, 1)
-		if now >= begin+early*Window {
+		if now >= begin+early*l.Window {
 			admitted += answer.Granted
 		}
 		now += answering.After(&answer)
 	}
-	return float64(admitted) / float64(windows*l.Quota)
+	return float64(admitted) / float64(int64(windows)*l.Quota)
 }
 
 // quotasInTable are the quotas in the table of shares.
@@ -48,11 +53,12 @@ func ObedientTable() string {
 		}
 		b.WriteString("\n")
 	}
-	even := []rule.Limit{{}, {Algorithm: rule.SlidingLog}, {Algorithm: rule.FixedWindow}, {Algorithm: rule.TokenBucket}}
+	row("no algorithm named", rule.Limit{})
+	even := []rule.Limit{{Algorithm: rule.SlidingLog}, {Algorithm: rule.FixedWindow}, {Algorithm: rule.TokenBucket}}
 	for _, segments := range segmentsInTable {
 		even = append(even, rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.OverlapDown, Segments: segments})
 	}
-	row("no algorithm named, `sliding-log`, `fixed-window`, `token-bucket`, `sliding-window` with `down`", even...)
+	row("`sliding-log`, `fixed-window`, `token-bucket`, `sliding-window` with `down`", even...)
 	for _, overlap := range []rule.Overlap{rule.OverlapUp, rule.OverlapWhole} {
 		for _, segments := range segmentsInTable {
 			name := fmt.Sprintf("`sliding-window`, `%s`, %d segments", overlap, segments)

@@ -13,11 +13,11 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Window is the window of every limit that is searched. It is divisible by every number of segments in the table, and its
+// Window is the window of every limit in the tables but that of the default. It is divisible by every number of segments in the table, and its
 // smallest part is so long that rounding to microseconds has no effect even with the largest quota.
 const Window = rule.Micros(60_000_000)
 
-// epoch is the time that schedules count from: a multiple of the window, so that time 0 begins a part.
+// epoch is the time that schedules count from: a multiple of Window, and of the parts of the default, so that time 0 begins a part.
 const epoch = 28_000_000 * Window
 
 // Step is one action of the adversary.
@@ -27,6 +27,7 @@ type Step struct {
 	Late     rule.Micros // how much older than that its clock reading is, as if it had waited for a lock
 	Cost     int64       // how much it requests at a time
 	All      bool        // whether it requests all or nothing, so that it may be refused on purpose
+	Other    bool        // whether it requests it under the other limit, if there is one
 	Hold     rule.Micros // with leases: how long after that it spends the lease, at the latest when the lease ends
 	Returned int64       // with leases: how much of the lease is given back instead of spent
 }
@@ -53,6 +54,9 @@ func (s Schedule) String() string {
 		if step.Until > step.At {
 			fmt.Fprintf(&b, " until %dus", step.Until)
 		}
+		if step.Other {
+			b.WriteString(" (under the other limit)")
+		}
 		if step.Late > 0 {
 			fmt.Fprintf(&b, " (late by %dus)", step.Late)
 		}
@@ -75,32 +79,51 @@ type Admission struct {
 // player runs schedules against a limit and reuses its memory: a search runs many thousands.
 type player struct {
 	limit      rule.Limit
+	other      *rule.Limit // of the same address, or nil
+	apart      bool        // for tests: other has a state of its own
 	state      rule.State
+	otherState rule.State
 	items      [1]rule.Item
 	answers    [1]rule.Answer
 	admissions []Admission
 	requests   int // how many requests the last schedule sent
 
+	step Step // the step being played
+
 	// With leases only.
 	life   Life // nil: units are spent immediately
-	step   Step // the step being played
 	unsent []heldUnits
 }
 
 func newPlayer(l rule.Limit) *player { return &player{limit: l} }
+
+// span is the time that schedules fill: enough for a window to become stale and two more to be filled.
+func (p *player) span() rule.Micros { return 4 * p.limit.Window }
+
+// current returns the limit of the step being played, and its state.
+func (p *player) current() (*rule.Limit, *rule.State) {
+	switch {
+	case !p.step.Other || p.other == nil:
+		return &p.limit, &p.state
+	case p.apart:
+		return p.other, &p.otherState
+	default:
+		return p.other, &p.state
+	}
+}
 
 // Play returns what l admits of s, in order of time.
 func Play(l rule.Limit, s Schedule) []Admission { return newPlayer(l).play(s) }
 
 // play returns what is admitted, in memory that the next call reuses.
 func (p *player) play(s Schedule) []Admission {
-	p.state = rule.State{}
+	p.state, p.otherState = rule.State{}, rule.State{}
 	p.admissions, p.requests = p.admissions[:0], 0
 	p.unsent = p.unsent[:0]
 	for i, step := range s {
 		p.step = step
 		if step.Until > step.At {
-			until := min(step.Until, span)
+			until := min(step.Until, p.span())
 			if i+1 < len(s) {
 				until = min(until, s[i+1].At)
 			}
@@ -123,7 +146,8 @@ func (p *player) play(s Schedule) []Admission {
 // takeGreedily takes cost units as soon as they are free, repeatedly. It peeks before it takes, because if refusals count a
 // refusal would only hurt it.
 func (p *player) takeGreedily(now, until rule.Micros, cost int64) {
-	cost = min(cost, p.limit.Capacity())
+	limit, _ := p.current()
+	cost = min(cost, limit.Capacity())
 	for taken := 0; now <= until && taken < maxRun; {
 		if peek := p.do(rule.Peek, now, cost); !peek.Allowed {
 			now += peek.RetryAfter
@@ -137,7 +161,8 @@ func (p *player) takeGreedily(now, until rule.Micros, cost int64) {
 func (p *player) do(op rule.Op, now rule.Micros, cost int64) rule.Answer {
 	p.requests++
 	p.sendBack(now)
-	p.items[0] = rule.Item{Limit: &p.limit, State: &p.state, Cost: cost}
+	limit, state := p.current()
+	p.items[0] = rule.Item{Limit: limit, State: state, Cost: cost}
 	rule.Decide(op, p.items[:], epoch+now, p.answers[:])
 	answer := p.answers[0]
 	switch {

@@ -32,9 +32,9 @@ func (s score) compare(other score) int {
 	return cmp.Or(cmp.Compare(s.reached, other.reached), cmp.Compare(s.near, other.near))
 }
 
-func (g Goal) score(admissions []Admission, quota int64) score {
+func (g Goal) score(admissions []Admission, quota int64, window rule.Micros) score {
 	if g.shortest {
-		return score{reached: int64(-shortestOrNone(admissions, quota)), near: MostWithin(admissions, 2*Window)}
+		return score{reached: int64(-shortestOrNone(admissions, quota)), near: MostWithin(admissions, 2*window)}
 	}
 	most := MostWithin(admissions, g.length)
 	return score{reached: most, near: int64(-shortestOrNone(admissions, most))}
@@ -80,7 +80,7 @@ func (p *player) search(g Goal, e Effort) Finding {
 	if !e.Blind {
 		starts = strategies(c.part, l.Window, l.Quota)
 		if p.life != nil {
-			starts = append(starts, holding(starts)...)
+			starts = append(starts, holding(starts, l.Window)...)
 		}
 	}
 	for range e.Restarts {
@@ -116,12 +116,9 @@ type climber struct {
 // maxSteps keeps schedules short enough to be run often and to be understood.
 const maxSteps = 8
 
-// span is the time that schedules fill: enough for a window to become stale and two more to be filled.
-const span = 4 * Window
-
 func (c *climber) score(s Schedule) score {
 	c.tries++
-	return c.goal.score(c.play(s), c.limit.Quota)
+	return c.goal.score(c.play(s), c.limit.Quota, c.limit.Window)
 }
 
 // climb returns the best schedule that n random changes make from start. A change without effect is kept too, because the
@@ -150,11 +147,11 @@ func (c *climber) random() Schedule {
 	for range 2 + c.rand.IntN(4) {
 		s = append(s, c.randomStep())
 	}
-	return sortSteps(s)
+	return c.sortSteps(s)
 }
 
 func (c *climber) randomStep() Step {
-	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Cost: c.randomCost()}
+	return Step{At: rule.Micros(c.rand.Int64N(int64(c.span()))), Cost: c.randomCost()}
 }
 
 // randomCost prefers amounts at which something happens: one unit, everything, all but a few.
@@ -173,7 +170,7 @@ func (c *climber) randomCost() int64 {
 
 // randomLength is as likely to be a few microseconds as a few windows.
 func (c *climber) randomLength() rule.Micros {
-	return rule.Micros(math.Exp(c.rand.Float64() * math.Log(float64(2*Window))))
+	return rule.Micros(math.Exp(c.rand.Float64() * math.Log(float64(2*c.limit.Window))))
 }
 
 // change makes one random change to s.
@@ -185,6 +182,10 @@ func (c *climber) change(s Schedule) Schedule {
 	step := &s[i]
 	if c.life != nil && c.rand.IntN(3) == 0 {
 		c.changeHold(s, step)
+		return s
+	}
+	if c.other != nil && c.rand.IntN(4) == 0 {
+		step.Other = !step.Other
 		return s
 	}
 	switch n := c.rand.IntN(16); {
@@ -206,14 +207,14 @@ func (c *climber) change(s Schedule) Schedule {
 	case n == 13:
 		step.Late = 0
 		if c.rand.IntN(2) == 0 {
-			step.Late = min(c.randomLength(), Window)
+			step.Late = min(c.randomLength(), c.limit.Window)
 		}
 	case n == 14 && len(s) < maxSteps:
 		s = append(s, c.randomStep())
 	case n == 15 && len(s) > 1:
 		s = slices.Delete(s, i, i+1)
 	}
-	return sortSteps(s)
+	return c.sortSteps(s)
 }
 
 // landmark returns a time at which something happens, give or take a microsecond or two: where a part begins, or some
@@ -225,9 +226,9 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 	case 0:
 		moment = at - at%c.part + c.part*rule.Micros(c.rand.Int64N(2))
 	case 1:
-		moment = other + Window*c.sign()
+		moment = other + c.limit.Window*c.sign()
 	case 2:
-		moment = other + c.part*rule.Micros(1+c.rand.Int64N(int64(Window/c.part+1)))*c.sign()
+		moment = other + c.part*rule.Micros(1+c.rand.Int64N(int64(c.limit.Window/c.part+1)))*c.sign()
 	}
 	return moment + rule.Micros(c.rand.Int64N(5)) - 2
 }
@@ -235,9 +236,9 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 func (c *climber) sign() rule.Micros { return rule.Micros(1 - 2*c.rand.Int64N(2)) }
 
 // sortSteps sorts the steps and keeps them within span.
-func sortSteps(s Schedule) Schedule {
+func (c *climber) sortSteps(s Schedule) Schedule {
 	for i := range s {
-		s[i].At = min(max(s[i].At, 0), span)
+		s[i].At = min(max(s[i].At, 0), c.span())
 	}
 	slices.SortStableFunc(s, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
 	return s

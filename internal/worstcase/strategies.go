@@ -5,6 +5,7 @@ import "github.com/slidegate/slidegate/rule"
 // strategies returns schedules that are known to do well against one algorithm or another, as starting points. They are not
 // tuned to the last microsecond: that is left to the search.
 func strategies(part, window rule.Micros, quota int64) []Schedule {
+	span := 4 * window
 	edge := part - 1 // the last microsecond of the first part
 	bit := max(1, quota/10)
 	later := edge + window - 1 // the last microsecond that shares a window with it

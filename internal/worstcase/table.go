@@ -98,6 +98,8 @@ func interval(length rule.Micros) string {
 // memory is the size of a key's state as rule.State uses it, without what a store adds for the address.
 func memory(l rule.Limit) string {
 	switch l.Algorithm {
+	case rule.DefaultAlgorithm:
+		return fmt.Sprintf("as a log, or %d bytes", 8+8*l.Parts())
 	case rule.SlidingLog:
 		return "16 bytes, and up to 8 per unit"
 	case rule.TokenBucket:

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/slidegate/slidegate/rule"
 )
 
 var update = flag.Bool("update", false, "write the tables to the documentation")
@@ -30,6 +28,12 @@ const (
 	leasesEnd   = "<!-- The table of leases ends here. -->\n"
 )
 
+// The table of the default is between these two.
+const (
+	defaultBegin = "<!-- The table of the default is written by: go test ./internal/worstcase -update -->\n"
+	defaultEnd   = "<!-- The table of the default ends here. -->\n"
+)
+
 // TestDocumentedTable compares the documentation with the results of the search.
 func TestDocumentedTable(t *testing.T) { checkDocumented(t, tableBegin, tableEnd, Table(found())) }
 
@@ -41,13 +45,9 @@ func TestDocumentedLeases(t *testing.T) {
 	checkDocumented(t, leasesBegin, leasesEnd, LeasedTable(foundLeased()))
 }
 
-// TestObedientByDefault checks the promise for limits that name no algorithm: an obedient client gets the quota.
-func TestObedientByDefault(t *testing.T) {
-	for _, quota := range []int64{1, 2, 5, 60, 100, 101, 1000} {
-		if share := Obedient(normalize(rule.Limit{Quota: quota})); share < 0.99 {
-			t.Errorf("a quota of %d: an obedient client gets %.3f of it, want all of it", quota, share)
-		}
-	}
+// TestDocumentedDefault compares the documentation with the results of the search in the default.
+func TestDocumentedDefault(t *testing.T) {
+	checkDocumented(t, defaultBegin, defaultEnd, DefaultTable(foundDefault()))
 }
 
 // checkDocumented compares a part of the documentation with a table, or writes it.

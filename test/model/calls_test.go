@@ -38,8 +38,8 @@ func (p *player) limiterCall(s *step) *call {
 
 func (p *player) limiterRequest(s *step, c *call, slots bool) *call {
 	for i, j := range p.chosen(s, 2, slots) {
-		limit, base := p.limits[j][p.plans[j]], &p.limits[j][0]
-		part := model.Part{Limit: model.Resolve(limit, base), Key: c.key}
+		limit := p.limits[j][p.plans[j]]
+		part := model.Part{Limit: model.Resolve(limit), Key: c.key}
 		if i == 0 || s.pick(5, 2) == 0 {
 			c.n = drawCost(s, 3, part.Limit, p.world.Room("", part))
 		}
@@ -82,7 +82,7 @@ func (p *player) claimsRequest(s *step, c *call, slots bool) *call {
 		if c.group != "" && i > 0 { // only a group can have several keys
 			key = keys[s.pick(7, len(keys))]
 		}
-		part := model.Part{Limit: model.Resolve(p.limits[j][plan], nil), Key: key}
+		part := model.Part{Limit: model.Resolve(p.limits[j][plan]), Key: key}
 		part.Cost = 1
 		if !part.Limit.Slot() {
 			part.Cost = drawCost(s, 3, part.Limit, p.world.Room(c.group, part))

@@ -179,7 +179,7 @@ func drawPlan(random *rand.Rand, shape slidegate.Limit, quota int64, opts tilt) 
 	if random.IntN(4) == 0 {
 		plan.CountRefused = true
 	}
-	if (shape.Algorithm == slidegate.SlidingLog || shape.Algorithm == rule.DefaultAlgorithm) && plan.Quota > 2000 {
+	if shape.Algorithm == slidegate.SlidingLog && plan.Quota > 2000 {
 		plan.Quota %= 2000
 	}
 	return plan

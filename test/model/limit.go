@@ -18,23 +18,24 @@ const most = 1<<53 - 1
 // Limit is a limit with its defaults filled in.
 type Limit struct {
 	slidegate.Limit
-	window Micros // 0 for a calendar limit
-	parts  int64
-	part   Micros
-	burst  int64
+	window  Micros // 0 for a calendar limit
+	parts   int64
+	part    Micros
+	overlap rule.Overlap
+	burst   int64
 }
 
-// Resolve fills in the defaults of a limit. Base is the limit that it counts like, or nil.
-func Resolve(limit slidegate.Limit, base *slidegate.Limit) *Limit {
-	l := &Limit{Limit: limit, window: limit.Window.Microseconds(), parts: max(1, int64(limit.Segments))}
-	if l.Algorithm == rule.DefaultAlgorithm {
-		l.Algorithm = defaultAlgorithm(limit)
-		plain := limit.Segments == 0 && limit.Overlap == 0 && limit.Anchor == 0 && limit.Calendar == 0
-		if plain && base != nil && base.Window == limit.Window && base.Name == limit.Name && base.Algorithm != slidegate.InFlight {
-			l.Algorithm = Resolve(*base, nil).Algorithm
-			l.parts, l.Overlap, l.Anchor = max(1, int64(base.Segments)), base.Overlap, base.Anchor
-			l.Segments = base.Segments
-		}
+// Resolve fills in the defaults of a limit.
+func Resolve(limit slidegate.Limit) *Limit {
+	l := &Limit{Limit: limit, window: limit.Window.Microseconds(), parts: max(1, int64(limit.Segments)), overlap: limit.Overlap}
+	switch {
+	case isDefault(limit):
+		l.parts, l.overlap = defaultParts(l.window), slidegate.OverlapWhole
+	case l.Algorithm != rule.DefaultAlgorithm:
+	case l.Calendar != 0:
+		l.Algorithm = slidegate.FixedWindow
+	default:
+		l.Algorithm = slidegate.SlidingWindow
 	}
 	if l.burst = l.Burst; l.burst == 0 {
 		l.burst = l.Quota
@@ -43,16 +44,8 @@ func Resolve(limit slidegate.Limit, base *slidegate.Limit) *Limit {
 	return l
 }
 
-func defaultAlgorithm(l slidegate.Limit) rule.Algorithm {
-	switch {
-	case l.Calendar != 0:
-		return slidegate.FixedWindow
-	case l.Segments != 0 || l.Overlap != 0 || l.Anchor != 0 || l.Quota > 100:
-		return slidegate.SlidingWindow
-	default:
-		return slidegate.SlidingLog
-	}
-}
+// Part is the length of a part of the window, or the window.
+func (l *Limit) Part() Micros { return l.part }
 
 // Slot reports whether the limit counts slots.
 func (l *Limit) Slot() bool { return l.Algorithm == slidegate.InFlight }

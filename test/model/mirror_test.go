@@ -86,7 +86,7 @@ func (m *mirror) compare(r *store.Request) error {
 	holder := fmt.Sprint(r.ID)
 	var parts []model.Part
 	for _, c := range r.Charges {
-		limit := model.Resolve(adapter.Unbind(c.Limit), nil)
+		limit := model.Resolve(adapter.Unbind(c.Limit))
 		parts = append(parts, model.Part{Limit: limit, Key: c.Key, Cost: c.Cost, At: model.Micros(c.At), Used: c.Used})
 	}
 	if r.Op == rule.Settle {

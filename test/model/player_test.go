@@ -180,6 +180,9 @@ func (p *player) drawTime(s *step) model.Micros {
 		window = []model.Micros{3600e6, 86_400e6, 7 * 86_400e6, 30 * 86_400e6}[s.pick(5, 4)]
 	}
 	part := window / max(1, model.Micros(l.Segments))
+	if l.Calendar == 0 {
+		part = model.Resolve(l).Part()
+	}
 	switch s.pick(1, 9) {
 	case 0:
 		return 1

@@ -1,6 +1,10 @@
 package model
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/slidegate/slidegate/rule"
+)
 
 // state is what a key has used of a limit. Its methods get the limit that looks, which may be another one than that of earlier
 // calls: only the shape is the same. None of them reads a clock.
@@ -25,6 +29,8 @@ type state interface {
 
 func newState(l *Limit) state {
 	switch l.Algorithm {
+	case rule.DefaultAlgorithm:
+		return &defaultState{}
 	case logAlgorithm:
 		return &logState{}
 	case slotAlgorithm:

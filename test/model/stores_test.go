@@ -31,9 +31,11 @@ func TestMemory(t *testing.T) {
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t).Client(t)
-	plays(t, 10_000, on(func(t testing.TB, clock *storetest.Clock) store.Store {
+	redis := func(t testing.TB, clock *storetest.Clock) store.Store {
 		return kit.Must(redisstore.New(client, redisstore.Options{Now: clock.Now}))(t)
-	}))
+	}
+	plays(t, 10_000, on(redis))
+	noCliff(t, 2_000, over(redis))
 }
 
 func TestPostgreSQL(t *testing.T) {
@@ -42,9 +44,11 @@ func TestPostgreSQL(t *testing.T) {
 	if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	plays(t, 5_000, on(func(t testing.TB, clock *storetest.Clock) store.Store {
+	postgres := func(t testing.TB, clock *storetest.Clock) store.Store {
 		return kit.Must(pgstore.New(pool, pgstore.Options{Now: clock.Now}))(t)
-	}))
+	}
+	plays(t, 5_000, on(postgres))
+	noCliff(t, 1_000, over(postgres))
 }
 
 func TestNATS(t *testing.T) {
@@ -53,6 +57,7 @@ func TestNATS(t *testing.T) {
 	engine := kit.Must(natskv.New(t.Context(), conn, natskv.Options{Memory: true}))(t)
 	t.Cleanup(engine.Close)
 	plays(t, 5_000, on(overEngine(engine)))
+	noCliff(t, 1_000, over(overEngine(engine)))
 }
 
 func TestMemcached(t *testing.T) {
@@ -60,6 +65,7 @@ func TestMemcached(t *testing.T) {
 	client := memcachedtest.Start(t).Client(t)
 	engine := kit.Must(memcached.New(t.Context(), client, memcached.Options{MachineClock: true}))(t)
 	plays(t, 10_000, on(overEngine(engine)))
+	noCliff(t, 2_000, over(overEngine(engine)))
 }
 
 // overEngine opens stores over an engine. It keeps entries for longer than a game takes, whatever the game's clock says.

@@ -73,11 +73,11 @@ func (s *windowState) used(l *Limit, at Micros) int64 {
 
 // oldest returns what the oldest part counts if so much of it is covered.
 func oldest(l *Limit, count int64, covered Micros) int64 {
-	if l.Overlap == slidegate.OverlapWhole {
+	if l.overlap == slidegate.OverlapWhole {
 		return count
 	}
 	weighted := product(count, covered)
-	if l.Overlap == rule.OverlapUp {
+	if l.overlap == rule.OverlapUp {
 		return ceilDiv(weighted, l.part)
 	}
 	return weighted.Quo(weighted, big.NewInt(l.part)).Int64()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Op is what a request does.
@@ -59,6 +61,7 @@ type Want struct {
 // look is one limit of a request that is being decided.
 type look struct {
 	Part
+	now     Micros
 	group   string
 	address string
 	state   state // a copy, moved back if the state was ahead
@@ -70,7 +73,7 @@ type look struct {
 func (w *World) look(group string, parts []Part) []*look {
 	looks := make([]*look, len(parts))
 	for i, p := range parts {
-		k := &look{Part: p, group: group, address: p.Limit.address(group, p.Key)}
+		k := &look{Part: p, now: w.Now, group: group, address: p.Limit.address(group, p.Key)}
 		if found := w.states[k.address]; found != nil {
 			k.state = found.clone()
 		} else {
@@ -83,6 +86,14 @@ func (w *World) look(group string, parts []Part) []*look {
 		looks[i] = k
 	}
 	return looks
+}
+
+// charge adds units. A state whose form that changes may have an earlier time afterwards.
+func (k *look) charge(n int64, refused bool) {
+	k.state.charge(k.Limit, k.at, n, refused)
+	if k.Limit.Algorithm == rule.DefaultAlgorithm {
+		k.at, _ = k.state.time(k.Limit, k.now)
+	}
 }
 
 func (w *World) write(k *look) {
@@ -119,7 +130,7 @@ func (w *World) Decide(op Op, group, holder string, parts []Part) []Want {
 		case Peek:
 			wants[i] = w.want(k, k.Cost <= k.state.room(k.Limit, k.at), k.Cost, 0)
 		case Charge:
-			k.state.charge(k.Limit, k.at, k.Cost, false)
+			k.charge(k.Cost, false)
 			w.write(k)
 			wants[i] = w.want(k, true, k.Cost, k.Cost)
 		case Refund:
@@ -151,7 +162,7 @@ func (w *World) take(looks []*look, holder string) []Want {
 			k.state.(*slotState).hold(k.Limit, k.at, holder)
 			w.write(k)
 		case all:
-			k.state.charge(k.Limit, k.at, k.Cost, false)
+			k.charge(k.Cost, false)
 			w.write(k)
 		case !k.fits:
 			w.refuse(k, k.Cost)
@@ -168,7 +179,7 @@ func (w *World) take(looks []*look, holder string) []Want {
 // refuse charges a refusal that counts. Any refusal moves a state that is ahead back to now.
 func (w *World) refuse(k *look, cost int64) {
 	if k.Limit.CountRefused && cost > 0 && cost <= k.Limit.capacity() {
-		k.state.charge(k.Limit, k.at, cost, true)
+		k.charge(cost, true)
 		w.write(k)
 	} else if k.ahead {
 		w.write(k)
@@ -186,7 +197,7 @@ func (w *World) upTo(looks []*look) []Want {
 		k.fits = k.state.room(k.Limit, k.at) >= 1
 		switch {
 		case grant >= 1:
-			k.state.charge(k.Limit, k.at, grant, false)
+			k.charge(grant, false)
 			w.write(k)
 		case !k.fits:
 			w.refuse(k, 1)
@@ -267,7 +278,7 @@ func (w *World) settleOne(k *look, holder string) (returned int64) {
 			returned = 1
 		}
 	case k.Used > k.Cost:
-		k.state.charge(k.Limit, k.at, k.Used-k.Cost, false)
+		k.charge(k.Used-k.Cost, false)
 		returned = k.Cost - k.Used
 	case k.Used < k.Cost:
 		returned = k.state.giveBack(k.Limit, k.at, k.At, k.Cost-k.Used)

@@ -71,6 +71,9 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.L
 		}
 		l.Lease = !l.CountRefused && l.Window >= 15e6 && rapid.IntRange(0, 3).Draw(t, "lease") == 0
 	}
+	if l.Algorithm != rule.InFlight && !l.CountRefused && !l.Lease && rapid.IntRange(0, 2).Draw(t, "hold") == 0 {
+		l.Hold = min(max(l.Window+draw(t, "longer hold", -l.Window/2, l.Window), 1_000), rule.MaxWindow)
+	}
 	if l.Algorithm == rule.TokenBucket {
 		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(int64(rule.MaxWindow)))
 		most = rule.MaxQuota

@@ -22,7 +22,7 @@ type Script struct {
 	ids      []rule.ID // of reservations that may hold slots
 	done     map[rule.ID]bool
 	reserved []reservation
-	settled  []settled // settlements that may be sent again
+	sent     []sent // settlements and calls that may be sent again
 }
 
 // Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_refused differ
@@ -37,13 +37,20 @@ type Subject struct {
 type reservation struct {
 	id      rule.ID
 	charges []store.Charge
+	call    *sent // if it counts once
 }
 
-// settled is a settlement that may be sent again.
-type settled struct {
-	id      rule.ID
-	charges []store.Charge
+// sent is a request that counts once, and may be sent again.
+type sent struct {
+	request store.Request
 	at      rule.Micros
+}
+
+// isKnown reports whether a store must still know a request: by the times of all of them, which are later than the clock if it was set
+// back.
+func (g *Script) isKnown(s *sent) bool {
+	memory, _ := s.request.Memory()
+	return max(g.twin.Now, g.twin.latest, g.twin.latestSettled) < s.at+memory
 }
 
 func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
@@ -74,7 +81,7 @@ func newScript(t *rapid.T, w *Twin, namespace string, opts Options) *Script {
 
 // rename gives a subject a new key, or all of them if they share one.
 func (g *Script) rename(s *Subject) {
-	g.keys, g.reserved, g.settled = g.keys+1, nil, nil
+	g.keys, g.reserved, g.sent = g.keys+1, nil, nil
 	s.key = fmt.Sprintf("key-%d", g.keys)
 	for _, other := range g.Subjects {
 		if g.oneKey {
@@ -88,18 +95,24 @@ func (g *Script) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
 		op, charges, subjects := g.drawRequest()
-		id, all := g.drawID(op), true
-		for i, a := range g.send(id, op, charges) {
+		r := store.Request{Op: op, Charges: charges}
+		if op == rule.Take {
+			r.Hold, r.Once = rapid.Bool().Draw(g.T, "hold"), rapid.IntRange(0, 3).Draw(g.T, "once") == 0
+		}
+		r.ID = g.drawID(op, r.Once)
+		all, answers, call := true, []rule.Answer(nil), (*sent)(nil)
+		answers, call = g.send(r)
+		for i, a := range answers {
 			all = all && a.Allowed
 			if subjects[i].last = a; op == rule.Take {
 				charges[i].At = a.At
 			}
 		}
 		if op == rule.Take && all {
-			g.reserved = append(g.reserved, reservation{id, slices.Clone(charges)})
+			g.reserved = append(g.reserved, reservation{r.ID, slices.Clone(charges), call})
 		}
 		g.finish()
-		g.settleAgain()
+		g.sendAgain()
 	}
 	g.Compare()
 }
@@ -111,7 +124,11 @@ func (g *Script) Move(about *Subject) {
 	g.twin.Now = g.drawMoment(about)
 	for _, s := range g.Subjects {
 		limit := s.Limits[0]
-		if ends := limit.Rule().Expires(g.twin.state(limit, g.group, s.key)); ends <= g.twin.latest && g.twin.Now < ends {
+		state := *g.twin.state(limit, g.group, s.key)
+		all := limit.Rule().Expires(&state)
+		state.Holds = nil // they may have been taken after what was used was forgotten
+		used := limit.Rule().Expires(&state)
+		if all <= g.twin.latest && g.twin.Now < all || used <= g.twin.latest && g.twin.Now < used {
 			g.rename(s)
 		}
 	}
@@ -124,13 +141,16 @@ func (g *Script) Advance(about *Subject) {
 	g.twin.Now = min(g.twin.Now+spread(g.T, "advance", 0, l.Window/rapid.SampledFrom([]rule.Micros{1, 10, 100, 1000}).Draw(g.T, "part of the window")), rule.MaxNow)
 }
 
-// send sends a request for a reservation. Settlements are recorded, to be sent again.
-func (g *Script) send(id rule.ID, op rule.Op, charges []store.Charge) []rule.Answer {
-	answers := g.twin.ApplyAs(id, op, g.group, slices.Clone(charges)...)
-	if op == rule.Settle {
-		g.settled = append(g.settled, settled{id, slices.Clone(charges), g.twin.settledAt})
+// send sends a request. Those that count once are recorded, to be sent again.
+func (g *Script) send(r store.Request) (answers []rule.Answer, once *sent) {
+	r.Group, r.Charges = g.group, slices.Clone(r.Charges)
+	answers = g.twin.Send(r)
+	if r.Op != rule.Settle && !r.Once {
+		return answers, nil
 	}
-	return answers
+	r.Charges = slices.Clone(r.Charges)
+	g.sent = append(g.sent, sent{r, g.twin.settledAt})
+	return answers, &g.sent[len(g.sent)-1]
 }
 
 // finish settles, cancels, refunds or renews a reservation under the limits that it was made under.
@@ -157,12 +177,13 @@ func (g *Script) finish() {
 		g.done[r.id] = true
 		g.reserved = slices.Delete(g.reserved, n, n+1)
 	}
-	g.send(r.id, op, r.charges)
+	byID := op == rule.Settle && r.call != nil && g.isKnown(r.call) && rapid.Bool().Draw(g.T, "by its ID")
+	g.send(store.Request{Op: op, ID: r.id, Charges: r.charges, Once: byID})
 }
 
-// drawID draws the reservation of a request: an earlier one, or another.
-func (g *Script) drawID(op rule.Op) (id rule.ID) {
-	if n := len(g.ids); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
+// drawID draws the ID of a request: an earlier one, or another. A call that counts once gets another.
+func (g *Script) drawID(op rule.Op, once bool) (id rule.ID) {
+	if n := len(g.ids); n > 0 && !once && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
 		id = g.ids[rapid.IntRange(max(0, n-20), n-1).Draw(g.T, "reservation")]
 	} else {
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all of its bits count
@@ -178,15 +199,18 @@ func (g *Script) drawID(op rule.Op) (id rule.ID) {
 	return id
 }
 
-// settleAgain repeats settlements that a store must still know: by the times of all of them, which are later than the clock if
-// it was set back.
-func (g *Script) settleAgain() {
-	for n := len(g.settled); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "settle again") == 0; n-- {
-		s := g.settled[n-1]
-		if memory := memoryOf(s.charges); max(g.twin.Now, g.twin.latest, g.twin.latestSettled) >= s.at+memory && memory > 0 {
+// sendAgain repeats settlements and calls that a store must still know.
+func (g *Script) sendAgain() {
+	for n := len(g.sent); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "send again") == 0; n-- {
+		s := &g.sent[n-1]
+		if memory, _ := s.request.Memory(); memory > 0 && !g.isKnown(s) {
 			return
 		}
-		g.twin.ApplyAs(s.id, rule.Settle, g.group, s.charges...)
+		again := s.request
+		again.Charges = slices.Clone(again.Charges)
+		if a := g.twin.Send(again); again.Op == rule.Take && a[0].Flags&rule.Repeated == 0 { // it had been refused, and may be remembered from now on
+			s.at = g.twin.settledAt
+		}
 	}
 }
 

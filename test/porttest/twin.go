@@ -3,6 +3,7 @@ package porttest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/slidegate/slidegate"
@@ -22,8 +23,8 @@ type Twin struct {
 	store  store.Store
 	latest rule.Micros            // the latest time of a request to the store
 	states map[string]*rule.State // by address
-	memos  map[string][]int64     // what settlements did, by address and ID
-	// settledAt is the time of the last settlement, and latestSettled the latest of all.
+	memos  map[string][]int64     // what settlements and calls did, by address and ID
+	// settledAt is the time of the last of them, and latestSettled the latest of all.
 	settledAt, latestSettled rule.Micros
 	batch                    []store.Request
 	want                     [][]rule.Answer
@@ -51,41 +52,36 @@ func (w *Twin) Apply(op rule.Op, group string, charges ...store.Charge) []rule.A
 	return w.ApplyAs(0, op, group, charges...)
 }
 
-// ApplyAs is Apply for a reservation. The twin remembers its settlement forever; a store must do so for as long as
-// memoryOf returns.
+// ApplyAs is Apply for a reservation.
 func (w *Twin) ApplyAs(id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
-	items := make([]rule.Item, len(charges))
-	for i, c := range charges {
-		items[i] = rule.Item{
-			Limit: c.Limit.Rule(), State: w.state(c.Limit, group, c.Key), Cost: c.Cost, Used: c.Used, At: c.At, ID: id,
-		}
-	}
-	want := make([]rule.Answer, len(charges))
-	if op == rule.Settle {
-		name := fmt.Sprintf("%q %q %q %d", charges[0].Limit.Prefix(), group, charges[0].Key, id)
-		back, known := w.memos[name]
-		memo := rule.Memo{Known: known, Returned: back}
-		w.settledAt = rule.SettledAt(items, w.Now)
-		w.latestSettled = max(w.latestSettled, w.settledAt)
-		if rule.DecideSettle(items, &memo, w.Now, want); memo.Changed && memoryOf(charges) > 0 {
-			w.memos[name] = memo.Returned
-		}
-	} else {
-		rule.Decide(op, items, w.Now, want)
-	}
-	w.want = append(w.want, want)
-	w.batch = append(w.batch, store.Request{
-		Op: op, Group: group, ID: id, Charges: charges, Answers: make([]rule.Answer, len(charges)),
-	})
-	return want
+	return w.Send(store.Request{Op: op, Group: group, ID: id, Charges: charges})
 }
 
-// memoryOf returns how long a store must know a settlement.
-func memoryOf(charges []store.Charge) (memory rule.Micros) {
-	for _, c := range charges {
-		memory = max(memory, c.Limit.Rule().Memory())
+// Send is Apply for any request. The twin remembers settlements and calls forever; a store must do so for as long as Memory of
+// the request returns.
+func (w *Twin) Send(r store.Request) []rule.Answer {
+	items := make([]rule.Item, len(r.Charges))
+	for i, c := range r.Charges {
+		items[i] = rule.Item{
+			Limit: c.Limit.Rule(), State: w.state(c.Limit, r.Group, c.Key), Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID, Hold: r.Hold,
+		}
 	}
-	return memory
+	want := make([]rule.Answer, len(r.Charges))
+	if r.Op == rule.Settle || r.Once {
+		name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
+		record, known := w.memos[name]
+		memo := rule.Memo{Known: known, Record: slices.Clone(record)}
+		w.settledAt = rule.SettledAt(items, w.Now)
+		w.latestSettled = max(w.latestSettled, w.settledAt)
+		if rule.DecideOnce(r.Op, r.Once, items, &memo, w.Now, want); memo.Changed {
+			w.memos[name] = memo.Record
+		}
+	} else {
+		rule.Decide(r.Op, items, w.Now, want)
+	}
+	r.Answers = make([]rule.Answer, len(r.Charges))
+	w.want, w.batch = append(w.want, want), append(w.batch, r)
+	return want
 }
 
 // Compare sends the store the requests since the last call, and returns the differences from the rule.
@@ -108,7 +104,7 @@ func (w *Twin) Compare() error {
 }
 
 func describe(r *store.Request) string {
-	text := fmt.Sprintf("%s as %d", r.Op, r.ID)
+	text := fmt.Sprintf("%s as %d (hold %v, once %v)", r.Op, r.ID, r.Hold, r.Once)
 	for _, c := range r.Charges {
 		text += fmt.Sprintf(" [%d (used %d) of %+v, key %q, at %d]", c.Cost, c.Used, *c.Limit.Rule(), c.Key, c.At)
 	}

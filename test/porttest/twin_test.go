@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,10 +48,10 @@ type ruleStore struct {
 	memos     map[string]knownSettlement
 }
 
-// knownSettlement is a settlement, and the time until which it is known.
+// knownSettlement is a settlement or a call, and the time until which it is known.
 type knownSettlement struct {
-	back  []int64
-	until rule.Micros
+	record []int64
+	until  rule.Micros
 }
 
 func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
@@ -63,10 +64,10 @@ func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
 				s = &rule.State{}
 				k.states[address] = s
 			}
-			items = append(items, rule.Item{Limit: c.Limit.Rule(), State: s, Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID})
+			items = append(items, rule.Item{Limit: c.Limit.Rule(), State: s, Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID, Hold: r.Hold})
 		}
-		if r.Op == rule.Settle {
-			k.settle(&r, items)
+		if r.Op == rule.Settle || r.Once {
+			k.once(&r, items)
 		} else {
 			rule.Decide(r.Op, items, k.now(), r.Answers)
 		}
@@ -74,13 +75,14 @@ func (k ruleStore) Apply(_ context.Context, batch []store.Request) error {
 	return nil
 }
 
-func (k ruleStore) settle(r *store.Request, items []rule.Item) {
+func (k ruleStore) once(r *store.Request, items []rule.Item) {
 	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
 	known, ok := k.memos[name]
-	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Returned: known.back}
+	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Record: slices.Clone(known.record)}
 	at := rule.SettledAt(items, k.now())
-	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
-		k.memos[name] = knownSettlement{memo.Returned, at + memoryOf(r.Charges)}
+	if rule.DecideOnce(r.Op, r.Once, items, &memo, k.now(), r.Answers); memo.Changed {
+		memory, _ := r.Memory()
+		k.memos[name] = knownSettlement{memo.Record, max(known.until, at+memory)}
 	}
 }
 

@@ -32,11 +32,13 @@ func TestFastPathsMatchTheRule(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t).Client(t)
 	for name, opts := range map[string]porttest.Options{
-		"all":    {},
-		"window": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},
-		"parts":  {Algorithms: []rule.Algorithm{rule.SlidingWindow}, InParts: true, MaxQuota: 1_000},
-		"bucket": {Algorithms: []rule.Algorithm{rule.TokenBucket}, MaxQuota: 1_000},
-		"log":    {Algorithms: []rule.Algorithm{rule.SlidingLog}},
+		"all":     {},
+		"window":  {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},
+		"parts":   {Algorithms: []rule.Algorithm{rule.SlidingWindow}, InParts: true, MaxQuota: 1_000},
+		"bucket":  {Algorithms: []rule.Algorithm{rule.TokenBucket}, MaxQuota: 1_000},
+		"log":     {Algorithms: []rule.Algorithm{rule.SlidingLog}},
+		"default": {Algorithms: []rule.Algorithm{rule.DefaultAlgorithm}},
+		"narrow":  {Algorithms: []rule.Algorithm{rule.DefaultAlgorithm}, MaxQuota: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -70,7 +70,7 @@ func checkBursts(t *testing.T, program string) {
 			fixed = decisions
 		}
 	}
-	log, whole, window := most["20/1m"], most["20/1m segments=60 overlap=whole"], most["20/1m sliding-window"]
+	log, whole, window := most["20/1m"], most["20/1m segments=60 overlap=whole"], most["20/1m segments=1"]
 	edge, bucket := most["20/1m fixed-window"], most["20/1m token-bucket"]
 	if log != quota || whole != quota {
 		t.Errorf("the log admits %d in a window, and overlap whole %d; want %d", log, whole, quota)
@@ -81,10 +81,10 @@ func checkBursts(t *testing.T, program string) {
 	}
 	choosing, readme := readPage(t, filepath.Join(docs, "choosing.md")), readPage(t, "../../README.md")
 	choosing.says(t, `sends (\d+) requests at once, (\w+) times`, sizes[0], len(sizes))
-	choosing.says(t, `never admit more than (\d+) within 60 seconds; the fixed window admits (\d+), the token bucket (\d+), the sliding window (\d+)\]`,
+	choosing.says(t, `never admits more than (\d+) within 60 seconds; the fixed window admits (\d+), the token bucket (\d+), the weighted counter (\d+)\]`,
 		log, edge, bucket, window)
-	choosing.says(t, "\\*\\*`sliding-log`\\*\\* never admits more than (\\d+) in any 60 seconds", log)
-	choosing.says(t, "\\*\\*`sliding-window`\\*\\* [^*]* (\\d+) in 60 seconds", window)
+	choosing.says(t, "\\*\\*The default\\*\\* never admits more than (\\d+) in any 60 seconds", log)
+	choosing.says(t, "\\*\\*`segments=1`\\*\\* [^*]* (\\d+) in 60 seconds", window)
 	choosing.says(t, "\\*\\*`fixed-window`\\*\\* [^*]* (\\d+) within (\\d+) seconds", edge, seconds(shortest(fixed, edge)))
 	choosing.says(t, "\\*\\*`token-bucket`\\*\\* [^*]*: (\\d+)\\.", bucket)
 	readme.says(t, `(\w+) bursts of (\d+) requests, under (\w+) limits of (\d+) per minute`, len(sizes), sizes[0], len(limits), quota)
@@ -99,14 +99,12 @@ func checkBusy(t *testing.T, program string) {
 		admitted := run(decisions, true)
 		refused := run(decisions[admitted:], false)
 		wait := seconds(decisions[admitted+refused].T - decisions[admitted].T)
-		if limit != "20/1m segments=60 overlap=whole" { // which counts a unit for up to one part longer
-			page.says(t, `admit (\d+) in a row and then refuse for (\d+) seconds`, admitted, wait)
-		}
+		page.says(t, `admit (\d+) in a row and then refuse for about (\d+) seconds`, admitted, wait/5*5)
 		page.says(t, `admit (\d+) requests in a row, refuse for about (\d+) seconds`, admitted, wait/5*5)
 		perMinute = windowMilli / int(decisions[1].T-decisions[0].T)
 	}
 	page.says(t, `sends a request every (\w+) seconds, which is (\d+) times per minute`, 60/perMinute, perMinute)
-	for _, limit := range []string{"20/1m sliding-window", "20/1m token-bucket"} {
+	for _, limit := range []string{"20/1m segments=1", "20/1m token-bucket"} {
 		decisions := mustReplay(t, program, traffics[1], limit)
 		last := decisions[len(decisions)-perMinute:]
 		admitted, inRow := 0, 0

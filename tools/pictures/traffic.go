@@ -32,9 +32,9 @@ const (
 
 // limits holds the limits of a picture's rows.
 var limits = []struct{ text, about string }{
-	{"20/1m", "the default: sliding-log"},
-	{"20/1m sliding-window", "the default above 100"},
-	{"20/1m segments=60 overlap=whole", "a hard cap for any quota"},
+	{"20/1m", "the default: a log up to 100"},
+	{"20/1m segments=60 overlap=whole", "the default above 100: parts"},
+	{"20/1m segments=1", "a weighted counter"},
 	{"20/1m fixed-window", ""},
 	{"20/1m token-bucket", "burst = quota"},
 	{"20/1m token-bucket burst=5", ""},

@@ -153,6 +153,7 @@ func TestInstances(t *testing.T) {
 		{slidegate.PerHour(10), 2, 5},
 		{slidegate.PerHour(10), 3, 4},
 		{slidegate.PerHour(10), 11, 1},
+		{slidegate.PerHour(150), 2, 75}, // in parts as a whole, and a log in its share
 		{slidegate.PerHour(rule.MaxQuota), 2, 1 << 52},
 		{bucket, 2, 3},
 		{slidegate.Limit{Algorithm: slidegate.TokenBucket, Quota: 9, Window: time.Hour}, 2, 5},

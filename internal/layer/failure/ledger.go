@@ -57,10 +57,10 @@ const (
 func (g *grain) counts() bool { return g.standing != charged }
 
 // horizonOf returns how long a unit counts under a limit: a window, for several parts a part more, or until a bucket has
-// refilled it.
+// refilled it. The default has parts at most.
 func horizonOf(limit *rule.Limit) rule.Micros {
 	switch limit.Algorithm {
-	case rule.SlidingWindow, rule.TokenBucket:
+	case rule.DefaultAlgorithm, rule.SlidingWindow, rule.TokenBucket:
 		return limit.Memory()
 	default:
 		return limit.Window

@@ -22,6 +22,7 @@ import (
 )
 
 const (
+	inParts       = "default in parts" // the name of a limit of which a key has parts from the start, as under a larger quota
 	playWindow    = 600 * time.Millisecond
 	playProcesses = 3
 	playKeys      = 2
@@ -32,6 +33,8 @@ func playLimits(random *rand.Rand) []slidegate.Limit {
 	quota := func() int64 { return 2 + random.Int64N(12) }
 	return []slidegate.Limit{
 		{Name: "log", Algorithm: slidegate.SlidingLog, Quota: quota(), Window: playWindow},
+		{Name: "default", Quota: quota(), Window: playWindow},
+		{Name: inParts, Quota: quota(), Window: playWindow},
 		{Name: "whole", Algorithm: slidegate.SlidingWindow, Quota: quota(), Window: playWindow, Segments: 1 + random.IntN(6), Overlap: slidegate.OverlapWhole},
 		{Name: "first", Algorithm: slidegate.SlidingWindow, Quota: quota(), Window: playWindow, Segments: 3, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},
 		{Name: "fixed", Algorithm: slidegate.FixedWindow, Quota: quota(), Window: playWindow},
@@ -284,6 +287,16 @@ func promises(limit *rule.Limit, from, to rule.Micros) (units int64, ok bool) {
 	}
 }
 
+// toParts charges a unit of the keys of a limit under a larger quota, so that they have parts.
+func (p *play) toParts() {
+	larger := bind(p.t, slidegate.Limit{Name: inParts, Quota: rule.DefaultLog + 1, Window: playWindow})
+	for i := range playKeys {
+		if _, err := apply(p.t, p.shared, rule.Charge, store.Charge{Limit: larger, Key: fmt.Sprint("key ", i), Cost: 1}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // However connections fail, no window holds more than the quota plus k per process, and the store never receives more
 // units than were admitted.
 func TestOptimismIsBounded(t *testing.T) {
@@ -299,6 +312,7 @@ func TestOptimismIsBounded(t *testing.T) {
 			for _, limit := range playLimits(random) {
 				p.limits = append(p.limits, bind(t, limit))
 			}
+			p.toParts()
 			a, r := p.run()
 			above, reached, refused = max(above, a), reached+r, refused+p.refused
 			if t.Failed() {

@@ -29,13 +29,18 @@ func TestRefusalsAreFacts(t *testing.T) {
 	ofPlan := func(quota int64, algorithm rule.Algorithm) slidegate.Limit {
 		return slidegate.Limit{Name: "p", Algorithm: algorithm, Quota: quota, Window: time.Hour}
 	}
-	for _, algorithm := range []rule.Algorithm{slidegate.SlidingLog, slidegate.TokenBucket, slidegate.SlidingWindow, slidegate.FixedWindow} {
+	for _, algorithm := range []rule.Algorithm{
+		rule.DefaultAlgorithm, slidegate.SlidingLog, slidegate.TokenBucket, slidegate.SlidingWindow, slidegate.FixedWindow,
+	} {
 		for seed := range uint64(15) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, uint64(len(algorithm.String()))))
 				inner := newRemote(t)
 				st := newStore(t, inner, store.FailOpen, failure.Options{})
 				limits := []*store.Limit{bind(t, ofPlan(10, algorithm)), bind(t, ofPlan(20, algorithm))}
+				if algorithm == rule.DefaultAlgorithm { // whose charges turn a log into parts
+					limits[1] = bind(t, ofPlan(rule.DefaultLog+1, algorithm))
+				}
 				if algorithm == slidegate.TokenBucket { // under another rate a bucket fills at another speed
 					limits = limits[:1]
 				}

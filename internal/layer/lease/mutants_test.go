@@ -46,6 +46,11 @@ var mutants = []mutant{
 		`case why != "" && l.Algorithm != SlidingLog:`,
 	},
 	{
+		"a leased default that stays a log", "../../../rule/default.go",
+		"l.Quota > DefaultLog || l.Lease || cost > DefaultLog",
+		"l.Quota > DefaultLog || cost > DefaultLog",
+	},
+	{
 		"a bucket without a reserve", "../../../limit.go",
 		"r.Burst -= reserve",
 		"r.Burst -= 0 * reserve",

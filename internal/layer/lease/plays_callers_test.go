@@ -75,7 +75,7 @@ func (c *caller) pause(most time.Duration) {
 // pauseUntilEnd waits until the end of a part is near.
 func (c *caller) pauseUntilEnd() {
 	r := c.limit().Rule()
-	if r.Algorithm != rule.SlidingWindow && r.Algorithm != rule.FixedWindow || r.Anchor != rule.AnchorClock {
+	if !hasParts(r) {
 		return
 	}
 	now := c.w.storeNow()

@@ -43,10 +43,20 @@ func (w *world) randomLimit(name string, values int) playLimit {
 				bound = v
 			}
 		}
-		w.written[bound] = *written.Rule()
+		w.written[bound] = asWritten(written, bound)
 		l.values = append(l.values, bound)
 	}
 	return l
+}
+
+// asWritten returns the limit that the judge applies: without the reserve of a leased bucket. Lease keeps the default in parts, where
+// units that are given back are found by their part.
+func asWritten(written, bound *store.Limit) rule.Limit {
+	r := *written.Rule()
+	if r.Algorithm == rule.DefaultAlgorithm {
+		r.Lease = bound.Rule().Lease
+	}
+	return r
 }
 
 // randomValue returns a limit that a handful of callers can exhaust within seconds.
@@ -54,25 +64,30 @@ func (w *world) randomValue() (l slidegate.Limit, kind string) {
 	rate := math.Pow(10, 2+2*w.rand.Float64()) // units per second
 	l.Window = time.Duration(math.Pow(10, 5+2*w.rand.Float64())) * time.Microsecond
 	l.Algorithm = slidegate.SlidingWindow
-	switch n := w.rand.IntN(16); {
-	case n < 9:
+	switch n := w.rand.IntN(18); {
+	case n < 2: // with parts of a quarter of a second or more; small quotas too, which would be a log without a lease
+		l.Algorithm, kind = rule.DefaultAlgorithm, "default"
+		l.Window = time.Duration(pick(w.rand, 15_000, 15_001, 20_000, 60_000)) * time.Millisecond
+		l.Quota = int64(math.Pow(10, 1+3*w.rand.Float64()))
+		return l, kind
+	case n < 11:
 		l.Segments = pick(w.rand, 1, 1, 2, 3, 4, 6, 10, 16, 32, 60, 64)
 		l.Overlap = pick(w.rand, rule.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 		part := max(l.Window/time.Duration(l.Segments), time.Millisecond).Truncate(time.Microsecond)
 		l.Window = part * time.Duration(l.Segments)
 		kind = "sliding " + l.Overlap.String() + ", " + partsName(l.Segments)
-	case n < 10:
+	case n < 12:
 		l.Algorithm, kind = slidegate.FixedWindow, "fixed"
-	case n < 11:
+	case n < 13:
 		l.Algorithm, l.Window, kind = slidegate.FixedWindow, 0, "calendar"
 		l.Calendar = pick(w.rand, rule.Day, rule.Week, rule.Month, rule.Year)
 		l.Zone = pick(w.rand, "", "Europe/Berlin", "America/St_Johns")
 		l.Quota = int64(rate) + 8
 		return l, kind
-	case n < 14:
+	case n < 16:
 		l.Algorithm, kind = slidegate.TokenBucket, "bucket"
 		rate /= 4
-	case n < 15:
+	case n < 17:
 		l.Algorithm, kind = slidegate.SlidingLog, "log"
 		rate = min(rate, 200) // a log holds 10,000 at most, also of the largest value
 	default:

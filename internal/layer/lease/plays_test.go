@@ -163,11 +163,20 @@ func newWorld(t testing.TB, seed uint64) *world {
 func (w *world) setClock() {
 	start := rule.Micros(time.Now().UnixMicro()) + rule.Micros(w.rand.Int64N(1e15))
 	r := w.limits[0].values[0].Rule()
-	if r.Algorithm == rule.SlidingWindow || r.Algorithm == rule.FixedWindow {
+	if hasParts(r) {
 		_, end := leases.Part(r, start)
 		start = max(start, end-rule.Micros(w.rand.Int64N(2_000_000)))
 	}
 	w.ahead = time.Duration(start-rule.Micros(time.Now().UnixMicro()))*time.Microsecond + time.Duration(w.rand.IntN(1000))
+}
+
+// hasParts reports whether a limit counts by parts that begin at multiples of their length, or by one.
+func hasParts(r *rule.Limit) bool {
+	switch r.Algorithm {
+	case rule.DefaultAlgorithm, rule.SlidingWindow, rule.FixedWindow:
+		return r.Anchor == rule.AnchorClock
+	}
+	return false
 }
 
 // process runs a process, and replaces it when it dies, until the play is over.

@@ -21,6 +21,7 @@ import (
 // kinds returns limits of every algorithm, small enough for a few units to matter.
 func kinds() []slidegate.Limit {
 	return []slidegate.Limit{
+		{Quota: 6, Window: time.Second},
 		{Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingWindow},
 		{Quota: 6, Window: time.Second, Overlap: slidegate.OverlapDown, Anchor: slidegate.AnchorFirst},
 		{Quota: 6, Window: time.Second, Overlap: slidegate.OverlapWhole, Segments: 4},
@@ -57,6 +58,9 @@ func newTwinStores(t *rapid.T, tb testing.TB, hits *int) *twinStores {
 		limit.Name = fmt.Sprint(i)
 		larger, counting := limit, limit
 		larger.Quota += 3
+		if limit == (slidegate.Limit{Name: limit.Name, Quota: 6, Window: time.Second}) {
+			larger.Quota += rule.DefaultLog // which turns logs into parts
+		}
 		counting.CountRefused = limit.Algorithm != rule.InFlight
 		counting.Quota -= 2
 		w.limits = append(w.limits, []*store.Limit{bound(tb, limit), bound(tb, larger), bound(tb, counting)})

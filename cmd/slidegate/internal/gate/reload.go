@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"reflect"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/ruled"
-	"github.com/slidegate/slidegate/store"
 )
 
 // Reload replaces the policies with those of file, all or nothing: on an error, nothing changes. Counts are kept,
@@ -67,8 +67,8 @@ func Compare(old, next *config.File) (added, removed, changed []string) {
 func (g *Gate) logChanges(old, next *snapshot) {
 	log := g.opts.Logger
 	added, removed, changed := Compare(old.file, next.file)
-	for _, name := range changed {
-		g.logOtherCounts(name, old.set.BoundLimits(old.policies[name].index), next.set.BoundLimits(next.policies[name].index))
+	for _, other := range OtherCounts(old.file, next.file) {
+		log.Info(otherCounts, slog.String("policy", other.Policy), slog.String("limit", other.Limit.String()), slog.Bool("candidate", other.Candidate))
 	}
 	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
 		slog.Int("policies", len(next.order)))
@@ -83,18 +83,50 @@ func (g *Gate) logChanges(old, next *snapshot) {
 const otherCounts = "limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what " +
 	"it counted when it was last in force"
 
-// logOtherCounts logs which limits of a policy do not continue the previous counts.
-func (g *Gate) logOtherCounts(policy string, before, now []*store.Limit) {
-	known := map[string]bool{}
-	for _, b := range before {
-		known[b.Prefix()] = true
+// OtherCount is a limit that does not continue the counts of another file.
+type OtherCount struct {
+	Policy    string
+	Limit     slidegate.Limit
+	Candidate bool // it is the candidate's
+}
+
+// OtherCounts returns the limits that would not continue any counts if next replaced old, in policies that both files have: a limit
+// with another name, window or algorithm, for example. Another quota, burst or overlap continues the counts.
+func OtherCounts(old, next *config.File) (others []OtherCount) {
+	before := map[string]*config.Policy{}
+	for i := range old.Policies {
+		before[old.Policies[i].Name] = &old.Policies[i]
 	}
-	for _, b := range now {
-		if !known[b.Prefix()] {
-			g.opts.Logger.Info(otherCounts,
-				slog.String("policy", policy), slog.String("limit", adapter.Unbind(b).String()),
-				slog.Bool("candidate", b.Namespace() != policy))
-			known[b.Prefix()] = true
+	for i := range next.Policies {
+		p := &next.Policies[i]
+		was := before[p.Name]
+		if was == nil {
+			continue
+		}
+		known := map[address]bool{}
+		for limit, candidate := range was.AllLimits() {
+			known[addressOf(limit, candidate)] = true
+		}
+		for limit, candidate := range p.AllLimits() {
+			if at := addressOf(limit, candidate); !known[at] {
+				known[at] = true
+				others = append(others, OtherCount{p.Name, limit, candidate})
+			}
 		}
 	}
+	return others
+}
+
+// address is where a limit of a policy counts.
+type address struct {
+	prefix    string
+	candidate bool
+}
+
+func addressOf(limit slidegate.Limit, candidate bool) address {
+	bound, err := adapter.Bind("", limit)
+	if err != nil {
+		return address{} // config.Parse rejects it
+	}
+	return address{bound.Prefix(), candidate}
 }

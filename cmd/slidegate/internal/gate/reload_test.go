@@ -57,8 +57,8 @@ func TestReloadLogsChanges(t *testing.T) {
 	if v, _ := g.Do(ctx, gate.Peek, gate.Request{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
 		t.Errorf("after a bad file: got %+v, want the previous quota, 2", v)
 	}
-	want := `level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=raised limit="7/1m sliding-log" candidate=false
-level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=reshaped limit="2/2h sliding-log" candidate=false
+	want := `level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=raised limit=7/1m candidate=false
+level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=reshaped limit=2/2h candidate=false
 level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
 level=INFO msg="policies reloaded: nothing changed" policies=4
 `

@@ -89,8 +89,8 @@ func TestCalendarWithAnotherLimit(t *testing.T) {
 	if got != want {
 		t.Errorf("got %+v, want\n%+v", got, want)
 	}
-	if len(found.Compare) != 6 || found.Compare[0].Limits[0].Limit != month.String() || found.Compare[0].Limits[0].Refused != 3 {
-		t.Errorf("got compared %+v, want six, with the same month in each", found.Compare)
+	if len(found.Compare) != 7 || found.Compare[0].Limits[0].Limit != month.String() || found.Compare[0].Limits[0].Refused != 3 {
+		t.Errorf("got compared %+v, want seven, with the same month in each", found.Compare)
 	}
 	if got := found.Suggestion.Outcome.Limits[0].Limit; got != "5/month zone=Europe/Berlin" {
 		t.Errorf("got suggestion %s, want 5/month zone=Europe/Berlin", got)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/slidegate/slidegate"
@@ -18,6 +19,11 @@ func peakStates(t tb, r *rule.Limit, index int, decided []modelDecision, extra r
 		v := &decided[i]
 		s := liveState{until: r.Expires(&v.states[index]), bytes: 16}
 		switch r.Algorithm {
+		case rule.DefaultAlgorithm:
+			s.bytes = 8 * int64(v.states[index].Log.Len())
+			if v.states[index].InParts() {
+				s.bytes = sizeOfParts(v.states[index].Counts)
+			}
 		case rule.SlidingLog:
 			s.bytes = 8 * int64(v.states[index].Log.Len())
 		case rule.TokenBucket:
@@ -36,6 +42,20 @@ func peakStates(t tb, r *rule.Limit, index int, decided []modelDecision, extra r
 		keys, bytes = max(keys, nowKeys), max(bytes, nowBytes)
 	}
 	return keys, bytes
+}
+
+// sizeOfParts returns what parts take in the store in memory: a slot, a line if many of the older ones hold units, and another if one of
+// them holds many.
+func sizeOfParts(counts []int64) int64 {
+	older := slices.DeleteFunc(slices.Clone(counts[1:]), func(n int64) bool { return n == 0 })
+	switch most := slices.Max(append(older, 0)); {
+	case len(older) <= 16 && most <= 511:
+		return 64
+	case most <= 255:
+		return 128
+	default:
+		return 192
+	}
 }
 
 func TestCensusCountsLiveStates(t *testing.T) {

@@ -9,16 +9,16 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// comparedAlgorithms lists the algorithms that a comparison includes.
+// comparedAlgorithms lists the algorithms that a comparison includes. Except for the default, a name is what
+// follows the quota and the window of a limit.
 var comparedAlgorithms = []struct {
 	name  string
 	apply func(*slidegate.Limit)
 }{
-	{"sliding-window", func(l *slidegate.Limit) { l.Algorithm = slidegate.SlidingWindow }},
-	{"sliding-window segments=10", func(l *slidegate.Limit) { l.Algorithm, l.Segments = slidegate.SlidingWindow, 10 }},
-	{"sliding-window overlap=whole", func(l *slidegate.Limit) {
-		l.Algorithm, l.Overlap = slidegate.SlidingWindow, slidegate.OverlapWhole
-	}},
+	{"default", func(l *slidegate.Limit) { l.Anchor = rule.AnchorClock }},
+	{"segments=1", func(l *slidegate.Limit) { l.Segments = 1 }},
+	{"segments=10", func(l *slidegate.Limit) { l.Segments = 10 }},
+	{"segments=1 overlap=whole", func(l *slidegate.Limit) { l.Segments, l.Overlap = 1, slidegate.OverlapWhole }},
 	{"sliding-log", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.SlidingLog, rule.AnchorClock }},
 	{"fixed-window", func(l *slidegate.Limit) { l.Algorithm = slidegate.FixedWindow }},
 	{"token-bucket", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.TokenBucket, rule.AnchorClock }},

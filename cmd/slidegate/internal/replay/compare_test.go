@@ -13,12 +13,13 @@ import (
 
 // rows are the expected limits of each algorithm, written out.
 var rows = map[string]slidegate.Limit{
-	"sliding-window":               {Algorithm: slidegate.SlidingWindow},
-	"sliding-window segments=10":   {Algorithm: slidegate.SlidingWindow, Segments: 10},
-	"sliding-window overlap=whole": {Algorithm: slidegate.SlidingWindow, Overlap: slidegate.OverlapWhole},
-	"sliding-log":                  {Algorithm: slidegate.SlidingLog},
-	"fixed-window":                 {Algorithm: slidegate.FixedWindow},
-	"token-bucket":                 {Algorithm: slidegate.TokenBucket},
+	"default":                  {},
+	"segments=1":               {Segments: 1},
+	"segments=10":              {Segments: 10},
+	"segments=1 overlap=whole": {Segments: 1, Overlap: slidegate.OverlapWhole},
+	"sliding-log":              {Algorithm: slidegate.SlidingLog},
+	"fixed-window":             {Algorithm: slidegate.FixedWindow},
+	"token-bucket":             {Algorithm: slidegate.TokenBucket},
 }
 
 func TestComparedRowsAreSeparateRuns(t *testing.T) {
@@ -34,7 +35,7 @@ func TestComparedRowsAreSeparateRuns(t *testing.T) {
 			for _, l := range limits {
 				row := rows[got.Name]
 				row.Name, row.Quota, row.Window, row.CountRefused = l.Name, l.Quota, l.Window, l.CountRefused
-				if row.Algorithm == slidegate.SlidingWindow || row.Algorithm == slidegate.FixedWindow {
+				if row.Segments > 0 || row.Algorithm == slidegate.FixedWindow {
 					row.Anchor = l.Anchor
 				}
 				those = append(those, row)
@@ -58,7 +59,7 @@ func TestOmissions(t *testing.T) {
 	}
 	found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("10000/1m"), slidegate.MustParseLimit("10001/1h")}, Compare: true}, reqs)
 	if got, want := names(found.Compare), []string{
-		"sliding-window", "sliding-window segments=10", "sliding-window overlap=whole", "fixed-window", "token-bucket",
+		"default", "segments=1", "segments=10", "segments=1 overlap=whole", "fixed-window", "token-bucket",
 	}; !slices.Equal(got, want) {
 		t.Errorf("got compared %v, want %v", got, want)
 	}
@@ -67,9 +68,9 @@ func TestOmissions(t *testing.T) {
 		t.Errorf("got omitted %v, want %v", found.NotCompared, want)
 	}
 
-	found = find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1001us")}, Compare: true}, reqs)
-	if len(found.NotCompared) != 1 || found.NotCompared[0].Name != "sliding-window segments=10" || len(found.Compare) != 5 {
-		t.Errorf("1001us in ten parts: got omitted %v", found.NotCompared)
+	found = find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1001us segments=1")}, Compare: true}, reqs)
+	if len(found.NotCompared) != 2 || found.NotCompared[0].Name != "default" || found.NotCompared[1].Name != "segments=10" || len(found.Compare) != 5 {
+		t.Errorf("1001us in 50 to 60 parts, and in 10: got omitted %v", found.NotCompared)
 	}
 	if found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1s")}}, reqs); found.Compare != nil || found.NotCompared != nil {
 		t.Errorf("got a comparison that was not requested: %+v", found.Compare)

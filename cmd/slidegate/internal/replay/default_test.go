@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// These tests check that the default is exact up to a quota of 100, and that it stays the same when quotas are changed.
+// These tests check that the default is a hard cap, and how it is swept and suggested.
 
 // bursts returns traffic with bursts around the boundaries of minutes.
 func bursts() (reqs []testRequest) {
@@ -29,92 +28,61 @@ func bursts() (reqs []testRequest) {
 	return reqs
 }
 
-// By default, no window of 60 seconds has more than 60 admissions. A sliding-window admits more, which is why the default
-// is a log.
+// By default, no window of 60 seconds has more admissions than the quota. A weighted window admits more.
 func TestDefaultNeverExceedsItsQuota(t *testing.T) {
 	reqs := bursts()
 	highest := func(text string) int64 {
+		t.Helper()
 		return find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, reqs).Outcome.Limits[0].Highest.Units
 	}
-	if got := highest("60/1m"); got != 60 {
-		t.Errorf("got highest %d by default, want exactly 60 in such traffic", got)
+	for text, quota := range map[string]int64{"60/1m": 60, "100/1m": 100, "101/1m": 101, "200/1m": 200} {
+		if got := highest(text); got != quota {
+			t.Errorf("%s: got highest %d, want exactly %d in such traffic", text, got, quota)
+		}
 	}
 	if got := highest("60/1m sliding-window"); got <= 60 {
 		t.Errorf("got highest %d for a sliding-window, want more than 60: the traffic is too tame for this test", got)
 	}
 }
 
-// A sweep from 50 to 500 over 60/1m compares logs with logs.
-func TestSweepKeepsTheDefault(t *testing.T) {
+// A sweep and a suggestion try the default with other quotas: up to 100 it is as exact as a log, above that a hard cap.
+func TestSweepOfTheDefault(t *testing.T) {
 	reqs := bursts()
 	sweep := func(text string) []SweepPoint {
 		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Sweep: []int64{50, 100, 101, 200, 500}}
 		return find(t, opts, reqs).Sweep.Points
 	}
-	if got, want := sweep("60/1m"), sweep("60/1m sliding-log"); !slices.Equal(got, want) {
-		t.Errorf("60/1m: got %+v, want that of a log, %+v", got, want)
+	logs, capped := sweep("60/1m sliding-log"), sweep("60/1m segments=60 overlap=whole")
+	if got, want := sweep("60/1m"), slices.Concat(logs[:2], capped[2:]); !slices.Equal(got, want) {
+		t.Errorf("60/1m: got %+v, want %+v", got, want)
 	}
-	if got, want := sweep("600/1m"), sweep("600/1m sliding-window"); !slices.Equal(got, want) {
-		t.Errorf("600/1m: got %+v, want that of a sliding-window, %+v", got, want)
+	if got, want := sweep("600/1m"), sweep("60/1m"); !slices.Equal(got, want) {
+		t.Errorf("600/1m: got %+v, want those of 60/1m, %+v", got, want)
 	}
-	if slices.Equal(sweep("60/1m sliding-log"), sweep("60/1m sliding-window")) {
-		t.Error("got the same for a log and a sliding-window: the traffic is too tame for this test")
+	if logs[1] == capped[1] || logs[2] == capped[2] {
+		t.Error("got the same for a log and for parts: the traffic is too tame for this test")
 	}
 }
 
-// The quota of a log is at most 10,000, and the error says how to go beyond that.
-func TestDefaultBeyondLogQuota(t *testing.T) {
+// 60 units at the end of a part and 45 a minute later, in the part that the window then still covers a little: a log has 60 at any
+// time, and parts have 105.
+func TestSuggestedDefaultByHand(t *testing.T) {
 	ownTemp(t)
-	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("60/1m name=api")}, Sweep: []int64{100, 20_000}}
-	reqs := []testRequest{{origin, "a", 12_000}}
-	const why = `60/1m name="api" is a sliding-log, and other quotas are tried with the same algorithm, at most 10000; ` +
-		`name the algorithm: 60/1m sliding-window name="api"`
-	_, err := Run(context.Background(), &list{rest: reqs}, opts)
-	if want := "replay: Sweep: quota 20000: " + why; err == nil || err.Error() != want {
-		t.Errorf("the sweep: got %v, want %s", err, want)
-	}
-	opts.Sweep, opts.Suggest = nil, true
-	found, err := Run(context.Background(), &list{rest: reqs}, opts)
-	if want := "replay: Suggest: the quota would be 12000: " + why; err == nil || err.Error() != want || found == nil {
-		t.Errorf("the suggestion: got %v, want %s", err, want)
-	}
-	opts.Limits[0].Algorithm = slidegate.SlidingWindow
-	if got := find(t, opts, reqs).Suggestion.Outcome.Limits[0].Limit; got != `12000/1m sliding-window name="api"` {
-		t.Errorf("got suggestion %s, want 12000/1m sliding-window name=\"api\"", got)
-	}
-}
-
-// Overrides count like the limits of their policy, as in the service.
-func TestOverridesKeepTheDefault(t *testing.T) {
-	file, err := config.Parse("slidegate.yaml", []byte(`
-policies:
-  api:
-    key: "{address}"
-    limits: [60/1m, 500/1h name=hourly]
-    overrides:
-      - {key: =pro, limits: [600/1m, 50/1h name=hourly]}
-      - {key: =named, limits: [600/1m sliding-window]}
-      - {key: =apart, limits: [600/10m, 50/1h name=other]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := routing.New(file, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, group := range policies.Groups() {
-		for _, limit := range group.Limits {
-			got = append(got, limit.String())
+	last := origin + second - 1 // the last microsecond of a part
+	for _, c := range []struct {
+		first, second int64
+		want          string
+	}{
+		{60, 45, "60/1m"},
+		{100, 45, "100/1m"},
+		{101, 45, "146/1m"}, // parts
+		{90, 101, "191/1m"},
+	} {
+		reqs := []testRequest{{last, "a", c.first}, {last + minute, "a", c.second}}
+		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m")}, Suggest: true}
+		if got := find(t, opts, reqs).Suggestion.Outcome; got.Limits[0].Limit != c.want || got.Refused != 0 {
+			t.Errorf("%d and %d units: got suggestion %s, which refuses %d, want %s", c.first, c.second, got.Limits[0].Limit, got.Refused, c.want)
 		}
-	}
-	want := []string{
-		"60/1m", `500/1h name="hourly"`, "600/1m sliding-log", `50/1h sliding-window name="hourly"`, "600/1m sliding-window",
-		"600/10m", `50/1h name="other"`,
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got limits %q, want %q", got, want)
 	}
 }
 

@@ -11,8 +11,10 @@ type lane struct {
 	limit    rule.Limit
 	pairs    []pair       // the states of undivided windows
 	logs     []rule.Log   // the states of logs
+	either   []logOrParts // the states of limits that name no algorithm
 	other    []rule.State // all other states
-	borrowed rule.State   // a pair or a log in the form that the rule expects
+	borrowed rule.State   // a pair, a log or parts in the form that the rule expects
+	counts   []int64      // of the borrowed state, if either is used
 }
 
 // pair is the state of an undivided window: a rule.State without pointers.
@@ -21,7 +23,13 @@ type pair struct {
 	counts [2]int64
 }
 
-func newLane(limit rule.Limit) lane { return lane{limit: limit} }
+func newLane(limit rule.Limit) lane {
+	l := lane{limit: limit}
+	if l.usesEither() {
+		l.counts = make([]int64, limit.Parts())
+	}
+	return l
+}
 
 // usesPairs reports whether the states of this lane are pairs.
 func (l *lane) usesPairs() bool { n := l.limit.Parts(); return n == 1 || n == 2 }
@@ -29,9 +37,14 @@ func (l *lane) usesPairs() bool { n := l.limit.Parts(); return n == 1 || n == 2 
 // usesLogs reports whether the states of this lane are logs.
 func (l *lane) usesLogs() bool { return l.limit.Algorithm == rule.SlidingLog }
 
+// usesEither reports whether the states of this lane are logs or parts.
+func (l *lane) usesEither() bool { return l.limit.Algorithm == rule.DefaultAlgorithm }
+
 // reach allocates the state of a key if needed.
 func (l *lane) reach(key uint32) {
 	switch {
+	case l.usesEither():
+		l.either = reach(l.either, key)
 	case l.usesLogs():
 		l.logs = reach(l.logs, key)
 	case !l.usesPairs():
@@ -52,6 +65,8 @@ func (l *lane) touch(key uint32) int64 {
 		return int64(l.pairs[key].start)
 	case int(key) < len(l.logs):
 		return int64(l.logs[key].Len())
+	case int(key) < len(l.either):
+		return l.either[key].touch()
 	case int(key) < len(l.other):
 		return int64(l.other[key].Start)
 	}
@@ -92,6 +107,8 @@ func (l *lane) borrow(key uint32) *rule.State {
 		l.borrowed = rule.State{Start: p.start, Counts: p.counts[:l.limit.Parts()]}
 	case l.usesLogs():
 		l.borrowed = rule.State{Log: l.logs[key]}
+	case l.usesEither():
+		l.borrowed = l.either[key].state(l.counts)
 	default:
 		return &l.other[key]
 	}
@@ -108,6 +125,8 @@ func (l *lane) restore(key uint32) {
 		}
 	case l.usesLogs():
 		l.logs[key] = l.borrowed.Log
+	case l.usesEither():
+		l.either[key].keep(&l.borrowed)
 	}
 }
 
@@ -123,6 +142,9 @@ func (l *lane) expires(key uint32) rule.Micros {
 		return l.limit.Expires(&rule.State{Log: l.logs[key]})
 	case l.usesPairs():
 		return l.limit.Expires(&rule.State{Start: l.pairs[key].start, Counts: l.pairs[key].counts[:1]})
+	case l.usesEither():
+		e := &l.either[key]
+		return l.limit.Expires(&rule.State{Log: e.log, Start: e.start(), Counts: l.counts}) // only their number matters
 	default:
 		return l.limit.Expires(&l.other[key])
 	}
@@ -138,13 +160,15 @@ func (l *lane) horizon() rule.Micros {
 }
 
 // liveState returns the state of a key for the census. Its size is the size of its times and counts, or of the times of
-// all units.
+// all units; for parts of a limit that names no algorithm, it is what the store in memory takes.
 func (l *lane) liveState(key uint32) liveState {
 	s := liveState{until: l.expires(key)}
 	switch {
 	case s.until == 0:
-	case l.limit.Algorithm == rule.SlidingLog:
+	case l.usesLogs():
 		s.bytes = 8 * int64(l.logs[key].Len())
+	case l.usesEither():
+		s.bytes = l.either[key].bytes()
 	case l.limit.Algorithm == rule.TokenBucket:
 		s.bytes = 32
 	default:

@@ -66,6 +66,10 @@ func checkLaneState(t *rapid.T, l *lane, key uint32, want *rule.State) {
 	defer l.restore(key)
 	absent := len(want.Counts) == 0 || want.Start == rule.Absent
 	switch {
+	case l.limit.Algorithm == rule.DefaultAlgorithm && absent:
+		if got.InParts() || !slices.Equal(statecode.Append(nil, rule.SlidingLog, got), statecode.Append(nil, rule.SlidingLog, want)) {
+			t.Fatalf("%+v: got state %+v, want the log %+v", l.limit, got, want)
+		}
 	case l.limit.Parts() > 0 && absent:
 		if len(got.Counts) > 0 && got.Start != rule.Absent {
 			t.Fatalf("%+v: got state %+v, want none", l.limit, got)

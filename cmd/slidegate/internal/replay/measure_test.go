@@ -199,3 +199,15 @@ func TestMeasuresOfCountedRefusals(t *testing.T) {
 		t.Errorf("got %+v, want\n%+v", got, want)
 	}
 }
+
+// A refusal that counts makes a full log parts, in which units count until their part has left the window.
+func TestMeasuresOfALogThatBecomesParts(t *testing.T) {
+	last := origin + second - 1 // the last microsecond of a part
+	reqs := []testRequest{{last, "a", 100}, {last + 1, "a", 1}, {last + minute, "a", 1}}
+	for text, want := range map[string]int64{"100/1m count-refused": 1, "100/1m": 0, "100/1m sliding-log count-refused": 0} {
+		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}
+		if got := find(t, opts, reqs).Outcome.Limits[0]; got.WrongRefused != want || got.Refused != 1+want {
+			t.Errorf("%s: got %d refused, %d of them wrongly, want %d and %d", text, got.Refused, got.WrongRefused, 1+want, want)
+		}
+	}
+}

@@ -158,6 +158,8 @@ func drawLimit(t *rapid.T, name string) slidegate.Limit {
 	}
 	l.Window = time.Duration(rapid.Int64Range(1, 50).Draw(t, "window")) * 60 * time.Millisecond // 60 divides by all segments below
 	switch l.Algorithm {
+	case rule.DefaultAlgorithm:
+		l.Quota = rapid.SampledFrom([]int64{l.Quota, l.Quota, 100, 101, 130}).Draw(t, "quota of the default")
 	case slidegate.SlidingWindow:
 		l.Overlap = rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 		l.Segments = rapid.SampledFrom([]int{0, 1, 1, 2, 3, 10, 60}).Draw(t, "segments")
@@ -189,7 +191,7 @@ func drawTraffic(t *rapid.T, window time.Duration, n int, how steps) []testReque
 		now = max(1, now+drawStep(t, rule.Micros(w), now, how))
 		reqs = append(reqs, testRequest{
 			at: now, key: "key-" + strconv.Itoa(rapid.IntRange(1, keys).Draw(t, "key")),
-			cost: rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 0, 7, 15}).Draw(t, "cost"),
+			cost: rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 0, 7, 15, 1, 2, 40}).Draw(t, "cost"),
 		})
 	}
 	return reqs

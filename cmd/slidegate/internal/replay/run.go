@@ -64,9 +64,11 @@ func newRun(name string, groups []routing.Group, measured bool) (*run, error) {
 	return r, nil
 }
 
-// isExact reports whether a limit counts exactly the units in its window.
+// isExact reports whether a limit counts exactly the units in its window. Without a named algorithm, refusals that count can make a log
+// so large that it becomes parts.
 func isExact(l *rule.Limit) bool {
-	return l.Algorithm == rule.SlidingLog || l.Calendar != 0
+	remainsLog := l.Algorithm == rule.DefaultAlgorithm && !l.StartsInParts(0) && !l.CountRefused
+	return l.Algorithm == rule.SlidingLog || remainsLog || l.Calendar != 0
 }
 
 // each decides requests in order and calls decided after each.

@@ -41,7 +41,7 @@ func (d *randomTraffic) Next(line *traffic.Line) error {
 
 // BenchmarkRun measures a replay without reading a log: 100,000 keys, one request per iteration.
 func BenchmarkRun(b *testing.B) {
-	for _, limit := range []string{"5/1m sliding-window", "5/1m sliding-log", "50/day zone=Europe/Berlin", "5/1m token-bucket", "60/1h segments=10"} {
+	for _, limit := range []string{"5/1m", "600/1m", "5/1m sliding-window", "5/1m sliding-log", "50/day zone=Europe/Berlin", "5/1m token-bucket", "60/1h segments=10"} {
 		b.Run(limit, func(b *testing.B) {
 			b.ReportAllocs()
 			opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(limit)}, Top: 10, Sort: 10 * time.Second}

@@ -46,13 +46,7 @@ func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 
 		allowed := mayTouch(percent, reqs)
 		want := limits[0]
-		if want.Algorithm == rule.DefaultAlgorithm {
-			want.Algorithm = slidegate.SlidingLog // which stays what it is, also above a quota of 100
-		}
 		for want.Quota = 1; touchedKeys(t, want, reqs) > allowed; want.Quota++ {
-		}
-		if limits[0].Algorithm == rule.DefaultAlgorithm && want.Quota <= 100 {
-			want.Algorithm = rule.DefaultAlgorithm // it need not be said
 		}
 		got := found.Suggestion
 		if got.Percent != float64(percent) || len(got.Outcome.Limits) != 1 || got.Outcome.Limits[0].Limit != want.String() {
@@ -142,7 +136,7 @@ func TestSuggestedByHand(t *testing.T) {
 		"1/1m sliding-log":                    "4/1m sliding-log",
 		"1/1m fixed-window":                   "4/1m fixed-window",
 		"1/1m fixed-window count-refused":     "4/1m fixed-window count-refused",
-		"9007199254740991/1m count-refused":   "5/1m sliding-window count-refused", // as it counted, though a smaller one is a log
+		"9007199254740991/1m count-refused":   "4/1m count-refused",
 		"1/1m anchor=first name=\"per user\"": "5/1m anchor=first name=\"per user\"",
 	} {
 		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Suggest: true}
@@ -195,13 +189,13 @@ func TestTouchable(t *testing.T) {
 }
 
 func TestSmallestQuotaOfPeaks(t *testing.T) {
-	d := &demand{peaks: []int64{3, 9, 0, 9, 5}}
+	peaks := []int64{3, 9, 0, 9, 5}
 	for allowed, want := range []int64{9, 9, 5, 3, 1, 1, 1} {
-		if got := d.smallestQuota(allowed); got != want {
+		if got := smallestOf(peaks, allowed); got != want {
 			t.Errorf("for %d keys: got %d, want %d", allowed, got, want)
 		}
 	}
-	if want := []int64{3, 9, 0, 9, 5}; !slices.Equal(d.peaks, want) {
-		t.Errorf("got peaks changed to %v", d.peaks)
+	if want := []int64{3, 9, 0, 9, 5}; !slices.Equal(peaks, want) {
+		t.Errorf("got peaks changed to %v", peaks)
 	}
 }

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/routing"
-	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -105,34 +103,20 @@ func sweepRuns(groups []routing.Group, quotas []int64) ([]*run, error) {
 		changed[0].Limits[0] = withQuota(changed[0].Limits[0], quota)
 		r, err := newRun("", changed, false)
 		if err != nil {
-			return nil, invalid("Sweep", "quota %d: %w", quota, quotaError(groups[0].Limits[0], err))
+			return nil, invalid("Sweep", "quota %d: %w", quota, reason(err))
 		}
 		runs = append(runs, r)
 	}
 	return runs, nil
 }
 
-// withQuota returns a limit with another quota and the same algorithm: a default that depends on the quota does not
-// change, so that quotas are compared and not algorithms.
+// withQuota returns a limit with another quota.
 func withQuota(limit slidegate.Limit, quota int64) slidegate.Limit {
-	other := limit
-	if other.Burst == other.Quota {
-		other.Burst = 0 // a burst equal to the quota remains so
+	if limit.Burst == limit.Quota {
+		limit.Burst = 0 // a burst equal to the quota remains so
 	}
-	other.Quota = quota
-	return routing.WithAlgorithmOf(other, limit)
-}
-
-// quotaError returns the error for a limit that does not support another quota.
-func quotaError(limit slidegate.Limit, err error) error {
-	bound, _ := adapter.Bind("", limit) // it was checked
-	if limit.Algorithm == rule.DefaultAlgorithm && bound.Rule().Algorithm == rule.SlidingLog {
-		named := limit
-		named.Algorithm = slidegate.SlidingWindow
-		return fmt.Errorf("%s is a sliding-log, and other quotas are tried with the same algorithm, at most %d; name the algorithm: %s",
-			limit, rule.MaxLogQuota, named)
-	}
-	return reason(err)
+	limit.Quota = quota
+	return limit
 }
 
 func sweepFindings(runs []*run) *Sweep {

@@ -21,7 +21,7 @@ func (r *replay) trial() (*trial, error) {
 	limit := withQuota(r.groups[0].Limits[0], quota)
 	alone, err := newRun("", onlyGroup([]slidegate.Limit{limit}), true)
 	if err != nil {
-		return nil, invalid("Suggest", "the quota would be %d: %w", quota, quotaError(r.groups[0].Limits[0], err))
+		return nil, invalid("Suggest", "the quota would be %d: %w", quota, reason(err))
 	}
 	t := &trial{alone: alone, log: newExact(alone.groups)}
 	if len(r.groups) > 1 || len(r.groups[0].Limits) > 1 {

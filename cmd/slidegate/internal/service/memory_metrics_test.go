@@ -27,7 +27,7 @@ func (s *started) memoryMetric(t *testing.T, name, labels string) int64 {
 // TestMemoryMetrics: memory use and evictions are reported by limit, from the start.
 func TestMemoryMetrics(t *testing.T) {
 	const calm, flooded = `limit="calm",policy="other",store="memory"`,
-		`limit="sliding-log-3600000000",policy="default",store="memory"`
+		`limit="default-3600000000",policy="default",store="memory"`
 	s := start(t, "store: \"memory:?max_bytes=256KiB\"\npolicies:\n  default: {limits: [1/1h]}\n  other: {limits: [5/1h name=calm]}\n", nil)
 	names := []string{"keys_held", "keys_forgotten", "evictions_total", "recalled_total", "recalled_refused_total"}
 	for _, name := range names {

@@ -130,7 +130,7 @@ func TestBadBodies(t *testing.T) {
 // The other endpoints accept fewer fields.
 func TestBadBodiesOfOthers(t *testing.T) {
 	s := newService(t, Options{})
-	good := `{"version":1,"id":"i","namespace":"login","charges":[{"limit":"2/1m sliding-log","key":"aw==","cost":1,"at":1}]}`
+	good := `{"version":1,"id":"i","namespace":"login","charges":[{"limit":"2/1m","key":"aw==","cost":1,"at":1}]}`
 	for _, c := range []struct{ path, body, field, detail string }{
 		{"/v1/peek", `{"key":"k","up_to":true}`, "up_to", "not a field"},
 		{"/v1/reserve", `{"key":"k","requests":[]}`, "requests", "not a field"},
@@ -152,7 +152,7 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m":1`, "costs", "a comma"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":7}`, "costs", "an array"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":[]}`, "costs", "by limit"},
-		{"/v1/settle", `{"reservation":` + good + `,"costs":{"other":1}}`, "reservation", "\"2/1m sliding-log\""},
+		{"/v1/settle", `{"reservation":` + good + `,"costs":{"other":1}}`, "reservation", "\"2/1m\""},
 		{"/v1/charge", `{}`, "key", "is missing"},
 		{"/v1/charge", `{"key":"k","cost":0}`, "cost", "must be 1"},
 		{"/v1/charge", `{"key":"k","cost":-1}`, "cost", "whole number"},

@@ -66,6 +66,9 @@ func choiceWords(text string) string {
 		return ""
 	}
 	words := strings.ReplaceAll(bound.Rule().Algorithm.String(), "-", " ")
+	if bound.Rule().Algorithm == rule.DefaultAlgorithm {
+		words = "hard cap"
+	}
 	if l.Segments > 1 {
 		words += " of " + count(int64(l.Segments), "segment")
 	}
@@ -155,19 +158,21 @@ func excess(o *replay.Outcome) string {
 		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "." + exactHint(l)
 }
 
-// exactHint names an exact limit to use in place of a sliding window that exceeded its quota. A sliding window takes
-// the same few bytes for every quota, which is why it is the default for larger quotas.
+// exactHint names the limit to use in place of a sliding window that exceeded its quota.
 func exactHint(l *replay.LimitOutcome) string {
 	limit, err := slidegate.ParseLimit(l.Limit)
 	if err != nil {
 		return ""
 	}
 	bound, err := adapter.Bind("", limit)
-	if err != nil || bound.Rule().Algorithm != rule.SlidingWindow || limit.Quota > rule.MaxLogQuota {
+	if err != nil || bound.Rule().Algorithm != rule.SlidingWindow {
 		return ""
 	}
-	exact := slidegate.Limit{Quota: limit.Quota, Window: limit.Window, Algorithm: slidegate.SlidingLog}
-	return " A sliding window estimates in a few bytes per key; " + exact.String() + " never exceeds its quota."
+	capped := slidegate.Limit{Quota: limit.Quota, Window: limit.Window}
+	if adapter.Check(capped) != nil { // a window that does not divide into parts
+		return ""
+	}
+	return " This window weighs its oldest part; " + capped.String() + " never exceeds its quota."
 }
 
 // suggestionText describes the suggestion and its effect.

@@ -144,8 +144,8 @@ func checkInert(t interface{ Fatalf(string, ...any) }, text string) {
 
 func TestChoiceWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"100/1m":                                    "sliding log",
-		"101/1m":                                    "sliding window",
+		"100/1m":                                    "hard cap",
+		"600/1m count-refused":                      "hard cap, refused requests count",
 		"100/1m sliding-window":                     "sliding window",
 		"1000/month zone=Europe/Berlin":             "fixed window by the calendar in Europe/Berlin",
 		"1000/year":                                 "fixed window by the calendar in UTC",
@@ -187,14 +187,14 @@ func TestVerdict(t *testing.T) {
 }
 
 // For a limit that weights its windows, the text names the limit that would not have leaked; for others it does not.
-func TestExcessNamesTheExactLimit(t *testing.T) {
+func TestExcessNamesTheDefault(t *testing.T) {
 	for limit, want := range map[string]string{
-		"200/1m":               " A sliding window estimates in a few bytes per key; 200/1m sliding-log never exceeds its quota.",
-		"60/1m sliding-window": " A sliding window estimates in a few bytes per key; 60/1m sliding-log never exceeds its quota.",
-		"60/1m":                "",
-		"60/1m fixed-window":   "",
-		"20000/1m":             "",
-		"nonsense":             "",
+		"200/1m segments=1":        " This window weighs its oldest part; 200/1m never exceeds its quota.",
+		"20000/1m sliding-window":  " This window weighs its oldest part; 20000/1m never exceeds its quota.",
+		"60/1001us sliding-window": "", // the default has no such window
+		"60/1m":                    "",
+		"60/1m fixed-window":       "",
+		"nonsense":                 "",
 	} {
 		o := replay.Outcome{Limits: []replay.LimitOutcome{{Limit: limit, Quota: 60, Window: 60e6, Highest: replay.Highest{Units: 93}}}}
 		if got := excess(&o); got != "At worst, one key got 93 units within 1m, 1.55 times the quota of 60."+want {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/adapter"
 )
 
 // removeSlots removes the in-flight limits from a policy: replay does not know how long requests took.
@@ -42,28 +41,4 @@ func (f *compiled) rates(limits []slidegate.Limit) []slidegate.Limit {
 		kept = append(kept, limit)
 	}
 	return kept
-}
-
-// WithAlgorithmOf returns limit with the algorithm of the limit of the same name in bases, if limit names none, as the service
-// does for overrides and plans. It returns limit unchanged if that makes no difference.
-func WithAlgorithmOf(limit slidegate.Limit, bases ...slidegate.Limit) slidegate.Limit {
-	alone, err := adapter.Bind("", limit)
-	if err != nil {
-		return limit
-	}
-	for _, base := range bases {
-		like := adapter.Like(limit, base)
-		if base.Name == limit.Name && like != limit && like.Algorithm != alone.Rule().Algorithm {
-			return like
-		}
-	}
-	return limit
-}
-
-func withAlgorithmsOf(limits, bases []slidegate.Limit) []slidegate.Limit {
-	all := slices.Clone(limits)
-	for i := range all {
-		all[i] = WithAlgorithmOf(all[i], bases...)
-	}
-	return all
 }

@@ -114,13 +114,13 @@ func (p *Policies) add(given config.Policy) (c *compiled, err error) {
 		if override.Unlimited {
 			continue
 		}
-		group.Override, group.Limits = override.Key, withAlgorithmsOf(override.Limits, given.Limits)
+		group.Override, group.Limits = override.Key, override.Limits
 		c.overrides[i] = p.group(group)
 	}
 	group.Override = ""
 	for _, plan := range given.RequestPlans() {
 		if !plan.Unlimited {
-			group.Plan, group.Limits = plan.Name, withAlgorithmsOf(plan.Limits, given.Limits)
+			group.Plan, group.Limits = plan.Name, plan.Limits
 			c.plans[plan.Name] = p.group(group)
 		}
 	}
