@@ -45,7 +45,7 @@ type row struct {
 var rows = []row{
 	{"`600/1m`, 1 unit", perMinute, 2000, 1},
 	{"`60/1m`, 1 unit", slidegate.MustParseLimit("60/1m"), 2000, 1},
-	{"`60/1m`, 20 units", slidegate.MustParseLimit("60/1m"), 200, 20},
+	{"`60/1m`, 20 units", slidegate.MustParseLimit("60/1m"), 1000, 20},
 	{"`600/1m segments=1`", slidegate.MustParseLimit("600/1m segments=1"), 2000, 1},
 }
 
