@@ -54,7 +54,10 @@ func TestRedis(t *testing.T) {
 	client := redistest.Server(t, `save ""`, "appendonly no").Client(t)
 	used := func() int64 { // the store was emptied for each row, because its table of keys grows in steps
 		info := kit.Must(client.Do(t.Context(), client.B().Info().Section("memory").Build()).ToString())(t)
-		return kit.Must(strconv.ParseInt(regexp.MustCompile(`(?m)^used_memory:(\d+)`).FindStringSubmatch(info)[1], 10, 64))(t)
+		field := func(name string) int64 {
+			return kit.Must(strconv.ParseInt(regexp.MustCompile(`(?m)^` + name + `:(\d+)`).FindStringSubmatch(info)[1], 10, 64))(t)
+		}
+		return field("used_memory") - field("mem_clients_normal")
 	}
 	s := kit.Must(redisstore.New(client, redisstore.Options{}))(t)
 	if _, err := kit.Must(slidegate.New(s, perMinute))(t).Allow(t.Context(), "loads the script"); err != nil {
@@ -64,6 +67,7 @@ func TestRedis(t *testing.T) {
 		if err := client.Do(t.Context(), client.B().Flushall().Sync().Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
+		r.keys *= 5 // what else the server allocates then hardly matters
 		r.compare(t, s, "Redis", 1, used)
 	}
 }
