@@ -25,7 +25,7 @@ const (
 	rowBucket  = "slidegate, token-bucket"
 )
 
-// defaultRow is the limit with only a quota and a window: a log for quotas up to 100, and a counter beyond.
+// defaultRow is the limit with only a quota and a window.
 func defaultRow() library { return slidegateRow(rowDefault, "the default", slidegate.Limit{}) }
 
 // slidegateRows are the rows of Slidegate that all scenarios have.

@@ -17,12 +17,14 @@ func TestFiguresOnPages(t *testing.T) {
 		t.Skip("it stores millions of keys")
 	}
 	const million = 1_000_000
-	window, windowMean := bytesPerKey(t, "1000/1m", million)
-	_, logMean := bytesPerKey(t, "60/1m", million/4)
-	windows, logs := capacity(t, "1000/1m"), capacity(t, "60/1m")
+	parts, partsMean := bytesPerKey(t, "600/1m", 1, million)
+	log, _ := bytesPerKey(t, "60/1m", 1, million)
+	used, _ := bytesPerKey(t, "60/1m", 20, million)
+	window, windowMean := bytesPerKey(t, "600/1m segments=1", 1, million)
+	windows, capped := capacity(t, "600/1m segments=1"), capacity(t, "600/1m")
 	leastForgotten, mostForgotten := bytesPerForgottenKey(t)
-	first := fillable(t, "1000/1m", 1<<30)
-	first.add(t, 1)
+	first := fillable(t, "600/1m", 1<<30)
+	first.add(t, 1, 1)
 	firstKB := float64(first.Stats().Bytes) / 1024
 	t.Logf("the first key of a limit takes %.1f KB", firstKB)
 	for _, c := range []struct {
@@ -30,15 +32,19 @@ func TestFiguresOnPages(t *testing.T) {
 		want          []float64
 		low, high     float64 // bounds of the figure on the page, relative to the measured one
 	}{
-		{"benchmarks.md", `\*\*(\d+) bytes per key\*\* at a million keys`, []float64{window}, 0.97, 1.04},
-		{"stores.md", "bytes per key of 16 bytes, `1000/1m` \\| (\\d+) \\|", []float64{window}, 0.97, 1.04},
-		{"stores.md", `on average over all sizes \| (\d+) bytes \| (\d+) bytes`, []float64{windowMean, logMean}, 0.9, 1.1},
-		{"stores.md", `when the bound is reached .* \| (\d+) bytes \| (\d+) bytes`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.9, 1.1},
-		{"choosing.md", `(a) quarter of the memory of a log`, []float64{4 * windowMean / logMean}, 0.8, 1.25},
+		{"benchmarks.md", `\*\*(\d+) bytes per key\*\* at a million keys, (\d+) `, []float64{parts, window}, 0.95, 1.05},
+		{"stores.md", "`600/1m`, 1 unit \\| (\\d+) ", []float64{parts}, 0.95, 1.05},
+		{"stores.md", "`60/1m`, 1 unit \\| (\\d+) ", []float64{log}, 0.95, 1.05},
+		{"stores.md", "`60/1m`, 20 units \\| (\\d+) ", []float64{used}, 0.95, 1.05},
+		{"stores.md", "`600/1m segments=1` \\| (\\d+) ", []float64{window}, 0.95, 1.05},
+		{"stores.md", `on average over all sizes \| (\d+) bytes \| (\d+) bytes`, []float64{partsMean, windowMean}, 0.9, 1.1},
+		{"stores.md", `when the bound is reached .* \| (\d+) bytes \| (\d+) bytes`, []float64{defaultBytes / capped, defaultBytes / windows}, 0.9, 1.1},
+		{"stores.md", `256 MiB holds \| ([\d.]+) million keys \| ([\d.]+) million keys`, []float64{capped / million, windows / million}, 0.9, 1.1},
+		{"choosing.md", `(a) quarter of the memory`, []float64{4 * windowMean / partsMean}, 0.8, 1.25},
 		{"getting-started.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
 		{"guarantees.md", `in a separate table of (\d+) to (\d+) bytes per key`, []float64{leastForgotten, mostForgotten}, 0.85, 1.15},
-		{"service.md", `a key takes \[(\d+) to (\d+) bytes\]`, []float64{defaultBytes / windows, defaultBytes / logs}, 0.9, 1.1},
-		{"before-you-expose-it.md", `256 MiB, enough for (\d+) million keys with windows or (a) million with sliding logs`, []float64{windows / million, logs / million}, 0.6, 1.1},
+		{"service.md", `a key takes \[some (\d+) bytes\]`, []float64{defaultBytes / capped}, 0.9, 1.1},
+		{"before-you-expose-it.md", `256 MiB, enough for ([\d.]+) million keys`, []float64{capped / million}, 0.9, 1.1},
 	} {
 		for i, got := range testkit.Figures(t, "../docs", c.page, c.pattern) {
 			if want := c.want[i]; got < c.low*want || got > c.high*want {
@@ -50,7 +56,7 @@ func TestFiguresOnPages(t *testing.T) {
 
 const defaultBytes = 256 << 20
 
-// filled is a store that is filled with keys of 16 bytes, each of which uses one unit.
+// filled is a store that is filled with keys of 16 bytes, each of which uses the same number of units.
 type filled struct {
 	*memstore.Store
 	limiter *slidegate.Limiter
@@ -62,10 +68,10 @@ func fillable(t *testing.T, limit string, maxBytes int64) *filled {
 	return &filled{st, newLimiter(t, st, slidegate.MustParseLimit(limit)), 0}
 }
 
-func (f *filled) add(t *testing.T, keys int) {
+func (f *filled) add(t *testing.T, keys int, units int64) {
 	key := []byte("user-")
 	for range keys {
-		if _, err := f.limiter.Allow(t.Context(), string(strconv.AppendInt(key, 10_000_000_000+int64(f.keys), 10))); err != nil {
+		if _, err := f.limiter.AllowN(t.Context(), string(strconv.AppendInt(key, 10_000_000_000+int64(f.keys), 10)), units); err != nil {
 			t.Fatal(err)
 		}
 		f.keys++
@@ -74,29 +80,29 @@ func (f *filled) add(t *testing.T, keys int) {
 
 // bytesPerKey returns how much a key takes in a store of so many keys, and the mean while the store doubled to that size. The
 // table grows by parts, so a key takes more right after a part has grown and less before.
-func bytesPerKey(t *testing.T, limit string, keys int) (full, mean float64) {
+func bytesPerKey(t *testing.T, limit string, units int64, keys int) (full, mean float64) {
 	const steps = 16
 	f := fillable(t, limit, 1<<30)
-	f.add(t, keys/2)
+	f.add(t, keys/2, units)
 	for range steps {
-		f.add(t, keys/2/steps)
+		f.add(t, keys/2/steps, units)
 		full = float64(f.Stats().Bytes) / float64(f.keys)
 		mean += full / steps
 	}
-	t.Logf("%s: %.1f bytes per key at %d keys, %.1f on average", limit, full, f.keys, mean)
+	t.Logf("%s, %d units: %.1f bytes per key at %d keys, %.1f on average", limit, units, full, f.keys, mean)
 	return full, mean
 }
 
 // capacity returns how many keys a store of the default size holds until it has forgotten one in 1,500. It fills some stores of a
 // sixteenth of that size, because keys are spread over a store at random. The threshold is a choice: in single stores, one in 5,000 gave
-// 4.8 million windows and 1.2 million logs, and one in 1,000 gave 6.1 and 1.6 million.
+// 4.8 million weighted windows and 1.2 million logs, and one in 1,000 gave 6.1 and 1.6 million.
 func capacity(t *testing.T, limit string) float64 {
 	const part, stores = 16, 5
 	keys := 0
 	for range stores {
 		f := fillable(t, limit, defaultBytes/part)
 		for f.keys == 0 || f.Stats().Evictions*1500 < int64(f.keys) {
-			f.add(t, 1000)
+			f.add(t, 1000, 1)
 		}
 		keys += f.keys
 	}
@@ -112,7 +118,7 @@ func bytesPerForgottenKey(t *testing.T) (least, most float64) {
 	f := fillable(t, "60/1m", maxBytes)
 	least = maxBytes
 	for {
-		f.add(t, 10_000)
+		f.add(t, 10_000, 1)
 		stats := f.Stats()
 		switch forgotten := stats.Limits[0].Forgotten; {
 		case forgotten > 1_000_000:

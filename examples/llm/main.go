@@ -1,9 +1,10 @@
 // Command llm limits calls to a language model by a budget of tokens and a number of calls per team. The cost of a call is
-// known only afterwards, so it reserves an estimate first and settles it at the actual cost.
+// known only afterwards, so it holds the most that the call may cost until it has ended, and then settles it at the actual cost.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -15,8 +16,8 @@ import (
 
 // Limits of different things need names: what was used is settled by name.
 var (
-	tokens = slidegate.Limit{Name: "tokens", Quota: 10_000, Window: time.Hour}
-	calls  = slidegate.Limit{Name: "calls", Quota: 5, Window: time.Hour}
+	tokens = slidegate.Limit{Name: "tokens", Quota: 10_000, Window: time.Minute, Hold: 30 * time.Second}
+	calls  = slidegate.Limit{Name: "calls", Quota: 5, Window: time.Minute}
 )
 
 func main() {
@@ -27,7 +28,8 @@ func main() {
 	ctx := context.Background()
 	for _, prompt := range []string{"short", "long", "broken", "huge", "short"} {
 		outcome := "ok"
-		if err := complete(ctx, limiter, "team:7", prompt); err != nil {
+		body := fmt.Appendf(nil, `{"prompt": %q, "max_tokens": 2000}`, prompt)
+		if err := complete(ctx, limiter, "team:7", body); err != nil {
 			outcome = err.Error()
 		}
 		left, err := limiter.For(slidegate.Claim{Limit: tokens, Key: "team:7"}).Peek(ctx)
@@ -38,10 +40,17 @@ func main() {
 	}
 }
 
-// complete calls the model, and reserves 2000 tokens until it is known how many were used.
-func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt string) (err error) {
+// complete calls the model with the body of a request, and holds its max_tokens until it is known how many were used.
+func complete(ctx context.Context, limiter *slidegate.Limiter, team string, body []byte) (err error) {
+	var request struct {
+		Prompt    string `json:"prompt"`
+		MaxTokens int64  `json:"max_tokens"`
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		return err
+	}
 	reservation, decision, err := limiter.For(
-		slidegate.Claim{Limit: tokens, Key: team, Cost: 2000},
+		slidegate.Claim{Limit: tokens, Key: team, Cost: request.MaxTokens},
 		slidegate.Claim{Limit: calls, Key: team},
 	).Reserve(ctx)
 	if err != nil {
@@ -53,19 +62,22 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, team, prompt stri
 	var used []slidegate.Used
 	defer func() { // settles at what was used; if the call failed and used nothing, gives everything back
 		if _, failed := limiter.Finish(ctx, reservation, err, used...); failed != nil {
-			log.Print(failed) // the estimate stays charged
+			log.Print(failed) // the tokens stay held for 30 seconds
 		}
 	}()
+	ctx, stop := limiter.KeepAlive(ctx, reservation, 10*time.Minute) // the longest that a call may take
+	defer stop()
 
-	count, err := callModel(prompt)
+	count, err := callModel(ctx, request.Prompt)
 	if count > 0 {
 		used = append(used, slidegate.Used{Limit: "tokens", Cost: count})
 	}
 	return err
 }
 
-// callModel stands in for a model, and returns how many tokens it used.
-func callModel(prompt string) (tokens int64, err error) {
+// callModel stands in for a model, and returns how many tokens it used. A real one stops when ctx ends: the tokens are then no
+// longer held.
+func callModel(_ context.Context, prompt string) (tokens int64, err error) {
 	tokens, ok := map[string]int64{"short": 500, "long": 3000, "huge": 8000}[prompt]
 	if !ok {
 		return 0, errors.New("the model did not answer")

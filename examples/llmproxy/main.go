@@ -1,14 +1,16 @@
-// Command llmproxy is an HTTP handler in front of a language model. The middleware reserves the most that a request may
-// cost, its max_tokens, and settles it at the number of tokens that the handler reports.
+// Command llmproxy is an HTTP handler in front of a language model. The middleware holds the most that a request may cost, its
+// max_tokens, until the handler returns, and settles it at the number of tokens that the handler reports.
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"time"
+	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
@@ -16,7 +18,7 @@ import (
 )
 
 func main() {
-	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.Limit{Name: "tokens", Quota: 1000, Window: time.Hour})
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.MustParseLimit("1000/1m hold=30s name=tokens"))
 	limits, err := httplimit.New(limiter, httplimit.Options{
 		Headers: httplimit.HeadersDraft03,
 		Policies: []httplimit.Policy{{
@@ -31,7 +33,8 @@ func main() {
 	server := httptest.NewServer(limits.Wrap(http.HandlerFunc(complete)))
 	defer server.Close()
 	for _, most := range []string{"400", "900", "950", "500"} {
-		request, err := http.NewRequest("POST", server.URL+"/v1/complete?max_tokens="+most, nil)
+		body := strings.NewReader(`{"prompt": "What is the answer?", "max_tokens": ` + most + `}`)
+		request, err := http.NewRequest("POST", server.URL+"/v1/complete", body)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -45,13 +48,21 @@ func main() {
 	}
 }
 
-// maxTokens returns the most that a request can cost: its max_tokens, or the model's default.
+// maxTokens returns the most that a request can cost: the max_tokens of its body, which the handler reads again, or the model's
+// default.
 func maxTokens(r *http.Request) int64 {
-	most, err := strconv.ParseInt(r.FormValue("max_tokens"), 10, 64)
-	if err != nil {
+	begin, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(begin), r.Body), r.Body}
+	var call struct {
+		MaxTokens int64 `json:"max_tokens"`
+	}
+	if err != nil || json.Unmarshal(begin, &call) != nil || call.MaxTokens < 1 {
 		return 500
 	}
-	return most
+	return call.MaxTokens
 }
 
 // complete stands in for a call to a model that uses 60 tokens.

@@ -61,6 +61,10 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.L
 	case rule.TokenBucket:
 		most = bucketMost(store, l.Window)
 	}
+	if l.Algorithm != rule.InFlight && !opts.NoHolds && rapid.IntRange(0, 3).Draw(t, "hold") == 0 {
+		l.CountRefused = false
+		l.Hold = draw(t, "held for", 1_000, min(4*max(l.Window, 1_000_000), rule.MaxWindow))
+	}
 	if opts.MaxQuota > 0 {
 		most = min(most, opts.MaxQuota)
 	}
@@ -69,10 +73,7 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.L
 		if rapid.IntRange(0, 3).Draw(t, "at a log's") == 0 {
 			l.Quota = rule.DefaultLog + rapid.Int64Range(-1, 1).Draw(t, "beside a log's")
 		}
-		l.Lease = !l.CountRefused && l.Window >= 15e6 && rapid.IntRange(0, 3).Draw(t, "lease") == 0
-	}
-	if l.Algorithm != rule.InFlight && !l.CountRefused && !l.Lease && rapid.IntRange(0, 2).Draw(t, "hold") == 0 {
-		l.Hold = min(max(l.Window+draw(t, "longer hold", -l.Window/2, l.Window), 1_000), rule.MaxWindow)
+		l.Lease = !l.CountRefused && l.Hold == 0 && l.Window >= 15e6 && rapid.IntRange(0, 3).Draw(t, "lease") == 0
 	}
 	if l.Algorithm == rule.TokenBucket {
 		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(int64(rule.MaxWindow)))

@@ -17,6 +17,6 @@ func Kinds() []slidegate.Limit {
 		{Name: "long-log", Quota: 1_000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 		{Name: "bucket", Quota: 11, Window: time.Hour, Burst: 7, Algorithm: slidegate.TokenBucket},
 		{Name: "default-log", Quota: 10, Window: time.Hour},
-		{Name: "default-parts", Quota: 10, Window: time.Hour, Lease: true},
+		{Name: "default-parts", Quota: 200, Window: time.Hour},
 	}
 }

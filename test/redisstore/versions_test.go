@@ -35,6 +35,8 @@ func fastKinds() map[string]rule.Limit {
 		"first":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Anchor: rule.AnchorFirst},
 		"parts":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Segments: 6, Overlap: rule.OverlapWhole},
 		"fixed":        {Algorithm: rule.FixedWindow, Quota: 10, Window: minute, CountRefused: true},
+		"default":      {Quota: 10, Window: minute},
+		"in-parts":     {Quota: 1_000, Window: minute},
 		"log":          {Algorithm: rule.SlidingLog, Quota: 10, Window: minute},
 		"long-log":     {Algorithm: rule.SlidingLog, Quota: 600, Window: minute},
 		"bucket":       {Algorithm: rule.TokenBucket, Quota: 7, Burst: 11, Window: minute},
@@ -45,6 +47,7 @@ func fastKinds() map[string]rule.Limit {
 // allKinds returns limits of all formats of state.
 func allKinds() map[string]rule.Limit {
 	kinds := fastKinds()
+	kinds["wide-parts"] = rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1_000_000, Window: minute, Segments: 6}
 	kinds["calendar"] = rule.Limit{Quota: 10, Calendar: rule.Month, Zone: "Europe/Berlin"}
 	kinds["in-flight"] = rule.Limit{Algorithm: rule.InFlight, Quota: 10, Window: minute}
 	return kinds
@@ -66,11 +69,11 @@ func applyRequest(t testing.TB, s *redisstore.Store, r store.Request) rule.Answe
 	return r.Answers[0]
 }
 
-// versionOf returns the version of a value by its last byte, or by its header for a log; 0 if it has none.
+// versionOf returns the version of a value by its last byte, or by its header for a log and for parts; 0 if it has none.
 func versionOf(limit *store.Limit, value string) int {
 	switch {
-	case limit.Rule().Algorithm == rule.SlidingLog:
-		return int(value[versionOfLog])
+	case hasHeader(limit):
+		return int(value[versionInHeader])
 	case len(value)%8 == 0:
 		return 0
 	default:
@@ -78,7 +81,12 @@ func versionOf(limit *store.Limit, value string) int {
 	}
 }
 
-const versionOfLog = 16 // where a log has its version
+func hasHeader(limit *store.Limit) bool {
+	l := limit.Rule()
+	return l.Algorithm == rule.SlidingLog || l.Parts() > 2
+}
+
+const versionInHeader = 16 // where a header has the version
 
 // Each value has the version of its format, except windows in one part.
 func TestValuesHaveVersions(t *testing.T) {
@@ -88,8 +96,14 @@ func TestValuesHaveVersions(t *testing.T) {
 	for name, l := range allKinds() {
 		limit := bindRule(t, "versions", name, l)
 		want := 1
-		if quick.IsPair(limit.Rule()) {
+		switch {
+		case quick.IsPair(limit.Rule()):
 			want = 0
+		case name == "parts" || name == "in-parts":
+			want = 2
+		case name == "wide-parts":
+			want = 3
+			applyRequest(t, s, request(rule.Charge, limit, "key", 0, 65_536))
 		}
 		for i, op := range []rule.Op{rule.Take, rule.Take, rule.Charge, rule.Take, rule.Take} {
 			applyRequest(t, s, request(op, limit, "key", rule.ID(i+1), 1))
@@ -104,13 +118,13 @@ func TestValuesHaveVersions(t *testing.T) {
 func withVersion(limit *store.Limit, value string, version byte) string {
 	at := len(value) - 1
 	switch {
-	case limit.Rule().Algorithm == rule.SlidingLog:
-		at = versionOfLog
+	case hasHeader(limit):
+		at = versionInHeader
 	case versionOf(limit, value) == 0:
 		value += "?"
 		at++
 	}
-	return value[:at] + string(rune(version)) + value[at+1:]
+	return value[:at] + string([]byte{version}) + value[at+1:]
 }
 
 // A value of another version causes an error that names it and says what to do, for every operation, and is not changed.
@@ -125,7 +139,7 @@ func TestRejectsOtherVersions(t *testing.T) {
 		applyRequest(t, s, request(rule.Charge, limit, "key", 1, 1))
 		value := text(t, client, "GET", nameOf(limit, "key"))
 		for i, op := range ops {
-			version := []byte{0, 2, 4}[i%3]
+			version := []byte{0, 9, 200}[i%3]
 			changed := withVersion(limit, value, version)
 			do(t, client, "SET", nameOf(limit, "key"), changed)
 			batch := []store.Request{
