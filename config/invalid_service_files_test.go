@@ -68,10 +68,11 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"penalty by name", "policies: {a: {penalty: 10m, limits: [1/1s name=penalty]}}",
 		`1:25: penalty: the policy has a limit named "penalty", which is reserved for the penalty; give the limit another name`},
 
-	{"refusal text", below("    refusal: no"), `4:14: refusal: must be a mapping with type, title or detail, not "no"`},
-	{"refusal field", below("    refusal: {text: no}"), `4:15: "text" is not a field of a refusal (want one of type, title, detail)`},
+	{"refusal text", below("    refusal: no"), `4:14: refusal: must be a mapping with type, title, detail or status, not "no"`},
+	{"refusal field", below("    refusal: {text: no}"), `4:15: "text" is not a field of a refusal (want one of type, title, detail, status)`},
 	{"refusal type", top("refusal: {type: rate-limited}"),
 		`1:17: type: "rate-limited" is not an absolute URI, such as https://example.com/problems/rate-limited`},
+	{"refusal status", below("    refusal: {status: 500}"), `4:23: status: must be 429, 402 or 403, not 500`},
 	{"refusal empty", below("    refusal: {title: \"\"}"), `4:22: title: is empty; write a text, or leave it out`},
 	{"refusal lines", below("    refusal:\n      title: |\n        two\n        lines"),
 		`5:14: title: contains a control character, such as a line break; write one line`},

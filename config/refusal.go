@@ -11,7 +11,7 @@ import (
 
 // refusal reads the texts of refusals.
 func (r *reader) refusal(e yamlfile.Field, to *httplimit.Refusal) {
-	refusalTable.in(r, e, "a refusal", "refusal: must be a mapping with type, title or detail, not %s", to)
+	refusalTable.in(r, e, "a refusal", "refusal: must be a mapping with type, title, detail or status, not %s", to)
 }
 
 // refusalText reads one of the texts; with returns a Refusal that has only this one, to check it.
@@ -27,6 +27,16 @@ func (r *reader) refusalText(e yamlfile.Field, with func(text string) httplimit.
 	return text
 }
 
+// refusalStatus reads the status of refusals.
+func (r *reader) refusalStatus(e yamlfile.Field) int {
+	before := len(r.Problems)
+	status := r.integer(e)
+	if _, ok := reply.Statuses[int(status)]; !ok && len(r.Problems) == before {
+		r.Problems.Addf(e.ValueAt(), "status: must be 429, 402 or 403, not %d", status)
+	}
+	return int(status)
+}
+
 // refusalOf returns the texts of a policy's refusals: the policy's own texts, and the file's where the policy has none.
 func (f *File) refusalOf(p *Policy) httplimit.Refusal {
 	all := &f.Service.Refusal
@@ -34,6 +44,7 @@ func (f *File) refusalOf(p *Policy) httplimit.Refusal {
 		Type:   cmp.Or(p.Refusal.Type, all.Type),
 		Title:  cmp.Or(p.Refusal.Title, all.Title),
 		Detail: cmp.Or(p.Refusal.Detail, all.Detail),
+		Status: cmp.Or(p.Refusal.Status, all.Status),
 	}
 }
 

@@ -13,7 +13,7 @@ func TestRefusal(t *testing.T) {
 refusal: {type: https://example.com/limits, detail: "Wait {retry_after} s."}
 policies:
   a: {limits: [1/s]}
-  b: {limits: [1/s], refusal: {title: Slow down, detail: "{{{policy}}} ü"}}
+  b: {limits: [1/s], refusal: {title: Slow down, detail: "{{{policy}}} ü", status: 402}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ policies:
 	}
 	want := []httplimit.Refusal{
 		{Type: "https://example.com/limits", Detail: "Wait {retry_after} s."},
-		{Type: "https://example.com/limits", Title: "Slow down", Detail: "{{{policy}}} ü"},
+		{Type: "https://example.com/limits", Title: "Slow down", Detail: "{{{policy}}} ü", Status: 402},
 	}
 	printed := Format(file)
 	again, err := Parse("again", printed)

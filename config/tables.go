@@ -76,7 +76,7 @@ var fileTable = table[File]{
 		},
 	},
 	{
-		"refusal", "a mapping", "the default texts", "The texts of refusals, for policies without their own.",
+		"refusal", "a mapping", "the default texts", "The texts and the status of refusals, for policies without their own.",
 		func(r *reader, f *File, e yamlfile.Field) { r.refusal(e, &f.Service.Refusal) },
 		func(w *formatter, f *File) { w.refusal(&f.Service.Refusal) },
 	},
@@ -175,7 +175,7 @@ var policyTable = table[Policy]{
 		},
 	},
 	{
-		"refusal", "a mapping", "that of the file", "The texts of refusals.",
+		"refusal", "a mapping", "that of the file", "The texts and the status of refusals.",
 		func(r *reader, p *Policy, e yamlfile.Field) { r.refusal(e, &p.Refusal) },
 		func(w *formatter, p *Policy) {
 			refusal := w.file.refusalOf(p)
@@ -341,7 +341,7 @@ var limitTable = table[slidegate.Limit]{
 	},
 }
 
-// refusalTable has the fields of the texts of refusals.
+// refusalTable has the fields of refusals.
 var refusalTable = table[httplimit.Refusal]{
 	{
 		"type", "an absolute URI", "", "The type of the problem document (RFC 9457).",
@@ -363,6 +363,15 @@ var refusalTable = table[httplimit.Refusal]{
 			made.Detail = r.refusalText(e, func(text string) httplimit.Refusal { return httplimit.Refusal{Detail: text} })
 		},
 		func(w *formatter, of *httplimit.Refusal) { w.text("detail", of.Detail) },
+	},
+	{
+		"status", "429, 402 or 403", "429", "The status of the response.",
+		func(r *reader, made *httplimit.Refusal, e yamlfile.Field) { made.Status = r.refusalStatus(e) },
+		func(w *formatter, of *httplimit.Refusal) {
+			if of.Status != 0 {
+				w.field("status", of.Status)
+			}
+		},
 	},
 }
 

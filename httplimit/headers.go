@@ -22,9 +22,9 @@ const (
 	HeadersNone = reply.None
 )
 
-// Refusal replaces the default texts of a policy's refusals by its limits. An empty field keeps the default. It does not apply
+// Refusal replaces the default texts and status of a policy's refusals by its limits. An empty field keeps the default. It does not apply
 // to clients on a block list, to requests that could not be decided, or to requests that are larger than the quota: its texts
-// would not be true of them.
+// would not be true of them. Options.Refuse writes its own status.
 type Refusal struct {
 	// Type is the type of the problem document (RFC 9457): an absolute URI, which should lead to a page that explains it.
 	Type string
@@ -33,4 +33,7 @@ type Refusal struct {
 	// Detail says what happened and what to do; it is all of BodyText. In it, {retry_after} is the number of seconds until the
 	// request is admitted, {limit} is the limit that refused, and {policy} its policy; {{ and }} are braces.
 	Detail string
+	// Status is the status: 429, which is the default, 402 for a budget that can be extended by paying, or 403. Clients that retry only
+	// after a 429 do not retry after the others, although these have Retry-After too.
+	Status int
 }

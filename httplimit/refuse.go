@@ -29,7 +29,7 @@ var (
 func (m *Middleware) refuse(w http.ResponseWriter, words *reply.Texts, items []*reply.Item, d *slidegate.Decision) {
 	text := bodyTexts.Get().(*[]byte)
 	*text = words.AppendRefusal((*text)[:0], m.opts.Body, items, d)
-	send(w, reply.Status(d), m.opts.Body, *text)
+	send(w, words.Status(len(items), d), m.opts.Body, *text)
 	bodyTexts.Put(text)
 }
 

@@ -57,7 +57,7 @@ type TransportOptions struct {
 // It obeys these fields of a response, each for the key of its request:
 //
 //   - Retry-After, in seconds or as a date, of a 429, 503 or 403. If it is valid, no other field counts.
-//   - RateLimit, as in the IETF drafts 08 to 11 ("api";r=0;t=18), and 07 (limit=5, remaining=0, reset=18). Every item
+//   - RateLimit, as in the IETF drafts 08 to 11 ("api";r=0;t=18), in their next text ("api";a=0;w=18), and 07 (limit=5, remaining=0, reset=18). Every item
 //     without anything remaining blocks for its time.
 //   - RateLimit-Remaining with RateLimit-Reset, of the earlier drafts.
 //   - X-RateLimit-Remaining with X-RateLimit-Reset, and both spelled X-Rate-Limit.

@@ -12,6 +12,7 @@ type fieldMember struct {
 	key   string // of a Dictionary
 	value string
 	r, t  string // the parameters of RateLimit
+	a, w  string // what the text after draft 11 calls them
 }
 
 // readMembers calls each with the members of a List, or of a Dictionary if keyed. It reports whether the field is well-formed;
@@ -122,6 +123,10 @@ func (f *fieldReader) parameters(m *fieldMember) bool {
 			m.r = value
 		case key == "t":
 			m.t = value
+		case key == "a":
+			m.a = value
+		case key == "w":
+			m.w = value
 		}
 	}
 	return true

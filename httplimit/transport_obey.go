@@ -28,7 +28,7 @@ func heldFor(response *http.Response, now time.Time) (hold time.Duration, limit 
 		now = date
 	}
 	switch response.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden: // GitHub sends the last one
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusPaymentRequired, http.StatusForbidden: // GitHub sends the last one
 		if hold, ok := retryAfter(h, now); ok {
 			_, limit := rateLimitHold(h) // the limit that refused
 			return hold, limit
@@ -76,6 +76,9 @@ func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 	}
 	valid := readMembers(values, false, func(m fieldMember) {
 		name, named := parseName(m.value)
+		if m.r == "" && m.t == "" {
+			m.r, m.t = m.a, m.w
+		}
 		remaining, counted := parseInteger(m.r)
 		seconds, timed := parseInteger(m.t)
 		if !named || !counted || remaining != 0 || !timed {

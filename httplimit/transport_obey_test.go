@@ -69,6 +69,11 @@ var obeyCases = []struct {
 	{"a Date does not change seconds", 429, []string{"Date: Thu, 01 Jan 2026 05:00:00 GMT", "Retry-After: 4"}, 4},
 
 	{"an item", 200, []string{`RateLimit: "api";r=0;t=18`}, 18},
+	{"an item of the next text", 200, []string{`RateLimit: "api";a=0;w=18;c=1`}, 18},
+	{"something left in the next text", 200, []string{`RateLimit: "api";a=1;w=18`}, 0},
+	{"both texts", 200, []string{`RateLimit: "api";r=5;t=9;a=0;w=18`}, 0},
+	{"mixed texts", 200, []string{`RateLimit: "api";r=0;w=18`}, 0},
+	{"of a refusal by a budget", 402, []string{`Retry-After: 7`}, 7},
 	{"of a refusal", 429, []string{`RateLimit: "api";r=0;t=18`}, 18},
 	{"something remains", 200, []string{`RateLimit: "api";r=1;t=18`}, 0},
 	{"no time", 200, []string{`RateLimit: "api";r=0`}, 0},

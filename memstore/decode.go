@@ -204,18 +204,22 @@ func (d *decoder) key(l *rule.Limit) (k savedKey) {
 	return k
 }
 
+// maxRecord is the length of the longest record of a settlement: what happened, and two numbers for each charge.
+const maxRecord = 1 + 2*maxCharges
+
 // settlement reads one settlement.
 func (d *decoder) settlement() savedSettlement {
 	var s savedSettlement
 	s.key.address = d.Uint64()
 	s.key.id = d.Uint64()
+	s.life.group = d.Uint64()
 	s.life.certain, s.life.expires = rule.Micros(d.Int()), rule.Micros(d.Int())
 	n := d.Int()
-	d.Check(s.life.certain > 0 && s.life.certain <= s.life.expires && s.life.expires <= 4*rule.MaxNow && n >= 1 && n <= maxCharges)
+	d.Check(s.life.certain > 0 && s.life.certain <= s.life.expires && s.life.expires <= 4*rule.MaxNow && n >= 1 && n <= maxRecord)
 	for i := int64(0); i < n && d.err == nil; i++ {
-		back := d.Int()
-		d.Check(back >= -rule.MaxQuota && back <= rule.MaxQuota)
-		s.back = append(s.back, back)
+		number := d.Int()
+		d.Check(number >= -rule.MaxQuota && number <= rule.MaxQuota)
+		s.record = append(s.record, number)
 	}
 	return s
 }

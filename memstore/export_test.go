@@ -44,3 +44,6 @@ func SlabBytes(s *Store, limit *store.Limit) int64 {
 	}
 	return t.bytes.Load() - pages*pageBytes - int64(len(t.dir.Load().pages))*dirBytes
 }
+
+// HeldBytes returns how many bytes holds take.
+func HeldBytes(s *Store) int64 { return s.heldBytes.Load() }

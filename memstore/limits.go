@@ -123,6 +123,9 @@ func (s *Store) dropIdle() bool {
 func (t *table) liveUntil(now rule.Micros) rule.Micros {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if until := t.heldUntil(now, false); until > now {
+		return until
+	}
 	if f := t.forgotten.Load(); f != nil {
 		if until := f.until(); until > now {
 			return until
@@ -163,6 +166,7 @@ func (s *Store) drop(t *table) bool {
 			break
 		}
 	}
+	alive = alive || t.heldUntil(now, true) > now
 	t.dropped.Store(!alive)
 	for i, g := range pages {
 		switch {
@@ -177,6 +181,9 @@ func (s *Store) drop(t *table) bool {
 	}
 	if alive {
 		return false
+	}
+	for _, g := range t.held.all() {
+		t.moveHolds(g, rule.Never, nil) // all of them have ended
 	}
 	t.account(-t.bytes.Load())
 	if f := t.forgotten.Load(); f != nil {

@@ -50,6 +50,9 @@ func (f *defaultForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, c
 			}
 		}
 		r.start, r.older = start, older
+		if current+older == 0 && (at != now || cost > 0 && !limit.StartsInParts(cost)) { // like a key never seen
+			break
+		}
 		remaining := limit.Quota - current - older - cost
 		if remaining < 0 || cost == 0 {
 			if cost > limit.Quota || limit.CountRefused && cost > 0 {
@@ -60,9 +63,6 @@ func (f *defaultForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, c
 				continue
 			}
 			return outcome, max(0, remaining+cost), after, resetAfter, at
-		}
-		if current+older == 0 && !limit.StartsInParts(cost) {
-			break
 		}
 		if remaining == 0 {
 			after = f.freeAt(l, control, &r, 1) - now

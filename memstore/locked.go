@@ -15,6 +15,11 @@ type job struct {
 	store  *Store
 	op     rule.Op
 	id     rule.ID
+	hold   bool        // see store.Request
+	once   bool        // the same
+	memory rule.Micros // how long the ID must be remembered, and how many IDs of the address; 0 if it need not be
+	most   int64
+	swept  bool // holds that have ended have been released
 	claims []claim
 	items  []rule.Item
 	locks  []*page
@@ -22,7 +27,7 @@ type job struct {
 	now    rule.Micros // the time that decides, which fixed returns
 	fixed  clock
 
-	settling settling  // how the settlement is remembered
+	settling settling  // how the ID is remembered
 	memo     rule.Memo // what is known of it already
 }
 
@@ -48,7 +53,8 @@ type claim struct {
 	crowded   bool // there is no space for another page
 	line      line // a copy of the slot; it has been charged if copied is set
 	copied    bool
-	counts    []int64 // memory for state.Counts
+	counts    []int64     // memory for state.Counts
+	holds     []rule.Hold // memory for state.Holds
 }
 
 // obstacle is why a job cannot be decided yet.
@@ -60,6 +66,8 @@ const (
 	needSplit               // a new key has no slot in its page, which can be split
 	needSecondForm          // a state may no longer fit its form
 	full                    // a new key has no slot, and RefuseWhenFull is set
+	needHeld                // units of a key are to be held, and its page is not marked
+	needSweep               // there is no memory to hold more units
 )
 
 func newJobMemory() *job {
@@ -70,7 +78,7 @@ func newJobMemory() *job {
 
 func (s *Store) newJob(op rule.Op, n int) *job {
 	j := s.work.Get().(*job)
-	j.store, j.op, j.id = s, op, 0
+	j.store, j.op, j.id, j.hold, j.once, j.memory, j.swept = s, op, 0, false, false, 0, false
 	j.claims = slices.Grow(j.claims[:0], n)[:n]
 	j.items = slices.Grow(j.items[:0], n)[:n]
 	return j
@@ -79,7 +87,7 @@ func (s *Store) newJob(op rule.Op, n int) *job {
 // end returns the job to the pool, without references that would keep memory alive.
 func (j *job) end() {
 	for i := range j.claims {
-		j.claims[i] = claim{counts: j.claims[i].counts[:0], state: rule.State{Log: j.claims[i].state.Log, Slots: j.claims[i].state.Slots[:0]}}
+		j.claims[i] = claim{counts: j.claims[i].counts[:0], holds: j.claims[i].holds[:0], state: rule.State{Log: j.claims[i].state.Log, Slots: j.claims[i].state.Slots[:0]}}
 	}
 	clear(j.items)
 	clear(j.locks)
@@ -103,7 +111,8 @@ func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 func (s *Store) applyLocked(r *store.Request) error {
 	j := s.newJob(r.Op, len(r.Charges))
 	defer j.end()
-	j.id = r.ID
+	j.id, j.hold, j.once = r.ID, r.Hold, r.Once
+	j.memory, j.most = r.Memory()
 	for i := range r.Charges {
 		charge, c := &r.Charges[i], &j.claims[i]
 		p, err := s.planOf(charge.Limit)
@@ -145,6 +154,11 @@ func (j *job) decide(answers []rule.Answer) error {
 			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
 		case needSecondForm:
 			c.plan.table.toSecondForm(c.page, c.h)
+		case needHeld:
+			c.plan.table.toHeld(c.page, c.h)
+		case needSweep:
+			j.store.sweepHolds()
+			j.swept = true
 		}
 	}
 }
@@ -185,11 +199,15 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 	for i := range j.claims {
 		j.claims[i].loadState()
 	}
-	if j.op != rule.Settle {
+	switch {
+	case j.hold && !j.memo.Known && !j.hasMemoryToHold():
+		j.refuseHolds(now, answers)
+		return
+	case j.op != rule.Settle && j.memory == 0:
 		rule.Decide(j.op, j.items, now, answers)
 		return
 	}
-	rule.DecideOnce(rule.Settle, false, j.items, &j.memo, now, answers)
+	rule.DecideOnce(j.op, j.once, j.items, &j.memo, now, answers)
 	if j.memo.Changed {
 		j.store.settlements.remember(&j.settling, now, j.memo.Record)
 	}
@@ -240,13 +258,11 @@ func (j *job) open() (what obstacle, in *claim, now rule.Micros) {
 	for i := range j.claims {
 		c := &j.claims[i]
 		c.find(j.claims[:i])
-		j.items[i] = rule.Item{Limit: c.plan.limit, State: &c.state, Cost: c.cost, Used: c.used, At: c.at, ID: j.id}
+		j.items[i] = rule.Item{Limit: c.plan.limit, State: &c.state, Cost: c.cost, Used: c.used, At: c.at, ID: j.id, Hold: j.hold}
 	}
 	now = j.store.clock.read()
-	if j.op == rule.Settle {
-		j.settling = j.settlingOf(now)
-		j.store.settlements.recall(&j.settling, now, &j.memo)
-	}
+	j.settling = j.settlingOf(now)
+	j.store.settlements.recall(&j.settling, now, &j.memo)
 	for i := range j.claims {
 		if c := &j.claims[i]; c.slot < 0 {
 			if what := c.open(j.op, j.needsSlot(c), now); what != ready {
@@ -254,10 +270,15 @@ func (j *job) open() (what obstacle, in *claim, now rule.Micros) {
 			}
 		}
 	}
+	if j.hold && !j.memo.Known {
+		if what, c := j.openHolds(); what != ready {
+			return what, c, 0
+		}
+	}
 	for i := range j.claims {
 		switch c := &j.claims[i]; {
 		case c.slot < 0 || j.op == rule.Peek:
-		case !c.fits(j.op, now):
+		case !c.fits(j, now):
 			return needSecondForm, c, 0
 		case j.grows() && c.plan.table.isOverfull():
 			return full, c, 0
@@ -283,16 +304,19 @@ func (j *job) needsSlot(c *claim) bool {
 	case rule.GiveBack, rule.Renew, rule.Reset:
 		return false
 	case rule.Settle:
-		return c.charges() > 0 && !j.memo.Known && !j.memo.Full
+		return j.charges(c) > 0 && (j.once || !j.memo.Known && !j.memo.Full)
 	default:
 		return true
 	}
 }
 
-// charges returns how many units a settlement charges to the claim's key beyond what was reserved.
-func (c *claim) charges() int64 {
-	if c.plan.limit.Algorithm == rule.InFlight {
+// charges returns how many units a settlement charges to the claim's key, at most.
+func (j *job) charges(c *claim) int64 {
+	switch limit := c.plan.limit; {
+	case limit.Algorithm == rule.InFlight:
 		return 0
+	case limit.Hold > 0 || j.once: // all of them if they were held, or if the call that reserved them is not known
+		return c.used
 	}
 	return max(0, c.used-c.cost)
 }
@@ -306,6 +330,9 @@ func (j *job) close(decided bool, answers []rule.Answer) {
 		}
 		switch {
 		case c.slot < 0:
+			if decided && j.items[i].Changed {
+				c.putHolds()
+			}
 		case c.copied:
 			c.putLine()
 		case decided && (j.items[i].Changed || j.wouldHide(c)):
@@ -374,13 +401,15 @@ func (c *claim) find(earlier []claim) {
 		c.form.load(c.plan.table, c.page, i, c.word, &c.state)
 		c.counts = c.state.Counts
 	}
+	c.loadHolds()
 }
 
 // loadState loads the state that find left in the slot.
 func (c *claim) loadState() {
 	if c.lazy {
+		holds := c.state.Holds
 		c.form.load(c.plan.table, c.page, c.slot, c.word, &c.state)
-		c.lazy = false
+		c.state.Holds, c.lazy = holds, false
 	}
 }
 
@@ -389,6 +418,7 @@ func (c *claim) loadState() {
 func (c *claim) open(op rule.Op, needsSlot bool, now rule.Micros) obstacle {
 	t := c.plan.table
 	c.ownState()
+	c.loadHolds()
 	if !needsSlot {
 		return ready
 	}
@@ -424,6 +454,8 @@ func clearState(s *rule.State) {
 // put stores the claim's state. If that evicts another key, it is remembered first.
 func (c *claim) put() {
 	t := c.plan.table
+	c.putHolds()
+	c.state.Holds = nil // they are not in the slot
 	if c.evicts {
 		t.forget(c.victim, &c.lost, t.store.clock.read())
 	}
@@ -436,15 +468,15 @@ func (c *claim) put() {
 
 // fits reports whether the claim's state still fits the form of its page after the operation. Operations that add no units
 // may write a state too, as of now.
-func (c *claim) fits(op rule.Op, now rule.Micros) bool {
+func (c *claim) fits(j *job, now rule.Micros) bool {
 	var added int64
-	switch op {
+	switch j.op {
 	case rule.Take, rule.TakeUpTo:
 		added = min(c.cost, c.plan.limit.Capacity())
 	case rule.Charge:
 		added = c.cost
 	case rule.Settle:
-		added = c.charges()
+		added = j.charges(c)
 	}
 	return c.form.fits(&c.state, now, added)
 }

@@ -93,6 +93,10 @@ type Store struct {
 	forgottenCapacity int64
 	forgottenUsed     atomic.Int64
 
+	heldBytes atomic.Int64 // bytes of used that holds take
+	sweepAt   atomic.Int64 // when to search for holds that have ended
+	sweeping  sync.Mutex
+
 	documents   map[string]document // by name; guarded by mu
 	settlements *settlements
 }
@@ -165,7 +169,7 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 		return fmt.Errorf("memstore: %w: a request must have 1 to %d charges and an answer for each, not %d and %d",
 			store.ErrUnsupported, maxCharges, len(r.Charges), len(r.Answers))
 	}
-	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
+	if len(r.Charges) > 1 || r.Op != rule.Take || r.Hold || r.Once || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
 		if err := ctx.Err(); err != nil {
 			return endedError(err)
 		}

@@ -28,11 +28,12 @@ type page struct {
 	lines [pageLines]line
 }
 
-// pageHeader is guarded by the lock of its page, except order and second, which never change.
+// pageHeader is guarded by the lock of its page, except order, second and held, which never change once it is published.
 type pageHeader struct {
 	mu     sync.Mutex // held to give a slot to another key; several pages are locked in the order of their numbers
 	dead   bool       // its keys have moved: look up the hash again
 	second bool       // its slots have the table's second form
+	held   bool       // units of its keys may be held; see holds.go
 	depth  uint8      // how many leading bits the hashes of its keys share
 	order  uint64
 

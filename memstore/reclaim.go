@@ -170,6 +170,9 @@ func (t *table) merge(a, b *page, first uint64, now rule.Micros, force bool) boo
 		live = t.forgetSome(to, live, now)
 	}
 	t.moveOver(to, live)
+	for _, g := range []*page{a, b} {
+		t.moveHolds(g, now, func(uint64) *page { return to })
+	}
 	t.retire(a, wordsA, now)
 	t.retire(b, wordsB, now)
 	t.publish(first, first>>(64-to.depth)&1, to)

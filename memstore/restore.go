@@ -57,6 +57,23 @@ func (l *savedLimit) restore(s *Store) {
 
 // restore puts a key where decisions will find it.
 func (t *table) restore(k *savedKey) {
+	holds := k.state.Holds
+	if k.state.Holds = nil; t.limit.Expires(&k.state) > t.store.clock.read() {
+		t.restoreState(k)
+	}
+	for h := k.hash; len(holds) > 0; {
+		g := t.page(h)
+		if !g.held {
+			t.toHeld(g, h)
+			continue
+		}
+		t.saveHolds(t.held.of(g), h, holds) // the store is not shared yet
+		t.trim()
+		return
+	}
+}
+
+func (t *table) restoreState(k *savedKey) {
 	j := t.store.newJob(rule.Charge, 1)
 	defer j.end()
 	c := &j.claims[0]

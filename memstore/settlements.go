@@ -7,14 +7,16 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// settlements remembers which reservations were settled, and with which results. It is bounded twice: by the number of
-// settlements per address and generation, and by their total number.
+// settlements remembers what IDs did: which reservations were settled, which calls that count once were made, and with which
+// results. It is bounded twice: by the number of IDs per address and generation, and by their total number. In what follows, a
+// settlement is either.
 //
 // A generation lasts as long as a settlement must be remembered. Settlements of one generation are certain to be known until
 // the next generation ends. So all settlements of a generation can be dropped together, and only their number must be kept.
-// They stay known for rule.LongMemory unless the space is needed.
+// They stay known for rule.LongMemory unless the space is needed. Settlements at one address that must be remembered for
+// different times are counted apart, but found by the address and the ID alone.
 //
-// All requests about an address hold the lock of its page, so no other request settles the same reservation between recall
+// All requests about an address hold the lock of its page, so no other request with the same ID is decided between recall
 // and remember. The locks here only guard the maps, which contain no pointers for the garbage collector to follow.
 type settlements struct {
 	capacity int64
@@ -32,36 +34,36 @@ const (
 type settlementShard struct {
 	mu          sync.Mutex
 	known       map[settlementKey]settlement
-	generations map[uint64]generation // by address
-	results     []int64               // of all known settlements, in the order in which they were added
+	generations map[uint64]generation // by group
+	results     []int64               // the records of all known settlements, in the order in which they were added
 	added       int                   // settlements added since expired ones were last dropped
 	dropAt      int                   // value of added at which expired ones are dropped again
 	soonest     rule.Micros           // before this time, no settlement may be dropped
 }
 
-// settlementKey identifies a settlement. The address is a hash of the first charge's address and of how long it is
-// remembered.
+// settlementKey identifies a settlement. The address is a hash of the first charge's address.
 type settlementKey struct{ address, id uint64 }
 
-// settlement is the position of its result in results, and how long it is known.
+// settlement is the position of its record in results, and how long it is known.
 type settlement struct {
 	settlementLife
-	first   uint32
-	charges uint32
+	first, length uint32
 }
 
 // settlementLife is how long a settlement is known: for certain until the generation after its own ends, and until expires if
-// there is space.
-type settlementLife struct{ certain, expires rule.Micros }
+// there is space. The group is a hash of its address and of how long it must be remembered.
+type settlementLife struct {
+	certain, expires rule.Micros
+	group            uint64
+}
 
-// generation counts the settlements of one address that are certain for the same time.
+// generation counts the settlements of one group that are certain for the same time.
 type generation struct {
 	certain rule.Micros
 	count   int64
 }
 
-// settling is how the settlement of a job is remembered. It is the zero value if the reservation need not be
-// remembered.
+// settling is how the settlement of a job is remembered. It is the zero value if it need not be.
 type settling struct {
 	shard       *settlementShard
 	key         settlementKey
@@ -73,26 +75,24 @@ func newSettlements(most int64) *settlements {
 	return &settlements{capacity: max(most, minSettlements)}
 }
 
-// settlingOf computes the key under which the job's reservation is remembered, and for how long. It loads the states of all
-// claims that have a slot.
+// settlingOf computes the key under which the job's ID is remembered, and for how long. It loads the states of all claims
+// that have a slot.
 func (j *job) settlingOf(now rule.Micros) settling {
-	var memory rule.Micros
-	var s settling
+	if j.memory == 0 {
+		return settling{}
+	}
 	for i := range j.claims {
 		c := &j.claims[i]
-		memory, s.settlements = max(memory, c.plan.limit.Memory()), max(s.settlements, c.plan.limit.Settlements())
 		if c.slot < 0 {
 			c.ownState()
 		}
 		c.loadState()
 	}
-	if memory == 0 {
-		return settling{}
-	}
-	s.key.address = newHasher(j.store.key).word(j.claims[0].h).word(uint64(memory)).sum("")
-	s.key.id = uint64(j.id)
+	address := newHasher(j.store.key).word(j.claims[0].h)
+	s := settling{key: settlementKey{address.sum(""), uint64(j.id)}, settlements: j.most}
 	s.shard = j.store.settlements.shardOf(s.key)
-	s.life = lifeOf(rule.SettledAt(j.items, now), memory)
+	s.life = lifeOf(rule.SettledAt(j.items, now), j.memory)
+	s.life.group = address.word(uint64(j.memory)).sum("")
 	return s
 }
 
@@ -107,7 +107,7 @@ func (m *settlements) shardOf(key settlementKey) *settlementShard {
 	return &m.shards[key.address%settlementShards]
 }
 
-// recall fills memo with what is known of a reservation.
+// recall fills memo with what is known of an ID.
 func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
 	*memo = rule.Memo{Record: memo.Record[:0]}
 	if s.shard == nil {
@@ -125,15 +125,15 @@ func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) 
 	// The generation may be in the future, because the clock may have been set back since.
 	if known, ok := d.known[s.key]; ok && known.expires > now {
 		memo.Known = true
-		memo.Record = append(memo.Record, d.results[known.first:][:known.charges]...)
+		memo.Record = append(memo.Record, d.results[known.first:][:known.length]...)
 		return
 	}
-	g := d.generations[s.key.address]
+	g := d.generations[s.life.group]
 	memo.Full = g.certain == s.life.certain && g.count >= s.settlements
 }
 
-// remember stores the result of settling a reservation.
-func (m *settlements) remember(s *settling, now rule.Micros, back []int64) {
+// remember stores the record of a settlement, which replaces one with the same ID.
+func (m *settlements) remember(s *settling, now rule.Micros, record []int64) {
 	d := s.shard
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,25 +141,25 @@ func (m *settlements) remember(s *settling, now rule.Micros, back []int64) {
 	if d.added >= d.dropAt {
 		d.drop(func(life settlementLife) bool { return life.expires <= now })
 	}
-	d.add(s.key, s.life, back)
+	d.add(s.key, s.life, record)
 	m.held.Add(int64(len(d.known) - before))
 }
 
-// add adds a settlement that is not known, or that has expired.
-func (d *settlementShard) add(key settlementKey, life settlementLife, back []int64) {
+// add adds a settlement.
+func (d *settlementShard) add(key settlementKey, life settlementLife, record []int64) {
 	if d.known == nil {
 		d.known, d.generations = map[settlementKey]settlement{}, map[uint64]generation{}
 		d.dropAt, d.soonest = firstDrop, life.certain
 	}
-	d.known[key] = settlement{settlementLife: life, first: uint32(len(d.results)), charges: uint32(len(back))}
-	d.results = append(d.results, back...)
+	d.known[key] = settlement{settlementLife: life, first: uint32(len(d.results)), length: uint32(len(record))}
+	d.results = append(d.results, record...)
 	d.added++
 	d.soonest = min(d.soonest, life.certain)
-	switch g := d.generations[key.address]; {
+	switch g := d.generations[life.group]; {
 	case g.certain == life.certain:
-		d.generations[key.address] = generation{life.certain, g.count + 1}
+		d.generations[life.group] = generation{life.certain, g.count + 1}
 	case g.certain < life.certain:
-		d.generations[key.address] = generation{life.certain, 1}
+		d.generations[life.group] = generation{life.certain, 1}
 	}
 }
 
@@ -189,11 +189,11 @@ func (d *settlementShard) drop(gone func(settlementLife) bool) {
 		if gone(known.settlementLife) {
 			continue
 		}
-		d.known[key] = settlement{known.settlementLife, uint32(len(d.results)), known.charges}
-		d.results = append(d.results, old.results[known.first:][:known.charges]...)
+		d.known[key] = settlement{known.settlementLife, uint32(len(d.results)), known.length}
+		d.results = append(d.results, old.results[known.first:][:known.length]...)
 		d.soonest = min(d.soonest, known.certain)
-		if g := old.generations[key.address]; g.certain == known.certain {
-			d.generations[key.address] = g
+		if g := old.generations[known.group]; g.certain == known.certain {
+			d.generations[known.group] = g
 		}
 	}
 	d.added, d.dropAt = 0, max(firstDrop, len(d.known))
@@ -201,9 +201,9 @@ func (d *settlementShard) drop(gone func(settlementLife) bool) {
 
 // savedSettlement is one settlement of a snapshot.
 type savedSettlement struct {
-	key  settlementKey
-	life settlementLife
-	back []int64
+	key    settlementKey
+	life   settlementLife
+	record []int64
 }
 
 // snapshot writes all settlements that have not expired. It holds no lock while it writes.
@@ -219,10 +219,10 @@ func (d *settlementShard) copyLive(now rule.Micros) []savedSettlement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	saved := make([]savedSettlement, 0, len(d.known))
-	backs := append([]int64(nil), d.results...)
+	records := append([]int64(nil), d.results...)
 	for key, known := range d.known {
 		if known.expires > now {
-			saved = append(saved, savedSettlement{key, known.settlementLife, backs[known.first:][:known.charges]})
+			saved = append(saved, savedSettlement{key, known.settlementLife, records[known.first:][:known.length]})
 		}
 	}
 	return saved
@@ -233,7 +233,7 @@ func (m *settlements) restore(saved []savedSettlement) {
 	for _, s := range saved {
 		d := m.shardOf(s.key)
 		before := len(d.known)
-		d.add(s.key, s.life, s.back)
+		d.add(s.key, s.life, s.record)
 		m.held.Add(int64(len(d.known) - before))
 	}
 }
@@ -242,10 +242,11 @@ func (s *savedSettlement) encode(e *encoder) {
 	e.int(recordSettlement)
 	e.hash(s.key.address)
 	e.hash(s.key.id)
+	e.hash(s.life.group)
 	e.int(int64(s.life.certain))
 	e.int(int64(s.life.expires))
-	e.int(int64(len(s.back)))
-	for _, n := range s.back {
+	e.int(int64(len(s.record)))
+	for _, n := range s.record {
 		e.int(n)
 	}
 }

@@ -13,13 +13,13 @@ import (
 // canTakeLines reports whether a take over several limits can be decided without loading such states: all keys have slots, and
 // refusals do not count.
 func (j *job) canTakeLines() bool {
-	if j.op != rule.Take || len(j.claims) == 1 {
+	if j.op != rule.Take || len(j.claims) == 1 || j.hold || j.memory > 0 {
 		return false
 	}
 	copied := 0
 	for i := range j.claims {
 		c := &j.claims[i]
-		if c.slot < 0 || c.plan.limit.Algorithm == rule.InFlight || c.isCopied() && c.plan.limit.CountRefused {
+		if c.slot < 0 || len(c.state.Holds) > 0 || c.plan.limit.Algorithm == rule.InFlight || c.isCopied() && c.plan.limit.CountRefused {
 			return false
 		}
 		if c.isCopied() {

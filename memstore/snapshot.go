@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
@@ -126,7 +128,7 @@ type savedKey struct {
 
 // copyLive copies the live states of a page, so that its lock need not be held while they are written.
 func (t *table) copyLive(g *page, now rule.Micros) []savedKey {
-	f := t.form(g)
+	f, held := t.form(g), maps.Clone(t.held.of(g))
 	var saved []savedKey
 	for i := range f.slots() {
 		h := f.hash(g, i)
@@ -138,7 +140,14 @@ func (t *table) copyLive(g *page, now rule.Micros) []savedKey {
 		f.load(t, g, i, w, &s)
 		f.release(g, i, w)
 		if t.limit.Expires(&s) > now {
+			s.Holds = slices.Clone(held[h])
+			delete(held, h)
 			saved = append(saved, savedKey{h, s})
+		}
+	}
+	for h, holds := range held {
+		if openUntil(holds, now) > now {
+			saved = append(saved, savedKey{h, rule.State{Start: rule.Absent, Holds: slices.Clone(holds)}})
 		}
 	}
 	return saved

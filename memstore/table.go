@@ -28,7 +28,8 @@ type table struct {
 	slab   *slab      // for the lines form
 
 	dir     atomic.Pointer[directory]
-	mixed   atomic.Bool // some pages have the second form
+	special atomic.Bool // some pages have the second form, or are marked as having keys of which units are held
+	held    heldPages
 	mu      sync.Mutex  // held to change the directory; taken before any page's lock
 	at      uint64      // where to search next for pages to merge
 	dropped atomic.Bool // it is no longer the table of its limit: look it up in the store again
@@ -266,6 +267,7 @@ func (t *table) split(old *page, h uint64) bool {
 		}
 		t.moveIn(halves[bit], part)
 	}
+	t.moveHolds(old, now, func(h uint64) *page { return halves[h>>(63-old.depth)&1] })
 	t.retire(old, words, now)
 	t.publish(h, 0, halves[0])
 	t.publish(h, 1, halves[1])
@@ -303,14 +305,19 @@ func (t *table) rewrite(old *page, h uint64) bool {
 		t.forms[1].write(t, to, m.to, 0, m.h, &s)
 		t.counts.held.Add(1)
 	}
-	t.mixed.Store(true) // before the page is published
+	t.moveHolds(old, now, func(uint64) *page { return to })
+	t.special.Store(true) // before the page is published
 	t.retire(old, words, now)
-	bit := uint64(0)
-	if old.depth > 0 {
-		bit = h >> (64 - old.depth) & 1
-	}
-	t.publish(h, bit, to)
+	t.publish(h, lastBit(h, old.depth), to)
 	return true
+}
+
+// lastBit returns the last bit of the prefix that a hash shares with the other keys of its page.
+func lastBit(h uint64, depth uint8) uint64 {
+	if depth == 0 {
+		return 0
+	}
+	return h >> (64 - depth) & 1
 }
 
 // publish puts a new page into the directory: at h's own prefix, or at its sibling's, according to the last bit. The caller

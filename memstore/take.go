@@ -34,7 +34,11 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if t.lines != nil {
 		return s.takeLine(g, p, h, cost)
 	}
-	if t.layout.window == 0 || t.mixed.Load() && g.second {
+	special := t.special.Load()
+	if special && g.held {
+		return s.takeOneLocked(p, h, cost)
+	}
+	if t.layout.window == 0 || special && g.second {
 		return s.takeTall(g, p, h, cost)
 	}
 	hash, slot := findPair(g, h)
@@ -71,8 +75,13 @@ func (s *Store) takeLine(g *page, p *plan, h uint64, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	f := p.table.lines
-	if p.table.mixed.Load() && g.second {
-		f = p.table.forms[1].(*linesForm)
+	if p.table.special.Load() {
+		if g.held {
+			return s.takeOneLocked(p, h, cost)
+		}
+		if g.second {
+			f = p.table.forms[1].(*linesForm)
+		}
 	}
 	l := f.findLine(g, h)
 	if l == nil {

@@ -34,7 +34,7 @@ func isFast(l *rule.Limit) bool {
 const (
 	fastMoved    = 1 << iota
 	fastParts           // no algorithm named: the state is in parts
-	fastBecame          // and these requests have made it so
+	fastRolled          // what is returned is as of now, and not as it was read
 	fastAdmitted = iota // by how many bits the number is shifted
 )
 
@@ -134,7 +134,7 @@ func (t *roundTrip) readStateRun(batch []store.Request, e entry, reply []int64) 
 // that is already rolled to now: if all takes are admitted and units are left, only the usage and the newest count
 // matter, because that count is the last to expire.
 func stateBefore(l *rule.Limit, cost int64, times int, reply, counts []int64) (s rule.State, rolled, ok bool) {
-	admitted, rolled := reply[1]>>fastAdmitted, reply[1]&fastBecame != 0
+	admitted, rolled := reply[1]>>fastAdmitted, reply[1]&fastRolled != 0
 	if l.Algorithm == rule.TokenBucket {
 		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(reply[2]), reply[3], reply[4], rule.Micros(reply[5])
 		return s, false, s.Missing >= 0 && s.Rest >= 0

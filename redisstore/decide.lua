@@ -1,884 +1,3 @@
--- All requests -------------------------------------------------------------------------------------------------------
-
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-grace = grace >= 0 and grace -- false to keep states forever
-
-local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET, SETTLE, RENEW = 0, 1, 2, 3, 4, 5, 6, 7
-local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT, DEFAULT = 0, 1, 2, 3, 4, 5 -- DEFAULT: none is named
-local UP, DOWN, WHOLE = 0, 1, 2
-local VERSION = byte(MARK) -- the version of values
-
--- mulDivAny is muldiv for any b. Where the quotient is not below 2^53 the result is not exact, but also not below 2^53.
-local function mulDivAny(a, b, c)
-  local whole = floor(b / c)
-  local quotient, rest = muldiv(a, b - whole * c, c)
-  return quotient + a * whole, rest
-end
-
--- otherVersion returns the version of a value that ends with it, if it is another one; otherwise false.
-local function otherVersion(value)
-  local version = #value % 8 ~= 0 and byte(value, -1)
-  return version ~= VERSION and version
-end
-
--- The versions of values that have it in their header, which is also their form.
-local FORMS = { [LOG] = { true }, [WINDOW] = { [NARROW_FORM] = true, [WIDE_FORM] = true }, [DEFAULT] = { true, true, true } }
-
--- get returns the value of a charge's key, or nothing if there is none or it has another version.
-local function get(it)
-  local value = call('GET', it.key)
-  it.version, it.form = false, nil
-  if value and it.forms then
-    it.form = byte(value, HEADER) or 0
-    it.version = not it.forms[it.form] and it.form
-  elseif value then
-    it.version = otherVersion(value)
-  end
-  return not it.version and value
-end
-
--- put writes the value of a charge's key.
-local function put(it, value, ttl)
-  if ttl then
-    call('SET', it.key, value, 'PX', ttl)
-  else
-    call('SET', it.key, value)
-  end
-end
-
--- after returns how many units are later than t. The i-th unit, counted from the oldest, has the time timeOf(it, i).
-local function after(it, t, timeOf)
-  local low, high = 0, it.count -- the first later one is in between
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if timeOf(it, middle) > t then
-      high = middle
-    else
-      low = middle + 1
-    end
-  end
-  return it.count - low
-end
-
--- lookBack evaluates the units of a log, or slots, at now. Where the clock had jumped ahead, their times are moved
--- back.
-local function lookBack(it, now, timeOf)
-  it.at, it.moved, it.behind, it.live = now, false, 0, 0
-  if it.count > 0 then
-    local newest = timeOf(it, it.count - 1)
-    it.newest = newest
-    if newest > now + it.window then
-      it.moved, it.behind = true, newest - now
-    elseif newest > now then
-      it.at = newest
-    end
-    it.live = after(it, it.at - it.window + it.behind, timeOf)
-  end
-end
-
--- encodeBack returns how many units count, the newest one's time, and the time of the one that must expire before the
--- cost fits, or before one unit does if the request was allowed.
-local function encodeBack(it, timeOf)
-  local blocking = now - it.window -- nothing to wait for
-  local excess = it.live - (it.quota - (it.allowed and 1 or it.cost))
-  if excess > 0 and excess <= it.live then
-    blocking = timeOf(it, it.count - it.live + excess - 1) - it.behind
-  end
-  return pack('<ddd', it.live, it.live > 0 and it.newest - it.behind or 0, blocking)
-end
-
--- lastOf returns when the key of a state that ends at e expires, without the grace. A state that ends later with every
--- charge is kept until the next eighth of a window: then most charges leave the TTL of the key unchanged, which is slow
--- to change.
-local function lastOf(it, e)
-  return it.cell and e - e % it.cell + it.cell or e
-end
-
--- The algorithms are created when a charge needs them: creating the functions of all of them would take longer than
--- most decisions.
-
--- Windows ------------------------------------------------------------------------------------------------------------
-
--- A calendar window comes with the boundaries of the current period.
-local function makeWindow()
-  local window = {}
-
-  -- read reads a value, if there is one.
-  function window.read(it, value)
-    it.start, it.counts = nil, {}
-    if value then
-      local format, width = '<d', 8
-      if it.form == NARROW_FORM then
-        format, width = '<H', 2
-      end
-      it.start = unpack_('<d', value)
-      for i = 1, it.parts do
-        it.counts[i] = unpack_(format, value, (it.forms and COUNTS or 8) + width * (i - 1) + 1)
-      end
-    end
-  end
-
-  function window.load(it)
-    window.read(it, get(it))
-  end
-
-  function window.startAt(it, now)
-    if it.first then
-      return now
-    end
-    return now - now % it.part
-  end
-
-  -- weigh returns the weight of a count of which covered/part lies in the window.
-  local function weigh(it, count, covered)
-    if count == 0 or covered == it.part or it.overlap == WHOLE then
-      return count
-    end
-    local quotient, rest = muldiv(count, covered, it.part)
-    if it.overlap == UP and rest > 0 then
-      quotient = quotient + 1
-    end
-    return quotient
-  end
-
-  -- place finds where the current part starts at now, and by how many parts the counts lag behind it.
-  local function place(it, now)
-    it.at, it.moved, it.shift, it.place = now, false, 0, it.start
-    if not it.start then
-      it.place, it.shift = window.startAt(it, now), it.parts
-      return
-    end
-    local ahead = it.start - now
-    if ahead > it.window then
-      it.place, it.moved = window.startAt(it, now), true
-    elseif ahead > 0 then
-      it.at = it.start
-    elseif -ahead >= it.part then
-      local passed = floor(-ahead / it.part)
-      if passed >= it.parts then
-        it.place, it.shift = window.startAt(it, now), it.parts
-      else
-        it.place, it.shift = it.start + passed * it.part, passed
-      end
-    end
-  end
-
-  -- placeInCalendar is place for a calendar window. A state that starts later than the period was written by a program
-  -- with other zone data, and keeps its start.
-  local function placeInCalendar(it, now)
-    it.at, it.moved, it.shift, it.place = now, false, 0, it.start
-    if not it.start or it.start < it.begins then
-      it.place, it.shift = it.begins, 1
-    elseif it.start - now > it.window then
-      it.place, it.moved = it.begins, true
-    elseif it.start > now then
-      it.at = it.start
-    end
-  end
-
-  function window.look(it, now)
-    if it.begins then
-      placeInCalendar(it, now)
-    else
-      place(it, now)
-    end
-    local oldest = it.parts - it.shift -- counted from 1
-    local used = 0
-    if oldest >= 1 then
-      if it.algorithm == FIXED then
-        used = it.counts[1]
-      else
-        for i = 1, oldest - 1 do
-          used = used + it.counts[i]
-        end
-        used = used + weigh(it, it.counts[oldest], it.place + it.part - it.at)
-      end
-    end
-    it.room = it.quota - used
-  end
-
-  function window.roll(it)
-    local counts = {}
-    for i = 1, it.parts do
-      counts[i] = i > it.shift and it.counts[i - it.shift] or 0
-    end
-    it.counts, it.start, it.shift = counts, it.place, 0
-  end
-
-  window.settle = window.roll
-
-  function window.charge(it, n)
-    window.roll(it)
-    it.counts[1] = min(it.counts[1] + n, MAX)
-  end
-
-  window.refuse = window.charge
-
-  function window.giveBack(it, n, at)
-    if not it.start then
-      return 0
-    end
-    local newest, oldest = 0, it.parts - 1
-    if at ~= 0 then
-      if at < it.place then
-        newest = min(floor((it.place - at - 1) / it.part) + 1, it.parts)
-      end
-      oldest = min(oldest, newest)
-    end
-    local given = 0
-    local i = oldest
-    while i >= max(newest, it.shift) and given < n do
-      local place = i - it.shift + 1
-      local taken = min(n - given, it.counts[place])
-      it.counts[place] = it.counts[place] - taken
-      given = given + taken
-      i = i - 1
-    end
-    if given > 0 then
-      window.roll(it)
-    end
-    return given
-  end
-
-  -- expires returns when a state ends; for one that a clock left in a later period of the calendar, when it has
-  -- certainly ended.
-  function window.expires(it)
-    if it.begins and it.start < it.ends then
-      return it.ends
-    end
-    return it.start + it.parts * it.part
-  end
-
-  function window.encode(it)
-    if not it.start then
-      return ''
-    end
-    local value = { pack('<d', it.start) }
-    for i = 1, it.parts do
-      value[i + 1] = pack('<d', it.counts[i])
-    end
-    return table.concat(value)
-  end
-
-  -- inParts returns the value of a window of several parts: the start, the sum of its counts, the place of the oldest one that
-  -- is not 0, and 2 bytes per count; or, if a count needs more, 8 bytes per count and no sum.
-  local function inParts(it)
-    local sum, counts, form, format, oldest = 0, {}, NARROW_FORM, '<H', 0
-    for i = 1, it.parts do
-      if it.counts[i] > NARROW then
-        form, format = WIDE_FORM, '<d'
-      end
-      if it.counts[i] > 0 then
-        sum, oldest = sum + it.counts[i], i - 1
-      end
-    end
-    for i = 1, it.parts do
-      counts[i] = pack(format, it.counts[i])
-    end
-    return pack('<ddBB', it.start, form == NARROW_FORM and sum or 0, form, oldest) .. table.concat(counts)
-  end
-
-  function window.save(it, ttl)
-    local value = it.forms and inParts(it) or window.encode(it)
-    put(it, it.begins and value .. MARK or value, ttl)
-  end
-
-  return window
-end
-
--- Token bucket -------------------------------------------------------------------------------------------------------
-
--- The state is what is missing from a full bucket as of a time, its debt, in whole units and a rest in 1/window of a
--- unit, and when the state ends. A microsecond refills quota/window of a unit.
-local function makeBucket()
-  local bucket = {}
-
-  function bucket.load(it)
-    local value = get(it)
-    it.start, it.missing, it.rest, it.ends = nil, 0, 0, 0
-    if value then
-      it.start, it.missing, it.rest, it.ends = unpack_('<dddd', value)
-    end
-  end
-
-  local function above(a, ar, b, br)
-    return a > b or a == b and ar > br
-  end
-
-  local function minus(it, a, ar, b, br)
-    if ar < br then
-      return a - b - 1, ar + it.window - br
-    end
-    return a - b, ar - br
-  end
-
-  -- refilled returns how much a number of microseconds refills.
-  local function refilled(it, micros)
-    return mulDivAny(micros, it.quota, it.window)
-  end
-
-  -- deepest returns how many units can be missing because of a charge under this limit: one window's refill beyond
-  -- empty. More are missing only if they were charged under another limit.
-  local function deepest(it)
-    return min(it.burst + it.quota, MAX)
-  end
-
-  -- lookDebt returns the debt at now. It sets it.untilTime, when the state ends, if anything is missing.
-  local function lookDebt(it, now)
-    local ahead = it.start - now
-    if ahead > 0 then
-      it.moved = ahead > it.window
-      it.at = it.moved and now or it.start
-      it.untilTime = it.moved and it.ends - ahead or it.ends
-      return it.missing, it.rest
-    end
-    local back, backRest = refilled(it, -ahead)
-    if now >= it.ends or not above(it.missing, it.rest, back, backRest) then
-      return 0, 0
-    end
-    it.untilTime = it.ends
-    return minus(it, it.missing, it.rest, back, backRest)
-  end
-
-  function bucket.look(it, now)
-    it.at, it.moved, it.untilTime = now, false, 0
-    local debt, rest = 0, 0
-    if it.missing > 0 or it.rest > 0 then
-      debt, rest = lookDebt(it, now)
-    end
-    it.debt, it.debtRest = debt, rest
-    if above(debt, rest, it.burst, 0) then
-      it.room = -1 -- overdrawn; the amount matters for the answer, not for the decision
-    else
-      it.room = it.burst - debt - (rest > 0 and 1 or 0)
-    end
-  end
-
-  -- settle moves a state that the clock left far ahead back to now, with its end.
-  function bucket.settle(it)
-    if it.moved then
-      it.start, it.ends = it.at, it.untilTime
-    end
-  end
-
-  -- raise writes a debt that a charge has raised. The state then ends a window later, or when the bucket is full, but
-  -- not before it ended so far.
-  local function raise(it, debt, rest)
-    it.start, it.missing, it.rest = it.at, debt, rest
-    local most = deepest(it)
-    if above(debt, rest, most, 0) then
-      debt, rest = most, 0
-    end
-    local micros, fraction = mulDivAny(debt, it.window, it.quota)
-    micros = micros + ceil((fraction + rest) / it.quota)
-    it.ends = max(it.untilTime, it.at + max(it.window, micros))
-  end
-
-  function bucket.charge(it, n)
-    local most = deepest(it)
-    if above(it.debt + n, it.debtRest, most, 0) then -- as much as fits, but a deeper debt stays
-      if above(most, 0, it.debt, it.debtRest) then
-        raise(it, most, 0)
-      else
-        raise(it, it.debt, it.debtRest)
-      end
-    else
-      raise(it, it.debt + n, it.debtRest)
-    end
-  end
-
-  -- refuse empties the bucket, and reports whether that changed anything.
-  function bucket.refuse(it)
-    if above(it.burst, 0, it.debt, it.debtRest) then
-      raise(it, it.burst, 0)
-      return true
-    end
-    return false
-  end
-
-  -- giveBack undoes a charge as far as it has not been refilled since. It subtracts from the debt as of it.start: the
-  -- refill since then is left to the limit that decides next, which may be another one.
-  function bucket.giveBack(it, n, at)
-    local back, backRest = n, 0
-    if at ~= 0 and at < it.at then
-      local whole, rest = refilled(it, it.at - at)
-      if not above(back, 0, whole, rest) then
-        return 0
-      end
-      back, backRest = minus(it, back, 0, whole, rest)
-    end
-    if above(back, backRest, it.debt, it.debtRest) then
-      back, backRest = it.debt, it.debtRest
-    end
-    if back == 0 and backRest == 0 then
-      return 0
-    end
-    bucket.settle(it)
-    it.missing, it.rest = minus(it, it.missing, it.rest, back, backRest)
-    return back + (backRest > 0 and 1 or 0)
-  end
-
-  function bucket.expires(it)
-    return it.ends
-  end
-
-  function bucket.save(it, ttl)
-    if it.missing == 0 and it.rest == 0 then
-      call('DEL', it.key) -- a full bucket is as if it had never been used
-      return
-    end
-    put(it, pack('<dddd', it.start, it.missing, it.rest, it.ends) .. MARK, ttl)
-  end
-
-  function bucket.encode(it)
-    if it.start then
-      return pack('<dddd', it.start, it.missing, it.rest, it.ends)
-    end
-    return ''
-  end
-
-  return bucket
-end
-
--- Sliding log --------------------------------------------------------------------------------------------------------
-
--- The value is a header followed by the units in order, each in microseconds since a base time in the header. A new
--- unit is appended. Now and then, when the key's end moves or when there are too many, the value is rewritten without
--- the units that no longer count. The header also has how many of the newest units exist: a charge beyond the quota
--- overwrites the oldest, which stay in the value until it is rewritten. A smaller quota drops none.
-local function makeLog()
-  local log = {}
-  local GRID = 134217728
-
-  -- rebase sets the value's units to a list of times, none of which is more than a window before last, or later.
-  local function rebase(it, times, last)
-    it.base = last - last % GRID - it.window
-    local units = {}
-    for i, t in ipairs(times) do
-      units[i] = pack(it.format, t - it.base)
-    end
-    it.bytes, it.count, it.stored = table.concat(units), #times, nil
-  end
-
-  -- read reads a value, if there is one.
-  function log.read(it, value)
-    it.width, it.format, it.top = 4, '<I4', 4294967296
-    if it.window > HOUR then
-      it.width, it.format, it.top = 6, '<I6', 281474976710656
-    end
-    it.bytes, it.count, it.stored, it.new, it.base = '', 0, nil, nil, nil
-    if value then
-      it.base, it.kept = unpack_('<dd', value)
-      it.stored = (#value - HEADER) / it.width
-      it.count = min(it.stored, it.kept)
-      it.bytes = sub(value, -it.width * it.count)
-    end
-  end
-
-  function log.load(it)
-    log.read(it, get(it))
-  end
-
-  -- unit returns the time of the i-th unit from the oldest, counted from 0.
-  local function unit(it, i)
-    return it.base + unpack_(it.format, it.bytes, it.width * i + 1)
-  end
-  log.unit = unit
-
-  function log.look(it, now)
-    lookBack(it, now, unit)
-    it.room = it.quota - it.live
-  end
-
-  -- cut drops n units from the i-th on.
-  local function cut(it, i, n)
-    it.bytes = sub(it.bytes, 1, it.width * i) .. sub(it.bytes, it.width * (i + n) + 1)
-    it.count = it.count - n
-  end
-
-  -- settle drops units that no longer count, and moves times back with the clock.
-  function log.settle(it)
-    cut(it, 0, it.count - it.live)
-    if it.behind > 0 then
-      it.base, it.newest = it.base - it.behind, it.newest - it.behind
-      it.behind, it.stored = 0, nil
-    end
-    it.new = nil
-  end
-
-  -- charge adds units at it.at. If the log is full, they replace the oldest ones.
-  function log.charge(it, n)
-    n = min(n, it.most)
-    local capacity = max(it.most, it.live)
-    local count = min(it.live + n, capacity)
-    local append = it.stored and it.behind == 0 and count == min(it.live + n, it.kept) and
-      it.stored + n <= capacity + capacity / 4 + 8 and lastOf(it, it.newest + it.window) == lastOf(it, it.at + it.window)
-    log.settle(it)
-    if it.count == 0 and not append then
-      rebase(it, {}, it.at)
-    elseif it.at - it.base >= it.top - it.cell then
-      local times = {}
-      for i = 0, it.count - 1 do
-        times[i + 1] = unit(it, i)
-      end
-      append = false
-      rebase(it, times, it.at)
-    end
-    cut(it, 0, it.live + n - count)
-    local new = string.rep(pack(it.format, it.at - it.base), n)
-    it.new = append and new
-    it.bytes, it.count = it.bytes .. new, count
-    it.live, it.newest = count, it.at
-  end
-
-  log.refuse = log.charge
-
-  function log.giveBack(it, n, at)
-    if it.count == 0 then
-      return 0
-    end
-    local first, found = it.count - it.live, it.live
-    if at ~= 0 then
-      local later = min(it.live, after(it, at + it.behind, unit))
-      found = min(it.live, after(it, at + it.behind - 1, unit)) - later
-      first = it.count - later - found
-    end
-    local given = min(n, found)
-    if given > 0 then
-      first = first - (it.count - it.live)
-      log.settle(it)
-      cut(it, first, given)
-      it.live = it.count
-      it.newest = it.count > 0 and unit(it, it.count - 1)
-    end
-    return given
-  end
-
-  function log.expires(it)
-    return it.count > 0 and it.newest + it.window or 0
-  end
-
-  function log.save(it, ttl)
-    if it.count == 0 then
-      call('DEL', it.key)
-    elseif not it.new or type(redis.pcall('APPEND', it.key, it.new)) == 'table' then -- without permission to append, all of it is written
-      put(it, pack('<ddB', it.base, max(it.most, it.count), VERSION) .. it.bytes, ttl)
-    end
-  end
-
-  function log.encode(it)
-    return encodeBack(it, unit)
-  end
-
-  return log
-end
-
--- No algorithm named -------------------------------------------------------------------------------------------------
-
--- The value is a log of at most MOST_LOGGED units, or parts. Only a charge turns a log into parts, and none drops a unit that
--- counts. Parts in which nothing counts any more are as if there were no value.
-local function makeDefault(log, window)
-  local default = {}
-
-  -- become decides whether the state is in parts from now on.
-  local function become(it, inParts)
-    it.inParts, it.as = inParts, inParts and window or log
-  end
-
-  function default.load(it)
-    local value = get(it)
-    become(it, value and it.form ~= VERSION)
-    it.as.read(it, value)
-  end
-
-  function default.look(it, now)
-    it.as.look(it, now)
-    it.counting = it.inParts and it.room < it.quota -- in parts, and something counts
-    if it.inParts and not it.counting then
-      it.at, it.moved, it.live = now, false, 0
-    end
-  end
-
-  -- toParts turns the log into parts: a unit goes to the part that contains its time.
-  local function toParts(it)
-    log.settle(it)
-    become(it, true)
-    it.start, it.counts = window.startAt(it, it.at), {}
-    for i = 1, it.parts do
-      it.counts[i] = 0
-    end
-    for i = 0, it.count - 1 do
-      local at, place = log.unit(it, i), 1
-      if at < it.start then
-        place = floor((it.start - at - 1) / it.part) + 2
-      end
-      it.counts[place] = it.counts[place] + 1
-    end
-    it.place, it.shift, it.counting = it.start, 0, true
-    it.at = max(now, it.start) -- a part's own time is where it starts
-  end
-
-  function default.charge(it, n)
-    if not it.counting then
-      if it.inParts then
-        become(it, false)
-        log.read(it)
-        it.behind = 0
-      end
-      if it.startsInParts or it.live + n > MOST_LOGGED then
-        toParts(it)
-      end
-    end
-    it.as.charge(it, n)
-  end
-
-  default.refuse = default.charge
-
-  -- giveBack returns only what would still count in a log: other units were not moved when the log became parts, so that
-  -- others would be returned in their place.
-  function default.giveBack(it, n, at)
-    if it.inParts and (not it.counting or at ~= 0 and at <= it.at - it.window) then
-      return 0
-    end
-    return it.as.giveBack(it, n, at)
-  end
-
-  function default.settle(it)
-    it.as.settle(it)
-  end
-
-  function default.expires(it)
-    return it.as.expires(it)
-  end
-
-  function default.save(it, ttl)
-    it.as.save(it, ttl)
-  end
-
-  function default.encode(it)
-    return it.as.encode(it)
-  end
-
-  return default
-end
-
--- In-flight ----------------------------------------------------------------------------------------------------------
-
--- The value has 16 bytes per held slot: its ID, and when it was taken or last renewed, least recently renewed first.
-local function makeInFlight()
-  local inFlight = {}
-  local SLOT = 16
-
-  function inFlight.load(it)
-    it.bytes = sub(get(it) or '', 1, -2) -- without the version
-    it.count = #it.bytes / SLOT
-  end
-
-  -- renewed returns when the i-th slot was renewed, counted from 0.
-  local function renewed(it, i)
-    return (unpack_('<d', it.bytes, SLOT * i + 9))
-  end
-
-  function inFlight.look(it, now)
-    lookBack(it, now, renewed)
-    it.room = it.quota - it.live
-  end
-
-  -- keep sets the slots to some of the bytes.
-  local function keep(it, bytes)
-    it.bytes, it.count = bytes, #bytes / SLOT
-  end
-
-  -- cut removes n slots, from the i-th on.
-  local function cut(it, i, n)
-    keep(it, sub(it.bytes, 1, SLOT * i) .. sub(it.bytes, SLOT * (i + n) + 1))
-  end
-
-  -- find returns the index of the slot with the charge's ID, or nothing. An ID of zeros matches none.
-  local function find(it)
-    if it.id == '\0\0\0\0\0\0\0\0' then
-      return nil
-    end
-    local at = string.find(it.bytes, it.id, 1, true)
-    while at and (at - 1) % SLOT ~= 0 do
-      at = string.find(it.bytes, it.id, at + 1, true)
-    end
-    return at and (at - 1) / SLOT
-  end
-
-  -- held is find for a slot that has not expired.
-  function inFlight.held(it)
-    local i = find(it)
-    return i and i >= it.count - it.live and i
-  end
-
-  -- settle drops slots that were not renewed in time, and moves times back with the clock.
-  function inFlight.settle(it)
-    cut(it, 0, it.count - it.live)
-    if it.behind > 0 then
-      local moved = {}
-      for i = 0, it.count - 1 do
-        moved[i + 1] = sub(it.bytes, SLOT * i + 1, SLOT * i + 8) .. pack('<d', renewed(it, i) - it.behind)
-      end
-      keep(it, table.concat(moved))
-      it.newest, it.behind = it.newest - it.behind, 0
-    end
-  end
-
-  -- charge takes a slot, or renews it. If it is taken beyond the quota, the least recently renewed one is dropped.
-  function inFlight.charge(it)
-    inFlight.settle(it)
-    local i = find(it)
-    if i then
-      cut(it, i, 1)
-    end
-    local capacity = max(it.quota, it.live)
-    if it.count >= capacity then
-      cut(it, 0, it.count - capacity + 1)
-    end
-    keep(it, it.bytes .. it.id .. pack('<d', it.at))
-    it.live, it.newest = it.count, it.at
-  end
-
-  function inFlight.giveBack(it, n, at)
-    local i = 0
-    if at == 0 then
-      n = min(n, it.live)
-    else
-      i = inFlight.held(it)
-      n = i and 1 or 0
-    end
-    if n > 0 then
-      i = i - (at == 0 and 0 or it.count - it.live)
-      inFlight.settle(it)
-      cut(it, i, n)
-    end
-    return n
-  end
-
-  function inFlight.expires(it)
-    return it.newest + it.window
-  end
-
-  function inFlight.save(it, ttl)
-    if it.count == 0 then
-      call('DEL', it.key)
-    else
-      put(it, it.bytes .. MARK, ttl)
-    end
-  end
-
-  function inFlight.encode(it)
-    return encodeBack(it, renewed)
-  end
-
-  return inFlight
-end
-
--- Settlements --------------------------------------------------------------------------------------------------------
-
--- The settlements of an address are remembered in two hashes, one for even generations and one for odd ones; see
--- rule.Generation. A field is the ID of a reservation, and its value what the settlement did to each charge. One more
--- field has the generation of the hash: its number, counted from 1, when it began and when its latest settlement was.
-local function makeSettlements()
-  local GENERATION = 'generation'
-  local LONG = 600000000 -- rule.LongMemory
-
-  -- rotates is rule.Generation.Rotates.
-  local function rotates(memo, count)
-    local age, full = memo.at - memo.began, count >= memo.max
-    return age >= memo.memory and (age >= LONG or full) or age < -memo.memory and full
-  end
-
-  -- recall returns what is known of the settlement of some items, whose two hashes are the keys from i on.
-  local function recall(i, items)
-    local memo = { number = 0 }
-    memo.memory, memo.max, memo.at, memo.id = unpack_('<dddc8', ARGV[i + 1])
-    memo.at = max(memo.at, now)
-    for _, it in ipairs(items) do
-      if it.algorithm ~= IN_FLIGHT then
-        memo.at = max(memo.at, it.at)
-      end
-    end
-    for n = 0, 1 do
-      local own = call('HMGET', KEYS[i + n], GENERATION, memo.id)
-      local generation, value = own[1], own[2]
-      memo.version = generation and otherVersion(generation) or value and otherVersion(value)
-      if memo.version then
-        return memo
-      end
-      if generation then
-        local number, began, newest = unpack_('<ddd', generation)
-        if number > memo.number then
-          memo.number, memo.began, memo.newest = number, began, newest
-        end
-      end
-      memo.back = memo.back or value and sub(value, 1, -2)
-    end
-    if memo.back then
-      return memo
-    end
-    local count = memo.number > 0 and call('HLEN', KEYS[i + memo.number % 2]) - 1 or 0
-    if memo.number == 0 or rotates(memo, count) then
-      memo.number, memo.began, memo.newest, memo.begins = memo.number + 1, max(memo.newest or 0, memo.at), 0, true
-    else
-      memo.full = count >= memo.max
-    end
-    memo.newest = max(memo.newest, memo.at)
-    memo.key = KEYS[i + memo.number % 2]
-    return memo
-  end
-
-  -- remember writes what a settlement did. It comes before all other writes: if it fails, nothing has changed.
-  local function remember(memo, back)
-    if memo.begins then
-      call('UNLINK', memo.key)
-    end
-    call('HSET', memo.key, GENERATION, pack('<ddd', memo.number, memo.began, memo.newest) .. MARK, memo.id, back .. MARK)
-    if memo.begins and grace then -- its last settlement comes before it rotates, and is remembered as long again
-      call('PEXPIRE', memo.key, max(1, ceil((memo.began + 2 * max(memo.memory, LONG) - now) / 1000) + grace))
-    end
-  end
-
-  -- backOf refunds the unused part of a charge, or returns what is to be charged in addition, negated.
-  local function backOf(it)
-    if it.algorithm == IN_FLIGHT then
-      return it.rule.giveBack(it, 1, 1)
-    elseif it.used < it.cost then
-      return it.rule.giveBack(it, it.cost - it.used, it.from)
-    end
-    return it.cost - it.used
-  end
-
-  -- settle replaces the reserved cost by the actual usage, once.
-  local function settle(items, memo)
-    local back = {}
-    for n, it in ipairs(items) do
-      local slot = it.algorithm == IN_FLIGHT
-      if not slot then
-        it.repeated, it.unsettled = memo.back, memo.full
-      end
-      if memo.back then
-        it.granted = 8 * n <= #memo.back and unpack_('<d', memo.back, 8 * n - 7) or 0
-      elseif slot or not memo.full then
-        it.granted = backOf(it)
-        it.changed = it.granted ~= 0
-      end
-      back[n] = pack('<d', it.granted)
-    end
-    if memo.key and not memo.back and not memo.full then
-      remember(memo, table.concat(back))
-    end
-    for _, it in ipairs(items) do
-      if it.changed and it.granted < 0 then
-        it.rule.charge(it, -it.granted)
-      end
-    end
-  end
-
-  return recall, settle
-end
-
 -- Requests -----------------------------------------------------------------------------------------------------------
 
 local makers = { [WINDOW] = makeWindow, [FIXED] = makeWindow, [LOG] = makeLog, [BUCKET] = makeBucket, [IN_FLIGHT] = makeInFlight }
@@ -909,8 +28,8 @@ end
 
 -- read reads a charge.
 local function read(key, text)
-  local it, calendar, at = { key = key }
-  it.op, it.charges, it.algorithm, calendar, it.remembered, it.overlap, it.first, it.countRefused, it.startsInParts, it.quota, it.window, it.cost, it.parts,
+  local it, calendar, flags, at = { key = key }
+  it.op, it.charges, it.algorithm, calendar, flags, it.overlap, it.first, it.countRefused, it.startsInParts, it.quota, it.window, it.cost, it.parts,
     it.part, it.burst, it.from, at = unpack_('<BBBBBBBBBddddddd', text)
   it.first, it.countRefused, it.startsInParts = it.first == 1, it.countRefused == 1, it.startsInParts == 1
   it.rule = algorithmOf(it.algorithm)
@@ -918,8 +37,12 @@ local function read(key, text)
   it.most = it.algorithm == DEFAULT and MOST_LOGGED or it.quota
   it.capacity = it.algorithm == BUCKET and it.burst or it.quota
   it.cell = (it.algorithm == LOG or it.algorithm == BUCKET or it.parts > 2) and floor(it.window / 8)
+  it.remembered, it.once, it.holding = flags % 2 == 1, flags % 4 > 1, flags % 8 > 3
   if it.algorithm == IN_FLIGHT then
     it.id, at = unpack_('<c8', text, at)
+  elseif flags > 7 then
+    it.id, it.length, at = unpack_('<c8d', text, at)
+    it.length = it.length > 0 and it.length -- how long units are held
   end
   if it.op == SETTLE then
     it.used, at = unpack_('<d', text, at)
@@ -930,13 +53,34 @@ local function read(key, text)
   return it
 end
 
+-- save writes the state of a charge's key, with it.holds. It lives until both have ended.
 local function save(it)
-  it.rule.save(it, grace and max(1, ceil((lastOf(it, it.rule.expires(it)) - now) / 1000) + grace))
+  local last = #it.holds
+  if last == 0 and it.new and not it.wrapped and type(redis.pcall('APPEND', it.key, it.new)) ~= 'table' then
+    return -- without permission to append, all of it is written
+  end
+  local value = it.rule.value(it)
+  if last == 0 and value == '' then
+    call('DEL', it.key)
+    return
+  end
+  local ends = value ~= '' and lastOf(it, it.rule.expires(it)) or 0
+  if last > 0 then
+    ends, value = max(ends, it.holds[last].ends), pack('<ddB', last, 0, HELD_FORM) .. packHolds(it.holds) .. value
+  end
+  if grace then
+    call('SET', it.key, value, 'PX', max(1, ceil((ends - now) / 1000) + grace))
+  else
+    call('SET', it.key, value)
+  end
 end
 
--- admits reports whether a cost is admitted. An ID that already holds a slot does not need another one.
+-- admits reports whether a cost is admitted. An ID that already holds a slot or units does not need others.
 local function admits(it)
-  return it.cost <= it.room and it.cost <= it.capacity or it.algorithm == IN_FLIGHT and it.rule.held(it) and true or false
+  if it.cost <= it.room and it.cost <= it.capacity and (not it.holding or #it.open < MAX_HOLDS) then
+    return true
+  end
+  return it.algorithm == IN_FLIGHT and it.rule.held(it) and true or it.holding and findHold(it) and true or false
 end
 
 local function take(items)
@@ -950,17 +94,20 @@ local function take(items)
       if it.countRefused and it.cost > 0 and it.cost <= it.capacity then
         it.changed = it.rule.refuse(it, it.cost) ~= false
       end
-      if it.moved and not it.changed then
-        it.rule.settle(it)
+      if (it.moved or it.ahead) and not it.changed then
+        moveBack(it)
         it.changed = true
       end
     elseif all then
       it.granted = it.cost
-      if it.cost > 0 then
+      if it.cost > 0 and it.holding then
+        it.granted, it.changed = hold(it, it.cost), true
+      elseif it.cost > 0 then
         it.rule.charge(it, it.cost)
         it.changed = true
       end
     end
+    keepOpen(it)
   end
 end
 
@@ -976,14 +123,15 @@ local function share(items)
 end
 
 local function renew(it)
-  if it.algorithm ~= IN_FLIGHT then
-    return
-  end
-  it.allowed = it.rule.held(it) and true or false
-  if it.allowed then
+  if it.length and findHold(it) then
+    it.granted, it.changed = hold(it, 0), true
+  elseif it.algorithm == IN_FLIGHT and it.rule.held(it) then
     it.rule.charge(it)
     it.granted, it.changed = 1, true
+  elseif it.length or it.algorithm == IN_FLIGHT then
+    it.allowed, it.lost = false, true
   end
+  keepOpen(it)
 end
 
 -- apply carries out what does not depend on the remaining units.
@@ -999,20 +147,24 @@ local function apply(op, it)
     it.changed = it.granted > 0
   elseif op == RESET then
     call('DEL', it.key)
-    it.moved = false
+    it.moved, it.ahead = false, false
     it.rule.load(it)
   end
 end
 
-local function decide(op, items, memo)
+local function decide(op, items, memory, memo)
   if op <= TAKE_UP_TO then
     if op == TAKE_UP_TO then
       share(items)
     end
-    take(items)
+    if memo then
+      memory.take(items, memo, take)
+    else
+      take(items)
+    end
     return
   elseif op == SETTLE then
-    memo.settle(items, memo)
+    memory.settle(items, memo)
   end
   for _, it in ipairs(items) do
     if op == PEEK then
@@ -1021,8 +173,9 @@ local function decide(op, items, memo)
       renew(it)
     else
       apply(op, it)
-      local moved = it.moved -- if writing moved the state back, the answer must still report it
-      it.rule.look(it, now)
+      local moved = it.moved or it.ahead -- if writing moved the state back, the answer must still report it
+      keepOpen(it)
+      look(it)
       it.moved = it.moved or moved
     end
   end
@@ -1068,7 +221,7 @@ local function readAll()
       return nil
     end
     i = i + #items
-    if items[1].remembered == 1 then
+    if items[1].remembered then
       items.hashes = i
       i = i + 2
     end
@@ -1087,38 +240,46 @@ if not requests then
   return pack('<d', now)
 end
 
-local recall, settle
+-- answerOf returns the reply to a charge: the decision, and the state that the answer is derived from. If units are held, that is
+-- all of it.
+local function answerOf(it)
+  local flags = (it.allowed and 1 or 0) + ((it.moved or it.ahead) and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0) +
+    (it.inParts and 32 or 0) + (it.lost and 128 or 0) + (it.notOnce and 256 or 0)
+  local state, holds = '', ''
+  if #it.holds > 0 then
+    flags, state, holds = flags + 64, (it.rule.encodeAll or it.rule.encode)(it), pack('<H', #it.holds) .. packHolds(it.holds)
+  else
+    state = it.rule.encode(it)
+  end
+  return pack('<HHddd', flags, #state, it.granted, it.cost, it.at) .. state .. holds
+end
+
+local memory
 local replies = { pack('<dH', now, decided), reply }
 for _, items in ipairs(requests) do
   local op, memo, version = items[1].op, nil, false -- version is one that is not known
-  if op == SETTLE then
-    if not settle then
-      recall, settle = makeSettlements()
-    end
-  end
   for _, it in ipairs(items) do
     it.rule.load(it)
-    it.rule.look(it, now)
+    look(it)
     it.granted, it.allowed, it.changed = 0, true, false
     version = version or it.version
   end
-  if op == SETTLE then
-    memo = items.hashes and recall(items.hashes, items) or {}
-    memo.settle, version = settle, version or memo.version
+  if op == SETTLE or items.hashes then
+    memory = memory or makeMemory()
+    memo = items.hashes and memory.recall(items.hashes, items) or {}
+    version = version or memo.version
   end
   if not version then
-    decide(op, items, memo)
+    decide(op, items, memory, memo)
   end
   for _, it in ipairs(items) do
     if version then
-      replies[#replies + 1] = pack('<BHddd', 16, version, 0, it.cost, now)
+      replies[#replies + 1] = pack('<HHddd', 16, version, 0, it.cost, now)
     else
       if it.changed then
         save(it)
       end
-      local state = it.rule.encode(it)
-      local flags = (it.allowed and 1 or 0) + (it.moved and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0) + (it.inParts and 32 or 0)
-      replies[#replies + 1] = pack('<BHddd', flags, #state, it.granted, it.cost, it.at) .. state
+      replies[#replies + 1] = answerOf(it)
     end
   end
 end

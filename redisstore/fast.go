@@ -80,7 +80,7 @@ func isPlain(r *store.Request) bool {
 	l := c.Limit.Rule()
 	switch r.Op {
 	case rule.Take:
-		return true
+		return !r.Once && !holds(r, l)
 	case rule.TakeUpTo:
 		return l.Algorithm != rule.SlidingLog
 	case rule.GiveBack: // of the units in a log of a limit that names no algorithm, the general path
@@ -165,7 +165,7 @@ func (d *draft) limit(limit *store.Limit, cost int64) int {
 	if at < 0 {
 		at = len(d.limits)
 		d.limits = append(d.limits, id)
-		d.packedLimits = appendLimit(d.packedLimits, &store.Charge{Limit: limit, Cost: cost}, rule.Take, 1, false)
+		d.packedLimits = appendLimit(d.packedLimits, &store.Charge{Limit: limit, Cost: cost}, rule.Take, 1, 0)
 	}
 	return at
 }

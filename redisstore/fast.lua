@@ -33,7 +33,7 @@ local MARK, LOGGED = '\1', 1 -- the version of values, and that of a log as a nu
 local HEADER = 17
 local COUNTS = 18 -- bytes of parts before their counts
 local HOUR = 3600000000
-local NARROW_FORM, WIDE_FORM = 2, 3
+local NARROW_FORM, WIDE_FORM, HELD_FORM = 2, 3, 16 -- the last one: before all others come units that are held
 local MOST_LOGGED = 100 -- the most units of a log if no algorithm is named
 
 local now, grace, path = unpack_('<ddB', ARGV[1])

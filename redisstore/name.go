@@ -1,11 +1,9 @@
 package redisstore
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/slidegate/slidegate/internal/shape"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -35,19 +33,17 @@ func appendTag(to []byte, text string) []byte {
 	return appendEscaped(to, text)
 }
 
-// appendSettledName appends the name of one of the two hashes that remember settlements whose first charge has the name
-// first:
+// appendSettledName appends the name of one of the two hashes that remember settlements and calls whose first charge has the
+// name first:
 //
-//	slidegate:api:tokens:sliding-window-60000000-1-clock:{user-42}%settled-120000000-0
+//	slidegate:api:tokens:sliding-window-60000000-1-clock:{user-42}%settled-0
 //
-// The parts are the charge's own name, so that the hash is on the same node; how long settlements are remembered; and 0
-// for even generations of them or 1 for odd ones. No name of a state looks like it: there a percent sign is followed by
-// two digits.
-func appendSettledName(to []byte, first string, memory rule.Micros, generation int) []byte {
+// The parts are the charge's own name, so that the hash is on the same node; and 0 for even generations or 1 for odd ones.
+// No name of a state looks like it: there a percent sign is followed by two digits.
+func appendSettledName(to []byte, first string, generation int) []byte {
 	to = append(to, first...)
 	to = append(to, settledMark...)
-	to = strconv.AppendInt(to, int64(memory), 10)
-	return append(to, '-', '0'+byte(generation))
+	return append(to, '0'+byte(generation))
 }
 
 const settledMark = "%settled-"

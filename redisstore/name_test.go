@@ -92,7 +92,7 @@ func TestNamesAreApart(t *testing.T) {
 		}
 		seen[name] = a
 		for generation := range 2 {
-			settled := string(appendSettledName(nil, name, 60e6, generation))
+			settled := string(appendSettledName(nil, name, generation))
 			if before, ok := seen[settled]; ok && before != (address{"settled", name, "", ""}) {
 				t.Fatalf("%q has the name %q, which is that of settlements of %q", before, settled, a)
 			}

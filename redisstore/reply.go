@@ -25,6 +25,9 @@ const (
 	replyUnsettled
 	replyOtherVersion
 	replyInParts
+	replyHeld // all of the state follows, and what is held
+	replyLost // refused for good
+	replyNotOnce
 )
 
 // reader reads data that the script packed.
@@ -75,10 +78,7 @@ func (t *roundTrip) read(reply string, batch []store.Request, d *draft) error {
 	for _, at := range d.of[min(short, len(d.of)):] {
 		request := &batch[at]
 		for j := range request.Charges {
-			request.Answers[j], request.Err = r.answer(request.Charges[j].Limit.Rule(), now, counts[:])
-			if answer := &request.Answers[j]; request.Op == rule.Renew && !answer.Allowed {
-				answer.RetryAfter = rule.Never // what was lost is not taken again
-			}
+			request.Answers[j], request.Err = r.answer(request, j, now, counts[:])
 		}
 	}
 	if r.bad || r.text != "" {
@@ -87,22 +87,32 @@ func (t *roundTrip) read(reply string, batch []store.Request, d *draft) error {
 	return nil
 }
 
-// answer reads the script's decision on a charge.
-func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.Answer, err error) {
-	flags := r.byte()
-	length := r.short()
+// answer reads the script's decision on the j-th charge of a request.
+func (r *reader) answer(request *store.Request, j int, now rule.Micros, counts []int64) (a rule.Answer, err error) {
+	l := request.Charges[j].Limit.Rule()
+	flags, length := r.short(), r.short()
 	granted, cost, at := r.number(), r.number(), r.micros()
-	allowed, moved := flags&replyAllowed != 0, flags&replyMoved != 0
+	allowed, moved, lost := flags&replyAllowed != 0, flags&replyMoved != 0, flags&replyLost != 0
+	inParts := flags&replyInParts != 0
 	switch {
 	case flags&replyOtherVersion != 0: // which comes instead of the length
 		return a, fmt.Errorf("redisstore: the state of this key has version %d, which this program does not know; upgrade this program, "+
 			"or delete the key to start over", length)
-	case l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight || l.Algorithm == rule.DefaultAlgorithm && flags&replyInParts == 0:
+	case flags&replyHeld == 0 && isList(l, inParts):
 		live, newest, blocking := r.number(), r.micros(), r.micros()
-		a = port.AnswerLog(l, live, newest, blocking, now, at, moved, cost, granted, allowed)
+		a = port.AnswerLog(l, live, newest, blocking, now, at, moved, cost, granted, allowed || lost)
 	default:
-		s := r.state(l, length, counts)
-		a = port.Answer(l, &s, now, cost, granted, allowed, moved, false)
+		s := r.state(l, inParts, length, counts)
+		if flags&replyHeld != 0 {
+			s.Holds = r.holds()
+		}
+		a = port.Answer(l, &s, now, cost, granted, allowed || lost, moved, request.Hold)
+		if lost {
+			a.Flags |= l.Answer(&s, now, l.Capacity()+1, 0, false, false).Flags & rule.Held // a refusal for good
+		}
+	}
+	if lost {
+		a.Allowed, a.NextAfter, a.RetryAfter = false, 0, rule.Never
 	}
 	if flags&replyRepeated != 0 {
 		a.Flags |= rule.Repeated
@@ -110,12 +120,25 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.
 	if flags&replyUnsettled != 0 {
 		a.Flags |= rule.Unsettled
 	}
+	if flags&replyNotOnce != 0 {
+		a.Flags |= rule.NotOnce
+	}
+	if request.Op == rule.Take && flags&replyRepeated != 0 {
+		a.At = at // of the first
+	}
 	return a, nil
 }
 
+// isList reports whether a state lists every unit: a log, or slots.
+func isList(l *rule.Limit, inParts bool) bool {
+	return l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight || l.Algorithm == rule.DefaultAlgorithm && !inParts
+}
+
 // state reads a state of the given length; 0 means that there is none.
-func (r *reader) state(l *rule.Limit, length int, counts []int64) (s rule.State) {
+func (r *reader) state(l *rule.Limit, inParts bool, length int, counts []int64) (s rule.State) {
 	switch {
+	case isList(l, inParts):
+		r.log(l, &s.Log, length)
 	case length == 0 && l.Algorithm == rule.TokenBucket:
 	case length == 0:
 		s.Start = rule.Absent
@@ -129,4 +152,34 @@ func (r *reader) state(l *rule.Limit, length int, counts []int64) (s rule.State)
 		}
 	}
 	return s
+}
+
+// log reads the units of a log as they are stored.
+func (r *reader) log(l *rule.Limit, log *rule.Log, length int) {
+	width := 4
+	if l.Window > longLog {
+		width = 6
+	}
+	base, n := r.micros(), (length-8)/width
+	log.Restart(max(n, 0), l.Window)
+	for range n {
+		b, since := r.bytes(width), rule.Micros(0)
+		for i := range width {
+			since |= rule.Micros(b[i]) << (8 * i)
+		}
+		log.Append(base + since)
+	}
+}
+
+// longLog is the longest window of a log with 4 bytes per unit.
+const longLog = rule.Micros(3_600_000_000)
+
+// holds reads what is held of a key.
+func (r *reader) holds() []rule.Hold {
+	holds := make([]rule.Hold, min(r.short(), rule.MaxHolds))
+	for i := range holds {
+		id := rule.ID(r.word())
+		holds[i] = rule.Hold{ID: id, Units: r.number(), Ends: r.micros(), Length: r.micros()}
+	}
+	return holds
 }

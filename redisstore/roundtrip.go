@@ -118,7 +118,7 @@ func (t *roundTrip) name(s *Store, r *store.Request) error {
 	}
 	if memory := memoryOf(r); memory > 0 {
 		for generation := range 2 {
-			t.text = appendSettledName(t.text[:0], t.names[0], memory, generation)
+			t.text = appendSettledName(t.text[:0], t.names[0], generation)
 			t.names = append(t.names, string(t.text))
 		}
 	}

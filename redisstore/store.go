@@ -18,12 +18,16 @@ import (
 var (
 	//go:embed fast.lua
 	fastText string
+	//go:embed algorithms.lua
+	algorithmsText string
+	//go:embed once.lua
+	onceText string
 	//go:embed decide.lua
 	decideText string
 )
 
-// script is the concatenation of the two files: the second does not repeat what the first decides.
-var script = newScript(fastText + "\n" + decideText)
+// script is the concatenation of the files: the others do not repeat what the first decides.
+var script = newScript(fastText + "\n" + algorithmsText + "\n" + onceText + "\n" + decideText)
 
 // Options configures a Store. The zero value is valid.
 type Options struct {

@@ -162,14 +162,18 @@ func (it *Item) repeated(memo *Memo, item int) Answer {
 func settle(items []Item, byID bool, memo *Memo, now Micros, answers []Answer) {
 	var flag Flags
 	known := memo.kind() == wasSettled || memo.kind() == wasCancelled
-	record := make([]int64, 1, 1+len(items))
-	record[0] = wasCancelled
 	lasting := byID // what only releases slots need not be remembered: repeating it changes nothing
+	for i := range items {
+		lasting = lasting || items[i].Limit.Algorithm != InFlight
+	}
+	var record []int64
 	switch {
 	case known:
 		flag = Repeated
 	case memo.Full:
 		flag = Unsettled
+	case lasting:
+		record = append(make([]int64, 0, 1+len(items)), wasCancelled)
 	}
 	for i := range items {
 		it := &items[i]
@@ -186,13 +190,14 @@ func settle(items []Item, byID bool, memo *Memo, now Micros, answers []Answer) {
 		if it.Limit.Algorithm != InFlight || byID {
 			answers[i].Flags |= flag
 		}
-		record = append(record, back)
-		if it.Used > 0 {
+		if record == nil {
+			continue
+		}
+		if record = append(record, back); it.Used > 0 {
 			record[0] = wasSettled
 		}
-		lasting = lasting || it.Limit.Algorithm != InFlight
 	}
-	if flag == 0 && lasting {
+	if record != nil {
 		memo.Record, memo.Changed = record, true
 	}
 }

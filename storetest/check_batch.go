@@ -54,7 +54,7 @@ func (q *sequence) playBatch(n int) {
 	for range n {
 		op, charges := q.mix[q.random.IntN(len(q.mix))], q.charges()
 		id := q.id(op, charges)
-		q.record(op, q.group, charges)
+		q.record(&store.Request{Op: op, Group: q.group, Charges: charges})
 		got = append(got, newRequest(op, q.group, charges...))
 		want = append(want, newRequest(op, q.group, charges...))
 		got[len(got)-1].ID, want[len(want)-1].ID = id, id

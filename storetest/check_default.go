@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -245,7 +246,7 @@ func (d *defaults) leased() {
 	d.t.Helper()
 	d.begin("leased")
 	leased := d.bindRule("default", rule.Limit{Quota: 5, Window: minute, Lease: true})
-	if leased == nil {
+	if leased == nil || layering.Lease.In(d.store) { // which answers for the store
 		return
 	}
 	d.at(second / 2)
@@ -330,7 +331,7 @@ func (d *defaults) severalLimits() {
 func (d *defaults) sequences(index int, window rule.Micros, n int) {
 	d.t.Helper()
 	limits := []rule.Limit{{Quota: 100}, {Quota: 3}, {Quota: 40}, {Quota: 100, CountRefused: true}, {Quota: 7, CountRefused: true}, {Quota: 101}, {Quota: 600}, {Quota: 200, CountRefused: true}}
-	if window >= minute { // parts shorter than 250 ms are not leased
+	if window >= minute && !layering.Lease.In(d.store) { // parts shorter than 250 ms are not leased
 		limits = append(limits, rule.Limit{Quota: 60, Lease: true}, rule.Limit{Quota: 800, Lease: true})
 	}
 	for i := range limits {

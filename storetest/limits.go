@@ -104,7 +104,7 @@ func calendars() []rule.Limit {
 // variantOfRule is variantOf for a limit in integers.
 func variantOfRule(l rule.Limit) rule.Limit {
 	l.Quota = l.Quota/2 + 1
-	l.CountRefused = !l.CountRefused && l.Algorithm != rule.InFlight
+	l.CountRefused = !l.CountRefused && l.Algorithm != rule.InFlight && l.Hold == 0
 	return l
 }
 

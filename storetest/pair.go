@@ -129,12 +129,23 @@ func (p *pair) bothWith(apply applyFunc, op rule.Op, group string, charges ...st
 
 func (p *pair) bothWithAs(apply applyFunc, id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	p.t.Helper()
-	p.record(op, group, charges)
-	got, err := decideAs(context.Background(), apply, id, op, group, charges...)
+	return p.bothFull(apply, store.Request{Op: op, Group: group, ID: id, Charges: charges})
+}
+
+// bothRequest is both for a request with all of its fields.
+func (p *pair) bothRequest(r store.Request) []rule.Answer {
+	p.t.Helper()
+	return p.bothFull(p.store.Apply, r)
+}
+
+func (p *pair) bothFull(apply applyFunc, r store.Request) []rule.Answer {
+	p.t.Helper()
+	p.record(&r)
+	got, err := decideFull(context.Background(), apply, r)
 	if err != nil {
 		p.fatalf("the store failed: %v", err)
 	}
-	want, err := decideAs(context.Background(), p.reference.Apply, id, op, group, charges...)
+	want, err := decideFull(context.Background(), p.reference.Apply, r)
 	if err != nil {
 		p.fatalf("the reference failed: %v", err)
 	}
@@ -199,15 +210,15 @@ func (p *pair) forgetSubjects() {
 }
 
 // record keeps what moveTo and fatalf need.
-func (p *pair) record(op rule.Op, group string, charges []store.Charge) {
+func (p *pair) record(r *store.Request) {
 	if len(p.recent) >= keptRequests {
 		p.recent = slices.Delete(p.recent, 0, 1)
 	}
-	p.recent = append(p.recent, fmt.Sprintf("%d: %s", p.clock.Now(), describe(op, group, charges)))
-	for _, charge := range charges {
-		name := address(charge.Limit.Prefix(), group, charge.Key)
+	p.recent = append(p.recent, fmt.Sprintf("%d: %s%s", p.clock.Now(), describe(r.Op, r.Group, r.Charges), describeID(r)))
+	for _, charge := range r.Charges {
+		name := address(charge.Limit.Prefix(), r.Group, charge.Key)
 		if _, known := p.addresses[name]; !known {
-			p.addresses[name] = subject{charge.Limit, group, charge.Key}
+			p.addresses[name] = subject{charge.Limit, r.Group, charge.Key}
 			p.order = append(p.order, name)
 		}
 	}
@@ -220,6 +231,21 @@ func (p *pair) fatalf(format string, args ...any) {
 		recent = strings.Join(p.recent, "\n  ")
 	}
 	p.t.Fatalf("%s (seed %d): %s\n last requests, by clock time:\n  %s", p.title, p.suite.seed, fmt.Sprintf(format, args...), recent)
+}
+
+// describeID describes what a request does with its ID.
+func describeID(r *store.Request) string {
+	text := ""
+	if r.Hold {
+		text += ", holding"
+	}
+	if r.Once {
+		text += ", once"
+	}
+	if text != "" || r.Op == rule.Renew {
+		text += fmt.Sprintf(" as %x", r.ID)
+	}
+	return text
 }
 
 func describe(op rule.Op, group string, charges []store.Charge) string {

@@ -42,14 +42,7 @@ func decide(
 func decideAs(
 	ctx context.Context, apply applyFunc, id rule.ID, op rule.Op, group string, charges ...store.Charge,
 ) ([]rule.Answer, error) {
-	batch := []store.Request{newRequest(op, group, charges...)}
-	batch[0].ID = id
-	err := apply(ctx, batch)
-	logRequest(ctx, op, group, charges, batch[0].Answers, err)
-	if err != nil {
-		return nil, err
-	}
-	return batch[0].Answers, checkAnswered(&batch[0])
+	return decideFull(ctx, apply, store.Request{Op: op, Group: group, ID: id, Charges: charges})
 }
 
 // checkAnswered returns an error if a request that Apply reports as answered is not.
@@ -97,4 +90,25 @@ func decideOne(ctx context.Context, store store.Store, op rule.Op, charge store.
 		return rule.Answer{}, err
 	}
 	return answers[0], nil
+}
+
+// decideRequest sends a request of a single charge, with all of its fields, and returns its answer.
+func decideRequest(ctx context.Context, apply applyFunc, r store.Request) (rule.Answer, error) {
+	answers, err := decideFull(ctx, apply, r)
+	if err != nil {
+		return rule.Answer{}, err
+	}
+	return answers[0], nil
+}
+
+// decideFull is decide for a request with all of its fields.
+func decideFull(ctx context.Context, apply applyFunc, r store.Request) ([]rule.Answer, error) {
+	batch := []store.Request{newRequest(r.Op, r.Group, r.Charges...)}
+	batch[0].ID, batch[0].Hold, batch[0].Once = r.ID, r.Hold, r.Once
+	err := apply(ctx, batch)
+	logRequest(ctx, r.Op, r.Group, r.Charges, batch[0].Answers, err)
+	if err != nil {
+		return nil, err
+	}
+	return batch[0].Answers, checkAnswered(&batch[0])
 }

@@ -20,12 +20,16 @@ type sequence struct {
 	group      string
 	maxCharges int  // how many charges a request has at most
 	evenly     bool // whether all variants of a limit are equally frequent
+	holds      bool // whether takes hold their units
+	once       bool // whether some takes are calls that count once
 
 	last    rule.Answer
 	times   []rule.Micros // when units were charged
 	latest  rule.Micros   // the latest time of all
 	ids     rule.ID       // how many reservations were made
 	settled []settlement
+
+	remembered map[rule.ID]rule.Micros // since when an ID is remembered, if it may be used again
 }
 
 // settlement is one that may be sent again.
@@ -105,7 +109,10 @@ func (q *sequence) step(apply applyFunc) {
 	charges := q.charges()
 	q.move(charges[0])
 	op := q.mix[q.random.IntN(len(q.mix))]
-	answers := q.bothWithAs(apply, q.id(op, charges), op, q.group, charges...)
+	r := store.Request{Op: op, ID: q.id(op, charges), Group: q.group, Charges: charges}
+	r.Hold = q.holds && op == rule.Take && q.random.IntN(4) > 0
+	q.makeOnce(&r)
+	answers := q.bothFull(apply, r)
 	for i, answer := range answers {
 		q.last = answer
 		if answer.Granted > 0 && charges[i].Cost > 0 {
@@ -118,7 +125,7 @@ func (q *sequence) step(apply applyFunc) {
 // id draws the reservation of a request: one of the last ones, or a new one.
 func (q *sequence) id(op rule.Op, charges []store.Charge) rule.ID {
 	id := q.ids - min(q.ids, rule.ID(q.random.IntN(6)))
-	if id == 0 || op == rule.Settle || q.random.IntN(3) == 0 {
+	if id == 0 || op == rule.Settle && !q.holds || q.random.IntN(3) == 0 {
 		q.ids++
 		id = q.ids
 	}
@@ -131,9 +138,47 @@ func (q *sequence) id(op rule.Op, charges []store.Charge) rule.ID {
 				charges[i].At = q.clock.Now()
 			}
 		}
-		q.settled = append(q.settled, settlement{id, charges, q.clock.Now()})
+		if id = q.unsettled(id); !q.holds {
+			q.settled = append(q.settled, settlement{id, charges, q.clock.Now()})
+		}
 	}
 	return id
+}
+
+// unsettled returns the ID of a settlement, or a new one if the settlement of that ID may be forgotten.
+func (q *sequence) unsettled(id rule.ID) rule.ID {
+	at, known := q.remembered[id]
+	if known && (q.clock.Now() < at || q.latest >= at+q.shortest()) {
+		q.ids++
+		id = q.ids * 0x9E3779B97F4A7C15
+		known = false
+	}
+	if !known && q.remembered != nil {
+		q.remembered[id] = q.clock.Now()
+	}
+	return id
+}
+
+// shortest is the shortest time for which an ID is remembered under any variant.
+func (q *sequence) shortest() rule.Micros {
+	memory := rule.Never
+	for _, s := range q.subjects {
+		for _, limit := range s.variants {
+			memory = min(memory, limit.Rule().Memory())
+		}
+	}
+	return memory
+}
+
+// makeOnce makes some takes calls that count once, and some settlements those of a call.
+func (q *sequence) makeOnce(r *store.Request) {
+	if !q.once || r.Op != rule.Take && r.Op != rule.Settle || q.random.IntN(2) == 0 {
+		return
+	}
+	r.Once = true
+	if r.Op == rule.Take {
+		r.ID = q.unsettled(r.ID)
+	}
 }
 
 // settleAgain sends settlements again, as long as a store must remember them.

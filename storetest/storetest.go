@@ -75,6 +75,8 @@ var checks = []check{
 	{"other-limit", checkOtherLimit},
 	{"default", checkDefault},
 	{"in-flight", checkInFlight},
+	{"holds", checkHolds},
+	{"once", checkOnce},
 	{"calendar", checkCalendar},
 	{"read-only", checkReadOnly},
 	{"expiry", checkExpiry},

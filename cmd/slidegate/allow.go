@@ -28,6 +28,8 @@ type keyFlags struct {
 type decideCommand struct {
 	Key  string `arg:"" help:"The key ${key}."`
 	Cost int64  `default:"1" help:"Number of units ${cost}."`
+	// Class is the class of the request.
+	Class string `placeholder:"NAME" help:"Class of the request, for policies whose requests name their class."`
 	//lint:ignore SA5008 kong takes several
 	keyFlags `set:"server=http://127.0.0.1:8080" set:"listener=the service"`
 }
@@ -39,6 +41,9 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 	}
 	var reply decision
 	body := map[string]any{"policy": d.Policy, "key": unquoteKey(d.Key), "cost": d.Cost}
+	if d.Class != "" {
+		body["class"] = d.Class
+	}
 	printed, err := d.send(ctx, c, http.MethodPost, "/v1/"+c.node.Name, body, &reply)
 	if err == nil && !printed {
 		_, err = fmt.Fprintln(c.out, reply.line())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -16,7 +17,15 @@ import (
 )
 
 // Refusal is an httplimit.Refusal.
-type Refusal struct{ Type, Title, Detail string }
+type Refusal struct {
+	Type, Title, Detail string
+	Status              int
+}
+
+// Statuses are the statuses that a Refusal can have, with the default titles of its problem documents.
+var Statuses = map[int]string{
+	http.StatusTooManyRequests: "Too many requests", http.StatusPaymentRequired: "Payment required", http.StatusForbidden: "Forbidden",
+}
 
 // Bounds of the texts, in bytes.
 const (
@@ -44,6 +53,7 @@ type Texts struct {
 	problem []byte // the document up to its detail
 	title   []byte // in quotes
 	detail  []detailPart
+	status  int
 }
 
 // detailPart is a part of a detail: text, or a placeholder.
@@ -68,15 +78,22 @@ func (r Refusal) Prepare(policy string) (*Texts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("detail: %w", err)
 	}
-	w := &Texts{detail: detail, title: quoteJSON(r.Title)}
+	if r.Status == 0 {
+		r.Status = http.StatusTooManyRequests
+	}
+	usual, ok := Statuses[r.Status]
+	if !ok {
+		return nil, fmt.Errorf("status: must be 429, 402 or 403, not %d", r.Status)
+	}
+	w := &Texts{detail: detail, title: quoteJSON(r.Title), status: r.Status}
 	if r.Type == "" {
 		r.Type = problemQuota
 	}
 	problemTitle := w.title
 	if r.Title == "" {
-		w.title, problemTitle = []byte(`"rate limited"`), []byte(`"Too many requests"`)
+		w.title, problemTitle = []byte(`"rate limited"`), quoteJSON(usual)
 	}
-	w.problem = fmt.Appendf(nil, `{"type":%s,"title":%s,"status":429,"detail":"`, quoteJSON(r.Type), problemTitle)
+	w.problem = fmt.Appendf(nil, `{"type":%s,"title":%s,"status":%d,"detail":"`, quoteJSON(r.Type), problemTitle, r.Status)
 	return w, nil
 }
 
@@ -164,13 +181,26 @@ func quoteJSON(text string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
+// apply reports whether the texts and the status are about a refusal: they are not true of a request that is larger than the quota, that
+// could not be decided, or that no limit decided. Items is how many limits did.
+func (w *Texts) apply(items int, d *slidegate.Decision) bool {
+	return w != nil && retrySeconds(d) >= 0 && d.Flags&rule.FallbackClosed == 0 && int(d.Index) < items
+}
+
+// Status is the function Status with the status of these texts. Items is how many limits decided.
+func (w *Texts) Status(items int, d *slidegate.Decision) int {
+	if w.apply(items, d) {
+		return w.status
+	}
+	return Status(d)
+}
+
 // AppendRefusal is Body.AppendRefusal with these texts.
 func (w *Texts) AppendRefusal(b []byte, body Body, items []*Item, d *slidegate.Decision) []byte {
-	wait := retrySeconds(d)
-	if w == nil || wait < 0 || d.Flags&rule.FallbackClosed != 0 || int(d.Index) >= len(items) {
+	if !w.apply(len(items), d) {
 		return body.AppendRefusal(b, items, d)
 	}
-	item := items[d.Index]
+	wait, item := retrySeconds(d), items[d.Index]
 	switch body {
 	case NoBody:
 		return b

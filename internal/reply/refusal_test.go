@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -34,8 +35,14 @@ func TestRefusalWords(t *testing.T) {
 		{Refusal{Title: "Slow"}, Text, "The quota is used up. Try again in 2 seconds."},
 		{Refusal{Detail: "No."}, Problem, `{"type":"` + problemQuota + `","title":"Too many requests","status":429,` +
 			`"detail":"No.","violated-policies":["a\"b"],"retry_after":2}`},
+		{Refusal{Status: 402}, Problem, `{"type":"` + problemQuota + `","title":"Payment required","status":402,` +
+			`"detail":"The quota is used up. Try again in 2 seconds.","violated-policies":["a\"b"],"retry_after":2}`},
+		{Refusal{Status: 403}, JSON, `{"error":"rate limited","limit":"a\"b","retry_after":2}`},
 	} {
 		words := testkit.Must(test.given.Prepare("api"))(t)
+		if got, want := words.Status(len(items), refused), cmp.Or(test.given.Status, 429); got != want {
+			t.Errorf("%+v: got the status %d, want %d", test.given, got, want)
+		}
 		got := strings.TrimSuffix(string(words.AppendRefusal(nil, test.body, items, refused)), "\n")
 		if got != test.want {
 			t.Errorf("%+v as body %d:\ngot  %s\nwant %s", test.given, test.body, got, test.want)
@@ -50,6 +57,9 @@ func TestRefusalWords(t *testing.T) {
 	for _, d := range []*slidegate.Decision{{RetryAfter: slidegate.Never}, {Flags: rule.FallbackClosed, RetryAfter: time.Second}} {
 		if got, want := words.AppendRefusal(nil, Problem, items, d), Problem.AppendRefusal(nil, items, d); string(got) != string(want) {
 			t.Errorf("%+v: got %s, want the default texts: %s", d, got, want)
+		}
+		if got, want := testkit.Must(Refusal{Status: 402}.Prepare("api"))(t).Status(len(items), d), Status(d); got != want {
+			t.Errorf("%+v: got the status %d, want %d", d, got, want)
 		}
 	}
 	if words, err := (Refusal{}).Prepare("api"); words != nil || err != nil {

@@ -15,6 +15,10 @@
 //	slidegate.slots.lost             {slot}        policy, limit, store                   counter of renewals of slots that were no longer held
 //	slidegate.settlements.repeated   {settlement}  policy, limit, store                   counter of answers with the flag
 //	slidegate.settlements.unsettled  {settlement}  policy, limit, store                   counter of answers with the flag
+//	slidegate.holds.renewed          {hold}        policy, limit, store                   counter of holds renewed
+//	slidegate.holds.lost             {hold}        policy, limit, store                   counter of renewals of holds that had ended
+//	slidegate.calls.repeated         {call}        policy, limit, store                   counter of answers with the flag
+//	slidegate.calls.not_once         {call}        policy, limit, store                   counter of answers with the flag
 //	slidegate.inherited              {answer}      policy, limit, store                   counter of answers with the flag
 //	slidegate.clock_moved            {answer}      policy, limit, store                   counter of answers with the flag
 //	slidegate.errors                 {request}     error.type, store                      counter of requests that failed
@@ -37,8 +41,9 @@
 // decides in one call has one duration.
 //
 // A slot of an in-flight limit is a unit: granted when it is taken, given back when it is released, and neither when
-// its time to live ends. A settlement counts the units that it gave back or charged, once; repeated, it counts as
-// repeated.
+// its time to live ends. Units that a reservation holds are granted when they are held, and given back as far as they
+// were not used. A settlement, and a call with an ID, counts the units that it gave back or charged, once; repeated, it
+// counts as repeated.
 //
 // # Promises
 //

@@ -66,6 +66,10 @@ const (
 	lost
 	repeated
 	unsettled
+	holdRenewed
+	holdLost
+	callRepeated
+	notOnce
 	allCounts
 )
 
@@ -273,7 +277,7 @@ func (t *tally) countRequest(r *store.Request, lane uint32) {
 		case rule.GiveBack:
 			of.units(lane, givenBack, answer.Granted, answer.Flags)
 		default:
-			of.units(lane, granted, answer.Granted, answer.Flags)
+			of.call(lane, answer)
 		}
 		if answer.Flags != 0 {
 			countFlags(of.counts.Lane(lane), answer.Flags)
@@ -286,6 +290,18 @@ func (s *series) units(lane uint32, count int, units int64, flags rule.Flags) {
 	if units != 0 && charges(flags) {
 		s.counts.Lane(lane)[count].Add(units)
 	}
+}
+
+// call counts what a call charged. A repeated call charges nothing, and returns what the first one did.
+func (s *series) call(lane uint32, answer *rule.Answer) {
+	switch {
+	case answer.Flags&rule.Repeated != 0:
+		s.rare[callRepeated-counts].Add(1)
+		return
+	case answer.Flags&rule.NotOnce != 0:
+		s.rare[notOnce-counts].Add(1)
+	}
+	s.units(lane, granted, answer.Granted, answer.Flags)
 }
 
 // settlement counts what a settlement gave back or charged. A repeated settlement changes nothing, and returns the
@@ -304,14 +320,18 @@ func (s *series) settlement(lane uint32, answer *rule.Answer, again bool) {
 	}
 }
 
-// renewal counts a slot that was renewed, or was no longer held. Other limits have no slots.
+// renewal counts a slot or a hold that was renewed, or was lost. Other limits have neither.
 func (s *series) renewal(limit *store.Limit, answer *rule.Answer) {
+	done, gone := renewed, lost
+	if limit.Rule().Hold > 0 {
+		done, gone = holdRenewed, holdLost
+	}
 	switch {
-	case limit.Rule().Algorithm != rule.InFlight || !charges(answer.Flags):
+	case limit.Rule().Algorithm != rule.InFlight && limit.Rule().Hold == 0 || !charges(answer.Flags):
 	case answer.Allowed:
-		s.rare[renewed-counts].Add(1)
+		s.rare[done-counts].Add(1)
 	default:
-		s.rare[lost-counts].Add(1)
+		s.rare[gone-counts].Add(1)
 	}
 }
 

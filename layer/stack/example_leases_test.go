@@ -104,9 +104,9 @@ func Example_tenInstances() {
 
 // The error about a limit that cannot be leased suggests one that can.
 func Example_notLeasable() {
-	_, err := slidegate.ParseLimit("50/1m lease") // up to a quota of 100 the default is a sliding log
+	_, err := slidegate.ParseLimit("1000/10s lease") // its parts are too short
 	fmt.Println("invalid:", errors.Is(err, slidegate.ErrLimit))
-	fmt.Println("suggests a limit that can be leased:", strings.Contains(err.Error(), "segments=60 overlap=whole"))
+	fmt.Println("suggests a limit that can be leased:", strings.Contains(err.Error(), "segments=40 overlap=whole"))
 	// Output:
 	// invalid: true
 	// suggests a limit that can be leased: true

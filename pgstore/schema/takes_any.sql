@@ -14,8 +14,8 @@
 --   quota  of a bucket: how much a microsecond refills
 --
 -- Results for each key: the time; eight times the number of admitted requests, plus 1 if the state was ahead of the clock, 2 if a state
--- without a named algorithm is in parts, and 4 if these charges have made it so; and four numbers:
---   pairs    windows in one part: start, or -1 if never charged; the current count and the previous one, as they were read; 0
+-- without a named algorithm is in parts, and 4 if the state is not returned as it was read, but as of now; and four numbers:
+--   pairs    windows in one part: start, or -1 if never charged; the current count and the previous one; 0
 --   windows  start as it was read, or -1; where the current part starts now, its count, and what was used before anything was charged
 --   logs     the number of live units, and the newest of them; then the unit that expires first after the requests, and the unit that
 --            must expire before another request is admitted
@@ -24,200 +24,186 @@
 -- length, padded with 0.
 
 -- Several keys. numbers contains the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, and eight numbers for each key.
+-- It decides the common cases together, and leaves rows that others have written meanwhile, and logs that become parts, to take_any: they are
+-- locked by then, in their order.
 CREATE FUNCTION public.slidegate_take_any_many(addresses text[], numbers bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $take_any_many$
 DECLARE
   replies bigint[];
-  places int[]; -- indexes of the keys that are tried again
-  got bigint[];
   failed int[];
+  texts text[]; -- an array of bigint cannot hold arrays of several lengths
+  n int;
 BEGIN
   IF numbers[2] > 0 THEN
     PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
   END IF;
-  LOOP
-    -- OFFSET 0 keeps a step from being evaluated once for each of its uses.
-    WITH decided AS MATERIALIZED (
-      SELECT c.i, c.address, c.version, c.changed,
-        CASE c.algorithm WHEN 0 THEN c.place + c.parts * c.part WHEN 1 THEN c.span + CASE WHEN c.charged > 0 THEN c.at ELSE c.own - c.behind END
-          ELSE c.until END AS expires,
-        CASE c.algorithm WHEN 0 THEN c.place WHEN 1 THEN NULL ELSE c.at END AS start,
-        CASE WHEN c.algorithm > 0 THEN 0 WHEN c.parts > 2 THEN c.total + c.charged ELSE c.newest + c.charged END AS current,
-        CASE WHEN c.algorithm = 0 AND c.parts <= 2 THEN c.oldest ELSE -1 END AS previous,
-        CASE WHEN NOT c.changed THEN NULL
-          WHEN c.algorithm = 0 THEN CASE WHEN c.parts > 2 THEN
-            (CASE WHEN c.behind > 0 THEN public.slidegate_move_parts(c.more, c.place / c.part - c.own / c.part) ELSE c.more END)
-              [c.dead + 1 : cardinality(c.more) - CASE WHEN c.newest > 0 THEN 1 ELSE 0 END]
-            || CASE WHEN c.newest + c.charged > 0 THEN ARRAY[(c.newest + c.charged) * 128 + (c.place / c.part & 127)] END END
-          WHEN c.algorithm = 1 THEN
-            CASE WHEN c.behind = 0 THEN c.more[cardinality(c.more) - c.kept + 1 :]
-              ELSE ARRAY(SELECT m.t - c.behind FROM unnest(c.more[cardinality(c.more) - c.kept + 1 :]) WITH ORDINALITY m(t, i) ORDER BY m.i) END
-            || CASE c.charged WHEN 1 THEN ARRAY[c.at] ELSE array_fill(c.at, ARRAY[c.charged]::int[]) END
-          WHEN c.charged = 0 THEN ARRAY[c.at, c.more[2], c.more[3], c.until]
-          ELSE ARRAY[c.at, (c.used + c.charged) / c.span, (c.used + c.charged) % c.span, c.until] END AS more,
-        ARRAY[c.now, 8 * c.admitted + CASE WHEN c.moved THEN 1 ELSE 0 END
-          + CASE WHEN c.becomes THEN 6 WHEN c.kind & 7 = 5 AND c.algorithm = 0 THEN 2 ELSE 0 END] || CASE
-          WHEN c.algorithm = 0 AND c.parts > 2 THEN ARRAY[coalesce(c.own, -1), c.place, c.newest, c.used]
-          WHEN c.algorithm = 0 THEN ARRAY[coalesce(c.own, -1), coalesce(c.current, 0), coalesce(c.previous, 0), 0]
-          WHEN c.algorithm = 1 THEN ARRAY[c.used, CASE WHEN c.at > c.now THEN c.at ELSE coalesce(c.own - c.behind, 0) END,
-            CASE WHEN c.kept > 0 THEN c.more[cardinality(c.more) - c.kept + 1] - c.behind ELSE c.at END,
-            CASE WHEN c.admitted = c.times THEN 0 WHEN c.charged + c.unit > c.most THEN c.at
-              ELSE c.more[cardinality(c.more) + c.charged + c.unit - c.most] - c.behind END]
-          WHEN c.own IS NULL THEN ARRAY[0, 0, 0, 0]::bigint[]
-          ELSE c.more END AS reply,
-        CASE WHEN c.algorithm = 0 AND c.parts > 2 AND (c.admitted < c.times OR c.used + c.unit * c.admitted >= c.most OR c.unit = 0) THEN c.more END
-          AS counts
+  -- OFFSET 0 keeps a step from being evaluated once for each of its uses.
+  WITH decided AS MATERIALIZED (
+    SELECT c.i, c.address, c.version, c.changed,
+      CASE c.algorithm WHEN 0 THEN c.place + c.parts * c.part WHEN 1 THEN c.span + CASE WHEN c.charged > 0 THEN c.at ELSE c.own - c.behind END
+        ELSE c.until END AS expires,
+      CASE c.algorithm WHEN 0 THEN c.place WHEN 1 THEN NULL ELSE c.at END AS start,
+      CASE WHEN c.algorithm > 0 THEN 0 WHEN c.parts > 2 THEN c.total + c.charged ELSE c.newest + c.charged END AS current,
+      CASE WHEN c.algorithm = 0 AND c.parts <= 2 THEN c.oldest ELSE -1 END AS previous,
+      CASE WHEN NOT c.changed OR c.version = -9 THEN NULL
+        WHEN c.algorithm = 0 THEN CASE WHEN c.parts > 2 THEN
+          (CASE WHEN c.moved THEN public.slidegate_move_parts(c.more, c.place / c.part - c.own / c.part) ELSE c.more END)
+            [c.dead + 1 : cardinality(c.more) - CASE WHEN c.newest > 0 THEN 1 ELSE 0 END]
+          || CASE WHEN c.newest + c.charged > 0 THEN (c.newest + c.charged) * 128 + (c.place / c.part & 127) END END
+        WHEN c.algorithm = 1 THEN
+          CASE WHEN c.behind = 0 THEN c.more[cardinality(c.more) - c.kept + 1 :]
+            ELSE ARRAY(SELECT m.t - c.behind FROM unnest(c.more[cardinality(c.more) - c.kept + 1 :]) WITH ORDINALITY m(t, i) ORDER BY m.i) END
+          || CASE c.charged WHEN 1 THEN ARRAY[c.at] ELSE array_fill(c.at, ARRAY[c.charged]::int[]) END
+        WHEN c.charged = 0 THEN ARRAY[c.at, c.more[2], c.more[3], c.until]
+        ELSE ARRAY[c.at, (c.used + c.charged) / c.span, (c.used + c.charged) % c.span, c.until] END AS more,
+      CASE c.algorithm
+        WHEN 0 THEN ARRAY[c.now, c.outcome, coalesce(c.own, -1), CASE WHEN c.parts > 2 THEN c.place ELSE coalesce(c.current, 0) END,
+          CASE WHEN c.parts > 2 THEN c.newest ELSE coalesce(c.previous, 0) END, CASE WHEN c.parts > 2 THEN c.used ELSE 0 END]
+        WHEN 1 THEN ARRAY[c.now, c.outcome, c.used, CASE WHEN c.at > c.now THEN c.at ELSE coalesce(c.own - c.behind, 0) END,
+          CASE WHEN c.kept > 0 THEN c.more[cardinality(c.more) - c.kept + 1] - c.behind ELSE c.at END,
+          CASE WHEN c.admitted = c.times THEN 0 WHEN c.charged + c.unit > c.most THEN c.at
+            ELSE c.more[cardinality(c.more) + c.charged + c.unit - c.most] - c.behind END]
+        ELSE ARRAY[c.now, c.outcome, coalesce(c.own, 0), coalesce(c.more[2], 0), coalesce(c.more[3], 0), coalesce(c.more[4], 0)] END AS reply,
+      CASE WHEN c.algorithm = 0 AND c.parts > 2 AND (c.admitted < c.times OR c.used + c.unit * c.admitted >= c.most OR c.unit = 0) THEN c.more END
+        AS counts
+    FROM (
+      SELECT b.*, CASE WHEN b.kind & 7 = 5 THEN b.used ELSE least(b.used, greatest(b.used, b.most) - b.charged) END AS kept, -- units of a log
+        CASE WHEN b.algorithm = 3 THEN greatest(CASE WHEN b.used > 0 THEN b.more[4] - b.behind END,
+          CASE WHEN b.charged > 0 THEN b.at + greatest(b.span, (b.used + b.charged + b.quota - 1) / b.quota) END) END AS until,
+        8 * b.admitted + CASE WHEN b.moved THEN 1 ELSE 0 END + CASE WHEN b.kind & 7 = 5 AND b.algorithm = 0 THEN 2 ELSE 0 END AS outcome,
+        b.moved AND b.admitted < b.times OR b.unit > 0 AND b.taken > 0 AND (b.algorithm < 3 OR b.charged > 0) AS changed
       FROM (
-        SELECT b.*, CASE WHEN b.kind & 7 = 5 THEN b.used ELSE least(b.used, greatest(b.used, b.most) - b.charged) END AS kept, -- units of a log
-          CASE WHEN b.algorithm = 3 THEN greatest(CASE WHEN b.used > 0 THEN b.more[4] - b.behind END,
-            CASE WHEN b.charged > 0 THEN b.at + greatest(b.span, (b.used + b.charged + b.quota - 1) / b.quota) END) END AS until,
-          b.moved AND b.admitted < b.times OR b.unit > 0 AND b.taken > 0 AND (b.algorithm < 3 OR b.charged > 0) AS changed
+        SELECT a.*, CASE
+            WHEN a.algorithm = 0 THEN least(a.unit * a.taken, 9007199254740991 - a.newest)
+            WHEN a.kind & 7 = 5 THEN a.unit * a.taken
+            WHEN a.algorithm = 1 THEN least(a.unit * a.taken, a.most)
+            WHEN a.taken > a.admitted THEN greatest(a.unit * a.admitted, a.most - a.used) -- a refusal empties a bucket, never below empty
+            ELSE a.unit * a.taken END AS charged
         FROM (
-          SELECT a.*, CASE
-              WHEN a.algorithm = 0 THEN least(a.unit * a.taken, 9007199254740991 - a.newest)
-              WHEN a.kind & 7 = 5 THEN a.unit * a.taken
-              WHEN a.algorithm = 1 THEN least(a.unit * a.taken, a.most)
-              WHEN a.taken > a.admitted THEN greatest(a.unit * a.admitted, a.most - a.used) -- a refusal empties a bucket, never below empty
-              ELSE a.unit * a.taken END AS charged
+          SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken,
+            -- A log becomes parts with a charge that needs them. No row has this version.
+            CASE WHEN x.kind & 7 = 5 AND x.algorithm = 1 AND x.unit > 0 AND x.unit <= x.most AND (x.kind & 16 > 0 OR x.used + x.unit <= x.most)
+              AND (x.kind & 128 > 0 OR x.used + x.unit > 100) THEN -9 ELSE x.known END AS version
           FROM (
-            SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken
-            FROM (
-              SELECT u.*, CASE
+            SELECT u.i, u.address, u.version AS known, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.quota, u.now, u.at, u.own, u.behind,
+              u.used, u.total, u.oldest, u.newest, u.place, u.current, u.previous,
+              -- Without a named algorithm, a row in which nothing counts is as one that was never charged, except for its time.
+              CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.algorithm WHEN u.kind & 128 > 0 THEN 0 ELSE 1 END AS algorithm,
+              CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.more ELSE '{}' END AS more,
+              CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.dead ELSE 0 END AS dead,
+              u.behind > 0 AND (u.kind & 7 <> 5 OR u.used > 0) AS moved,
+              CASE
                 WHEN u.used > u.most - u.unit THEN 0
                 WHEN u.unit = 0 THEN u.times
                 ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted
+            FROM (
+              SELECT w.*, CASE w.algorithm
+                WHEN 0 THEN w.total - CASE
+                  WHEN w.kind >= 64 OR w.oldest = 0 OR w.at <= w.place THEN 0
+                  WHEN w.oldest < 9223372036854775807 / w.part
+                    THEN w.oldest - (w.oldest * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END) / w.part
+                  ELSE w.oldest - div(w.oldest::numeric * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END, w.part)::bigint END
+                WHEN 1 THEN CASE WHEN w.own IS NULL THEN 0 ELSE cardinality(w.more) - width_bucket(greatest(w.own, w.now) - w.span, w.more) END
+                ELSE w.debt END AS used
               FROM (
-                SELECT v.*, CASE v.algorithm
-                  WHEN 0 THEN v.total - v.oldest + CASE
-                    WHEN v.kind >= 64 OR v.oldest = 0 OR v.at <= v.place THEN v.oldest
-                    WHEN v.oldest < 9223372036854775807 / v.part
-                      THEN (v.oldest * (v.place + v.part - v.at) + CASE WHEN v.kind < 32 THEN v.part - 1 ELSE 0 END) / v.part
-                    ELSE div(v.oldest::numeric * (v.place + v.part - v.at) + CASE WHEN v.kind < 32 THEN v.part - 1 ELSE 0 END, v.part)::bigint END
-                  WHEN 1 THEN v.live
-                  ELSE v.debt END AS used
+                SELECT k.*,
+                  CASE WHEN k.algorithm > 0 THEN 0
+                    WHEN k.parts > 2 THEN CASE
+                      WHEN k.shift = k.parts THEN 0
+                      WHEN k.dead = 0 THEN k.current
+                      WHEN k.dead = 1 THEN k.current - (k.more[1] >> 7)
+                      ELSE k.current - (SELECT sum(e >> 7)::bigint FROM unnest(k.more[: k.dead]) e) END
+                    WHEN k.shift = 0 THEN k.current + k.previous
+                    WHEN k.shift < k.parts THEN k.current
+                    ELSE 0 END AS total,
+                  CASE WHEN k.parts = 1 OR k.shift = k.parts THEN 0
+                    WHEN k.parts > 2 THEN CASE WHEN k.kind < 64 AND ((k.own / k.part - k.more[k.dead + 1]) & 127) + k.shift = k.parts - 1
+                      THEN k.more[k.dead + 1] >> 7 ELSE 0 END
+                    WHEN k.shift = 0 THEN k.previous
+                    ELSE k.current END AS oldest,
+                  CASE WHEN k.shift > 0 OR k.algorithm > 0 THEN 0
+                    WHEN k.parts > 2 THEN CASE WHEN (k.own / k.part - k.more[cardinality(k.more)]) & 127 = 0 THEN k.more[cardinality(k.more)] >> 7 ELSE 0 END
+                    ELSE k.current END AS newest,
+                  CASE WHEN k.algorithm = 3 THEN 0 WHEN k.kind & 8 = 0 THEN k.at - k.at % k.part WHEN k.shift < k.parts AND k.behind = 0 THEN k.own + k.shift * k.part
+                    ELSE k.now END AS place
                 FROM (
-                  SELECT w.*,
-                    CASE WHEN w.algorithm > 0 THEN 0
-                      WHEN w.parts > 2 THEN CASE
-                        WHEN w.dead = cardinality(w.more) THEN 0
-                        WHEN w.dead = 0 THEN w.current
-                        WHEN w.dead = 1 THEN w.current - (w.more[1] >> 7)
-                        ELSE w.current - (SELECT sum(e >> 7)::bigint FROM unnest(w.more[: w.dead]) e) END
-                      WHEN w.shift = 0 THEN w.current + w.previous
-                      WHEN w.shift < w.parts THEN w.current
-                      ELSE 0 END AS total,
-                    CASE WHEN w.parts = 1 OR w.shift = w.parts THEN 0
-                      WHEN w.parts > 2 THEN CASE WHEN ((w.own / w.part - w.more[w.dead + 1]) & 127) + w.shift = w.parts - 1 THEN w.more[w.dead + 1] >> 7 ELSE 0 END
-                      WHEN w.shift = 0 THEN w.previous
-                      ELSE w.current END AS oldest,
-                    CASE WHEN w.shift > 0 THEN 0
-                      WHEN w.parts > 2 THEN CASE WHEN (w.own / w.part - w.more[cardinality(w.more)]) & 127 = 0 THEN w.more[cardinality(w.more)] >> 7 ELSE 0 END
-                      ELSE w.current END AS newest
+                  SELECT l.*, CASE
+                    WHEN l.parts <= 2 OR l.algorithm > 0 OR l.shift = 0 THEN 0
+                    WHEN l.shift = l.parts THEN cardinality(l.more)
+                    WHEN ((l.own / l.part - l.more[1]) & 127) + l.shift < l.parts THEN 0
+                    WHEN ((l.own / l.part - l.more[2]) & 127) + l.shift < l.parts THEN 1
+                    ELSE (SELECT count(*) FROM unnest(l.more) e WHERE ((l.own / l.part - e) & 127) + l.shift >= l.parts) END::int AS dead
                   FROM (
-                    SELECT j.i, j.address, j.version, j.kind, j.part, j.span, j.most, j.unit, j.times, j.quota, j.now, j.at, j.live, j.debt, j.place, j.becomes,
-                      j.previous, NOT j.idle AND j.behind > 0 AS moved, CASE WHEN j.becomes OR j.idle THEN 0 ELSE j.behind END AS behind,
-                      CASE WHEN j.becomes THEN 0 WHEN j.idle THEN 1 ELSE j.algorithm END AS algorithm,
-                      CASE WHEN j.algorithm = 0 OR j.becomes THEN j.parts ELSE 0 END AS parts,
-                      CASE WHEN j.becomes THEN j.place WHEN j.idle THEN NULL ELSE j.own END AS own,
-                      CASE WHEN j.becomes THEN 0 ELSE j.shift END AS shift, CASE WHEN j.idle THEN 0 ELSE j.dead END AS dead,
-                      CASE WHEN j.becomes THEN j.live ELSE j.current END AS current,
-                      CASE WHEN j.idle THEN '{}'
-                        WHEN j.becomes THEN public.slidegate_to_parts(j.more[cardinality(j.more) - j.live + 1 :], j.behind, j.place, j.part)
-                        ELSE j.more END AS more
+                    SELECT f.*,
+                      CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
+                      CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
+                      CASE WHEN f.algorithm > 0 THEN 0 WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0
+                        ELSE least((f.now - f.own) / f.part, f.parts) END AS shift,
+                      CASE WHEN f.algorithm < 3 OR f.own IS NULL OR f.own <= f.now AND f.now >= f.more[4] THEN 0
+                        WHEN f.more[2] >= 4611686018427387904 / f.span THEN least(4611686018427387904,
+                          greatest(0, f.more[2]::numeric * f.span + f.more[3] - greatest(0, f.now - f.own)::numeric * f.quota))::bigint
+                        WHEN f.now - f.own > (f.more[2] * f.span + f.more[3]) / f.quota THEN 0
+                        ELSE f.more[2] * f.span + f.more[3] - greatest(0, f.now - f.own) * f.quota END AS debt
                     FROM (
-                      -- Without a named algorithm, parts in which nothing counts are as a log that is empty, and what is kept in a log becomes
-                      -- parts with a charge that needs them.
-                      SELECT k.*, k.kind & 7 = 5 AND k.algorithm = 0 AND k.dead = cardinality(k.more) AS idle,
-                        k.kind & 7 = 5 AND (k.algorithm = 1 OR k.dead = cardinality(k.more)) AND k.unit > 0 AND k.unit <= k.most
-                          AND (k.kind & 16 > 0 OR k.live + k.unit <= k.most) AND (k.kind & 128 > 0 OR k.live + k.unit > 100) AS becomes,
-                        CASE WHEN k.kind & 8 = 0 THEN k.at - k.at % k.part WHEN k.shift < k.parts AND k.behind = 0 THEN k.own + k.shift * k.part
-                          ELSE k.now END AS place
+                      SELECT u.i, u.address, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.quota,
+                        t.version, t.current, t.previous, coalesce(t.more, '{}') AS more,
+                        CASE u.kind & 7 WHEN 5 THEN CASE WHEN t.start IS NULL THEN 1 ELSE 0 END ELSE u.kind & 7 END AS algorithm,
+                        CASE u.kind & 7 WHEN 0 THEN t.start WHEN 5 THEN coalesce(t.start, t.more[cardinality(t.more)])
+                          WHEN 1 THEN t.more[cardinality(t.more)] ELSE t.more[1] END AS own, (
+                          SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
+                        ) AS now
                       FROM (
-                        SELECT l.*, CASE
-                          WHEN l.parts <= 2 OR l.algorithm > 0 THEN 0
-                          WHEN l.shift = l.parts THEN cardinality(l.more)
-                          WHEN l.shift = 0 OR ((l.own / l.part - l.more[1]) & 127) + l.shift < l.parts THEN 0
-                          WHEN ((l.own / l.part - l.more[2]) & 127) + l.shift < l.parts THEN 1
-                          ELSE (SELECT count(*) FROM unnest(l.more) e WHERE ((l.own / l.part - e) & 127) + l.shift >= l.parts) END::int AS dead
-                        FROM (
-                          SELECT f.*,
-                            CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
-                            CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
-                            CASE WHEN f.algorithm = 0 THEN
-                              CASE WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0 ELSE least((f.now - f.own) / f.part, f.parts) END
-                            END AS shift,
-                            CASE WHEN f.algorithm <> 1 OR f.own IS NULL THEN 0
-                              ELSE cardinality(f.more) - width_bucket(greatest(f.own, f.now) - f.span, f.more) END AS live,
-                            CASE WHEN f.algorithm < 3 OR f.own IS NULL OR f.own <= f.now AND f.now >= f.more[4] THEN 0
-                              WHEN f.more[2] >= 4611686018427387904 / f.span THEN least(4611686018427387904,
-                                greatest(0, f.more[2]::numeric * f.span + f.more[3] - greatest(0, f.now - f.own)::numeric * f.quota))::bigint
-                              WHEN f.now - f.own > (f.more[2] * f.span + f.more[3]) / f.quota THEN 0
-                              ELSE f.more[2] * f.span + f.more[3] - greatest(0, f.now - f.own) * f.quota END AS debt
-                          FROM (
-                            SELECT r.*, CASE r.algorithm WHEN 0 THEN r.start WHEN 1 THEN r.more[cardinality(r.more)] ELSE r.more[1] END AS own
-                            FROM (
-                              SELECT u.i, u.address, numbers[8 * u.i - 5] AS kind, numbers[8 * u.i - 4] AS parts,
-                                CASE WHEN numbers[8 * u.i - 5] & 7 <> 5 THEN numbers[8 * u.i - 5] & 7 WHEN t.start IS NULL THEN 1 ELSE 0 END AS algorithm,
-                                numbers[8 * u.i - 3] AS part, numbers[8 * u.i - 2] AS span, numbers[8 * u.i - 1] AS most, numbers[8 * u.i] AS unit,
-                                numbers[8 * u.i + 1] AS times, numbers[8 * u.i + 2] AS quota, t.version, t.start, t.current, t.previous, coalesce(t.more, '{}') AS more, (
-                                  SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
-                                ) AS now
-                              FROM unnest(addresses) WITH ORDINALITY u(address, i)
-                              LEFT JOIN LATERAL (
-                                SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
-                                FROM public.slidegate_state s WHERE s.address = u.address AND (s.previous >= -1 OR public.slidegate_readable(s.previous)) LIMIT 1
-                              ) t ON true
-                              WHERE places IS NULL OR u.i = ANY (places)
-                              OFFSET 0
-                            ) r OFFSET 0
-                          ) f OFFSET 0
-                        ) l OFFSET 0
-                      ) k OFFSET 0
-                    ) j OFFSET 0
-                  ) w OFFSET 0
-                ) v OFFSET 0
-              ) u OFFSET 0
-            ) x
-          ) a OFFSET 0
-        ) b OFFSET 0
-      ) c OFFSET 0
-    ), written AS (
-      INSERT INTO public.slidegate_state AS t (version, expires, start, current, previous, address, more)
-      SELECT coalesce(d.version + 1, (random() * 9007199254740991)::bigint), d.expires, d.start, d.current, d.previous, d.address, d.more
-      FROM decided d WHERE d.changed
-      ON CONFLICT (address) DO UPDATE SET version = excluded.version, expires = excluded.expires, start = excluded.start,
-        current = excluded.current, previous = excluded.previous, more = excluded.more
-      WHERE t.version = excluded.version - 1
-      RETURNING t.address
-    )
-    SELECT array_agg(CASE WHEN w.most IS NULL THEN d.reply
-        ELSE d.reply || d.counts || array_fill(0::bigint, ARRAY[w.most - coalesce(cardinality(d.counts), 0)]) END),
-      array_agg(d.i) FILTER (WHERE d.changed AND d.address NOT IN (SELECT w.address FROM written w))
-    INTO got, failed FROM decided d, (SELECT max(cardinality(d.counts)) AS most FROM decided d) w;
-    IF places IS NULL THEN
-      replies := got;
-    ELSE
-      replies := (
-        SELECT array_agg(ARRAY(
-          SELECT coalesce(CASE WHEN p.j IS NULL THEN replies[i][k] ELSE got[p.j][k] END, 0)
-          FROM generate_series(1, greatest(array_length(replies, 2), array_length(got, 2))) k
-        ) ORDER BY i)
-        FROM generate_series(1, cardinality(addresses)) i LEFT JOIN unnest(places) WITH ORDINALITY p(place, j) ON p.place = i
-      );
-    END IF;
-    IF failed IS NULL THEN
-      RETURN replies;
-    END IF;
-    IF places IS NOT NULL THEN -- impossible, because the rows were locked, unless another program writes to the table
-      RAISE serialization_failure USING MESSAGE = 'rows changed that are locked';
-    END IF;
-    places := failed;
+                        SELECT a.i, a.address, numbers[8 * a.i - 5] AS kind, numbers[8 * a.i - 4] AS parts, numbers[8 * a.i - 3] AS part, numbers[8 * a.i - 2] AS span,
+                          numbers[8 * a.i - 1] AS most, numbers[8 * a.i] AS unit, numbers[8 * a.i + 1] AS times, numbers[8 * a.i + 2] AS quota
+                        FROM unnest(addresses) WITH ORDINALITY a(address, i) OFFSET 0
+                      ) u
+                      LEFT JOIN LATERAL (
+                        SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
+                        FROM public.slidegate_state s WHERE s.address = u.address AND (s.previous >= -1 OR public.slidegate_readable(s.previous)) LIMIT 1
+                      ) t ON true
+                      OFFSET 0
+                    ) f OFFSET 0
+                  ) l OFFSET 0
+                ) k OFFSET 0
+              ) w OFFSET 0
+            ) u OFFSET 0
+          ) x OFFSET 0
+        ) a OFFSET 0
+      ) b OFFSET 0
+    ) c OFFSET 0
+  ), written AS (
+    INSERT INTO public.slidegate_state AS t (version, expires, start, current, previous, address, more)
+    SELECT coalesce(d.version + 1, (random() * 9007199254740991)::bigint), d.expires, d.start, d.current, d.previous, d.address, d.more
+    FROM decided d WHERE d.changed
+    ON CONFLICT (address) DO UPDATE SET version = excluded.version, expires = excluded.expires, start = excluded.start,
+      current = excluded.current, previous = excluded.previous, more = excluded.more
+    WHERE t.version = excluded.version - 1
+    RETURNING t.address
+  )
+  SELECT array_agg(CASE WHEN w.most IS NULL THEN d.reply
+      ELSE d.reply || d.counts || array_fill(0::bigint, ARRAY[w.most - coalesce(cardinality(d.counts), 0)]) END),
+    array_agg(d.i) FILTER (WHERE d.changed AND (d.version = -9 OR d.address NOT IN (SELECT w.address FROM written w)))
+  INTO replies, failed FROM decided d, (SELECT max(cardinality(d.counts)) AS most FROM decided d) w;
+  IF failed IS NULL THEN
+    RETURN replies;
+  END IF;
+  FOREACH n IN ARRAY failed LOOP
+    texts[n] := public.slidegate_take_any(addresses[n], numbers[1], 0, numbers[8 * n - 5], numbers[8 * n - 4], numbers[8 * n - 3],
+      numbers[8 * n - 2], numbers[8 * n - 1], numbers[8 * n], numbers[8 * n + 1], numbers[8 * n + 2])::text;
   END LOOP;
+  RETURN (
+    SELECT array_agg(r.reply || array_fill(0::bigint, ARRAY[r.widest - cardinality(r.reply)]) ORDER BY r.i) FROM (
+      SELECT g.i, g.reply, max(cardinality(g.reply)) OVER () AS widest FROM (
+        SELECT u.i, coalesce(texts[u.i]::bigint[], ARRAY(SELECT replies[u.i][k] FROM generate_series(1, array_length(replies, 2)) k)) AS reply
+        FROM generate_series(1, cardinality(addresses)) u(i)
+      ) g
+    ) r
+  );
 END
 $take_any_many$;
 
--- One key. Windows in one part are decided by take.
+-- One key.
 CREATE FUNCTION public.slidegate_take_any(
   place text, moment bigint, synchronous bigint, kind bigint, parts bigint, part bigint, span bigint, most bigint, unit bigint, times bigint,
   quota bigint
@@ -231,6 +217,10 @@ DECLARE
   ends bigint; begins bigint; total bigint := 0; next bigint[]; -- what is written
   moved bigint;
 BEGIN
+  IF kind & 7 = 0 AND parts <= 2 THEN -- in one part; what take returns is as of now
+    next := public.slidegate_take(place, moment, synchronous, 2 - parts, kind >> 3 & 1, kind >> 4 & 1, kind >> 5, most, span, unit, times);
+    RETURN ARRAY[next[1], 8 * (next[5] >> 1) + (next[5] & 1) + 4, next[2], next[3], next[4], 0];
+  END IF;
   SELECT t.version, t.start, t.current, t.previous, t.more || '{}' AS more INTO was
   FROM public.slidegate_state t WHERE t.address = place AND (t.previous >= -1 OR public.slidegate_readable(t.previous));
   LOOP

@@ -2,9 +2,11 @@ package pgstore_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +55,7 @@ func TestContendedBatches(t *testing.T) {
 		bindRule(t, "", "parts", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: 3600e6, Segments: 6, Overlap: rule.OverlapWhole}),
 		bindRule(t, "", "many-parts", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: 3600e6, Segments: 60}),
 		bindRule(t, "", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: quota, Window: 3600e6}),
+		bindRule(t, "", "default", rule.Limit{Quota: quota, Window: 3600e6}),
 		bindRule(t, "", "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Window: 3600e6}),
 	}
 	var mu sync.Mutex
@@ -88,6 +91,48 @@ func TestContendedBatches(t *testing.T) {
 		}
 		if len(remaining[i]) != quota {
 			t.Errorf("%s: got %d admitted, want %d", limit.Name(), len(remaining[i]), quota)
+		}
+	}
+}
+
+// Keys that are charged under a small and a large quota at the same time, while their logs become parts, never have more units than the
+// larger one, and lose none.
+func TestContendedPlans(t *testing.T) {
+	t.Parallel()
+	const small, large, keys, now = 60, 600, 5, rule.Micros(1_767_000_000e6)
+	pool := database(t, pgstore.Options{}, "pool_max_conns=8")
+	s := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }})
+	var plans [2]*store.Limit
+	for i, quota := range []int64{small, large} {
+		plans[i] = bindRule(t, "", "plan", rule.Limit{Quota: quota, Window: 3600e6})
+	}
+	var admitted [keys]atomic.Int64
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 2 * large {
+				plan := plans[0]
+				if n > 2 && (i+n)%2 == 0 {
+					plan = plans[1]
+				}
+				batch := make([]store.Request, keys)
+				for k := range batch {
+					batch[k] = store.Request{Charges: []store.Charge{{Limit: plan, Key: fmt.Sprint(k), Cost: 5}}, Answers: make([]rule.Answer, 1)}
+				}
+				if err := s.Apply(t.Context(), batch[:1+n%keys]); err != nil {
+					t.Error(err)
+					return
+				}
+				for k := range batch {
+					admitted[k].Add(batch[k].Answers[0].Granted)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for k := range admitted {
+		if got := admitted[k].Load(); got != large {
+			t.Errorf("key %d: got %d units admitted, want %d", k, got, large)
 		}
 	}
 }

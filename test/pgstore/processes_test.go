@@ -82,6 +82,7 @@ var raceLimits = []slidegate.Limit{
 	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
 	{Name: "parts", Quota: raceQuota, Window: time.Hour, Segments: 60, Anchor: slidegate.AnchorFirst},
+	{Name: "default", Quota: raceQuota, Window: time.Hour},
 	{Name: "refused", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountRefused: true},
 	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 }

@@ -30,9 +30,10 @@ func TestFunctionsMatchTheRule(t *testing.T) {
 // requests are combined. Other operations in between leave states that takes alone do not reach.
 func TestFastPathsMatchTheRule(t *testing.T) {
 	for name, opts := range map[string]porttest.Options{
-		"pairs":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take, take_many
-		"any":     {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket}, InParts: true}, // take_any, takes_any
-		"buckets": {Algorithms: []rule.Algorithm{rule.TokenBucket}, MaxQuota: 1_000},                                                      // the same, with limits that are closer to each other
+		"pairs":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                                          // take, take_many
+		"any":     {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket, rule.DefaultAlgorithm}, InParts: true}, // take_any, take_any_many
+		"default": {Algorithms: []rule.Algorithm{rule.DefaultAlgorithm}, MaxQuota: 300},                                                                          // the same, on both sides of where a log becomes parts
+		"buckets": {Algorithms: []rule.Algorithm{rule.TokenBucket}, MaxQuota: 1_000},                                                                             // the same, with limits that are closer to each other
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

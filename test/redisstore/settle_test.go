@@ -21,10 +21,10 @@ func settleOf(limit *store.Limit, key string, id rule.ID, cost, used int64, at r
 	return r
 }
 
-// settledName returns the name of the hash that remembers settlements under one limit, of even generations (0) or odd
+// settledName returns the name of the hash that remembers settlements at one address, of even generations (0) or odd
 // ones (1).
 func settledName(limit *store.Limit, key string, generation int) string {
-	return fmt.Sprintf("%s%%settled-%d-%d", nameOf(limit, key), limit.Rule().Memory(), generation)
+	return fmt.Sprintf("%s%%settled-%d", nameOf(limit, key), generation)
 }
 
 // A reservation is settled once under every kind of limit: a repeated settlement changes nothing and gets the same

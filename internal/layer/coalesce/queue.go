@@ -87,7 +87,7 @@ func (e *entry) copyBatch(batch []store.Request) {
 		own := e.answers[answers : answers+len(from.Answers) : answers+len(from.Answers)]
 		answers += len(own)
 		e.requests = append(e.requests, store.Request{
-			Op: from.Op, Group: from.Group, ID: from.ID, Charges: e.charges[start:end:end], Answers: own,
+			Op: from.Op, Group: from.Group, ID: from.ID, Hold: from.Hold, Once: from.Once, Charges: e.charges[start:end:end], Answers: own,
 		})
 	}
 }

@@ -33,7 +33,7 @@ func TestSharedCallKeepsAllFields(t *testing.T) {
 	r := request(rule.Settle, store.Charge{
 		Limit: boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10, Window: 60_000_000}), Key: "key", Cost: 3, At: noon, Used: 2,
 	})
-	r.Group, r.ID = "group", 7
+	r.Group, r.ID, r.Hold, r.Once = "group", 7, true, true
 	for _, value := range []reflect.Value{reflect.ValueOf(r), reflect.ValueOf(r.Charges[0])} {
 		for i := range value.NumField() {
 			if name := value.Type().Field(i).Name; value.Field(i).IsZero() && name != "Err" {

@@ -166,7 +166,7 @@ func (s *Store) takeInner(ctx context.Context, limit *store.Limit, key string, c
 		if watched {
 			s.lateKeys.clear(hash, c.start)
 		}
-		if after > 0 {
+		if after > 0 && !endsEarly(limit, allowed, flags) {
 			s.refusals.record("", limit, key, cost, allowed, remaining, after, moment{s.wall(c.start), c.forgets})
 		}
 		return allowed, flags, remaining, after, resetAfter, at, nil

@@ -12,7 +12,8 @@
 //     divides it. Slots of in-flight limits are counted here while they last, and not in the store.
 //   - FailOptimistic admits up to Options.Optimism units of a key that the store has not acknowledged, in each process, and
 //     charges them when the store is back. In any window all processes together admit at most the quota plus that many each
-//     (see optimism in the source for the proof). Slots are counted here, and not charged.
+//     (see optimism in the source for the proof). Slots are counted here, and not charged. Units that a reservation holds are
+//     charged when it is settled.
 //   - FailClosed refuses. RetryAfter is the time until the next probe.
 //
 // # Out, late and refused
@@ -37,7 +38,8 @@
 // refusal of 1 until its NextAfter. There are 131,072 places in sets of 16: of 65,536 keys at most about one in a thousand is
 // lost, and beyond that those that end first. An admission never displaces a refusal. A reset of the key through the layer ends
 // it, and so does a refund or settlement that returned units, also for a refusal that was in flight meanwhile. Another limit of
-// the same key is a different one. Slots and leased limits are not remembered.
+// the same key is a different one. Slots and leased limits are not remembered, nor refusals while reservations hold units, which may
+// end at any time.
 //
 // # What it promises
 //
@@ -54,6 +56,8 @@
 //     error, and settling again later is safe. A Refund, which has no At, and a charge beyond the quota go where takes go; in
 //     FailClosed they are errors during an outage. A reset is done in the store, in Local and in the account; the error is the
 //     store's if only Local was reset.
+//   - A call that counts once is known where it was made: one that is sent again after the store has come back, or gone, is decided
+//     anew. CancelCall goes to the store.
 //   - Mistakes of the caller are not failures: errors that wrap slidegate.ErrLimit, ErrCost, ErrConflict or ErrUnsupported,
 //     and all errors after the caller's own context has ended, are returned unchanged.
 //

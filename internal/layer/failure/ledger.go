@@ -36,8 +36,10 @@ type grain struct {
 	at       rule.Micros // when the first unit was admitted, which identifies the grain
 	last     rule.Micros // when the last unit was admitted, from which the grain ages
 	units    int64
-	id       rule.ID // of the reservation; 0 if there is none
-	call     uint64  // the call that charges them; 0 while they are owed
+	took     int64       // units when they were admitted
+	life     rule.Micros // how long after last it is kept; 0 means the account's horizon
+	id       rule.ID     // of the reservation or the call; 0 if there is none
+	call     uint64      // the call that charges them; 0 while they are owed
 	standing standing
 	settled  bool  // a grain is settled at most once
 	back     int64 // units that the settlement returned
@@ -51,6 +53,7 @@ const (
 	sent                    // sent, and unknown whether it was charged: it counts, and is not sent again
 	charged                 // charged, and does not count here; it is kept so that it is settled only once
 	slot                    // a slot of an in-flight limit, which is not charged at the store
+	held                    // units that a reservation holds: what was used of them is owed once it is settled
 )
 
 // counts reports whether the units of a grain are among those that the store has not acknowledged.
@@ -67,13 +70,21 @@ func horizonOf(limit *rule.Limit) rule.Micros {
 	}
 }
 
+// lifeOf returns how long after its last unit a grain is kept.
+func (a *account) lifeOf(g *grain) rule.Micros {
+	if g.life > 0 {
+		return g.life
+	}
+	return a.horizon
+}
+
 // find returns the account of an address without grains that are too old to count, or nil.
 func (l *ledger) find(at address, now rule.Micros) *account {
 	a := l.accounts[at]
 	if a == nil {
 		return nil
 	}
-	l.drop(a, func(g *grain) bool { return now-g.last >= a.horizon })
+	l.drop(a, func(g *grain) bool { return now-g.last >= a.lifeOf(g) })
 	if len(a.grains) == 0 && now >= a.rest {
 		l.remove(at)
 		return nil
@@ -179,7 +190,7 @@ func (a *account) findGrain(at rule.Micros, id rule.ID) *grain {
 		return nil
 	}
 	for i := range a.grains {
-		if g := &a.grains[i]; g.id == id && (g.at == at || g.standing == slot) {
+		if g := &a.grains[i]; g.id == id && (g.at == at || g.standing == slot || g.standing == held) {
 			return g
 		}
 	}

@@ -125,7 +125,7 @@ func (l *local) call(ctx context.Context, q *localRequest, r *store.Request, ans
 		c.At, _ = answering.Unmark(c.At) // marked if it was taken here
 		q.charges = append(q.charges, c)
 	}
-	q.batch[0] = store.Request{Op: r.Op, Group: r.Group, ID: r.ID, Charges: q.charges, Answers: answers}
+	q.batch[0] = store.Request{Op: r.Op, Group: r.Group, ID: r.ID, Hold: r.Hold, Once: r.Once, Charges: q.charges, Answers: answers}
 	return l.store.Apply(ctx, q.batch[:])
 }
 

@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,9 @@ func (o *optimism) admissible(group string, c *store.Charge, now rule.Micros) (u
 func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if r.Once && o.repeats(r, now) {
+		return
+	}
 	full := r.Op != rule.Peek && (o.closed || !o.ledger.fits(len(r.Charges), now))
 	grant, all := int64(rule.MaxQuota), true
 	for i := range r.Charges {
@@ -94,12 +98,42 @@ func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
 	}
 }
 
-// holds reports whether a charge is for a slot that its reservation already holds. The caller holds the lock.
-func (o *optimism) holds(r *store.Request, c *store.Charge) bool {
-	if c.Limit.Rule().Algorithm != rule.InFlight || r.ID == 0 {
+// repeats answers a call that was admitted here before, and reports whether it was. The caller holds the lock.
+func (o *optimism) repeats(r *store.Request, now rule.Micros) bool {
+	grains := make([]*grain, len(r.Charges))
+	known := false
+	for i := range r.Charges {
+		if a := o.ledger.find(addressOf(r.Group, &r.Charges[i]), now); a != nil {
+			k := slices.IndexFunc(a.grains, func(g grain) bool { return g.id == r.ID })
+			if k >= 0 {
+				grains[i], known = &a.grains[k], true
+			}
+		}
+	}
+	if !known {
 		return false
 	}
-	return o.ledger.accounts[addressOf(r.Group, c)].findGrain(0, r.ID) != nil
+	for i, g := range grains {
+		if o.answer(r, i, 0, now, now); g != nil {
+			r.Answers[i].Granted, r.Answers[i].At = g.took, g.at
+		}
+		r.Answers[i].Flags |= rule.Repeated
+	}
+	return true
+}
+
+// isHeld reports whether a request holds the units of a charge.
+func isHeld(r *store.Request, c *store.Charge) bool {
+	return r.Hold && c.Limit.Rule().Hold > 0 && r.ID != 0
+}
+
+// holds reports whether a charge is for a slot, or for units, that its reservation already holds. The caller holds the lock.
+func (o *optimism) holds(r *store.Request, c *store.Charge) bool {
+	if c.Limit.Rule().Algorithm != rule.InFlight && !isHeld(r, c) || r.ID == 0 {
+		return false
+	}
+	g := o.ledger.accounts[addressOf(r.Group, c)].findGrain(0, r.ID)
+	return g != nil && (g.standing == slot || g.standing == held)
 }
 
 // admit records units that are admitted now, and returns the time to pass when they are refunded. The caller holds the lock.
@@ -107,15 +141,20 @@ func (o *optimism) admit(r *store.Request, c *store.Charge, units int64, now rul
 	if units == 0 {
 		return now
 	}
-	a := o.ledger.open(addressOf(r.Group, c), c.Limit)
-	if c.Limit.Rule().Algorithm == rule.InFlight {
+	a, limit, life := o.ledger.open(addressOf(r.Group, c), c.Limit), c.Limit.Rule(), rule.Micros(0)
+	switch {
+	case limit.Algorithm == rule.InFlight:
 		as = slot
-		if held := a.findGrain(0, r.ID); held != nil && r.ID != 0 {
-			held.last = now
-			return now
-		}
+	case isHeld(r, c):
+		as, life = held, limit.Hold
+	case r.Once:
+		life = limit.Memory()
 	}
-	return o.ledger.add(a, grain{at: now, last: now, units: units, id: r.ID, standing: as})
+	if mine := a.findGrain(0, r.ID); mine != nil && r.ID != 0 && mine.standing == as && (as == slot || as == held) {
+		mine.last = now // it is held already
+		return mine.at
+	}
+	return o.ledger.add(a, grain{at: now, last: now, units: units, took: units, life: life, id: r.ID, standing: as})
 }
 
 // force records units that have been used, whatever the limit. It returns false if there is no memory for them.
@@ -173,12 +212,14 @@ func (o *optimism) finish(r *store.Request, now rule.Micros) {
 		case r.Op == rule.Settle:
 			o.settle(r, i, a, g, now)
 		case r.Op == rule.Renew:
-			held := g != nil && g.standing == slot
-			if held {
+			renewed := g != nil && (g.standing == slot || g.standing == held)
+			if renewed {
 				g.last = now
 			}
 			o.answer(r, i, 0, now, now)
-			r.Answers[i].Allowed = held || c.Limit.Rule().Algorithm != rule.InFlight
+			if holds := c.Limit.Rule().Algorithm == rule.InFlight || c.Limit.Rule().Hold > 0; holds && !renewed {
+				r.Answers[i].Allowed, r.Answers[i].RetryAfter = false, rule.Never
+			}
 		case g != nil:
 			o.answer(r, i, o.ledger.take(a, g, c.Cost), now, now)
 		default:
@@ -204,6 +245,10 @@ func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rul
 		r.Answers[i].Flags |= rule.Repeated
 		return
 	}
+	if c.Limit.Rule().Hold > 0 {
+		o.settleHeld(r, i, a, g, now)
+		return
+	}
 	back := c.Cost - c.Used
 	if g == nil { // too old, reset, or evicted: only record that it was settled
 		a = o.ledger.open(addressOf(r.Group, c), c.Limit)
@@ -225,6 +270,24 @@ func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rul
 	g.settled, g.back = true, back
 	if g.units == 0 && g.standing == owed {
 		o.ledger.setStanding(g, charged) // kept so that it is settled only once
+	}
+	o.answer(r, i, back, now, now)
+}
+
+// settleHeld ends a hold, unless that was lost, and records that what was used is owed to the store from now on.
+func (o *optimism) settleHeld(r *store.Request, i int, a *account, g *grain, now rule.Micros) {
+	c := &r.Charges[i]
+	if g == nil {
+		a = o.ledger.open(addressOf(r.Group, c), c.Limit)
+		taken, _ := answering.Unmark(c.At)
+		o.ledger.add(a, grain{at: taken, id: r.ID, standing: charged})
+		g = &a.grains[len(a.grains)-1]
+	}
+	back := g.units - c.Used
+	o.ledger.setStanding(g, charged) // kept so that it is settled only once
+	g.units, g.settled, g.back, g.last, g.life = 0, true, back, now, c.Limit.Rule().Memory()
+	if c.Used > 0 {
+		o.ledger.add(a, grain{at: now, last: now, units: c.Used, standing: owed})
 	}
 	o.answer(r, i, back, now, now)
 }

@@ -276,13 +276,13 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 // Units that were admitted in short succession expire together, with the last of them.
 func TestOptimisticGrainsGrowOldWithTheLast(t *testing.T) {
 	runOptimistic(t, 2, func(t *testing.T, h *optimisticRig) {
-		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1} // which may count for a part longer than the window, a minute
 		h.down()
 		h.do(rule.Take, c)
 		testkit.Pass(50 * time.Second)
 		last := time.Now()
 		h.do(rule.Take, c)
-		testkit.Pass(time.Until(last.Add(time.Hour - time.Microsecond)))
+		testkit.Pass(time.Until(last.Add(61*time.Minute - time.Microsecond)))
 		h.checkTakes(0, c)
 		testkit.Pass(time.Microsecond)
 		h.checkTakes(2, c)
@@ -338,7 +338,7 @@ func TestOptimisticMemoryIsBounded(t *testing.T) {
 		if a, err := apply(t, st, rule.Peek, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
 			t.Errorf("a peek, which needs no memory: got %+v, %v, want allowed", a, err)
 		}
-		testkit.Pass(time.Hour)
+		testkit.Pass(61 * time.Minute)
 		if a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
 			t.Errorf("when all others have expired: got %+v, %v, want allowed", a, err)
 		}

@@ -217,7 +217,7 @@ func (t *refusals) recordAll(r *store.Request, sent moment) {
 		c, a := &r.Charges[i], &r.Answers[i]
 		switch r.Op {
 		case rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge:
-			if after := answering.After(a); after > 0 {
+			if after := answering.After(a); after > 0 && !endsEarly(c.Limit, a.Allowed, a.Flags) {
 				t.record(r.Group, c.Limit, c.Key, leastCost(r.Op, c), a.Allowed, a.Remaining, after, sent)
 			}
 		case rule.GiveBack, rule.Settle, rule.Reset:
@@ -226,6 +226,11 @@ func (t *refusals) recordAll(r *store.Request, sent moment) {
 			}
 		}
 	}
+}
+
+// endsEarly reports whether what an answer refuses, or leaves nothing of, may be free earlier: a reservation may end before its hold does.
+func endsEarly(limit *store.Limit, allowed bool, flags rule.Flags) bool {
+	return flags&rule.Held != 0 || allowed && limit.Rule().Hold > 0
 }
 
 // leastCost returns the smallest cost that satisfies a request.

@@ -49,7 +49,11 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	j := s.work.Get().(*job)
 	defer s.put(j)
 	for i := range batch {
-		if answered, some := s.takeTogether(ctx, j, &batch[i]); !answered {
+		answered, some := false, false
+		if !batch[i].Once { // which only the store can remember
+			answered, some = s.takeTogether(ctx, j, &batch[i])
+		}
+		if !answered {
 			j.send(&batch[i], i, some)
 		}
 	}

@@ -15,7 +15,7 @@
 // unspent units of it, until that process returns them: some 100 ms after its last spend.
 //
 // Only limits with Lease are leased, and of those only keys that are requested often. Everything else goes straight to
-// the store.
+// the store, and so do calls that count once.
 //
 // What it does not promise: if another process resets a key, a failover loses writes or the store's clock is set, the
 // units leased at that time may be admitted once more. A virtual machine that is paused so that all of its clocks stand

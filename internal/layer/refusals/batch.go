@@ -67,9 +67,10 @@ func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) er
 	return err
 }
 
-// answerCached refuses a request if its refusal is remembered, and reports whether it did.
+// answerCached refuses a request if its refusal is remembered, and reports whether it did. A call that counts once may have been admitted
+// before: only the store knows.
 func (s *Store) answerCached(l *lookup, r *store.Request) (hit bool) {
-	if len(r.Answers) < len(r.Charges) || !s.rememberable(r.Op, r.Group, r.Charges) {
+	if r.Once || len(r.Answers) < len(r.Charges) || !s.rememberable(r.Op, r.Group, r.Charges) {
 		return false
 	}
 	s.fillLookup(l, r.Group, r.Charges)

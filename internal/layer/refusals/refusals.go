@@ -19,8 +19,9 @@
 // requests for a slot of an in-flight limit, which may be released at any time, leased limits, whose units other
 // processes return all the time, token buckets for which this process uses several plans (limits of one name with
 // different quotas or bursts: a plan that refills faster shortens the wait that another reported), costs that can never
-// be admitted (unless a lower one is known to be refused), AllowUpTo, and requests of more than eight charges or more
-// than a kilobyte of keys. Answers with any of rule.Flags are not remembered.
+// be admitted (unless a lower one is known to be refused), AllowUpTo, calls that count once, and requests of more than eight charges or more
+// than a kilobyte of keys. Answers with any of rule.Flags are not remembered, such as refusals while reservations hold
+// units, which may end at any time.
 package refusals
 
 import (

@@ -38,6 +38,9 @@ type Request struct {
 	// Plan is the value that selects the plan, for policies with plans that are selected by a field of the request;
 	// empty means none.
 	Plan string
+	// Class is the value that selects the class, for policies with classes that are selected by a field of the request; empty, or one
+	// that is not listed, means the class default.
+	Class string
 	// Reservation is where Reserve and Acquire put what they took, and what Renew, Release, Settle and Cancel are about. The
 	// other operations ignore it, and these four ignore Key and Cost.
 	Reservation *slidegate.Reservation
@@ -155,6 +158,13 @@ func (s *snapshot) fill(req *Request, part *engine.Part) error {
 		if plan, found := p.findPlan(req.Plan); found {
 			part.Plan = policy.Named(plan.Name)
 		}
+	}
+	switch {
+	case p.findClass == nil:
+	case p.ClassByKey():
+		part.Class = p.findClass(part.Key)
+	default:
+		part.Class = p.findClass(req.Class)
 	}
 	return nil
 }

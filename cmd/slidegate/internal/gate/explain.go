@@ -30,6 +30,7 @@ type Explanation struct {
 	List      string           `json:"list,omitempty"`       // the matching entry of the allow or block list
 	Override  string           `json:"override,omitempty"`   // the key or pattern of the matching override
 	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
+	Class     string           `json:"class,omitempty"`      // the name of the class of the request
 	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
@@ -133,6 +134,7 @@ func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Expl
 			return Explanation{}, v.Err
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
+		e.Class = v.Class
 		e.Penalty, e.slots = v.Penalty.Microseconds(), slices.ContainsFunc(v.Limits, isInFlight)
 		if e.Plan == "" && s.set.HasCandidate(p.index, part.Key) {
 			part.Candidate = true

@@ -34,6 +34,11 @@ func (r *Responder) Refusal(d *policy.Decision, words *reply.Texts) []byte {
 	return words.AppendRefusal(nil, reply.Problem, r.items.Append(nil, d.Limits), &d.Decision)
 }
 
+// Status returns the status of such a refusal.
+func (*Responder) Status(d *policy.Decision, words *reply.Texts) int {
+	return words.Status(len(d.Limits), &d.Decision)
+}
+
 // RefusalTexts returns the texts of a policy's refusals; nil means the default texts.
 func (g *Gate) RefusalTexts(policy string) *reply.Texts {
 	if p := g.current.Load().policies[policy]; p != nil {

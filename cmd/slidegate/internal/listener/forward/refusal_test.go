@@ -1,7 +1,9 @@
 package forward
 
 import (
+	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/slidegate/slidegate/config"
@@ -11,7 +13,7 @@ import (
 func TestRefusalTexts(t *testing.T) {
 	s := newService(t, Options{}, false)
 	file, err := config.Parse("policies", []byte(`
-refusal: {type: "https://example.com/limits"}
+refusal: {type: "https://example.com/limits", status: 402}
 policies:
   site: {limits: [1/1m fixed-window], block: [127.0.0.66], refusal: {title: Slow down, detail: "{policy} is busy: {retry_after}"}}
 `))
@@ -21,12 +23,13 @@ policies:
 		t.Errorf("got %s, want 200", summary(got))
 	}
 	for address, want := range map[string]string{
-		"203.0.113.7": `{"type":"https://example.com/limits","title":"Slow down","status":429,"detail":"site is busy: 60",` +
+		"203.0.113.7": `{"type":"https://example.com/limits","title":"Slow down","status":402,"detail":"site is busy: 60",` +
 			`"violated-policies":["1/1m fixed-window"],"retry_after":60}` + "\n",
 		"127.0.0.66": `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a block list."}` + "\n",
 	} {
-		got, err := io.ReadAll(s.send(loopback, Path, traefik("GET", "/", address)...).Body)
-		if err != nil || string(got) != want {
+		response := s.send(loopback, Path, traefik("GET", "/", address)...)
+		got, err := io.ReadAll(response.Body)
+		if err != nil || string(got) != want || !strings.Contains(want, fmt.Sprintf(`"status":%d,`, response.StatusCode)) {
 			t.Errorf("%s: got %s, %v, want %s", address, got, err, want)
 		}
 	}

@@ -25,7 +25,8 @@ func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *policy.Decision, 
 		w.WriteHeader(status)
 		return
 	case http.StatusTooManyRequests:
-		body = h.responder.Refusal(v, h.gate.RefusalTexts(v.Policy))
+		words := h.gate.RefusalTexts(v.Policy)
+		status, body = h.responder.Status(v, words), h.responder.Refusal(v, words)
 	case http.StatusForbidden:
 		body = gate.Forbidden(v).Text()
 	case http.StatusServiceUnavailable:

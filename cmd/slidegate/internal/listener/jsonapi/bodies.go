@@ -29,6 +29,7 @@ var (
 		{"cost", number(0, rule.MaxQuota, func(c *call) *int64 { return &c.into.Cost })},
 		{"address", (*call).readAddress},
 		{"plan", text(func(c *call) *string { return &c.into.Plan })},
+		{"class", text(func(c *call) *string { return &c.into.Class })},
 	}
 	keyFields   = requestFields[:3] // the policy and the key
 	allowFields = append(slices.Clone(requestFields),
@@ -60,7 +61,7 @@ var (
 
 // The bits of fields that are required, or exclude one another: see scanner.object.
 const (
-	hasKey, hasKeyBase64, hasRequests = 1 << 1, 1 << 2, 1 << 7
+	hasKey, hasKeyBase64, hasRequests = 1 << 1, 1 << 2, 1 << 8
 	hasReservation, hasCost, hasCosts = 1 << 1, 1 << 2, 1 << 3
 	hasID, hasCharges, hasWholeCharge = 1 << 0, 1 << 2, 1<<4 - 1
 )

@@ -55,7 +55,7 @@ func TestSlots(t *testing.T) {
 // If the store cannot remember a settlement, nothing is settled, and the response says so.
 func TestUnsettled(t *testing.T) {
 	s := newService(t, Options{})
-	most := (&rule.Limit{Quota: 2}).Settlements()
+	most := (&rule.Limit{Quota: 2, Window: 60e6}).Settlements()
 	var last reply
 	for range most + 1 {
 		made := reservationOf(t, s.post("/v1/reserve", `{"key":"ann"}`).body)

@@ -336,11 +336,11 @@ func TestConcurrentRequestsGetTheQuota(t *testing.T) {
 // TestRefusalInOwnWords: refusals use the texts of the policy that refuses.
 func TestRefusalInOwnWords(t *testing.T) {
 	own := policy("p", "", "1/1h")
-	own.Refusal = httplimit.Refusal{Type: "urn:example:limited", Title: "Slow", Detail: "Come back in {retry_after} s."}
+	own.Refusal = httplimit.Refusal{Type: "urn:example:limited", Title: "Slow", Detail: "Come back in {retry_after} s.", Status: 402}
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{own}})
 	r.send("GET", "/")
-	const want = `{"type":"urn:example:limited","title":"Slow","status":429,"detail":"Come back in 3600 s.","violated-policies":["1/1h"],"retry_after":3600}`
-	if got := r.send("GET", "/"); got.StatusCode != 429 || strings.TrimSpace(got.body) != want {
-		t.Errorf("got %s %s, want 429 %s", got.Status, got.body, want)
+	const want = `{"type":"urn:example:limited","title":"Slow","status":402,"detail":"Come back in 3600 s.","violated-policies":["1/1h"],"retry_after":3600}`
+	if got := r.send("GET", "/"); got.StatusCode != 402 || strings.TrimSpace(got.body) != want {
+		t.Errorf("got %s %s, want 402 %s", got.Status, got.body, want)
 	}
 }

@@ -58,5 +58,6 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, v *policy.Decisio
 		gate.Forbidden(v).Send(w)
 		return
 	}
-	problemjson.Send(w, reply.Status(&v.Decision), p.responder.Refusal(v, p.gate.RefusalTexts(v.Policy)))
+	words := p.gate.RefusalTexts(v.Policy)
+	problemjson.Send(w, p.responder.Status(v, words), p.responder.Refusal(v, words))
 }

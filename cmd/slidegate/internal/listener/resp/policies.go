@@ -29,10 +29,10 @@ func (c *conn) allow(cmd *command, args [][]byte) {
 		c.decideKey(cmd, args)
 		return
 	}
-	req, ok := c.readRequest(args)
-	if !ok {
+	req, problem := c.readRequest(cmd, args)
+	if problem != "" {
 		c.decide()
-		c.failCost()
+		c.fail(problem)
 		return
 	}
 	if c.batch == nil {
@@ -72,9 +72,9 @@ func (c *conn) decide() {
 
 // decideKey runs a command about a key: the gate decides, and the reply is the decision, or OK.
 func (c *conn) decideKey(cmd *command, args [][]byte) {
-	req, ok := c.readRequest(args)
-	if !ok {
-		c.failCost()
+	req, problem := c.readRequest(cmd, args)
+	if problem != "" {
+		c.fail(problem)
 		return
 	}
 	d, err := c.server.policies.Do(c.ctx, cmd.op, req)
@@ -88,14 +88,27 @@ func (c *conn) decideKey(cmd *command, args [][]byte) {
 	c.replyDecision(&d, err)
 }
 
-// readRequest reads the policy, the key and the optional cost.
-func (c *conn) readRequest(args [][]byte) (req gate.Request, ok bool) {
+// readRequest reads the policy, the key, the cost, and options of two words each, or returns what is wrong.
+func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, problem string) {
 	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP}
-	if len(args) > 3 {
-		req.Cost, ok = readCost(args[3])
-		return req, ok
+	options := args[3:]
+	switch {
+	case len(options)%2 == 1:
+		var ok bool
+		if req.Cost, ok = readCost(options[0]); !ok {
+			return req, wrongCost
+		}
+		options = options[1:]
+	case -cmd.arity > 3: // it needs a cost
+		return req, "wrong number of arguments for '" + cmd.name + "' command"
 	}
-	return req, true
+	for ; len(options) > 0; options = options[2:] {
+		if !is(options[0], "CLASS") {
+			return req, "unknown option '" + quoted(options[0]) + "'; want CLASS name"
+		}
+		req.Class = string(options[1])
+	}
+	return req, ""
 }
 
 // readCost reads a cost.
@@ -104,8 +117,7 @@ func readCost(text []byte) (cost int64, ok bool) {
 	return cost, ok && cost >= 0 && cost <= rule.MaxQuota
 }
 
-// failCost replies to an invalid cost.
-func (c *conn) failCost() { c.fail("cost: must be a whole number from 0 to 9007199254740991") }
+const wrongCost = "cost: must be a whole number from 0 to 9007199254740991"
 
 // policyName converts a policy's name to a string, reusing the string of a recent command.
 func (c *conn) policyName(name []byte) string {
@@ -157,9 +169,9 @@ func (c *conn) replyError(err error) {
 // hold runs SG.RESERVE and SG.ACQUIRE: the reply is a decision, a reservation, and for SG.ACQUIRE within how many
 // microseconds the reservation must be renewed.
 func (c *conn) hold(cmd *command, args [][]byte) {
-	req, ok := c.readRequest(args)
-	if !ok {
-		c.failCost()
+	req, problem := c.readRequest(cmd, args)
+	if problem != "" {
+		c.fail(problem)
 		return
 	}
 	var r slidegate.Reservation
@@ -242,7 +254,7 @@ func (c *conn) readUsed(r *slidegate.Reservation, args [][]byte) (used []slidega
 		cost, ok := readCost(number)
 		switch {
 		case !ok:
-			c.failCost()
+			c.fail(wrongCost)
 			return nil, false
 		case at >= 0:
 			used = append(used, slidegate.Used{Limit: limit, Cost: cost})

@@ -47,7 +47,7 @@ func TestPolicyCommands(t *testing.T) {
 		c.exchange("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
 		c.exchange("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
 		c.exchange("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
-		c.exchange("SG.POLICIES", "*4", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots")
+		c.exchange("SG.POLICIES", "*5", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$7", "classes")
 		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and an empty key
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
@@ -66,7 +66,7 @@ func TestPolicyErrors(t *testing.T) {
 			}
 			c.exchange(command, "-ERR wrong number of arguments for '"+command+"' command")
 			c.exchange(command+" default", "-ERR wrong number of arguments for '"+command+"' command")
-			c.exchange(command+" default ann 1 2", "-ERR wrong number of arguments for '"+command+"' command")
+			c.exchange(command+" default ann 1 CLASS a 2 3 4", "-ERR wrong number of arguments for '"+command+"' command")
 		}
 		c.exchange("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
 		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.charge nobody ann", "sg.reset nobody ann",
@@ -258,4 +258,23 @@ func readTo(t *rapid.T, in *bufio.Reader, end string) string {
 		all.WriteString(line)
 	}
 	return all.String()
+}
+
+// A command names the class of the request, after the cost if there is one.
+func TestClass(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		w := open(t, resp.Options{Batch: batch})
+		c := w.dial(t)
+		const hour = 3_600_000_000
+		c.exchange("SG.ALLOW classes k CLASS batch", numbers(1, 2, 1, 0, hour, 1))
+		c.exchange("SG.ALLOW classes k 1 class batch", numbers(1, 2, 0, 0, hour, 1))
+		c.exchange("SG.ALLOW classes k CLASS batch", numbers(0, 2, 0, hour, hour, 0))
+		c.exchange("SG.ALLOWUPTO classes k 9 CLASS unlisted", numbers(1, 3, 0, 0, hour, 1))
+		c.exchange("SG.PEEK classes k CLASS critical", numbers(1, 4, 1, 0, hour, 0))
+		c.exchange("SG.ALLOW classes k", numbers(0, 3, 0, hour, hour, 0))
+		c.exchange("SG.ALLOW classes k CLASS", "-ERR cost: must be a whole number from 0 to 9007199254740991")
+		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want CLASS name")
+		c.exchange("SG.RESERVE classes k CLASS batch", "-ERR wrong number of arguments for 'sg.reserve' command")
+		c.exchange("SG.POLICIES", "*5", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$7", "classes")
+	}
 }

@@ -37,11 +37,11 @@ func TestSlotCommands(t *testing.T) {
 		c.send(frame("MULTI") + frame("SG.RELEASE", "slots", first) + frame("SG.RENEW", "slots", first) + frame("SG.RENEW", "slots", second) + frame("EXEC"))
 		c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*3\r\n:1\r\n")
 		c.line() // stores may return either what was released, or that nothing is left to release
-		c.expect(":0\r\n" + numbers(0, 2, 1, 0, thirtySeconds, 0) + "\r\n" + numbers(1, 2, 1, 0, thirtySeconds, 1) + "\r\n")
+		c.expect(":0\r\n" + numbers(0, 2, 1, -1, thirtySeconds, 0) + "\r\n" + numbers(1, 2, 1, 0, thirtySeconds, 1) + "\r\n")
 		third := acquire(0)
 		w.clock.Advance(2 * thirtySeconds)
 		c.send(frame("SG.RENEW", "slots", third))
-		c.expect(numbers(0, 2, 2, 0, 0, 0) + "\r\n")
+		c.expect(numbers(0, 2, 2, -1, 0, 0) + "\r\n")
 		c.send(frame("SG.CANCEL", "slots", third))
 		c.expect(numbers(0, 0, 1) + "\r\n") // the slot had expired
 	}
@@ -53,16 +53,17 @@ func TestSlotErrors(t *testing.T) {
 		w := open(t, resp.Options{Batch: batch})
 		c := w.dial(t)
 		for command, want := range map[string]string{
-			"SG.ALLOW slots ann":           "SG.ACQUIRE",
-			"SG.ALLOWUPTO slots ann 2":     "SG.ACQUIRE",
-			"SG.CHARGE slots ann":          "SG.ACQUIRE",
-			"SG.ACQUIRE default ann":       "in-flight",
-			"SG.ACQUIRE slots ann x":       "cost: must be",
-			"SG.RENEW slots {}":            "reservation",
-			"SG.RELEASE slots nonsense":    "must be the JSON text",
-			"SG.RELEASE slots":             "wrong number of arguments",
-			"SG.ACQUIRE slots ann 1 again": "wrong number of arguments",
-			"SG.ACQUIRE nobody ann":        "unknown policy",
+			"SG.ALLOW slots ann":                   "SG.ACQUIRE",
+			"SG.ALLOWUPTO slots ann 2":             "SG.ACQUIRE",
+			"SG.CHARGE slots ann":                  "SG.ACQUIRE",
+			"SG.ACQUIRE default ann":               "in-flight",
+			"SG.ACQUIRE slots ann x":               "cost: must be",
+			"SG.RENEW slots {}":                    "reservation",
+			"SG.RELEASE slots nonsense":            "must be the JSON text",
+			"SG.RELEASE slots":                     "wrong number of arguments",
+			"SG.ACQUIRE slots ann 1 CLASS a 2 3 4": "wrong number of arguments",
+			"SG.ACQUIRE slots ann 1 again":         "unknown option",
+			"SG.ACQUIRE nobody ann":                "unknown policy",
 		} {
 			c.send(frame(strings.Fields(command)...))
 			if line := c.line(); !strings.HasPrefix(line, "-ERR ") || !strings.Contains(line, want) || strings.Contains(line, "ann") {
@@ -77,7 +78,7 @@ func TestSlotErrors(t *testing.T) {
 func TestUnsettledCommand(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
-	for range (&rule.Limit{Quota: 10}).Settlements() + 1 {
+	for range (&rule.Limit{Quota: 10, Window: 60e6}).Settlements() + 1 {
 		c.send(frame("SG.RESERVE", "default", "ann", "1"))
 		for range 7 {
 			c.line()
