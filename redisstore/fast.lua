@@ -1,6 +1,6 @@
 -- The decision rule at the data: it decides requests in order, each over one or more keys, all or nothing.
 --
--- KEYS     one per charge, and after those of a settlement that is remembered two hashes; for a fast path each key once
+-- KEYS     one per charge, and after those of a request whose ID is remembered two hashes; for a fast path each key once
 -- ARGV[1]  packed: the time in microseconds or -1 for the server's own; the milliseconds that a state is kept after it no
 --          longer matters, or -1 to keep it forever (for tests); the fast path to take, or 0. For a fast path the packed
 --          limits follow
@@ -15,7 +15,10 @@
 -- boundaries that came with a calendar window, and that nothing was done.
 --
 -- docs/redis.md describes values. Those whose length is a multiple of 8, of windows, have no version. Others end with it, a
--- byte; a log has it in its header.
+-- byte; logs and parts have it in their header.
+--
+-- The files of the script are, in order: fast.lua; windows.lua and logs.lua, the algorithms; once.lua, what is held and what is
+-- remembered; decide.lua, the requests.
 --
 -- Lua counts in doubles, which are exact for integers below 2^53. Everything here stays below that: muldiv splits
 -- products that would not, and limits for which that is not enough are rejected before they get here.
@@ -73,7 +76,7 @@ end
 -- Fast paths ---------------------------------------------------------------------------------------------------------
 
 -- A fast path decides requests of one charge each, all over limits of one kind: Take, TakeUpTo, whose cost is negative
--- here, and GiveBack from a known time; for logs only Take. It is the rule of decide.lua for the common case, written
+-- here, and GiveBack from a known time; for logs only Take. It is the rule of the other files for the common case, written
 -- out: a function or a table per charge would take longer than deciding. All keys are read together, and each that
 -- changes is written once. Uncommon cases (values of another version, a clock that went back, large numbers), and all
 -- charges after them, are left to decide.lua.
@@ -274,7 +277,7 @@ if path > 0 then
           end
           changed = true
           if path == DEFAULT and other == 0 and starts == 0 and amount <= MOST_LOGGED then -- a log again
-            kind, units, lived, live, added, stamp, capacity = LOG, 0, 0, 0, amount, 0, MOST_LOGGED
+            kind, base, units, lived, live, added, stamp, capacity = LOG, nil, 0, 0, 0, amount, 0, MOST_LOGGED
           else
             current = current + amount
             if kind == PARTS then
