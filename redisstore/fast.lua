@@ -83,8 +83,8 @@ end
 --
 -- Its reply has the verdict on each charge, and each key's value before it: Go decides again by the rule, and compares.
 -- For a log, and if no algorithm is named, the reply has the number of units that counted instead, because sending all of them
--- would take longer than searching them; and where Go needs them, two times: when the newest unit was charged, and the one that
--- must expire first. Of units in parts these are the ends of their parts.
+-- would take longer than searching them; and where Go needs them, when the newest unit was charged, and the one that must expire
+-- first: two times, or how many parts ago.
 local list, decided, charges = ARGV[2], 0, #KEYS -- charges is the number of charges for a fast path
 local reply = '' -- the reply of a fast path
 local unfit = 0 -- the key at which a fast path ended
@@ -421,15 +421,17 @@ if path > 0 then
         end
       end
 
+      local newestAgo, blockingAgo = 0, 0 -- in which parts two units were charged, counted back from the current one
       if path >= LOG then
         local after = kind == LOG and live + added or other
         if from then
           held = after
         end
         if not allowed or amount == 0 or from or after >= quota then
-          -- the time of the newest unit, and of the one that must expire first
-          local latest, blocking, excess = 0, now - window, after - (quota - ((allowed or from) and 1 or amount))
+          -- the newest unit, and the one that must expire first
+          local excess, times = after - (quota - ((allowed or from) and 1 or amount))
           if kind == LOG then
+            local latest, blocking = 0, now - window
             if after > 0 then
               latest = added > 0 and now or base + newest
             end
@@ -441,35 +443,31 @@ if path > 0 then
                 blocking = base + unpack_(format, value, #value + width * (place - 1) + 1)
               end
             end
+            times = pack('<dd', latest, blocking)
           elseif after > 0 then
-            latest = begin + part
             if current == 0 then -- only older ones count, which are in the value
-              local ago = 0
               if shift == 0 or recent == 0 then
-                ago = string.find(value, '[^%z]', COUNTS + 1 + (shift == 0 and 2 or 0)) - COUNTS - 1
-                ago = (ago - ago % 2) / 2
+                newestAgo = string.find(value, '[^%z]', COUNTS + 1 + (shift == 0 and 2 or 0)) - COUNTS - 1
+                newestAgo = (newestAgo - newestAgo % 2) / 2
               end
-              latest = latest - (ago + shift) * part
+              newestAgo = newestAgo + shift
             end
-            if excess > other - current and excess <= after then
-              blocking = begin + part
-            elseif excess > 0 and excess <= after then
+            if excess > 0 and excess <= other - current then
               local ago, sum = oldest + 1, 0
               repeat
                 ago = ago - 1
                 sum = sum + unpack_('<H', value, COUNTS + 1 + 2 * ago)
               until sum >= excess
-              blocking = begin + part - (ago + shift) * part
+              blockingAgo = ago + shift
             end
           end
-          note = 8 -- two times follow
-          local times = pack('<dd', latest, blocking)
+          note = 8 -- the two follow
           if from then
-            times = times .. pack('<d', amount)
+            times = pack('<d', amount)
           end
-          if alone then
+          if times and alone then
             extra = times
-          else
+          elseif times then
             extra = extra or {}
             extra[#extra + 1] = times
           end
@@ -487,11 +485,12 @@ if path > 0 then
       decided = decided + 1
       seen = k
       if alone then
-        reply = path >= LOG and pack('<dHBI3', now, 1, note, held) or pack('<dHB', now, 1, note)
+        reply = path >= LOG and pack('<dHBI3BB', now, 1, note, held, newestAgo, blockingAgo) or pack('<dHB', now, 1, note)
       elseif path >= LOG then
-        local at, low = 4 * decided, held % 256
+        local at, low = 6 * decided, held % 256
         local high = (held - low) / 256
-        flags[at - 3], flags[at - 2], flags[at - 1], flags[at] = note, low, high % 256, (high - high % 256) / 256
+        flags[at - 5], flags[at - 4], flags[at - 3], flags[at - 2] = note, low, high % 256, (high - high % 256) / 256
+        flags[at - 1], flags[at] = newestAgo, blockingAgo
       else
         flags[decided] = note
       end
