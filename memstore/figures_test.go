@@ -1,6 +1,7 @@
 package memstore_test
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -23,6 +24,14 @@ func TestFiguresOnPages(t *testing.T) {
 	window, windowMean := bytesPerKey(t, "600/1m segments=1", 1, million)
 	windows, capped := capacity(t, "600/1m segments=1"), capacity(t, "600/1m")
 	leastForgotten, mostForgotten := bytesPerForgottenKey(t)
+	hold := bytesPerCall(t, "600/1m hold=10m", func(l *slidegate.Limiter, key string, n int) error {
+		_, _, err := l.Reserve(t.Context(), key, 3)
+		return err
+	})
+	id := bytesPerCall(t, "600/1m", func(l *slidegate.Limiter, key string, n int) error {
+		_, err := l.Once(fmt.Sprintf("%s, call %d", key, n)).Allow(t.Context(), key)
+		return err
+	})
 	first := fillable(t, "600/1m", 1<<30)
 	first.add(t, 1, 1)
 	firstKB := float64(first.Stats().Bytes) / 1024
@@ -37,6 +46,8 @@ func TestFiguresOnPages(t *testing.T) {
 		{"stores.md", "`60/1m`, 1 unit \\| (\\d+) ", []float64{log}, 0.95, 1.05},
 		{"stores.md", "`60/1m`, 20 units \\| (\\d+) ", []float64{used}, 0.95, 1.05},
 		{"stores.md", "`600/1m segments=1` \\| (\\d+) ", []float64{window}, 0.95, 1.05},
+		{"stores.md", `each hold \| (\d+) `, []float64{hold}, 0.9, 1.1},
+		{"stores.md", `each id of a call \| (\d+) `, []float64{id}, 0.9, 1.1},
 		{"stores.md", `on average over all sizes \| (\d+) bytes \| (\d+) bytes`, []float64{partsMean, windowMean}, 0.9, 1.1},
 		{"stores.md", `when the bound is reached .* \| (\d+) bytes \| (\d+) bytes`, []float64{defaultBytes / capped, defaultBytes / windows}, 0.9, 1.1},
 		{"stores.md", `256 MiB holds \| ([\d.]+) million keys \| ([\d.]+) million keys`, []float64{capped / million, windows / million}, 0.9, 1.1},
@@ -44,7 +55,7 @@ func TestFiguresOnPages(t *testing.T) {
 		{"getting-started.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
 		{"guarantees.md", `in a separate table of (\d+) to (\d+) bytes per key`, []float64{leastForgotten, mostForgotten}, 0.85, 1.15},
 		{"service.md", `a key takes \[some (\d+) bytes\]`, []float64{defaultBytes / capped}, 0.9, 1.1},
-		{"before-you-expose-it.md", `256 MiB, enough for ([\d.]+) million keys`, []float64{capped / million}, 0.9, 1.1},
+		{"before-you-expose-it.md", `256 MiB, enough for \[([\d.]+) million keys\]`, []float64{capped / million}, 0.9, 1.1},
 	} {
 		for i, got := range testkit.Figures(t, "../docs", c.page, c.pattern) {
 			if want := c.want[i]; got < c.low*want || got > c.high*want {
@@ -109,6 +120,24 @@ func capacity(t *testing.T, limit string) float64 {
 	keys = keys * part / stores
 	t.Logf("%s: 256 MiB hold %d keys, %d bytes for each", limit, keys, defaultBytes/keys)
 	return float64(keys)
+}
+
+// bytesPerCall returns how much a store remembers of a call, after 100 of them for each of 1,000 keys.
+func bytesPerCall(t *testing.T, limit string, call func(l *slidegate.Limiter, key string, n int) error) float64 {
+	const keys, calls = 1000, 100
+	f := fillable(t, limit, 1<<30)
+	f.add(t, keys, 1)
+	before := f.Stats().Bytes
+	for key := range keys {
+		for n := range calls {
+			if err := call(f.limiter, strconv.Itoa(10_000_000_000+key), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	each := float64(f.Stats().Bytes-before) / (keys * calls)
+	t.Logf("%s: %.1f bytes per call", limit, each)
+	return each
 }
 
 // bytesPerForgottenKey returns the least and the most that a forgotten key takes while a store of 16 MiB forgets 100,000 to a million
