@@ -88,7 +88,9 @@ func (r *run) runScenarios() error {
 	}{
 		{[]string{"hot"}, r.hotTables},
 		{[]string{"steady"}, r.steadyTables},
-		{[]string{"rolling"}, r.rollingTables},
+		{[]string{"rolling", "rolling-1"}, r.rollingTables(&rollingCases[0])},
+		{[]string{"rolling", "rolling-10"}, r.rollingTables(&rollingCases[1])},
+		{[]string{"rolling", "rolling-590"}, r.rollingTables(&rollingCases[2])},
 		{[]string{"uniform", "zipf"}, r.manyKeysTables},
 		{[]string{"memory", "gc"}, r.residentTables},
 		{[]string{"memory"}, r.logTables},

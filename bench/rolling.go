@@ -57,16 +57,12 @@ func (r *run) rollingRows() []rollingRow {
 	return rows
 }
 
-func (r *run) rollingTables() ([]*table, error) {
-	var tables []*table
-	for i := range rollingCases {
-		t, err := r.rollingTable(&rollingCases[i])
-		if err != nil {
-			return nil, err
-		}
-		tables = append(tables, t)
+// rollingTables returns the scenario of a case.
+func (r *run) rollingTables(c *rollingCase) func() ([]*table, error) {
+	return func() ([]*table, error) {
+		t, err := r.rollingTable(c)
+		return []*table{t}, err
 	}
-	return tables, nil
 }
 
 func (r *run) rollingTable(c *rollingCase) (*table, error) {

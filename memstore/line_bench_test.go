@@ -29,7 +29,7 @@ func BenchmarkLineForms(b *testing.B) {
 	}{
 		{"hot-admitted", 1, 1 << 30, 4_000, 200},
 		{"hot-refused", 1, 1_000, 4_000, 200},
-		{"million", keys, 100, 2_000, 500},
+		{"million", keys, 600, 2_000, 500},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			var takers []*benchTaker
@@ -42,6 +42,8 @@ func BenchmarkLineForms(b *testing.B) {
 				{"6-parts", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6}},
 				{"6-parts-whole", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 6, Overlap: rule.OverlapWhole}},
 				{"60-parts", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 60}},
+				{"60-parts-whole", rule.Limit{Algorithm: rule.SlidingWindow, Segments: 60, Overlap: rule.OverlapWhole}},
+				{"default", rule.Limit{}},
 			} {
 				kind.limit.Quota, kind.limit.Window = bench.quota, 60_000_000
 				takers = append(takers, newBenchTaker(b, kind.name, kind.limit))

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/slidegate/slidegate/internal/quick"
@@ -214,7 +215,7 @@ func (f *defaultForm) newestAge(l *line, control uint64, r *rolled) uint {
 // charge rolls a busy slot and adds cost. Without memory it changes nothing and returns false.
 func (f *defaultForm) charge(l *line, control uint64, r *rolled, cost int64) (newControl uint64, ok bool) {
 	kind, position := kindOf(control), positionOf(control)+r.shift
-	fits := uint64(r.current) <= dfCells[kind].max && position < f.segments && (cost <= dfMaxCurrent || kind == dfWords)
+	fits := uint64(r.current) <= dfCells[kind].max && (cost <= dfMaxCurrent || kind == dfWords)
 	switch {
 	case r.shift > f.segments && cost <= dfMaxCurrent:
 		f.slab.put(uint32(l[dfLines].Load()), f.linesOf(kind))
@@ -230,11 +231,11 @@ func (f *defaultForm) charge(l *line, control uint64, r *rolled, cost int64) (ne
 	case r.shift == 0 && kind == dfWords:
 		l.change(dfBase, uint64(r.current+cost))
 		return withParts(control, kind, position, 0), true
-	case r.shift > 0 && kind != dfInPairs && fits:
-		f.set(l, kind, position-r.shift, r.current)
-		for at := position - r.shift + 1; at < position; at++ {
-			f.set(l, kind, at, 0)
+	case r.shift > 0 && kind != dfInPairs && fits && (position < f.segments || !f.mayShrink(l, kind)):
+		if position >= f.segments {
+			position -= f.segments
 		}
+		f.rollCells(l, kind, positionOf(control), r)
 		l.change(dfStart, uint64(r.start))
 		l.change(dfSum, uint64(r.older))
 		if kind == dfWords {
@@ -258,8 +259,39 @@ func (f *defaultForm) chargePairs(l *line, r *rolled, position, head, used uint)
 	l.change(dfSum, uint64(r.older)|uint64(head%dfMaxPairs)<<dfHeadAt|uint64(used)<<dfUsedAt)
 }
 
-// recast is charge if the layout may have to change. A ring of cells is looked at once in a window: if few parts are used by then, it
-// becomes pairs again.
+// rollCells puts the count that was current into a ring of cells, and empties those of the parts after it.
+func (f *defaultForm) rollCells(l *line, kind dfKind, position uint, r *rolled) {
+	count, x := r.current, f.slab.line(uint32(l[dfLines].Load()))
+	for range r.shift {
+		if kind == dfBytes {
+			word, bit := position/8%lineWords, position%8*8
+			x.change(int(word), x[word].Load()&^(0xff<<bit)|uint64(count)<<bit)
+		} else {
+			f.set(l, kind, position, count)
+		}
+		count, position = 0, f.next(position)
+	}
+}
+
+// mayShrink reports whether a ring of cells may have become so empty that another layout takes less memory. It is asked once in a
+// window, when the ring starts over.
+func (f *defaultForm) mayShrink(l *line, kind dfKind) bool {
+	if kind != dfBytes {
+		return l.older(kind) <= int64(dfCells[kind-1].max)*int64(f.segments)
+	}
+	x, used := f.slab.line(uint32(l[dfLines].Load())), 0
+	for i := range x {
+		word := x[i].Load()
+		if i == chainWord {
+			word = uint64(uint32(word))
+		}
+		const low = 0x7f7f7f7f7f7f7f7f // a byte is used if a bit is set in it
+		used += bits.OnesCount64(((word & low) + low | word) &^ low)
+	}
+	return used < dfMaxPairs
+}
+
+// recast is charge if the layout may have to change.
 func (f *defaultForm) recast(l *line, control uint64, r *rolled, cost int64) (newControl uint64, ok bool) {
 	var before, after [maxDefaultCounts]int64
 	n := f.segments + 1

@@ -21,21 +21,25 @@ type Options struct {
 	// is allocated as keys arrive, starting with 16 KB per limit. Garbage collection may double it, as it does all memory
 	// of a Go program; debug.SetMemoryLimit bounds that.
 	//
-	// Half of it is for keys. For each limit that applies to it, a key takes 21 to 28 bytes if the limit is a sliding
-	// window of one segment or a fixed window, and twice that if its counts are too large to be packed or its windows do
-	// not begin at multiples of their length; 87 to 120 bytes for a token bucket and for up to 15 segments; 270 for 60
-	// segments; and for a sliding log or an in-flight limit 87 to 120 bytes, plus 4 to 7 for each unit beyond the eleventh
-	// (6 if the window is longer than 71 minutes), or 21 for each slot beyond the second. So 256 MiB hold 5 million keys of
-	// windows or a million of sliding logs.
+	// Half of it is for keys. For each limit that applies to it, a key takes 87 to 120 bytes if the limit names no
+	// algorithm, plus 4 to 7 for each unit beyond the eleventh while it is a log (6 if the window is longer than 71
+	// minutes); in parts, 64 more if its units are in more than 16 of them, and 128 if one of these has more than 255.
+	// Named sliding logs take the same. A sliding window of one segment or a fixed window takes 21 to 28 bytes, and twice
+	// that if its counts are too large to be packed or its windows do not begin at multiples of their length; a token
+	// bucket and a window of up to 15 segments 87 to 120; 60 segments 270; and an in-flight limit 87 to 120 bytes, plus 21
+	// for each slot beyond the second. So 256 MiB hold a million keys by default, or 5 million of one segment.
+	//
+	// What reservations hold takes about 100 bytes for each key and reservation, of the half for keys, and a quarter of
+	// MaxBytes at most. Beyond that, a request to hold more is refused, with the flag HoldsFull.
 	//
 	// If there is no space for a new key, it replaces the least-used key near it, and the replaced key is remembered in
 	// less space: about 5 bytes per key, in up to three eighths of MaxBytes. A key that was forgotten, and in rare cases
 	// one that looks like it, starts with at least what it had used, and the answer has the flag Inherited. So a flood of
 	// new keys can cause refusals, but never admissions. Limits share the space equally if they need it.
 	//
-	// An eighth is for settlements of reservations, at 128 bytes each. A settlement is remembered for one to two times as
-	// long as the units of its limits count. If there is no space, another settlement changes nothing, and its answer has
-	// the flag Unsettled.
+	// An eighth is for settlements of reservations and for calls that count once, at 128 bytes each. They are remembered for
+	// one to two times as long as the units of their limits count. If there is no space, another settlement changes nothing,
+	// and its answer has the flag Unsettled; another call is charged, and has the flag NotOnce.
 	MaxBytes int64
 	// RefuseWhenFull makes a decision about a new key return ErrFull instead of forgetting another key. One limit then gets
 	// at most seven eighths of the space that others have left.

@@ -2,11 +2,9 @@ package pgstore
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/port"
 	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -18,7 +16,7 @@ import (
 const (
 	header      = 5  // numbers before those of the charges
 	plainStride = 14 // numbers per charge
-	longStride  = 22 // with those that only reservations and calendars need
+	longStride  = 24 // with those that only reservations and calendars need
 	bounds      = 18 // where those of a calendar begin
 )
 
@@ -44,7 +42,7 @@ func (t *roundTrip) plan(s *Store, batch []store.Request) (one bool) {
 		} else if a.of > 0 {
 			locked = max(locked, lockToWrite)
 		}
-		if r.Op == rule.Settle || l.Algorithm == rule.InFlight || l.Calendar != 0 {
+		if r.Op == rule.Settle || r.Once || l.Hold > 0 || l.Algorithm == rule.InFlight || l.Calendar != 0 {
 			stride = longStride
 		}
 	}
@@ -88,8 +86,9 @@ func (t *roundTrip) planCharge(batch []store.Request, a *part) {
 
 // planReservation writes the numbers that only reservations have, and leaves space for a calendar.
 func (t *roundTrip) planReservation(r *store.Request, of int) {
-	memory, settlements := r.Memory()
-	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), settlements, 0, 0, 0, 0)
+	memory, most := r.Memory()
+	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), most, 0, 0, 0, 0,
+		int64(r.Charges[of].Limit.Rule().Hold), bit(r.Hold)+2*bit(r.Once))
 }
 
 // planBounds writes the calendar periods around now: the previous, the current and the next one, which is enough if the
@@ -132,87 +131,4 @@ func bit(b bool) int64 {
 		return 1
 	}
 	return 0
-}
-
-// read derives the answers from the result of decide.
-func (t *roundTrip) read(batch []store.Request) error {
-	if _, outside := t.outside(); outside {
-		return errOutside
-	}
-	reply := t.reply
-	var counts [rule.MaxSegments + 1]int64
-	for i := range t.parts {
-		a := &t.parts[i]
-		l := batch[a.request].Charges[a.of].Limit.Rule()
-		if len(reply) < 6 || reply[5] < 0 || int64(len(reply)-6) < reply[5] {
-			return fmt.Errorf("pgstore: %w", errReply)
-		}
-		length := int(reply[5])
-		answer, ok := derive(l, reply[:6], reply[6:6+length], counts[:l.Parts()])
-		if !ok {
-			return fmt.Errorf("pgstore: %w", errReply)
-		}
-		batch[a.request].Answers[a.of] = answer
-		reply = reply[6+length:]
-	}
-	if len(reply) > 0 {
-		return fmt.Errorf("pgstore: %w", errReply)
-	}
-	return nil
-}
-
-// Flags of the reply to a charge.
-const (
-	flagAllowed = 1 << iota
-	flagMoved
-	flagRepeated
-	flagUnsettled
-	flagParts // no algorithm named: the state is in parts
-)
-
-// derive derives an answer from the decision and the state after it.
-func derive(l *rule.Limit, decided, reply, counts []int64) (answer rule.Answer, ok bool) {
-	now, flags, granted, cost, at := rule.Micros(decided[0]), decided[1], decided[2], decided[3], rule.Micros(decided[4])
-	allowed, moved := flags&flagAllowed != 0, flags&flagMoved != 0
-	isLog := l.Algorithm == rule.DefaultAlgorithm && flags&flagParts == 0
-	if isLog || l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight {
-		if len(reply) != 3 {
-			return answer, false
-		}
-		answer = port.AnswerLog(l, reply[0], rule.Micros(reply[1]), rule.Micros(reply[2]), now, at, moved, cost, granted, allowed)
-	} else {
-		s, ok := stateOf(l, reply, counts)
-		if !ok || len(reply) == 0 && !allowed && cost <= l.Capacity() { // a limit that was never charged refuses nothing
-			return answer, false
-		}
-		answer = port.Answer(l, &s, now, cost, granted, allowed, moved, false)
-	}
-	if flags&flagRepeated != 0 {
-		answer.Flags |= rule.Repeated
-	}
-	if flags&flagUnsettled != 0 {
-		answer.Flags |= rule.Unsettled
-	}
-	return answer, true
-}
-
-// stateOf returns the state in a function's reply.
-func stateOf(l *rule.Limit, reply, counts []int64) (s rule.State, ok bool) {
-	bucket := l.Algorithm == rule.TokenBucket
-	if bucket && len(reply) > 1 && slices.Min(reply[1:]) < 0 {
-		return s, false
-	}
-	switch {
-	case len(reply) == 0 && bucket:
-	case len(reply) == 0:
-		s.Start = rule.Absent
-	case bucket && len(reply) == 4:
-		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(reply[0]), reply[1], reply[2], rule.Micros(reply[3])
-	case !bucket && len(reply) == 1+len(counts):
-		copy(counts, reply[1:])
-		s.Start, s.Counts = rule.Micros(reply[0]), counts
-	default:
-		return s, false
-	}
-	return s, true
 }

@@ -64,7 +64,10 @@ func Schema(opts Options) (create, drop string, err error) {
 	if opts.Unlogged {
 		tables = strings.Replace(tables, "CREATE TABLE", "CREATE UNLOGGED TABLE", 1) // the state, which is the first
 	}
-	statements := strings.Join([]string{tables, read("rule"), read("decide"), read("takes"), read("takes_any"), read("expire")}, "\n")
+	statements := tables
+	for _, file := range []string{"rule", "holds", "request", "remember", "decide", "takes", "takes_any", "expire"} {
+		statements += "\n" + read(file)
+	}
 	name := quote(opts.Schema)
 	hash := fnv.New64a()
 	hash.Write([]byte("slidegate " + name))

@@ -27,7 +27,7 @@ func areFast(batch []store.Request, parts []part) (fast, pairs bool) {
 	pairs = true
 	for i := range parts {
 		r := &batch[parts[i].request]
-		if r.Op != rule.Take || len(r.Charges) != 1 {
+		if r.Op != rule.Take || len(r.Charges) != 1 || r.Once || r.Hold && r.Charges[0].Limit.Rule().Hold > 0 {
 			return false, false
 		}
 		if l := r.Charges[0].Limit.Rule(); !quick.IsPair(l) {
@@ -91,15 +91,59 @@ func (t *roundTrip) planTakes(s *Store, batch []store.Request) {
 
 const takeReplies = 5 // numbers per entry
 
-// readTakes derives the answers from the result of take or take_many.
-func (t *roundTrip) readTakes(batch []store.Request) error {
-	if len(t.reply) != takeReplies*len(t.entries) {
+// Marks at the beginning of what the fast paths return.
+const (
+	markFlat    = -2 // before each result its length
+	markGeneral = -3 // what decide_one returns: something is held
+)
+
+// eachReply calls read for each entry and what was returned for it. Read reports whether that is valid.
+func (t *roundTrip) eachReply(batch []store.Request, read func(e entry, reply []int64) bool) error {
+	rest, flat := t.reply, len(t.reply) > 0 && t.reply[0] == markFlat
+	width := len(rest) / len(t.entries)
+	ok := flat || len(rest)%len(t.entries) == 0
+	if flat {
+		rest = rest[1:]
+	}
+	for i := 0; ok && i < len(t.entries); i++ {
+		if flat {
+			if ok = len(rest) > 0 && rest[0] >= 0 && rest[0] < int64(len(rest)); !ok {
+				break
+			}
+			width, rest = int(rest[0]), rest[1:]
+		}
+		reply := rest[:width]
+		if rest = rest[width:]; width > 0 && reply[0] == markGeneral {
+			ok = t.readGeneral(batch, t.entries[i], reply[1:])
+		} else {
+			ok = read(t.entries[i], reply)
+		}
+	}
+	if !ok || len(rest) > 0 {
 		return fmt.Errorf("pgstore: %w", errReply)
 	}
-	for i, e := range t.entries {
-		t.readRun(batch, e, t.reply[takeReplies*i:])
-	}
 	return nil
+}
+
+// readGeneral reads what decide_one returned for a run.
+func (t *roundTrip) readGeneral(batch []store.Request, e entry, reply []int64) (ok bool) {
+	for i := e.from; i < e.to; i++ {
+		r := &batch[t.parts[i].request]
+		if r.Answers[0], reply, ok = readDecided(r, 0, reply); !ok {
+			return false
+		}
+	}
+	return len(reply) == 0
+}
+
+// readTakes derives the answers from the result of take or take_many.
+func (t *roundTrip) readTakes(batch []store.Request) error {
+	return t.eachReply(batch, func(e entry, reply []int64) bool {
+		if len(reply) == takeReplies {
+			t.readRun(batch, e, reply)
+		}
+		return len(reply) == takeReplies
+	})
 }
 
 func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {

@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/slidegate/slidegate/internal/port"
@@ -89,22 +88,17 @@ func (t *roundTrip) planRun(charge *store.Charge, times int) {
 
 // readAny derives the answers from the result of take_any or take_any_many.
 func (t *roundTrip) readAny(batch []store.Request) error {
-	width := len(t.reply) / len(t.entries)
-	ok := width >= fastReplies && len(t.reply)%len(t.entries) == 0
-	for i := 0; ok && i < len(t.entries); i++ {
-		e := t.entries[i]
-		reply := t.reply[width*i : width*(i+1)]
-		switch l := batch[t.parts[e.from].request].Charges[0].Limit.Rule(); {
-		case l.Algorithm == rule.SlidingLog, l.Algorithm == rule.DefaultAlgorithm && reply[1]&fastParts == 0:
-			t.readLogRun(batch, e, reply)
-		default:
-			ok = t.readStateRun(batch, e, reply)
+	return t.eachReply(batch, func(e entry, reply []int64) bool {
+		if len(reply) < fastReplies {
+			return false
 		}
-	}
-	if !ok {
-		return fmt.Errorf("pgstore: %w", errReply)
-	}
-	return nil
+		l := batch[t.parts[e.from].request].Charges[0].Limit.Rule()
+		if l.Algorithm == rule.SlidingLog || l.Algorithm == rule.DefaultAlgorithm && reply[1]&fastParts == 0 {
+			t.readLogRun(batch, e, reply)
+			return true
+		}
+		return t.readStateRun(batch, e, reply)
+	})
 }
 
 // readStateRun decides a run by the state that a function saw, and reports whether the function decided the same.

@@ -88,6 +88,9 @@ var (
 	// ErrSlotLost is wrapped by the Err of a Decision about a slot that was not renewed within its time to live, so that
 	// another request may have taken it. The other fields report whether another one could be taken.
 	ErrSlotLost = errors.New("the slot of an in-flight limit was lost")
+	// ErrHoldLost is wrapped by the Err of a Decision about units of a limit with Hold that were not renewed in time, so that other
+	// requests may use them. What the request uses is charged nevertheless when it ends.
+	ErrHoldLost = errors.New("held units were lost")
 )
 
 // slotsError is the type of ErrSlots. It is an ErrUnsupported without its text, which would blame the store.

@@ -51,7 +51,7 @@ type defaults struct {
 func (d *defaults) begin(title string) {
 	d.t.Helper()
 	d.forgetSubjects()
-	d.title, d.key = "default: "+title, title
+	d.title, d.key = title, title
 	d.start = epoch - epoch%minute + minute
 	d.moveTo(d.start)
 }

@@ -343,7 +343,7 @@ func (h *holds) race(limit *store.Limit, key string) {
 			if id := (worker + i) % workers; held[id].Load() {
 				a, err := send(ctx, store.Request{Op: rule.Settle, ID: first + rule.ID(id)}, 2)
 				if err != nil || a.Granted != 1 {
-					return fmt.Errorf("settled: got %+v and the error %w, want 1 back", a, err)
+					return fmt.Errorf("settled: got %+v and the error %v, want 1 back", a, err)
 				}
 				if a.Flags&rule.Repeated == 0 {
 					settled.Add(1)

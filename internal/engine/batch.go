@@ -37,6 +37,15 @@ func (b *batch) begin(op rule.Op) {
 	b.ends = append(b.ends, len(b.charges))
 }
 
+// mark makes the last request, a Take, hold units, or count once under an ID unless that is empty.
+func (b *batch) mark(holds bool, once string) {
+	r := &b.requests[len(b.requests)-1]
+	r.Hold = r.Hold || holds
+	if once != "" {
+		r.ID, r.Once = store.IDOf(once), true
+	}
+}
+
 // add adds one charge to the last request, and returns its index among all charges.
 func (b *batch) add(charge store.Charge) (index int) {
 	b.charges = append(b.charges, charge)
@@ -104,7 +113,10 @@ func (b *batch) address(group string, id rule.ID) {
 	from := 0
 	for i, to := range b.ends {
 		r := &b.requests[i]
-		r.Group, r.ID, r.Charges, r.Answers = group, id, b.charges[from:to:to], b.answers[from:to:to]
+		r.Group, r.Charges, r.Answers = group, b.charges[from:to:to], b.answers[from:to:to]
+		if id != 0 {
+			r.ID = id
+		}
 		from = to
 	}
 }

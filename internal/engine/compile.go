@@ -51,7 +51,7 @@ func (p *compiledPolicy) limiter(limits []slidegate.Limit, candidate bool) (limi
 // bundleOf returns the rules of a limiter with these limits.
 func (p *compiledPolicy) bundleOf(limiter *slidegate.Limiter, limits []slidegate.Limit) (r *bundle, err error) {
 	r = &bundle{limiter: limiter, limits: limits, bound: adapter.Bound(limiter), classes: p.classes.newBundles()}
-	r.slots = slices.ContainsFunc(r.bound, isSlots)
+	r.slots, r.holds = slices.ContainsFunc(r.bound, isSlots), slices.ContainsFunc(r.bound, holdsUnits)
 	if p.set.opts.Prepare != nil {
 		r.note, err = p.set.opts.Prepare(limits)
 	}

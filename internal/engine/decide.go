@@ -90,7 +90,7 @@ func (t *Transaction) decideAlone(ctx context.Context, op rule.Op, d *policy.Dec
 		return false
 	}
 	it := &t.parts[0]
-	if it.Hold || it.slots || !it.decides() || it.policy.hasMore(op, it.bundle, it.Part) {
+	if it.Hold || it.slots || it.holds || !it.decides() || it.policy.hasMore(op, it.bundle, it.Part) {
 		return false
 	}
 	it.policy.decideSingle(ctx, op, it.bundle, it.Part, d)
@@ -187,9 +187,9 @@ func (p *compiledPolicy) decideSingle(ctx context.Context, op rule.Op, r *bundle
 	p.complete(ctx, op, r, part, v, err)
 }
 
-// hasMore reports whether a decision by these limits takes more than them: a candidate or a penalty.
+// hasMore reports whether a decision by these limits takes more than them: a candidate, a penalty, or the memory of a call.
 func (p *compiledPolicy) hasMore(op rule.Op, b *bundle, part *Part) bool {
-	return p.hasCandidate(op, b) || p.penalizes(op, b, part)
+	return part.ID != "" && op == rule.Take || p.hasCandidate(op, b) || p.penalizes(op, b, part)
 }
 
 // DecideBatch is Decide with rule.Take for many parts, in one call to the store. Parts that share a key are decided in

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"slices"
@@ -33,19 +34,21 @@ func (t *Transaction) eachRequest(which func(*heldCharge) bool, use func(all []h
 	}
 }
 
-// heldCharge is what a request took of one limit: units for a part with Hold, or a slot. Cost is what was granted, and At when.
+// heldCharge is what a request took of one limit: units for a part with Hold, units of a limit with Hold, or a slot. Cost is what was
+// granted, and At when.
 type heldCharge struct {
 	store.Charge
 	part      int // the index of its part
 	request   int // the index of the request to the store that took it
 	candidate bool
 	slot      bool
-	doubtful  bool // the slot may have been taken: the outcome is unknown
+	hold      bool // the units are held, and charged when they are settled
+	doubtful  bool // it may have been taken: the outcome is unknown
 	done      bool // it is settled
 	owed      int  // its index in the batch that settles it, or -1
 
 	// The fields below, and At of a slot, belong to the keeper while there is one, and are guarded by its lock.
-	gone     bool // the slot was lost, and could not be taken again
+	gone     bool // it was lost, and a slot could not be taken again
 	reported bool // the loss was reported
 	renewal  int  // its index in the batch that renews it
 }
@@ -53,10 +56,10 @@ type heldCharge struct {
 // held is what a transaction has taken and must give back or settle.
 type held struct {
 	admitted bool         // by the last Decide
-	took     []heldCharge // what parts with Hold have taken so far, and the slots of all parts
+	took     []heldCharge // what parts with Hold have taken so far, and the slots and held units of all parts
 	owed     batch        // the requests that settle it
 	id       string       // of the reservation, chosen before anything is taken
-	keeper   *keeper      // renews slots, if RenewSlots was called
+	keeper   *keeper      // renews slots and held units, if RenewSlots was called
 }
 
 func (h *held) reset() {
@@ -88,8 +91,8 @@ func wasAdmitted(result *store.Request) bool {
 	return allowed && result.Answers[index].Flags&undecided == 0
 }
 
-// keep records what an entry of the plan took: everything for a part with Hold, otherwise only slots. Where the outcome is
-// unknown, slots may have been taken.
+// keep records what an entry of the plan took: everything for a part with Hold, otherwise only slots and held units. Where the outcome is
+// unknown, these may have been taken.
 func (t *Transaction) keep(e *entry) {
 	result := t.plan.result(e)
 	doubtful := result.Err != nil && !isMistake(result.Err)
@@ -98,14 +101,15 @@ func (t *Transaction) keep(e *entry) {
 	}
 	for i := e.from; i < e.from+len(e.bundle.bound); i++ {
 		charge, slot := result.Charges[i], isSlots(result.Charges[i].Limit)
-		if !slot && (doubtful || !t.parts[e.part].Hold) {
+		hold := result.Hold && holdsUnits(charge.Limit)
+		if !slot && !hold && (doubtful || !t.parts[e.part].Hold) {
 			continue
 		}
 		if !doubtful {
 			charge.Cost, charge.At = result.Answers[i].Granted, result.Answers[i].At
 		}
 		t.held.took = append(t.held.took, heldCharge{
-			Charge: charge, part: e.part, request: e.request, candidate: e.role == candidate, slot: slot, doubtful: doubtful,
+			Charge: charge, part: e.part, request: e.request, candidate: e.role == candidate, slot: slot, hold: hold, doubtful: doubtful,
 		})
 	}
 }
@@ -115,9 +119,9 @@ func (t *Transaction) Held() bool {
 	return t.held.admitted && t.anyTaken(func(one *heldCharge) bool { return !one.doubtful })
 }
 
-// HoldsUnits reports whether the request is admitted and has taken units that Settle can correct.
+// HoldsUnits reports whether the request is admitted and has taken units for a part with Hold, which Settle can correct.
 func (t *Transaction) HoldsUnits() bool {
-	return t.held.admitted && t.anyTaken(func(one *heldCharge) bool { return !one.slot })
+	return t.held.admitted && t.anyTaken(func(one *heldCharge) bool { return !one.slot && t.parts[one.part].Hold })
 }
 
 // anyTaken reports whether is returns true for anything that was taken. It makes no copies, because the keeper may be changing
@@ -131,39 +135,43 @@ func (t *Transaction) anyTaken(is func(*heldCharge) bool) bool {
 	return false
 }
 
-// keeper renews the slots of one request. It has a timer and no goroutine, so a request that ends before its first
+// keeper renews the slots and the held units of one request. It has a timer and no goroutine, so a request that ends before its first
 // renewal costs little.
 type keeper struct {
 	ctx      context.Context
 	report   func(policy.Decision)
 	interval time.Duration
+	until    time.Time // when held units are renewed for the last time
 
-	mu      sync.Mutex   // held while slots are renewed; also guards some fields of what the request took
+	mu      sync.Mutex   // held while they are renewed; also guards some fields of what the request took
 	request *Transaction // nil when it has ended
 	timer   *time.Timer
 	failing bool // the last renewal failed
 	batch   batch
 }
 
-// renewable reports whether it is a slot that the request holds, or should hold.
-func (t *heldCharge) renewable() bool { return t.slot && !t.done && !t.doubtful }
+// renewable reports whether it is a slot that the request holds, or should hold, or are held units, which it may have lost.
+func (t *heldCharge) renewable() bool { return (t.slot || t.hold) && !t.done && !t.doubtful }
 
-// reservationID returns the number of the request's reservation, whose ID is chosen at the first call.
+// reservationID returns the number of the request's reservation, whose ID is chosen at the first call, unless the caller chose one.
 func (t *Transaction) reservationID() rule.ID {
+	for i := range t.given {
+		t.held.id = cmp.Or(t.held.id, t.given[i].ID)
+	}
 	if t.held.id == "" {
 		t.held.id = rand.Text()
 	}
 	return store.IDOf(t.held.id)
 }
 
-// HoldsSlots reports whether the request is admitted and holds slots.
+// HoldsSlots reports whether the request is admitted and holds slots, or units of a limit with Hold, which RenewSlots keeps.
 func (t *Transaction) HoldsSlots() bool {
 	return t.held.admitted && t.anyTaken((*heldCharge).renewable)
 }
 
-// holdsSlots reports whether there are slots to release.
+// holdsSlots reports whether there are slots to release, or held units to settle.
 func (t *Transaction) holdsSlots() bool {
-	return t.anyTaken(func(one *heldCharge) bool { return one.slot && !one.done })
+	return t.anyTaken(func(one *heldCharge) bool { return (one.slot || one.hold) && !one.done })
 }
 
 // slotPatience is how long a request waits for slots that are about to be released: many times the latency of a store,
@@ -178,7 +186,7 @@ func identifyHold(_ context.Context, t *Transaction) {
 	}
 	for i := range p.entries {
 		e := &p.entries[i]
-		if t.parts[e.part].Hold || e.bundle.slots && p.ops[e.request] == rule.Take {
+		if it := &t.parts[e.part]; it.Hold || it.holds || e.bundle.slots && p.ops[e.request] == rule.Take {
 			p.id = t.reservationID()
 			return
 		}

@@ -25,17 +25,24 @@ type Part struct {
 	// Hold keeps what a Transaction takes, for Settle. A Cost of 0 then means that everything is charged afterwards. A
 	// Transaction with SlotsHeld takes one unit for it until Settle, so that concurrent requests do not all get the last one.
 	Hold bool
+	// ID makes it a call that counts once, under an ID that its caller chose: if it is decided again with the same ID and key, nothing is
+	// charged, and the decision is the first one, with the flag rule.Repeated. It is for rule.Take; see slidegate.Limiter.Once. Empty means
+	// that each call counts.
+	ID string
 	// Err is why the application could not say who the client is, or what its plan is. The part is then not decided: it
 	// refuses the request, whatever the failure mode is, since the limits of another client or plan would be wrong. The
 	// decision has Err, and the flag rule.FallbackClosed.
 	Err error
 
 	slots bool // it takes a slot, whatever its cost
+	holds bool // it holds units of a limit with Hold
 	later bool // everything is charged afterwards, by its Transaction, which takes one unit until then
 }
 
-// usesOwnLimits reports whether the limits that the policy has for the key apply to the part.
-func (p *Part) usesOwnLimits() bool { return p.Plan.IsZero() && !p.Candidate && p.Err == nil }
+// usesOwnLimits reports whether the limits that the policy has for the key apply to the part, and it needs nothing else.
+func (p *Part) usesOwnLimits() bool {
+	return p.Plan.IsZero() && !p.Candidate && p.Err == nil && p.ID == ""
+}
 
 // peeks reports whether the part takes nothing, and only checks whether one unit is left.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
@@ -81,7 +88,8 @@ const (
 	// SlotsNone: nothing does, because the request is decided here and runs elsewhere. Taking from an in-flight limit
 	// is a mistake whose Err wraps policy.ErrSlots, and a candidate with such a limit is not decided.
 	SlotsNone Slots = iota
-	// SlotsHeld: the Transaction, which holds them while the caller's work lasts. After an admission for which Held is true,
+	// SlotsHeld: the Transaction, which holds them while the caller's work lasts, and units of limits with Hold too, as the other values
+	// but SlotsNone do. After an admission for which Held is true,
 	// the caller calls RenewSlots, which renews them, and Finish when the work has ended. Shadow policies and candidates
 	// hold slots too. It may also be set where there are no in-flight limits.
 	SlotsHeld

@@ -16,6 +16,8 @@ import (
 const (
 	renewals   = 3 // per time to live of a slot
 	renewTries = 4 // per interval between renewals, after a failure
+
+	longestHold = time.Hour // of the units of one request: a request that never ends does not hold them forever
 )
 
 // RenewSlots renews the slots that an admitted request holds, three times within their time to live, until Finish or End. A
@@ -24,21 +26,37 @@ const (
 // continues in either case. Report is called for each failure, on another goroutine: Err of the decision is the reason,
 // and wraps policy.ErrSlotLost if a slot was lost. Report may be nil. Ctx provides values, but its end is ignored. Without
 // slots, RenewSlots does nothing.
+//
+// It also renews units of limits with Hold, for at most an hour. Those that are lost are not held again, but they are charged when the
+// request ends. Err then wraps policy.ErrHoldLost.
 func (t *Transaction) RenewSlots(ctx context.Context, report func(policy.Decision)) {
 	ttl := rule.Never
 	for i := range t.held.took {
 		if one := &t.held.took[i]; one.renewable() {
-			ttl = min(ttl, one.Limit.Rule().Window)
+			ttl = min(ttl, one.lasts())
 		}
 	}
 	if ttl == rule.Never || t.held.keeper != nil {
 		return
 	}
-	k := &keeper{ctx: ctx, report: report, interval: ttl.Duration() / renewals, request: t}
+	k := &keeper{ctx: ctx, report: report, interval: ttl.Duration() / renewals, until: time.Now().Add(longestHold), request: t}
 	k.mu.Lock() // otherwise the timer could fire before k.timer is set
 	defer k.mu.Unlock()
 	k.timer = time.AfterFunc(k.interval, k.renew)
 	t.held.keeper = k
+}
+
+// lasts returns how long it is held unless it is renewed.
+func (t *heldCharge) lasts() rule.Micros {
+	if t.hold {
+		return t.Limit.Rule().Hold
+	}
+	return t.Limit.Rule().Window
+}
+
+// renews reports whether it is to be renewed: lost units are not held again.
+func (k *keeper) renews(one *heldCharge) bool {
+	return one.renewable() && !(one.hold && (one.gone || time.Now().After(k.until)))
 }
 
 // stop ends the renewals. When it returns, none is under way.
@@ -49,7 +67,7 @@ func (k *keeper) stop() {
 	k.timer.Stop()
 }
 
-// renew renews the slots and resets the timer.
+// renew renews what is held and resets the timer.
 func (k *keeper) renew() {
 	for _, v := range k.renewAll() {
 		if k.report != nil {
@@ -68,36 +86,45 @@ func (k *keeper) renewAll() (reports []policy.Decision) {
 	ctx, cancel := detach.Context(k.ctx, t.set.traits)
 	defer cancel()
 	err := k.renewSlots(ctx, t)
+	reports = t.lostHolds()
 	if err == nil {
-		reports, err = k.retakeSlots(ctx, t)
+		var retaken []policy.Decision
+		retaken, err = k.retakeSlots(ctx, t)
+		reports = append(reports, retaken...)
 	}
 	next := k.interval
 	if err != nil {
 		next /= renewTries
 	}
 	if err != nil && !k.failing {
-		reports = append(reports, policy.Decision{Policy: t.parts[0].policy.name, Err: fmt.Errorf("policy: slots could not be renewed; trying again soon: %w", err)})
+		reports = append(reports, policy.Decision{Policy: t.parts[0].policy.name, Err: fmt.Errorf("policy: what the request holds could not be renewed; trying again soon: %w", err)})
 	}
 	k.failing = err != nil
 	k.timer.Reset(next)
 	return reports
 }
 
-// renewSlots renews all slots, and marks those that are lost.
+// renewSlots renews all slots and held units, and marks those that are lost.
 func (k *keeper) renewSlots(ctx context.Context, t *Transaction) (err error) {
 	k.batch.reset()
-	t.eachRequest((*heldCharge).renewable, func(all []heldCharge) {
+	for i := range t.held.took {
+		t.held.took[i].renewal = -1
+	}
+	t.eachRequest(k.renews, func(all []heldCharge) {
 		k.batch.begin(rule.Renew)
 		for i := range all {
-			if one := &all[i]; one.renewable() {
+			if one := &all[i]; k.renews(one) {
 				one.renewal = k.batch.add(store.Charge{Limit: one.Limit, Key: one.Key, Cost: 1, At: one.At})
 			}
 		}
 	})
+	if len(k.batch.requests) == 0 {
+		return nil
+	}
 	k.batch.apply(ctx, t.Group, t.reservationID(), t.set.store)
 	for i := range t.held.took {
 		one := &t.held.took[i]
-		if !one.renewable() {
+		if one.renewal < 0 {
 			continue
 		}
 		result, answer := k.batch.at(one.renewal)
@@ -114,7 +141,7 @@ func (k *keeper) renewSlots(ctx context.Context, t *Transaction) (err error) {
 func (k *keeper) retakeSlots(ctx context.Context, t *Transaction) (reports []policy.Decision, err error) {
 	k.batch.reset()
 	for i := range t.held.took {
-		if one := &t.held.took[i]; one.renewable() && one.gone {
+		if one := &t.held.took[i]; one.slot && one.renewable() && one.gone {
 			k.batch.begin(rule.Take)
 			one.renewal = k.batch.add(store.Charge{Limit: one.Limit, Key: one.Key, Cost: 1})
 		}
@@ -125,7 +152,7 @@ func (k *keeper) retakeSlots(ctx context.Context, t *Transaction) (reports []pol
 	k.batch.apply(ctx, t.Group, t.reservationID(), t.set.store)
 	for i := range t.held.took {
 		one := &t.held.took[i]
-		if !one.renewable() || !one.gone {
+		if !one.slot || !one.renewable() || !one.gone {
 			continue
 		}
 		result, answer := k.batch.at(one.renewal)
@@ -142,6 +169,21 @@ func (k *keeper) retakeSlots(ctx context.Context, t *Transaction) (reports []pol
 		one.reported = !answer.Allowed
 	}
 	return reports, err
+}
+
+// lostHolds returns decisions to report about held units that were lost.
+func (t *Transaction) lostHolds() (reports []policy.Decision) {
+	for i := range t.held.took {
+		if one := &t.held.took[i]; one.hold && one.gone && !one.reported {
+			one.reported = true
+			p := t.parts[one.part].policy
+			reports = append(reports, policy.Decision{
+				Policy: p.name, Shadow: p.shadow, Candidate: one.candidate, Limits: []slidegate.Limit{adapter.Unbind(one.Limit)},
+				Err: fmt.Errorf("policy %q: %w: they were not renewed within %v", p.name, policy.ErrHoldLost, one.lasts().Duration()),
+			})
+		}
+	}
+	return reports
 }
 
 // lostSlot returns the decision about a lost slot, with the result of taking another one.

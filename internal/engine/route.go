@@ -28,12 +28,13 @@ func (t *Transaction) routeAll(op rule.Op, given []Part) {
 			continue
 		}
 		it.policy = t.set.policies[it.Policy]
-		it.slots = false
+		it.slots, it.holds = false, false
 		it.later = it.Hold && it.Cost == 0 && t.Slots == SlotsHeld
 		it.bundle, it.by, it.err = it.policy.route(op, it.Part)
 		if it.err == nil && it.by == policy.ByLimits {
 			it.err = it.policy.checkSlots(op, it.bundle, t.Slots)
 			it.slots = it.err == nil && it.bundle.slots && op == rule.Take
+			it.holds = it.bundle.holds && op == rule.Take && (it.Hold || t.Slots != SlotsNone)
 		}
 	}
 }

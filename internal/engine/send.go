@@ -11,7 +11,7 @@ import (
 // Operations that correct a charge are carried out even if the client has left.
 func (t *Transaction) send(ctx context.Context) error {
 	p := &t.plan
-	p.lay(t.parts)
+	p.lay(t.parts, t.Slots == SlotsReserved)
 	if len(p.ops) == 0 {
 		return nil
 	}
@@ -31,16 +31,21 @@ func (t *Transaction) send(ctx context.Context) error {
 	return nil
 }
 
-// lay makes the requests to the store.
-func (p *plan) lay(parts []part) {
+// lay makes the requests to the store. Reserved is whether the owner of a reservation settles what is held: a candidate is not part of it,
+// so it holds nothing then.
+func (p *plan) lay(parts []part, reserved bool) {
 	e, x := 0, 0
 	for request, op := range p.ops {
 		p.batch.begin(op)
 		start := len(p.batch.charges)
 		for ; e < len(p.entries) && p.entries[e].request == request; e++ {
 			one := &p.entries[e]
+			it := &parts[one.part]
 			one.from = len(p.batch.charges) - start
-			p.batch.addBundle(one.bundle, parts[one.part].Part, one.role != checks)
+			p.batch.addBundle(one.bundle, it.Part, one.role != checks)
+			if op == rule.Take {
+				p.batch.mark(it.holds && !(reserved && one.role == candidate), it.ID)
+			}
 		}
 		for ; x < len(p.extras) && p.extras[x].request == request; x++ {
 			p.extras[x].index = p.batch.add(p.extras[x].charge) - start

@@ -87,6 +87,9 @@ func (s *Set) checkCharges(charges int) error {
 // isSlots reports whether a limit is an in-flight limit.
 func isSlots(limit *store.Limit) bool { return limit.Rule().Algorithm == rule.InFlight }
 
+// holdsUnits reports whether a limit holds the units of reservations.
+func holdsUnits(limit *store.Limit) bool { return limit.Rule().Hold > 0 }
+
 // isRate reports whether a limit is not an in-flight limit.
 func isRate(limit *store.Limit) bool { return !isSlots(limit) }
 
@@ -134,6 +137,7 @@ type bundle struct {
 	note     any       // the result of Options.Prepare
 	lasts    bool      // they belong to the policy, or are remembered, and are not made for one request
 	slots    bool      // they include an in-flight limit
+	holds    bool      // they include a limit with Hold
 	override int       // the number of the override, from 1: the first that fits applies; 0 if they belong to none
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
@@ -170,3 +174,8 @@ func (s *Set) BoundLimits(policy int) []*store.Limit {
 // HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides and plans, or
 // its candidate's. Such limits can decide only a Transaction whose slots are released; see Slots.
 func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.BoundLimits(policy), isSlots) }
+
+// Holds reports whether requests hold something of a policy while they run: slots, or units of a limit with Hold.
+func (s *Set) Holds(policy int) bool {
+	return s.HasSlots(policy) || slices.ContainsFunc(s.BoundLimits(policy), holdsUnits)
+}

@@ -39,7 +39,7 @@ func (t *Transaction) Reservation() (slidegate.Reservation, error) {
 }
 
 // Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a shortfall
-// is charged, beyond the quota if necessary. Actual is called once for each of these parts that took units, with the index of
+// is charged, beyond the quota if necessary; units that were held are charged. Actual is called once for each of these parts that took units, with the index of
 // the policy and the number of units. That includes parts of shadow policies, and parts of which only the candidate took units.
 // The client may have left, and its usage still counts: Settle works after ctx has ended. Slots stay held: Finish releases
 // them, and must not be called before settled, which Settle calls once with the result. It does so before it returns, unless
@@ -62,7 +62,7 @@ func (t *Transaction) collectActual(actual func(policy int, cost int64) int64) (
 	for i := range t.held.took {
 		one := &t.held.took[i]
 		it := &t.parts[one.part]
-		if it.settled || one.slot || one.done {
+		if it.settled || one.slot || one.done || one.doubtful {
 			continue
 		}
 		cost := min(actual(it.Policy, min(one.Cost, it.cost())), rule.MaxQuota) // a log may have taken one unit for a part that costs nothing
@@ -182,10 +182,10 @@ func (t *Transaction) collectOwed(units bool) bool {
 		switch {
 		case one.done:
 			return false
-		case one.slot:
+		case one.slot, one.hold && !it.settled:
 			return !units
 		}
-		return it.settled && it.actual != one.Cost
+		return it.settled && (one.hold || it.actual != one.Cost)
 	}
 	t.eachRequest(owes, func(all []heldCharge) {
 		t.held.owed.begin(rule.Settle)
@@ -195,8 +195,12 @@ func (t *Transaction) collectOwed(units bool) bool {
 				continue
 			}
 			charge := one.Charge
-			if !one.slot {
-				charge.Used = t.parts[one.part].actual
+			switch it := &t.parts[one.part]; {
+			case one.slot, one.doubtful:
+			case it.settled:
+				charge.Used = it.actual
+			default:
+				charge.Used = one.Cost
 			}
 			one.owed = t.held.owed.add(charge)
 		}
@@ -205,7 +209,7 @@ func (t *Transaction) collectOwed(units bool) bool {
 }
 
 // Finish ends an admitted request whose work has ended: it settles what it took, as Settle does, releases its slots and
-// recycles its memory, as End does. Actual may be nil if no part has Hold. Failed is called with an error, if there is
+// recycles its memory, as End does. Held units of parts without Hold are charged as they were taken. Actual may be nil if no part has Hold. Failed is called with an error, if there is
 // one; it may be nil.
 //
 // Where slots are released in a store with round trips, Finish does not wait for that: failed may be called later, on

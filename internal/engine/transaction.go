@@ -14,7 +14,7 @@ func (s *Set) Begin() *Transaction {
 }
 
 // End recycles the request, cleared of its keys. Neither the request nor the result of Trials may be used afterwards.
-// It releases the slots that the request still holds, unless they are SlotsReserved.
+// It releases the slots that the request still holds, and settles held units at what they were taken for, unless they are SlotsReserved.
 func (t *Transaction) End() {
 	if t.Slots == SlotsHeld && t.holdsSlots() {
 		t.Finish(context.Background(), nil, nil)

@@ -1,132 +1,3 @@
--- A take of several charges: all of them, or none.
-CREATE FUNCTION public.slidegate_take_all(items public.slidegate_item[]) RETURNS public.slidegate_item[]
-LANGUAGE plpgsql IMMUTABLE
-AS $take_all$
-DECLARE
-  it public.slidegate_item;
-  every boolean := true;
-  capacity bigint;
-BEGIN
-  FOR i IN 1 .. cardinality(items) LOOP
-    it := items[i];
-    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END
-      OR it.algorithm = 4 AND public.slidegate_slot(it.more, it.live, it.id) IS NOT NULL; -- a slot that it holds is not another one
-    every := every AND it.allowed;
-    items[i] := it;
-  END LOOP;
-  FOR i IN 1 .. cardinality(items) LOOP
-    it := items[i];
-    capacity := CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END;
-    IF NOT it.allowed AND it.count_refused AND it.cost > 0 AND it.cost <= capacity AND (it.algorithm <> 3 OR it.debt < it.empty) THEN
-      IF it.algorithm = 3 THEN
-        items[i] := public.slidegate_raise_debt(it, it.empty); -- a refusal empties a bucket, never below empty
-      ELSE
-        items[i] := public.slidegate_charge(it, it.cost);
-      END IF;
-    ELSIF NOT it.allowed AND it.moved THEN
-      items[i] := public.slidegate_write(it);
-    ELSIF every THEN
-      IF it.cost > 0 THEN
-        it := public.slidegate_charge(it, it.cost);
-      END IF;
-      it.granted := it.cost;
-      items[i] := it;
-    END IF;
-  END LOOP;
-  RETURN items;
-END
-$take_all$;
-
--- Replaces the cost of a reservation by what was used, and releases its slot. What that gave back is granted, or minus what it charged.
-CREATE FUNCTION public.slidegate_settle(it public.slidegate_item) RETURNS public.slidegate_item
-LANGUAGE plpgsql IMMUTABLE
-AS $settle$
-BEGIN
-  IF it.algorithm = 4 THEN
-    RETURN public.slidegate_give_back(it, 1, 1); -- by its id, whatever the moment
-  ELSIF it.used < it.cost THEN
-    RETURN public.slidegate_give_back(it, it.cost - it.used, it.since);
-  ELSIF it.used > it.cost THEN
-    it := public.slidegate_charge(it, it.used - it.cost);
-    it.granted := it.cost - it.used;
-  END IF;
-  RETURN it;
-END
-$settle$;
-
--- One operation on one item that has been looked at, for those that do not depend on other items.
-CREATE FUNCTION public.slidegate_apply(op bigint, it public.slidegate_item, flags int, back bigint)
-RETURNS public.slidegate_item
-LANGUAGE plpgsql IMMUTABLE
-AS $apply$
-DECLARE
-  moved CONSTANT boolean := it.moved AND op <> 5;
-BEGIN
-  IF op = 2 THEN -- peek
-    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END
-      OR it.algorithm = 4 AND public.slidegate_slot(it.more, it.live, it.id) IS NOT NULL; -- a slot that it holds is not another one
-    RETURN it;
-  ELSIF op = 7 THEN -- renew
-    IF it.algorithm = 4 AND public.slidegate_slot(it.more, it.live, it.id) IS NULL THEN
-      it.allowed := false;
-    ELSIF it.algorithm = 4 THEN
-      it := public.slidegate_charge(it, 1);
-      it.granted := 1;
-    END IF;
-    RETURN it;
-  ELSIF op = 3 THEN -- charge
-    IF it.cost > 0 THEN
-      it := public.slidegate_charge(it, it.cost);
-    END IF;
-    it.granted := it.cost;
-  ELSIF op = 4 THEN -- give back
-    it := public.slidegate_give_back(it, it.cost, it.since);
-  ELSIF op = 5 THEN -- reset
-    it.changed := it.start IS NOT NULL OR cardinality(it.more) > 0;
-    it.start := NULL;
-    it.more := '{}';
-  ELSIF flags = 4 THEN -- settled before: as it was then
-    it.granted := coalesce(back, 0);
-  ELSIF flags = 0 OR it.algorithm = 4 THEN
-    it := public.slidegate_settle(it);
-  END IF;
-  it := public.slidegate_look(it);
-  it.moved := it.moved OR moved;
-  it.flags := CASE it.algorithm WHEN 4 THEN 0 ELSE flags END;
-  RETURN it;
-END
-$apply$;
-
--- One request over items that have been looked at. For a settlement, flags and back are what is remembered of it.
-CREATE FUNCTION public.slidegate_request(op bigint, items public.slidegate_item[], flags int, back bigint[])
-RETURNS public.slidegate_item[]
-LANGUAGE plpgsql IMMUTABLE
-AS $request$
-DECLARE
-  it public.slidegate_item;
-  least_room bigint := 9007199254740991;
-BEGIN
-  IF op = 0 THEN
-    RETURN public.slidegate_take_all(items);
-  END IF;
-  IF op = 1 THEN -- up to the cost: the least that any limit has room for, and at least 1
-    FOREACH it IN ARRAY items LOOP
-      least_room := least(least_room, it.cost, greatest(1, it.room));
-    END LOOP;
-    FOR i IN 1 .. cardinality(items) LOOP
-      it := items[i];
-      it.cost := least_room;
-      items[i] := it;
-    END LOOP;
-    RETURN public.slidegate_take_all(items);
-  END IF;
-  FOR i IN 1 .. cardinality(items) LOOP
-    items[i] := public.slidegate_apply(op, items[i], flags, back[i]);
-  END LOOP;
-  RETURN items;
-END
-$request$;
-
 -- Makes an item of a row and the numbers of its charge, and looks at it.
 CREATE FUNCTION public.slidegate_load(s public.slidegate_row, numbers bigint[], o int, now bigint)
 RETURNS public.slidegate_item
@@ -148,9 +19,15 @@ BEGIN
   it.part := numbers[o + 11];
   it.cost := numbers[o + 12];
   it.since := numbers[o + 13];
+  it.hold := 0;
+  it.holding := false;
+  it.by_id := false;
   IF numbers[5] > 14 THEN
     it.used := numbers[o + 14];
     it.id := numbers[o + 15];
+    it.hold := numbers[o + 22];
+    it.holding := numbers[o + 23] & 1 > 0 AND it.hold > 0;
+    it.by_id := numbers[o + 23] & 2 > 0;
     IF numbers[o + 21] > 0 THEN
       it.bounds := numbers[o + 18 : o + 21];
     END IF;
@@ -162,6 +39,7 @@ BEGIN
       ELSE public.slidegate_counts(s.more, s.start / it.part, it.parts) END;
   END IF;
   it.more := coalesce(it.more, '{}');
+  it.holds := s.holds;
   it.now := now;
   it.allowed := true;
   it.granted := 0;
@@ -205,11 +83,17 @@ BEGIN
       s.previous := -1;
     END IF;
   END IF;
+  s.holds := NULL;
+  IF cardinality(it.holds) > 0 THEN
+    s.holds := it.holds;
+    s.expires := greatest(s.expires, it.holds[cardinality(it.holds) - 1]); -- the last one ends last
+  END IF;
   RETURN s;
 END
 $save$;
 
--- Returns the numbers that the answer to an item is derived from.
+-- Returns the numbers that the answer to an item is derived from: of what was decided, then the state, and what is held. Of a log, the state
+-- is only what the answer depends on, unless something is held.
 CREATE FUNCTION public.slidegate_reply(it public.slidegate_item) RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE
 AS $reply$
@@ -218,7 +102,12 @@ DECLARE
   n CONSTANT int := CASE it.algorithm WHEN 4 THEN 2 ELSE 1 END; -- numbers per unit
   excess bigint;
 BEGIN
-  IF it.algorithm IN (1, 4) THEN
+  IF it.open > 0 AND it.algorithm = 1 THEN
+    reply := it.more[cardinality(it.more) - it.live + 1 :];
+    IF it.behind > 0 THEN
+      reply := ARRAY(SELECT u.t - it.behind FROM unnest(reply) WITH ORDINALITY u(t, i) ORDER BY u.i);
+    END IF;
+  ELSIF it.algorithm IN (1, 4) THEN
     excess := it.live - it.quota + CASE WHEN it.allowed THEN 1 ELSE it.cost END;
     reply := ARRAY[it.live, 0, it.now - it.span];
     IF it.live > 0 THEN
@@ -235,81 +124,12 @@ BEGIN
     reply := it.start || it.more;
   END IF;
   RETURN ARRAY[
-    it.now, CASE WHEN it.allowed THEN 1 ELSE 0 END + CASE WHEN it.moved THEN 2 ELSE 0 END + it.flags
-      + CASE WHEN it.unnamed AND it.algorithm = 0 THEN 16 ELSE 0 END, it.granted, it.cost, it.at,
-    cardinality(reply)
-  ] || reply;
+    it.now, CASE WHEN it.allowed THEN 1 ELSE 0 END + CASE WHEN it.moved OR it.ahead THEN 2 ELSE 0 END + it.flags
+      + CASE WHEN it.unnamed AND it.algorithm = 0 THEN 16 ELSE 0 END, it.granted, it.cost, it.at, cardinality(reply),
+    CASE WHEN it.open > 0 THEN cardinality(it.holds) ELSE 0 END
+  ] || reply || CASE WHEN it.open > 0 THEN it.holds END;
 END
 $reply$;
-
--- Settlements are rows too, in generations; see rule.Generation. Each reservation has a row, named by how long it is remembered for
--- certain, the address of its first charge, the generation, counted from 1, and the reservation. A row without the last two is for the
--- generation itself: its number and the time of its latest settlement in more, when it began in start, and how many it has in current. No
--- other address begins with a percent sign and a small letter s, but for %sha256.
-
--- The end of the name of a settlement. Those of an address are in the order of their generations.
-CREATE FUNCTION public.slidegate_settled(generation bigint, id bigint) RETURNS text
-LANGUAGE sql IMMUTABLE
-AS $settled$
-  SELECT ':' || lpad(to_hex(generation), 12, '0') || ':' || lpad(to_hex(id), 16, '0')
-$settled$;
-
--- What is remembered of a settlement: 4 with what it gave back if it is known, 8 if no more can be remembered, else 0 with the generation
--- as it is with this settlement: its number, when it began, its latest and how many.
-CREATE FUNCTION public.slidegate_recall(
-  place text, id bigint, memory bigint, most bigint, at bigint, OUT flags int, OUT back bigint[], OUT generation bigint[]
-)
-LANGUAGE plpgsql VOLATILE -- called by decide, with its settings
-AS $recall$
-DECLARE
-  own CONSTANT text := '%settled:' || memory || ':' || place;
-  number bigint; began bigint; latest bigint; count bigint;
-  full_up boolean;
-BEGIN
-  flags := 0;
-  SELECT t.more[1], t.start, t.more[2], t.current INTO number, began, latest, count FROM public.slidegate_state t WHERE t.address = own AND (t.previous >= -1 OR public.slidegate_readable(t.previous));
-  IF number IS NULL THEN
-    generation := ARRAY[1, at, at, 1];
-    RETURN;
-  END IF;
-  SELECT t.more INTO back FROM public.slidegate_state t
-  WHERE t.address IN (own || public.slidegate_settled(number, id), own || public.slidegate_settled(number - 1, id)) AND (t.previous >= -1 OR public.slidegate_readable(t.previous)) LIMIT 1;
-  full_up := count >= most;
-  IF back IS NOT NULL THEN
-    flags := 4;
-  ELSIF at - began >= memory AND (at - began >= 600000000 OR full_up) OR at - began < -memory AND full_up THEN -- rule.LongMemory
-    generation := ARRAY[number + 1, greatest(latest, at), at, 1];
-  ELSIF full_up THEN
-    flags := 8;
-  ELSE
-    generation := ARRAY[number, began, greatest(latest, at), count + 1];
-  END IF;
-END
-$recall$;
-
--- Remembers a settlement. The caller has locked the row of the address. Two of the settlements that are not known any more go, if there
--- are any and this role may delete, so that they do not become more while nobody sweeps.
-CREATE FUNCTION public.slidegate_remember(place text, id bigint, memory bigint, generation bigint[], back bigint[]) RETURNS void
-LANGUAGE plpgsql VOLATILE -- called by decide, with its settings
-AS $remember$
-DECLARE
-  own CONSTANT text := '%settled:' || memory || ':' || place;
-  until CONSTANT bigint := generation[3] + greatest(memory, 600000000);
-BEGIN
-  INSERT INTO public.slidegate_state AS t (version, expires, start, current, previous, address, more)
-  VALUES (0, until, NULL, 0, -1, own || public.slidegate_settled(generation[1], id), back),
-    (0, until, generation[2], generation[4], -1, own, ARRAY[generation[1], generation[3]])
-  ON CONFLICT (address) DO UPDATE SET version = t.version + 1, expires = excluded.expires, start = excluded.start,
-    current = excluded.current, more = excluded.more;
-  IF generation[1] > 2 AND has_table_privilege('public.slidegate_state'::regclass, 'DELETE') THEN
-    DELETE FROM public.slidegate_state t WHERE t.address = ANY (ARRAY(
-      SELECT s.address FROM public.slidegate_state s
-      WHERE s.address > own || ':' AND s.address < own || public.slidegate_settled(generation[1] - 1, 0)
-      ORDER BY s.address LIMIT 2 FOR UPDATE SKIP LOCKED
-    ));
-  END IF;
-END
-$remember$;
 
 -- Whether the time lies outside of the periods that a calendar was sent with.
 CREATE FUNCTION public.slidegate_outside(numbers bigint[], now bigint) RETURNS boolean
@@ -333,10 +153,10 @@ $outside$;
 -- Decides any requests in order, each over one or more charges.
 -- addresses: of the rows, each once, in order
 -- numbers:   the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, the number of charges, 1 if all rows must be locked
---            before anything is decided for good and 2 if before anything is read, and how many numbers each charge has: 14, or 22. Then for
+--            before anything is decided for good and 2 if before anything is read, and how many numbers each charge has: 14, or 24. Then for
 --            every charge the place of its address, counted from 1, the operation, how many charges its request still has, and what load reads. The
---            last eight are what was used, the reservation, how long a settlement is remembered (0 if it need not be), how many are, and
---            where four periods of a calendar start, 0 if there is none
+--            last ten are what was used, the reservation, how long it is remembered (0 if it need not be), how many are, where four
+--            periods of a calendar start, 0 if there is none, how long units are held, and 1 if they are, plus 2 if it counts once
 -- returns:   for every charge the result of reply; or -1 and the time, if it is not within the periods of a calendar
 --
 -- takes.sql describes how concurrent writers avoid conflicts. A request over several keys is decided by all of them, so it cannot be
@@ -358,8 +178,9 @@ DECLARE
   changed boolean[];
   tried boolean[];
   ours boolean[]; -- written by this very call
-  flags int := 0;
-  back bigint[];
+  memory bigint := 0;
+  memo bigint[];
+  is_full boolean;
   generation bigint[];
   now bigint;
   o int; a int; n int; written int; wanted int; first int;
@@ -377,7 +198,7 @@ BEGIN
     END IF;
     SELECT array_agg(ROW(
       coalesce(t.version, (random() * 9007199254740991)::bigint - 1), coalesce(t.expires, 0), t.start, coalesce(t.current, 0),
-      coalesce(t.previous, 0), u.address, t.more
+      coalesce(t.previous, 0), u.address, t.more, t.holds
     )::public.slidegate_row ORDER BY u.i), array_agg(coalesce(t.xmin = pg_current_xact_id_if_assigned()::xid, false) ORDER BY u.i)
     INTO rows, ours
     FROM unnest(addresses) WITH ORDINALITY u(address, i)
@@ -412,20 +233,31 @@ BEGIN
       FOR i IN 1 .. n LOOP
         items[i] := public.slidegate_load(rows[numbers[o + stride * (i - 1)]], numbers, o + stride * (i - 1), now);
       END LOOP;
-      flags := 0;
-      IF numbers[o + 1] = 6 AND numbers[o + 16] > 0 THEN -- a settlement, at the time of rule.SettledAt
-        SELECT r.flags, r.back, r.generation INTO flags, back, generation
-        FROM public.slidegate_recall(addresses[a], numbers[o + 15], numbers[o + 16], numbers[o + 17], (
-          SELECT greatest(max(i.at), max(least(i.since, 8690975254740991))) FROM unnest(items) i WHERE i.algorithm <> 4
-        )) r;
-        IF flags = 0 THEN
-          changed[a] := true;
-        END IF;
+      memo := NULL;
+      is_full := false;
+      IF stride > 14 THEN
+        memory := numbers[o + 16];
       END IF;
-      items := public.slidegate_request(numbers[o + 1], items, flags, back);
-      IF numbers[o + 1] = 6 AND flags = 0 AND numbers[o + 16] > 0 THEN
-        back := ARRAY(SELECT i.granted FROM unnest(items) i);
-        PERFORM public.slidegate_remember(addresses[a], numbers[o + 15], numbers[o + 16], generation, back);
+      IF memory > 0 THEN -- at the time of rule.SettledAt
+        SELECT r.memo, r.is_full, r.generation INTO memo, is_full, generation
+        FROM public.slidegate_recall(addresses[a], numbers[o + 15], memory, numbers[o + 17], (
+          SELECT greatest(max(i.now), max(i.at) FILTER (WHERE i.algorithm <> 4),
+            max(least(i.since, 8690975254740991)) FILTER (WHERE i.algorithm <> 4)) FROM unnest(items) i
+        )) r;
+      END IF;
+      items := public.slidegate_request(numbers[o + 1], items, memo, is_full);
+      IF memory > 0 AND (memo IS NULL OR memo[1] = 2 AND numbers[o + 1] = 6) THEN
+        memo := public.slidegate_record(numbers[o + 1], items);
+        IF memo IS NOT NULL AND NOT is_full THEN
+          changed[a] := true;
+          PERFORM public.slidegate_remember(addresses[a], numbers[o + 15], generation, memo);
+        ELSIF memo IS NOT NULL AND numbers[o + 1] = 0 THEN
+          FOR i IN 1 .. n LOOP
+            it := items[i];
+            it.flags := 32;
+            items[i] := it;
+          END LOOP;
+        END IF;
       END IF;
       FOR i IN 1 .. n LOOP
         it := items[i];
@@ -449,12 +281,12 @@ BEGIN
     IF numbers[2] > 0 THEN
       PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
     END IF;
-    INSERT INTO public.slidegate_state AS t (version, expires, start, current, previous, address, more)
-    SELECT u.version + 1, u.expires, u.start, u.current, u.previous, u.address, u.more
-    FROM unnest(rows, changed) AS u(version, expires, start, current, previous, address, more, changed)
+    INSERT INTO public.slidegate_state AS t (version, expires, start, current, previous, address, more, holds)
+    SELECT u.version + 1, u.expires, u.start, u.current, u.previous, u.address, u.more, u.holds
+    FROM unnest(rows, changed) AS u(version, expires, start, current, previous, address, more, holds, changed)
     WHERE u.changed
     ON CONFLICT (address) DO UPDATE SET version = excluded.version, expires = excluded.expires, start = excluded.start,
-      current = excluded.current, previous = excluded.previous, more = excluded.more
+      current = excluded.current, previous = excluded.previous, more = excluded.more, holds = excluded.holds
     WHERE t.version = excluded.version - 1;
     GET DIAGNOSTICS written = ROW_COUNT;
     EXIT WHEN written = wanted;
@@ -481,7 +313,7 @@ DECLARE
   changed boolean;
   now bigint;
 BEGIN
-  SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more INTO s
+  SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more, t.holds INTO s
   FROM public.slidegate_state t WHERE t.address = place AND (t.previous >= -1 OR public.slidegate_readable(t.previous));
   LOOP
     now := numbers[1];
@@ -495,7 +327,7 @@ BEGIN
     changed := false;
     FOR o IN 6 .. 5 + numbers[3] * numbers[5] BY numbers[5] LOOP
       it := public.slidegate_load(s, numbers, o, now);
-      it := (public.slidegate_request(numbers[o + 1], ARRAY[it], 0, NULL))[1];
+      it := (public.slidegate_request(numbers[o + 1], ARRAY[it], NULL, false))[1];
       IF it.changed THEN
         s := public.slidegate_save(s, it);
         changed := true;
@@ -507,18 +339,41 @@ BEGIN
       PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
     END IF;
     IF s.version IS NULL THEN
-      INSERT INTO public.slidegate_state (version, expires, start, current, previous, address, more)
-      VALUES ((random() * 9007199254740991)::bigint, s.expires, s.start, s.current, s.previous, place, s.more)
+      INSERT INTO public.slidegate_state (version, expires, start, current, previous, address, more, holds)
+      VALUES ((random() * 9007199254740991)::bigint, s.expires, s.start, s.current, s.previous, place, s.more, s.holds)
       ON CONFLICT (address) DO NOTHING;
     ELSE
       UPDATE public.slidegate_state t
-      SET version = s.version + 1, expires = s.expires, start = s.start, current = s.current, previous = s.previous, more = s.more
+      SET version = s.version + 1, expires = s.expires, start = s.start, current = s.current, previous = s.previous, more = s.more, holds = s.holds
       WHERE t.address = place AND t.version = s.version;
     END IF;
     EXIT WHEN FOUND;
-    SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more INTO s
+    SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more, t.holds INTO s
     FROM public.slidegate_state t WHERE t.address = place AND (t.previous >= -1 OR public.slidegate_readable(t.previous)) FOR UPDATE;
   END LOOP;
   RETURN replies;
 END
 $decide_one$;
+
+-- Decides the takes of take_any for a row in which something is held. It returns -3, and then what decide_one returns.
+CREATE FUNCTION public.slidegate_take_held(
+  place text, moment bigint, synchronous bigint, kind bigint, parts bigint, part bigint, span bigint, most bigint, unit bigint, times bigint,
+  quota bigint
+) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE -- called by take and take_any, with their settings
+AS $take_held$
+DECLARE
+  bucket CONSTANT boolean := kind & 7 = 3;
+  numbers bigint[] := ARRAY[moment, synchronous, times, 0, 14];
+  charge CONSTANT bigint[] := ARRAY[
+    1, 0, 1, kind & 7, kind >> 5 & 3, CASE WHEN kind & 8 > 0 THEN 1 WHEN kind & 128 > 0 THEN 2 ELSE 0 END, kind >> 4 & 1, parts,
+    CASE WHEN bucket THEN quota ELSE most END, CASE WHEN bucket THEN most / span ELSE 0 END, span, part,
+    CASE WHEN bucket AND unit > most THEN most / span + 1 WHEN bucket THEN unit / span ELSE unit END, 0
+  ];
+BEGIN
+  FOR i IN 1 .. times LOOP
+    numbers := numbers || charge;
+  END LOOP;
+  RETURN -3::bigint || public.slidegate_decide_one(place, numbers);
+END
+$take_held$;

@@ -3,7 +3,8 @@
 
 -- A row of the table while it is decided about.
 CREATE TYPE public.slidegate_row AS (
-  version bigint, expires bigint, start bigint, current bigint, previous bigint, address text, more bigint[]
+  version bigint, expires bigint, start bigint, current bigint, previous bigint, address text, more bigint[],
+  holds bigint[]
 );
 
 -- An item is a charge with its limit, its state and what was seen of it.
@@ -16,17 +17,23 @@ CREATE TYPE public.slidegate_item AS (
   count_refused boolean,
   parts int, quota bigint, burst bigint, span bigint, part bigint, cost bigint, since bigint,
   used bigint, id bigint, -- of a reservation
+  hold bigint,          -- how long units are held; 0 if the limit has no hold
+  holding boolean,      -- whether this request holds its units
+  by_id boolean,        -- whether a settlement is of the call with its id, whatever since and cost say
   bounds bigint[],      -- of a calendar: where four of its periods start; null if the limit has none
   start bigint,         -- the state: null if never charged,
   more bigint[],        -- counts; times; slots, each its id and when it was renewed; of a bucket: as of when, the units that are
                         -- missing, the rest in 1/span of a unit, and until when
+  holds bigint[],       -- as in the table
   now bigint, at bigint, moved boolean, room bigint, -- the view
   place bigint, shift int, -- windows: where the current part starts, and by how many parts the counts are behind it
   debt numeric, empty numeric, deepest numeric, -- token-bucket: in 1/span of a unit,
   until bigint,         -- and when nothing is missing any more
   live bigint, behind bigint, -- sliding-log, in-flight: how many units count, and by how much their times are to be moved back
+  held bigint, open int, -- how many units are held, and by how many reservations
+  ahead boolean,        -- whether some are as if held now, because they were held too far ahead of the clock
   allowed boolean, granted bigint, changed boolean,
-  flags int             -- 4 if the reservation had been settled before, 8 if that cannot be remembered
+  flags int             -- 4 if it was done before, 8 if a settlement or 32 if a call cannot be remembered, 64 if it is refused for good
 );
 
 -- How much a count counts of which covered/part lies in the window. Products of more than 63 bits are made in numeric.
@@ -136,9 +143,9 @@ BEGIN
 END
 $slot$;
 
-CREATE FUNCTION public.slidegate_look(it public.slidegate_item) RETURNS public.slidegate_item
+CREATE FUNCTION public.slidegate_look_used(it public.slidegate_item) RETURNS public.slidegate_item
 LANGUAGE plpgsql IMMUTABLE
-AS $look$
+AS $look_used$
 DECLARE
   ahead bigint;
   used bigint := 0;
@@ -226,16 +233,47 @@ BEGIN
     it.live := 0;
     it.behind := 0;
     it.moved := false;
+    it.at := it.now;
+  END IF;
+  RETURN it;
+END
+$look_used$;
+
+CREATE FUNCTION public.slidegate_look(it public.slidegate_item) RETURNS public.slidegate_item
+LANGUAGE plpgsql IMMUTABLE
+AS $look$
+BEGIN
+  it := public.slidegate_look_used(it);
+  it.held := 0;
+  it.open := 0;
+  it.ahead := false;
+  IF cardinality(it.holds) > 0 THEN
+    SELECT h.held, h.holders, h.ahead INTO it.held, it.open, it.ahead FROM public.slidegate_held(it.holds, it.now, it.at, it.span) h;
+    it.room := it.room - it.held;
   END IF;
   RETURN it;
 END
 $look$;
+
+-- Whether a take of the cost is admitted. What its id already holds does not count again.
+CREATE FUNCTION public.slidegate_admits(it public.slidegate_item) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+AS $admits$
+BEGIN
+  RETURN it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END AND (NOT it.holding OR it.open < 1000)
+    OR it.algorithm = 4 AND public.slidegate_slot(it.more, it.live, it.id) IS NOT NULL
+    OR it.holding AND public.slidegate_find_hold(it) IS NOT NULL;
+END
+$admits$;
 
 -- Makes the state what was seen of it, in which nothing is charged yet.
 CREATE FUNCTION public.slidegate_write(it public.slidegate_item) RETURNS public.slidegate_item
 LANGUAGE plpgsql IMMUTABLE
 AS $write$
 BEGIN
+  IF cardinality(it.holds) > 0 THEN
+    it.holds := public.slidegate_open_holds(it.holds, it.now, it.at, it.span);
+  END IF;
   IF it.algorithm = 1 THEN
     it.start := NULL;
     it.more := it.more[cardinality(it.more) - it.live + 1 :];
@@ -274,6 +312,9 @@ CREATE FUNCTION public.slidegate_raise_debt(it public.slidegate_item, raised num
 LANGUAGE plpgsql IMMUTABLE
 AS $raise_debt$
 BEGIN
+  IF cardinality(it.holds) > 0 THEN
+    it.holds := public.slidegate_open_holds(it.holds, it.now, it.at, it.span);
+  END IF;
   it.start := it.at;
   it.more := ARRAY[
     it.at, div(raised, it.span), mod(raised, it.span),

@@ -10,8 +10,10 @@ CREATE TABLE public.slidegate_state (
   current  bigint NOT NULL, -- windows in one part: the count; in several: the sum of the counts
   previous bigint NOT NULL, -- sliding-window in one part: the count of the window before; fixed-window: 0; otherwise -1
   address  text COLLATE "C" NOT NULL PRIMARY KEY, -- namespace:limit:shape:group:key, printable and escaped
-  more     bigint[]         -- sliding-log: the times, oldest first; others: see rule.sql. If no algorithm is named, the row is one of a log if
+  more     bigint[],        -- sliding-log: the times, oldest first; others: see rule.sql. If no algorithm is named, the row is one of a log if
                             -- start is null, and otherwise one of a sliding-window in several parts
+  holds    bigint[]         -- what reservations hold, the first to end first: of each its id, the units, when it ends, and how long after it was
+                            -- taken or renewed that is; null if they hold nothing
 ) WITH (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 1

@@ -20,30 +20,32 @@
 --   logs     the number of live units, and the newest of them; then the unit that expires first after the requests, and the unit that
 --            must expire before another request is admitted
 --   buckets  the state as it was read: as of when, what is missing, the rest, until when
+-- Or -3, and then what decide_one returns for the requests, for a row in which something is held.
 -- After these six numbers come the parts of windows as they were read, if the answer depends on them. In take_any_many all replies have the same
 -- length, padded with 0.
 
 -- Several keys. numbers contains the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, and eight numbers for each key.
--- It decides the common cases together, and leaves rows that others have written meanwhile, and logs that become parts, to take_any: they are
--- locked by then, in their order.
+-- It decides the common cases together, and leaves rows that others have written meanwhile, rows in which something is held, and logs that become
+-- parts, to take_any: they are locked by then, in their order, if anything is to be written. The result is then -2, and for each key the length of
+-- its result before it.
 CREATE FUNCTION public.slidegate_take_any_many(addresses text[], numbers bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $take_any_many$
 DECLARE
   replies bigint[];
   failed int[];
-  texts text[]; -- an array of bigint cannot hold arrays of several lengths
-  n int;
+  flat bigint[] := '{-2}';
+  one bigint[];
 BEGIN
   IF numbers[2] > 0 THEN
     PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
   END IF;
   -- OFFSET 0 keeps a step from being evaluated once for each of its uses.
   WITH decided AS MATERIALIZED (
-    SELECT c.i, c.address, c.version, c.changed,
+    SELECT c.i, c.address, c.version, c.changed, c.held IS NOT NULL AS held,
       CASE c.algorithm WHEN 0 THEN c.place + c.parts * c.part WHEN 1 THEN c.span + CASE WHEN c.charged > 0 THEN c.at ELSE c.own - c.behind END
         ELSE c.until END AS expires,
-      CASE c.algorithm WHEN 0 THEN c.place WHEN 1 THEN NULL ELSE c.at END AS start,
+      CASE WHEN c.version = -9 OR c.algorithm = 1 THEN NULL WHEN c.algorithm = 0 THEN c.place ELSE c.at END AS start,
       CASE WHEN c.algorithm > 0 THEN 0 WHEN c.parts > 2 THEN c.total + c.charged ELSE c.newest + c.charged END AS current,
       CASE WHEN c.algorithm = 0 AND c.parts <= 2 THEN c.oldest ELSE -1 END AS previous,
       CASE WHEN NOT c.changed OR c.version = -9 THEN NULL
@@ -60,7 +62,7 @@ BEGIN
       CASE c.algorithm
         WHEN 0 THEN ARRAY[c.now, c.outcome, coalesce(c.own, -1), CASE WHEN c.parts > 2 THEN c.place ELSE coalesce(c.current, 0) END,
           CASE WHEN c.parts > 2 THEN c.newest ELSE coalesce(c.previous, 0) END, CASE WHEN c.parts > 2 THEN c.used ELSE 0 END]
-        WHEN 1 THEN ARRAY[c.now, c.outcome, c.used, CASE WHEN c.at > c.now THEN c.at ELSE coalesce(c.own - c.behind, 0) END,
+        WHEN 1 THEN ARRAY[c.now, c.outcome, c.used, CASE WHEN c.used = 0 THEN 0 WHEN c.at > c.now THEN c.at ELSE c.own - c.behind END,
           CASE WHEN c.kept > 0 THEN c.more[cardinality(c.more) - c.kept + 1] - c.behind ELSE c.at END,
           CASE WHEN c.admitted = c.times THEN 0 WHEN c.charged + c.unit > c.most THEN c.at
             ELSE c.more[cardinality(c.more) + c.charged + c.unit - c.most] - c.behind END]
@@ -83,12 +85,13 @@ BEGIN
         FROM (
           SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken,
             -- A log becomes parts with a charge that needs them. No row has this version.
-            CASE WHEN x.kind & 7 = 5 AND x.algorithm = 1 AND x.unit > 0 AND x.unit <= x.most AND (x.kind & 16 > 0 OR x.used + x.unit <= x.most)
+            CASE WHEN x.held IS NOT NULL OR x.kind & 7 = 5 AND x.algorithm = 1 AND x.unit > 0 AND x.unit <= x.most AND (x.kind & 16 > 0 OR x.used + x.unit <= x.most)
               AND (x.kind & 128 > 0 OR x.used + x.unit > 100) THEN -9 ELSE x.known END AS version
           FROM (
-            SELECT u.i, u.address, u.version AS known, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.quota, u.now, u.at, u.own, u.behind,
-              u.used, u.total, u.oldest, u.newest, u.place, u.current, u.previous,
-              -- Without a named algorithm, a row in which nothing counts is as one that was never charged, except for its time.
+            SELECT u.i, u.address, u.version AS known, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.quota, u.now, u.own, u.behind, CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.at ELSE u.now END AS at,
+              u.total, u.oldest, u.held,
+              u.used, u.newest, u.current, u.previous, CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.place ELSE u.now - u.now % u.part END AS place,
+              -- Without a named algorithm, a row in which nothing counts is as one that was never charged.
               CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.algorithm WHEN u.kind & 128 > 0 THEN 0 ELSE 1 END AS algorithm,
               CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.more ELSE '{}' END AS more,
               CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.dead ELSE 0 END AS dead,
@@ -105,9 +108,10 @@ BEGIN
                     THEN w.oldest - (w.oldest * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END) / w.part
                   ELSE w.oldest - div(w.oldest::numeric * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END, w.part)::bigint END
                 WHEN 1 THEN CASE WHEN w.own IS NULL THEN 0 ELSE cardinality(w.more) - width_bucket(greatest(w.own, w.now) - w.span, w.more) END
-                ELSE w.debt END AS used
+                ELSE w.debt END + CASE WHEN w.held IS NULL OR w.algorithm = 3 AND w.debt > w.most THEN 0
+                  WHEN w.algorithm = 3 THEN least(w.held, w.most / w.span + 1) * w.span ELSE w.held END AS used
               FROM (
-                SELECT k.*,
+                SELECT k.*, CASE WHEN k.holds IS NULL THEN NULL ELSE (public.slidegate_held(k.holds, k.now, k.at, k.span)).held END AS held,
                   CASE WHEN k.algorithm > 0 THEN 0
                     WHEN k.parts > 2 THEN CASE
                       WHEN k.shift = k.parts THEN 0
@@ -147,7 +151,7 @@ BEGIN
                         ELSE f.more[2] * f.span + f.more[3] - greatest(0, f.now - f.own) * f.quota END AS debt
                     FROM (
                       SELECT u.i, u.address, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.quota,
-                        t.version, t.current, t.previous, coalesce(t.more, '{}') AS more,
+                        t.holds, t.version, t.current, t.previous, coalesce(t.more, '{}') AS more,
                         CASE u.kind & 7 WHEN 5 THEN CASE WHEN t.start IS NULL THEN 1 ELSE 0 END ELSE u.kind & 7 END AS algorithm,
                         CASE u.kind & 7 WHEN 0 THEN t.start WHEN 5 THEN coalesce(t.start, t.more[cardinality(t.more)])
                           WHEN 1 THEN t.more[cardinality(t.more)] ELSE t.more[1] END AS own, (
@@ -159,7 +163,7 @@ BEGIN
                         FROM unnest(addresses) WITH ORDINALITY a(address, i) OFFSET 0
                       ) u
                       LEFT JOIN LATERAL (
-                        SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
+                        SELECT s.version, s.start, s.current, s.previous, s.holds, s.more || '{}' AS more -- a long log is read once and not for each use
                         FROM public.slidegate_state s WHERE s.address = u.address AND (s.previous >= -1 OR public.slidegate_readable(s.previous)) LIMIT 1
                       ) t ON true
                       OFFSET 0
@@ -183,23 +187,21 @@ BEGIN
   )
   SELECT array_agg(CASE WHEN w.most IS NULL THEN d.reply
       ELSE d.reply || d.counts || array_fill(0::bigint, ARRAY[w.most - coalesce(cardinality(d.counts), 0)]) END),
-    array_agg(d.i) FILTER (WHERE d.changed AND (d.version = -9 OR d.address NOT IN (SELECT w.address FROM written w)))
+    array_agg(d.i) FILTER (WHERE d.version = -9 AND (d.changed OR d.held) OR d.changed AND d.address NOT IN (SELECT w.address FROM written w))
   INTO replies, failed FROM decided d, (SELECT max(cardinality(d.counts)) AS most FROM decided d) w;
   IF failed IS NULL THEN
     RETURN replies;
   END IF;
-  FOREACH n IN ARRAY failed LOOP
-    texts[n] := public.slidegate_take_any(addresses[n], numbers[1], 0, numbers[8 * n - 5], numbers[8 * n - 4], numbers[8 * n - 3],
-      numbers[8 * n - 2], numbers[8 * n - 1], numbers[8 * n], numbers[8 * n + 1], numbers[8 * n + 2])::text;
+  FOR n IN 1 .. cardinality(addresses) LOOP
+    IF n = ANY (failed) THEN
+      one := public.slidegate_take_any(addresses[n], numbers[1], 0, numbers[8 * n - 5], numbers[8 * n - 4], numbers[8 * n - 3],
+        numbers[8 * n - 2], numbers[8 * n - 1], numbers[8 * n], numbers[8 * n + 1], numbers[8 * n + 2]);
+    ELSE
+      one := ARRAY(SELECT unnest(replies[n : n]));
+    END IF;
+    flat := flat || cardinality(one)::bigint || one;
   END LOOP;
-  RETURN (
-    SELECT array_agg(r.reply || array_fill(0::bigint, ARRAY[r.widest - cardinality(r.reply)]) ORDER BY r.i) FROM (
-      SELECT g.i, g.reply, max(cardinality(g.reply)) OVER () AS widest FROM (
-        SELECT u.i, coalesce(texts[u.i]::bigint[], ARRAY(SELECT replies[u.i][k] FROM generate_series(1, array_length(replies, 2)) k)) AS reply
-        FROM generate_series(1, cardinality(addresses)) u(i)
-      ) g
-    ) r
-  );
+  RETURN flat;
 END
 $take_any_many$;
 
@@ -214,16 +216,22 @@ DECLARE
   was record; -- a field keeps the array as it was read; a variable would expand it
   now bigint; at bigint; own bigint; behind bigint; used bigint; admitted bigint; taken bigint; charged bigint;
   algorithm bigint; start bigint; newest bigint; oldest bigint; shift int; dead int; kept int; becomes boolean;
-  ends bigint; begins bigint; total bigint := 0; next bigint[]; -- what is written
+  ends bigint; begins bigint; total bigint := 0; content bigint[]; -- what is written
   moved bigint;
 BEGIN
   IF kind & 7 = 0 AND parts <= 2 THEN -- in one part; what take returns is as of now
-    next := public.slidegate_take(place, moment, synchronous, 2 - parts, kind >> 3 & 1, kind >> 4 & 1, kind >> 5, most, span, unit, times);
-    RETURN ARRAY[next[1], 8 * (next[5] >> 1) + (next[5] & 1) + 4, next[2], next[3], next[4], 0];
+    content := public.slidegate_take(place, moment, synchronous, 2 - parts, kind >> 3 & 1, kind >> 4 & 1, kind >> 5, most, span, unit, times);
+    IF content[1] = -3 THEN
+      RETURN content;
+    END IF;
+    RETURN ARRAY[content[1], 8 * (content[5] >> 1) + (content[5] & 1) + 4, content[2], content[3], content[4], 0];
   END IF;
-  SELECT t.version, t.start, t.current, t.previous, t.more || '{}' AS more INTO was
+  SELECT t.version, t.start, t.current, t.previous, t.holds IS NOT NULL AS held, t.more || '{}' AS more INTO was
   FROM public.slidegate_state t WHERE t.address = place AND (t.previous >= -1 OR public.slidegate_readable(t.previous));
   LOOP
+    IF was.held THEN
+      RETURN public.slidegate_take_held(place, moment, synchronous, kind, parts, part, span, most, unit, times, quota);
+    END IF;
     now := moment;
     IF moment < 0 THEN
       now := date_part('epoch', clock_timestamp()) * 1000000;
@@ -280,6 +288,7 @@ BEGIN
     IF kind & 7 = 5 THEN
       IF algorithm = 0 AND used = 0 THEN
         algorithm := 1;
+        at := now;
         own := NULL;
         behind := 0;
         moved := 0;
@@ -313,35 +322,35 @@ BEGIN
     EXIT WHEN (unit = 0 OR taken = 0 OR algorithm = 3 AND charged = 0) AND (moved = 0 OR admitted = times);
 
     IF algorithm = 1 THEN
-      next := was.more[cardinality(was.more) - kept + 1 :];
+      content := was.more[cardinality(was.more) - kept + 1 :];
       IF behind > 0 THEN
-        next := ARRAY(SELECT m.t - behind FROM unnest(next) WITH ORDINALITY m(t, i) ORDER BY m.i);
+        content := ARRAY(SELECT m.t - behind FROM unnest(content) WITH ORDINALITY m(t, i) ORDER BY m.i);
       END IF;
-      next := next || array_fill(at, ARRAY[charged::int]);
-      ends := next[cardinality(next)] + span;
+      content := content || array_fill(at, ARRAY[charged::int]);
+      ends := content[cardinality(content)] + span;
       begins := NULL;
       total := 0;
     ELSIF algorithm = 3 THEN
       begins := at;
       ends := CASE WHEN used > 0 THEN was.more[4] - behind END;
       IF charged = 0 THEN
-        next := ARRAY[at, was.more[2], was.more[3], ends];
+        content := ARRAY[at, was.more[2], was.more[3], ends];
       ELSE
         ends := greatest(ends, at + greatest(span, (used + charged + quota - 1) / quota));
-        next := ARRAY[at, (used + charged) / span, (used + charged) % span, ends];
+        content := ARRAY[at, (used + charged) / span, (used + charged) % span, ends];
       END IF;
     ELSE
       charged := least(charged, 9007199254740991 - newest);
       begins := start;
       total := total + charged;
       ends := start + parts * part;
-      next := was.more;
+      content := was.more;
       IF behind > 0 THEN
-        next := public.slidegate_move_parts(next, start / part - own / part);
+        content := public.slidegate_move_parts(content, start / part - own / part);
       END IF;
-      next := next[dead + 1 : cardinality(next) - CASE WHEN newest > 0 THEN 1 ELSE 0 END];
+      content := content[dead + 1 : cardinality(content) - CASE WHEN newest > 0 THEN 1 ELSE 0 END];
       IF newest + charged > 0 THEN
-        next := next || (newest + charged) * 128 + (start / part & 127);
+        content := content || (newest + charged) * 128 + (start / part & 127);
       END IF;
     END IF;
     IF synchronous > 0 THEN
@@ -349,15 +358,15 @@ BEGIN
     END IF;
     IF was.version IS NULL THEN
       INSERT INTO public.slidegate_state (version, expires, start, current, previous, address, more)
-      VALUES ((random() * 9007199254740991)::bigint, ends, begins, total, -1, place, next)
+      VALUES ((random() * 9007199254740991)::bigint, ends, begins, total, -1, place, content)
       ON CONFLICT (address) DO NOTHING;
     ELSE
       UPDATE public.slidegate_state t
-      SET version = was.version + 1, expires = ends, start = begins, current = total, previous = -1, more = next
+      SET version = was.version + 1, expires = ends, start = begins, current = total, previous = -1, more = content
       WHERE t.address = place AND t.version = was.version;
     END IF;
     EXIT WHEN FOUND;
-    SELECT t.version, t.start, t.current, t.previous, t.more || '{}' AS more INTO was
+    SELECT t.version, t.start, t.current, t.previous, t.holds IS NOT NULL AS held, t.more || '{}' AS more INTO was
     FROM public.slidegate_state t WHERE t.address = place AND (t.previous >= -1 OR public.slidegate_readable(t.previous)) FOR UPDATE;
   END LOOP;
 

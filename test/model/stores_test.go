@@ -12,9 +12,11 @@ import (
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/faultproxy"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
+	"github.com/slidegate/slidegate/test/opentest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -30,17 +32,22 @@ func TestMemory(t *testing.T) {
 
 func TestRedis(t *testing.T) {
 	t.Parallel()
-	client := redistest.Server(t).Client(t)
+	server := redistest.Server(t)
+	client := server.Client(t)
 	redis := func(t testing.TB, clock *storetest.Clock) store.Store {
 		return kit.Must(redisstore.New(client, redisstore.Options{Now: clock.Now}))(t)
 	}
 	plays(t, 10_000, on(redis))
 	noCliff(t, 2_000, over(redis))
+	holdsKept(t, 3_000, redis)
+	line := faultproxy.New(t, server.Addr())
+	calledOnce(t, opentest.Opener(redisstore.Open).Open(t, "redis://"+line.Addr()), kit.Must(redisstore.New(client, redisstore.Options{}))(t), wire{line}, 20)
 }
 
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Shared(t).Pool(t)
+	server := pgtest.Shared(t)
+	pool := server.Pool(t)
 	if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,23 +56,38 @@ func TestPostgreSQL(t *testing.T) {
 	}
 	plays(t, 5_000, on(postgres))
 	noCliff(t, 1_000, over(postgres))
+	holdsKept(t, 2_000, postgres)
+	line := faultproxy.New(t, server.Addr())
+	far := opentest.Opener(pgstore.Open).Open(t, server.URLAt(line.Addr(), "connect_timeout=2"))
+	calledOnce(t, far, kit.Must(pgstore.New(pool, pgstore.Options{}))(t), wire{line}, 20)
 }
 
 func TestNATS(t *testing.T) {
 	t.Parallel()
-	conn := natstest.Connect(t, natstest.Start(t))
+	url := natstest.Start(t)
+	conn := natstest.Connect(t, url)
 	engine := kit.Must(natskv.New(t.Context(), conn, natskv.Options{Memory: true}))(t)
 	t.Cleanup(engine.Close)
 	plays(t, 5_000, on(overEngine(engine)))
 	noCliff(t, 1_000, over(overEngine(engine)))
+	holdsKept(t, 2_000, overEngine(engine))
+	line := faultproxy.New(t, address(url))
+	far := opentest.Opener(natskv.Open).Open(t, "nats://"+line.Addr()+"?bucket=once")
+	near := opentest.Opener(natskv.Open).Open(t, url+"?bucket=once")
+	calledOnce(t, far, near, wire{line}, 200) // it connects again after a tenth of a second
 }
 
 func TestMemcached(t *testing.T) {
 	t.Parallel()
-	client := memcachedtest.Start(t).Client(t)
+	server := memcachedtest.Start(t)
+	client := server.Client(t)
 	engine := kit.Must(memcached.New(t.Context(), client, memcached.Options{MachineClock: true}))(t)
 	plays(t, 10_000, on(overEngine(engine)))
 	noCliff(t, 2_000, over(overEngine(engine)))
+	holdsKept(t, 3_000, overEngine(engine))
+	line := faultproxy.New(t, server.Addr())
+	far := opentest.Opener(memcached.Open).Open(t, "memcached://"+line.Addr())
+	calledOnce(t, far, opentest.Opener(memcached.Open).Open(t, "memcached://"+server.Addr()), wire{line}, 20)
 }
 
 // overEngine opens stores over an engine. It keeps entries for longer than a game takes, whatever the game's clock says.

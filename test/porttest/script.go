@@ -264,7 +264,10 @@ func (g *Script) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micro
 	if op != rule.GiveBack && op != rule.Settle {
 		return 0
 	}
-	switch rapid.IntRange(0, 3).Draw(g.T, "back") {
+	switch rapid.IntRange(0, 4).Draw(g.T, "back") {
+	case 4:
+		at := g.twin.Now - limit.Rule().Window + rule.Micros(rapid.Int64Range(-1, 1).Draw(g.T, "beside a window ago"))
+		return min(max(at, 1), rule.MaxNow)
 	case 0:
 		return rule.Oldest
 	case 1:

@@ -112,6 +112,11 @@ func TestChangedPlans(t *testing.T) {
 	}
 }
 
+func TestHoldsOfJumps(t *testing.T) {
+	t.Parallel()
+	HoldsOfJumps(t, openRule(false))
+}
+
 // The twin detects any difference in an answer, however small, and a missing answer.
 func TestTwinDetectsDifferences(t *testing.T) {
 	t.Parallel()

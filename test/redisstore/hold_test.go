@@ -127,3 +127,21 @@ func TestMemoryOfAnotherHold(t *testing.T) {
 		t.Errorf("settled again under another limit of the address: got %+v, want it known", a)
 	}
 }
+
+// A generation is kept until all that it remembers has been remembered long enough, whatever limits settle afterwards.
+func TestGenerationOfAnotherHold(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	short := bindRule(t, "generation", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: minute})
+	long := bindRule(t, "generation", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: minute, Hold: 30 * hour})
+	applyRequest(t, s, settleOf(long, "key", 1, 1, 0, 1))
+	for id := range rule.ID(10) {
+		now += 11 * minute
+		applyRequest(t, s, settleOf(short, "key", id+2, 1, 0, 1))
+	}
+	if a := applyRequest(t, s, settleOf(long, "key", 1, 1, 0, 1)); a.Flags&rule.Repeated == 0 {
+		t.Errorf("settled again after two hours: got %+v, want it known for 30", a)
+	}
+}

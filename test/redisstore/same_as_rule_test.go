@@ -85,6 +85,11 @@ func TestChangedPlans(t *testing.T) {
 	porttest.ChangedPlans(t, withClock(redistest.Server(t).Client(t)))
 }
 
+func TestHoldsOfJumps(t *testing.T) {
+	t.Parallel()
+	porttest.HoldsOfJumps(t, withClock(redistest.Server(t).Client(t)))
+}
+
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	porttest.Traces(t, withClock(redistest.Server(t).Client(t)))
