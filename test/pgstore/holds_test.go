@@ -87,6 +87,8 @@ func TestContendedHolds(t *testing.T) {
 	pool := database(t, pgstore.Options{}, "pool_max_conns=8")
 	st := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }})
 	held, plain := heldLimits(t, quota)
+	last := bindRule(t, "", "last", rule.Limit{Algorithm: rule.SlidingLog, Quota: quota, Window: 3600e6}) // of which nothing is held
+	plain = append(plain, last)
 	var mu sync.Mutex
 	used := make([]int64, len(plain))
 	var all sync.WaitGroup
@@ -94,10 +96,15 @@ func TestContendedHolds(t *testing.T) {
 		all.Go(func() {
 			for round := range rounds {
 				id := rule.ID(1 + i*rounds + round)
-				reserve := store.Request{ID: id, Hold: true, Answers: make([]rule.Answer, len(held))}
+				reserve := store.Request{ID: id, Hold: true, Answers: make([]rule.Answer, len(plain))}
 				settle := store.Request{Op: rule.Settle, ID: id, Answers: make([]rule.Answer, len(held))}
 				var takes []store.Request
-				for j := range held {
+				for j := range plain {
+					if j == len(held) {
+						reserve.Charges = append(reserve.Charges, store.Charge{Limit: last, Key: "key", Cost: 1})
+						takes = append(takes, store.Request{Charges: []store.Charge{{Limit: last, Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1)})
+						continue
+					}
 					reserve.Charges = append(reserve.Charges, store.Charge{Limit: held[j], Key: "key", Cost: 3})
 					settle.Charges = append(settle.Charges, store.Charge{Limit: held[j], Key: "key", Cost: 3, Used: 1, At: now})
 					takes = append(takes, store.Request{Charges: []store.Charge{{Limit: plain[j], Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1)})
@@ -111,7 +118,7 @@ func TestContendedHolds(t *testing.T) {
 					for k := range batch {
 						for j, a := range batch[k].Answers {
 							switch {
-							case batch[k].Op == rule.Settle:
+							case batch[k].Op == rule.Settle || j == len(held):
 								used[j]++
 							case len(batch[k].Answers) == 1:
 								used[k] += a.Granted

@@ -255,3 +255,32 @@ func TestSettleRoundTrips(t *testing.T) {
 		}
 	}
 }
+
+// A call and its settlement are one of those that an address remembers, and one that is to be remembered for longer than others is.
+func TestCallsAndLongHoldsAreRemembered(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	now := rule.Micros(1_767_000_000e6)
+	st := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }})
+	short := bindRule(t, "", "window", rule.Limit{Algorithm: rule.FixedWindow, Quota: 5, Window: 60e6})
+	long := bindRule(t, "", "window", rule.Limit{Algorithm: rule.FixedWindow, Quota: 5, Window: 60e6, Hold: 7200e6})
+	call := store.Request{ID: 1, Hold: true, Once: true, Charges: []store.Charge{{Limit: long, Key: "key", Cost: 2}}, Answers: make([]rule.Answer, 1)}
+	noError(t, st.Apply(t.Context(), []store.Request{call}))
+	settle := settlement(1, store.Charge{Limit: long, Key: "key", Used: 1})
+	settle.Once = true
+	noError(t, st.Apply(t.Context(), []store.Request{settle}))
+	if a := settle.Answers[0]; a.Granted != 1 || a.Flags != 0 || a.Remaining != 4 {
+		t.Errorf("settled: got %+v, want 1 of 2 returned and 4 of 5 left", a)
+	}
+	if n := queryNumber(t, pool, "SELECT current FROM slidegate_state WHERE address LIKE '\\%settled:%::key' AND start IS NOT NULL"); n != 1 {
+		t.Errorf("got %d remembered, want the call and its settlement to be one", n)
+	}
+	for id := rule.ID(2); now < 1_767_000_000e6+7261e6; id++ { // a window, a part of it, and the hold
+		now += rule.LongMemory
+		noError(t, st.Apply(t.Context(), []store.Request{settlement(id, store.Charge{Limit: short, Key: "key", Cost: 1})}))
+		noError(t, st.Apply(t.Context(), []store.Request{settle}))
+		if known := settle.Answers[0].Flags == rule.Repeated; !known && now < 1_767_000_000e6+7261e6 {
+			t.Errorf("%v later: got %+v, want it repeated", (now - 1_767_000_000e6).Duration(), settle.Answers[0])
+		}
+	}
+}
