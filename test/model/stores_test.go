@@ -74,7 +74,7 @@ func TestNATS(t *testing.T) {
 	line := faultproxy.New(t, address(url))
 	far := opentest.Opener(natskv.Open).Open(t, "nats://"+line.Addr()+"?bucket=once&timeout=100ms")
 	near := opentest.Opener(natskv.Open).Open(t, url+"?bucket=once&timeout=100ms")
-	calledOnce(t, far, near, &wire{Proxy: line, onlyCut: true}, 100)
+	calledOnce(t, far, near, &wire{Proxy: line, onlyCut: true}, 50)
 }
 
 func TestMemcached(t *testing.T) {
