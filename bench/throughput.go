@@ -10,7 +10,7 @@ import (
 // The quota of loads that must never be refused. It is as large as the largest in practice, and no round uses one key more often.
 const (
 	ampleQuota  = 8_000_000
-	scantQuota  = 100
+	scantQuota  = 600 // so that the default is in parts
 	quotaWindow = time.Hour
 )
 
@@ -35,7 +35,7 @@ func (r *run) hotTables() ([]*table, error) {
 	}
 	t1, t2 := r.timeTable(&allowed, libraries, s), r.timeTable(&refused, libraries, s)
 	t1.note("The sliding-log row takes turns on two keys with 10,000 a millisecond each, the most that a log can admit. With the " +
-		"quota of this table the default is a counter; with that of the refused requests it is a log.")
+		"quotas of both tables the default is in parts.")
 	return []*table{t1, t2}, nil
 }
 

@@ -16,7 +16,7 @@ var (
 )
 
 const (
-	limitList = "(want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, ttl, calendar, zone)"
+	limitList = "(want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, hold, ttl, calendar, zone)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(want one of address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)"
 )
@@ -230,6 +230,13 @@ var badFiles = []struct{ name, text, want string }{
 11:43: zone: must be a string, not a list
 12:43: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC
 13:39: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC`},
+	{"holds", "policies:\n  a:\n    limits:\n      - {quota: 5, window: 1m, hold: 5}\n      - {quota: 5, window: 2m, hold: soon}\n      - {quota: 5, window: 3m, hold: 0s}\n      - {quota: 5, window: 4m, hold: 1m, lease: true}\n      - 5/5m hold=1m count-refused\n      - {quota: 5, algorithm: in-flight, ttl: 1m, hold: 1m}\n", `
+4:38: hold: "5" has no unit; write a duration such as 30s, 1m, 24h or 7d
+5:38: invalid limit: hold: "soon" is not a duration such as 30s, 1m, 24h or 7d
+6:38: invalid limit: hold: must be 1ms to 5 years (43920h), not 0; leave it out to charge reservations at once
+7:9: invalid limit: hold: units of a limit with lease are spent without asking the store, which does not know what they are for; leave one of them out
+8:9: invalid limit: hold: a limit with count_refused counts refusals in the window, which could leave no unit to hold; leave one of them out (in "5/5m hold=1m count-refused")
+9:9: invalid limit: hold: a slot of an in-flight limit is held for its ttl already; leave one of them out`},
 	{"limits of overrides", "policies:\n  a:\n    overrides:\n      - {key: k, limits: [20000/1m sliding-log]}\n      - {key: l, limits: [600/1m, 60/1m]}\n    limits: [60/1m]\n", `
 4:27: invalid limit: quota: a sliding-log stores every unit, so it must be at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory (in "20000/1m sliding-log")
 5:35: the limit "60/1m" would share its counts with the one on line 5, which has the same name and shape; give it another name`},

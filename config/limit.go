@@ -69,7 +69,7 @@ func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidega
 // limit does not show. As in a text, the algorithm is then sliding-window.
 func setSlidingWindow(limit *slidegate.Limit, given given) {
 	if (given.has("overlap") || given.has("anchor")) && *limit == (slidegate.Limit{
-		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountRefused: limit.CountRefused, Lease: limit.Lease,
+		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountRefused: limit.CountRefused, Lease: limit.Lease, Hold: limit.Hold,
 	}) {
 		limit.Algorithm = slidegate.SlidingWindow
 	}
@@ -147,8 +147,11 @@ func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 		return limit
 	}
 	form := "1/%s"
-	if e.Name == "ttl" {
+	switch e.Name {
+	case "ttl":
 		form = "1 in-flight ttl=%s"
+	case "hold":
+		form = "1/1h hold=%s"
 	}
 	limit, err := slidegate.ParseLimit(fmt.Sprintf(form, text))
 	if err != nil {

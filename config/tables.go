@@ -321,6 +321,10 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Burst = r.integer(e) }, nil,
 	},
 	{
+		"hold", "a duration", "", "How long a reservation holds its units unless it is renewed, whatever the window is; they are charged when it is settled. Left out, they are charged at once. Not with lease, count_refused and in-flight.",
+		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Hold = r.window(e).Hold }, nil,
+	},
+	{
 		"ttl", "a duration", "", "How long a slot is held unless it is renewed, such as 30s. It replaces window.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Window = r.window(e).Window }, nil,
 	},

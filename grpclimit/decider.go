@@ -60,7 +60,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts engine
 		return nil, errs
 	}
 	for i, p := range d.policies {
-		if p.slots = d.set.HasSlots(i); p.slots && (p.PerMessage || p.PerReply) {
+		if p.slots = d.set.Holds(i); d.set.HasSlots(i) && (p.PerMessage || p.PerReply) {
 			errs = errors.Join(errs, fmt.Errorf("grpclimit: policy %q: %w: in-flight limits together with PerMessage or PerReply: a message "+
 				"holds no slot; charge messages by another policy", p.Name, slidegate.ErrUnsupported))
 		}
@@ -138,7 +138,7 @@ func (d *decider) address(ctx context.Context) netip.Addr {
 	return addr
 }
 
-// renewSlots renews the slots that an admitted call holds, until it is settled.
+// renewSlots renews the slots and the units that an admitted call holds, until it is settled.
 func (d *decider) renewSlots(ctx context.Context, c *call, r *engine.Transaction) {
 	if !r.HoldsSlots() {
 		return

@@ -32,7 +32,8 @@ type Policy struct {
 	// that begin with "address:" unchanged. Global does not need it, and clients share the empty key in any case.
 	ShareEmptyKey bool
 	// Limits apply to every key, all of them together; if empty, the limiter's own apply. A call holds a slot of an
-	// in-flight limit from its admission until its handler has returned, and on a client until it has ended.
+	// in-flight limit from its admission until its handler has returned, and on a client until it has ended. Likewise, it
+	// holds the units of a limit with Hold, for at most an hour, and they are charged when it ends.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one call, for clients with different plans: policy.Limits, policy.Unlimited or
 	// policy.Refused. The zero Plan, and a nil func, mean Limits. If it returns an error, the call is refused with
@@ -90,7 +91,7 @@ type compiled struct {
 	needsAddress bool   // a list needs the client's address
 	address      Key    // used where the key is empty; the zero Key if it is not needed
 	form         keyform.Form
-	slots        bool // it has an in-flight limit
+	slots        bool // its calls hold slots, or units of a limit with Hold
 }
 
 // newPolicy compiles a policy, or returns what is wrong with it. The key is a server's default; on a

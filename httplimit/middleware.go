@@ -116,7 +116,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		return nil, errs
 	}
 	for i, p := range m.policies {
-		p.slots = m.set.HasSlots(i)
+		p.slots = m.set.Holds(i)
 	}
 	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && only.decidesAlone(&m.opts) {
 		m.simple = only

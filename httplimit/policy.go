@@ -37,7 +37,8 @@ type Policy struct {
 	ShareEmptyKey bool
 	// Limits apply to every key, all of them together; if empty, the limiter's own. A request holds a slot of an in-flight
 	// limit (slidegate.Slots) from its admission until its handler has returned, and until the connection is closed if the
-	// handler took it over; the middleware renews the slot for that long.
+	// handler took it over; the middleware renews the slot for that long. Likewise, a request holds the units of a limit with
+	// Hold, for at most an hour, and they are charged when it ends, at its cost or what CostAfter returns.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Named, policy.Unlimited or
 	// policy.Refused. The zero Plan and a nil func mean Limits. If it returns an error, the request is refused with 503,
@@ -86,7 +87,7 @@ type compiled struct {
 	needsAddress bool // the client's address is needed for a list
 	selfNamed    bool // clients name themselves, and may omit the name
 	form         keyform.Form
-	slots        bool // it has an in-flight limit
+	slots        bool // its requests hold slots, or units of a limit with Hold
 	texts        *reply.Texts
 }
 

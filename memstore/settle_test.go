@@ -154,10 +154,20 @@ func playAtRandom(t *testing.T, seed uint64, rounds int, step func(*rand.Rand) r
 	st := open(t, memstore.Options{Now: clock.Now})
 	plain := newPlainStore()
 	plans := [][]*store.Limit{everyLimit(t, 5), everyLimit(t, 3), holding(t, everyLimit(t, 4))} // they share their counts
-	for _, limit := range plans[2] {                                                            // a page drops what has expired when the first units of its keys are held
-		r := store.Request{ID: 99, Hold: true, Charges: []store.Charge{{Limit: limit, Key: "other", Cost: 1}}, Answers: make([]rule.Answer, 1)}
-		if err := st.Apply(t.Context(), []store.Request{r}); err != nil {
-			t.Fatal(err)
+	// A key with a new slot may replace one that has expired, and so may a page that replaces another. None of that happens once all keys
+	// have slots and their pages are as they will be.
+	for _, limit := range plans[2] {
+		for _, keep := range []bool{false, true} {
+			for key := range 3 {
+				r := store.Request{ID: 99, Hold: keep, Charges: []store.Charge{{Limit: limit, Key: fmt.Sprint(key), Cost: 1}}, Answers: make([]rule.Answer, 1)}
+				if limit.Rule().Algorithm != rule.InFlight {
+					r.Charges[0].Cost = limit.Rule().Quota / 4
+				}
+				plain.apply(&r, clock.Now())
+				if err := st.Apply(t.Context(), []store.Request{r}); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -199,7 +199,7 @@ const (
 	fastAllowed = 1
 	fastInParts = 2 // no algorithm named: the units are in parts now
 	fastAbsent  = 4 // there was no value
-	fastTimes   = 8 // the times of two units follow
+	fastTimes   = 8 // when two units were charged: their times follow, or how many parts ago that was
 )
 
 // errDisagrees is the error of a request that the script has decided differently from the rule.
@@ -207,9 +207,9 @@ var errDisagrees = errors.New("redisstore: the script and the rule disagree, and
 
 // readFast reads the reply of a fast path: its decisions on n charges, and the values of their keys before them.
 func (d *draft) readFast(r *reader, n int, now rule.Micros, batch []store.Request, counts []int64) {
-	each := 1 // bytes of flags, and of the number of units
+	each := 1 // bytes of flags, and of what follows them
 	if d.path >= logPath {
-		each = 4
+		each = 6
 	}
 	if n > len(d.of) {
 		r.bad = true
@@ -291,14 +291,15 @@ func (r *reader) readValue(l *rule.Limit, p path, absent bool, counts []int64) (
 }
 
 // fastUnits reads how many units counted before a charge, and, where the answer depends on it, when the newest one was charged
-// and which one must expire first. Of units in parts it reads when their parts end: they count until a window after that.
+// and which one must expire first. Units in parts have the time at which their part ends: they count until a window after that.
 func (r *reader) fastUnits(l *rule.Limit, flags string, now rule.Micros, request *store.Request) (rule.Answer, error) {
 	newest, blocking := now, rule.Micros(0)
-	if flags[0]&fastInParts != 0 {
+	switch {
+	case flags[0]&fastInParts != 0:
 		part := l.Window / rule.Micros(l.Segments)
-		newest += part - now%part
-	}
-	if flags[0]&fastTimes != 0 {
+		end := now - now%part + part // of the current one
+		newest, blocking = end-rule.Micros(flags[4])*part, end-rule.Micros(flags[5])*part
+	case flags[0]&fastTimes != 0:
 		newest, blocking = r.micros(), r.micros()
 	}
 	live, cost, allowed := int64(flags[1])|int64(flags[2])<<8|int64(flags[3])<<16, request.Charges[0].Cost, flags[0]&fastAllowed != 0

@@ -1,6 +1,6 @@
 -- The decision rule at the data: it decides requests in order, each over one or more keys, all or nothing.
 --
--- KEYS     one per charge, and after those of a settlement that is remembered two hashes; for a fast path each key once
+-- KEYS     one per charge, and after those of a request whose ID is remembered two hashes; for a fast path each key once
 -- ARGV[1]  packed: the time in microseconds or -1 for the server's own; the milliseconds that a state is kept after it no
 --          longer matters, or -1 to keep it forever (for tests); the fast path to take, or 0. For a fast path the packed
 --          limits follow
@@ -15,7 +15,10 @@
 -- boundaries that came with a calendar window, and that nothing was done.
 --
 -- docs/redis.md describes values. Those whose length is a multiple of 8, of windows, have no version. Others end with it, a
--- byte; a log has it in its header.
+-- byte; logs and parts have it in their header.
+--
+-- The files of the script are, in order: fast.lua; windows.lua and logs.lua, the algorithms; once.lua, what is held and what is
+-- remembered; decide.lua, the requests.
 --
 -- Lua counts in doubles, which are exact for integers below 2^53. Everything here stays below that: muldiv splits
 -- products that would not, and limits for which that is not enough are rejected before they get here.
@@ -73,15 +76,15 @@ end
 -- Fast paths ---------------------------------------------------------------------------------------------------------
 
 -- A fast path decides requests of one charge each, all over limits of one kind: Take, TakeUpTo, whose cost is negative
--- here, and GiveBack from a known time; for logs only Take. It is the rule of decide.lua for the common case, written
+-- here, and GiveBack from a known time; for logs only Take. It is the rule of the other files for the common case, written
 -- out: a function or a table per charge would take longer than deciding. All keys are read together, and each that
 -- changes is written once. Uncommon cases (values of another version, a clock that went back, large numbers), and all
 -- charges after them, are left to decide.lua.
 --
 -- Its reply has the verdict on each charge, and each key's value before it: Go decides again by the rule, and compares.
 -- For a log, and if no algorithm is named, the reply has the number of units that counted instead, because sending all of them
--- would take longer than searching them; and where Go needs them, two times: when the newest unit was charged, and the one that
--- must expire first. Of units in parts these are the ends of their parts.
+-- would take longer than searching them; and where Go needs them, when the newest unit was charged, and the one that must expire
+-- first: two times, or how many parts ago.
 local list, decided, charges = ARGV[2], 0, #KEYS -- charges is the number of charges for a fast path
 local reply = '' -- the reply of a fast path
 local unfit = 0 -- the key at which a fast path ended
@@ -274,7 +277,7 @@ if path > 0 then
           end
           changed = true
           if path == DEFAULT and other == 0 and starts == 0 and amount <= MOST_LOGGED then -- a log again
-            kind, units, lived, live, added, stamp, capacity = LOG, 0, 0, 0, amount, 0, MOST_LOGGED
+            kind, base, units, lived, live, added, stamp, capacity = LOG, nil, 0, 0, 0, amount, 0, MOST_LOGGED
           else
             current = current + amount
             if kind == PARTS then
@@ -418,15 +421,17 @@ if path > 0 then
         end
       end
 
+      local newestAgo, blockingAgo = 0, 0 -- in which parts two units were charged, counted back from the current one
       if path >= LOG then
         local after = kind == LOG and live + added or other
         if from then
           held = after
         end
         if not allowed or amount == 0 or from or after >= quota then
-          -- the time of the newest unit, and of the one that must expire first
-          local latest, blocking, excess = 0, now - window, after - (quota - ((allowed or from) and 1 or amount))
+          -- the newest unit, and the one that must expire first
+          local excess, times = after - (quota - ((allowed or from) and 1 or amount))
           if kind == LOG then
+            local latest, blocking = 0, now - window
             if after > 0 then
               latest = added > 0 and now or base + newest
             end
@@ -438,35 +443,31 @@ if path > 0 then
                 blocking = base + unpack_(format, value, #value + width * (place - 1) + 1)
               end
             end
+            times = pack('<dd', latest, blocking)
           elseif after > 0 then
-            latest = begin + part
             if current == 0 then -- only older ones count, which are in the value
-              local ago = 0
               if shift == 0 or recent == 0 then
-                ago = string.find(value, '[^%z]', COUNTS + 1 + (shift == 0 and 2 or 0)) - COUNTS - 1
-                ago = (ago - ago % 2) / 2
+                newestAgo = string.find(value, '[^%z]', COUNTS + 1 + (shift == 0 and 2 or 0)) - COUNTS - 1
+                newestAgo = (newestAgo - newestAgo % 2) / 2
               end
-              latest = latest - (ago + shift) * part
+              newestAgo = newestAgo + shift
             end
-            if excess > other - current and excess <= after then
-              blocking = begin + part
-            elseif excess > 0 and excess <= after then
+            if excess > 0 and excess <= other - current then
               local ago, sum = oldest + 1, 0
               repeat
                 ago = ago - 1
                 sum = sum + unpack_('<H', value, COUNTS + 1 + 2 * ago)
               until sum >= excess
-              blocking = begin + part - (ago + shift) * part
+              blockingAgo = ago + shift
             end
           end
-          note = 8 -- two times follow
-          local times = pack('<dd', latest, blocking)
+          note = 8 -- the two follow
           if from then
-            times = times .. pack('<d', amount)
+            times = pack('<d', amount)
           end
-          if alone then
+          if times and alone then
             extra = times
-          else
+          elseif times then
             extra = extra or {}
             extra[#extra + 1] = times
           end
@@ -484,11 +485,12 @@ if path > 0 then
       decided = decided + 1
       seen = k
       if alone then
-        reply = path >= LOG and pack('<dHBI3', now, 1, note, held) or pack('<dHB', now, 1, note)
+        reply = path >= LOG and pack('<dHBI3BB', now, 1, note, held, newestAgo, blockingAgo) or pack('<dHB', now, 1, note)
       elseif path >= LOG then
-        local at, low = 4 * decided, held % 256
+        local at, low = 6 * decided, held % 256
         local high = (held - low) / 256
-        flags[at - 3], flags[at - 2], flags[at - 1], flags[at] = note, low, high % 256, (high - high % 256) / 256
+        flags[at - 5], flags[at - 4], flags[at - 3], flags[at - 2] = note, low, high % 256, (high - high % 256) / 256
+        flags[at - 1], flags[at] = newestAgo, blockingAgo
       else
         flags[decided] = note
       end

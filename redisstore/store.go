@@ -18,8 +18,10 @@ import (
 var (
 	//go:embed fast.lua
 	fastText string
-	//go:embed algorithms.lua
-	algorithmsText string
+	//go:embed windows.lua
+	windowsText string
+	//go:embed logs.lua
+	logsText string
 	//go:embed once.lua
 	onceText string
 	//go:embed decide.lua
@@ -27,7 +29,7 @@ var (
 )
 
 // script is the concatenation of the files: the others do not repeat what the first decides.
-var script = newScript(fastText + "\n" + algorithmsText + "\n" + onceText + "\n" + decideText)
+var script = newScript(fastText + "\n" + windowsText + "\n" + logsText + "\n" + onceText + "\n" + decideText)
 
 // Options configures a Store. The zero value is valid.
 type Options struct {

@@ -41,7 +41,7 @@ func TestRedis(t *testing.T) {
 	noCliff(t, 2_000, over(redis))
 	holdsKept(t, 3_000, redis)
 	line := faultproxy.New(t, server.Addr())
-	calledOnce(t, opentest.Opener(redisstore.Open).Open(t, "redis://"+line.Addr()), kit.Must(redisstore.New(client, redisstore.Options{}))(t), wire{line}, 20)
+	calledOnce(t, opentest.Opener(redisstore.Open).Open(t, "redis://"+line.Addr()), kit.Must(redisstore.New(client, redisstore.Options{}))(t), &wire{Proxy: line}, 40)
 }
 
 func TestPostgreSQL(t *testing.T) {
@@ -59,7 +59,7 @@ func TestPostgreSQL(t *testing.T) {
 	holdsKept(t, 2_000, postgres)
 	line := faultproxy.New(t, server.Addr())
 	far := opentest.Opener(pgstore.Open).Open(t, server.URLAt(line.Addr(), "connect_timeout=2"))
-	calledOnce(t, far, kit.Must(pgstore.New(pool, pgstore.Options{}))(t), wire{line}, 20)
+	calledOnce(t, far, kit.Must(pgstore.New(pool, pgstore.Options{}))(t), &wire{Proxy: line}, 40)
 }
 
 func TestNATS(t *testing.T) {
@@ -72,9 +72,9 @@ func TestNATS(t *testing.T) {
 	noCliff(t, 1_000, over(overEngine(engine)))
 	holdsKept(t, 2_000, overEngine(engine))
 	line := faultproxy.New(t, address(url))
-	far := opentest.Opener(natskv.Open).Open(t, "nats://"+line.Addr()+"?bucket=once")
-	near := opentest.Opener(natskv.Open).Open(t, url+"?bucket=once")
-	calledOnce(t, far, near, wire{line}, 200) // it connects again after a tenth of a second
+	far := opentest.Opener(natskv.Open).Open(t, "nats://"+line.Addr()+"?bucket=once&timeout=100ms")
+	near := opentest.Opener(natskv.Open).Open(t, url+"?bucket=once&timeout=100ms")
+	calledOnce(t, far, near, &wire{Proxy: line, onlyCut: true}, 100)
 }
 
 func TestMemcached(t *testing.T) {
@@ -87,7 +87,7 @@ func TestMemcached(t *testing.T) {
 	holdsKept(t, 3_000, overEngine(engine))
 	line := faultproxy.New(t, server.Addr())
 	far := opentest.Opener(memcached.Open).Open(t, "memcached://"+line.Addr())
-	calledOnce(t, far, opentest.Opener(memcached.Open).Open(t, "memcached://"+server.Addr()), wire{line}, 20)
+	calledOnce(t, far, opentest.Opener(memcached.Open).Open(t, "memcached://"+server.Addr()), &wire{Proxy: line}, 20)
 }
 
 // overEngine opens stores over an engine. It keeps entries for longer than a game takes, whatever the game's clock says.

@@ -37,7 +37,7 @@ type product struct{ a, b, c int64 }
 
 func TestProductsAreExact(t *testing.T) {
 	t.Parallel()
-	before := "local EXACT, floor = 9007199254740992, math.floor\n" + functionOf(t, "fast.lua", "muldiv") + functionOf(t, "algorithms.lua", "mulDivAny")
+	before := "local EXACT, floor = 9007199254740992, math.floor\n" + functionOf(t, "fast.lua", "muldiv") + functionOf(t, "windows.lua", "mulDivAny")
 	client := redistest.Server(t).Client(t)
 	checkLargestBucket(t, newStore(t, client, redisstore.Options{}))
 	random := rand.New(rand.NewPCG(1, 2))

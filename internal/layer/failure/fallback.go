@@ -255,7 +255,7 @@ func isPossible(op rule.Op, c *store.Charge) bool {
 // correctRetry corrects the retry time of a cost that exceeds a share but not the whole limit.
 func (s *Store) correctRetry(r *store.Request, why *unavailable) {
 	for i := range r.Charges {
-		if a := &r.Answers[i]; a.RetryAfter == rule.Never {
+		if a := &r.Answers[i]; a.RetryAfter == rule.Never && a.Flags&rule.Repeated == 0 {
 			a.RetryAfter = s.retryAfter(isPossible(r.Op, &r.Charges[i]), why)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
@@ -20,6 +21,8 @@ var (
 	ErrNoPolicy = errors.New("no policy is named")
 	// ErrKey is wrapped by the error of a Request with an invalid key.
 	ErrKey = errors.New("invalid key")
+	// ErrID is wrapped by the error of a Request with an invalid ID, or with one for an operation that takes none.
+	ErrID = errors.New("invalid id")
 	// ErrSlots is wrapped by the error of a Request that would take slots without a way to release them.
 	ErrSlots = policy.ErrSlots
 	// ErrNoSlots is wrapped by the error of a Request to hold slots under a policy without an in-flight limit.
@@ -41,6 +44,10 @@ type Request struct {
 	// Class is the value that selects the class, for policies with classes that are selected by a field of the request; empty, or one
 	// that is not listed, means the class default.
 	Class string
+	// ID makes Allow, Reserve and Acquire calls that count once; see slidegate.Limiter.Once. What such a call took is not cancelled if its
+	// client leaves, because the client sends it again. For a Cancel without a Reservation, it is the ID of the call, and Key, Plan and
+	// Class are those of the call. Empty means none.
+	ID string
 	// Reservation is where Reserve and Acquire put what they took, and what Renew, Release, Settle and Cancel are about. The
 	// other operations ignore it, and these four ignore Key and Cost.
 	Reservation *slidegate.Reservation
@@ -75,15 +82,15 @@ const (
 	// a slot that is neither renewed nor released is free again after its time to live. For any other policy the error wraps
 	// ErrNoSlots, since callers would believe that they hold a slot.
 	Acquire
-	// Renew holds the slots of a reservation for another time to live. Decision.Allowed is false if one of them is no longer
-	// held, because it was not renewed in time or has been released.
+	// Renew holds the slots and the units of a reservation for another time to live. Decision.Allowed is false if some of them are no
+	// longer held, because they were not renewed in time or have been released, and RetryAfter is then slidegate.Never.
 	Renew
 	// Release releases the slots of a reservation; its charges to other limits stay as reserved.
 	Release
 	// Settle replaces the estimates of a reservation with what was used, and releases its slots; see
 	// slidegate.Limiter.Settle.
 	Settle
-	// Cancel refunds all of a reservation.
+	// Cancel refunds all of a reservation, or of the call with an ID; a call that has not arrived yet is then refused.
 	Cancel
 )
 
@@ -121,12 +128,15 @@ var engineOps = [...]rule.Op{
 func (g *Gate) decide(ctx context.Context, op Op, req *Request, d *policy.Decision) error {
 	var granted int64 // what the client gets if the policy is in shadow mode
 	switch {
-	case op == Allow || op == AllowUpTo:
-		granted = req.Cost
+	case req.ID != "" && op != Allow:
+		return fmt.Errorf("%w: only allow, reserve and acquire can count once, and cancel can end such a call", ErrID)
 	case op == Charge && req.Cost == 0:
 		return fmt.Errorf("%w: must be 1 to %d, not 0", slidegate.ErrCost, int64(rule.MaxQuota))
 	case op == Reset:
 		req.Cost = 0
+	}
+	if op == Allow || op == AllowUpTo {
+		granted = req.Cost
 	}
 	s := g.current.Load()
 	var part engine.Part
@@ -147,6 +157,9 @@ func (s *snapshot) fill(req *Request, part *engine.Part) error {
 	if err == nil {
 		err = checkCost(req.Cost)
 	}
+	if err == nil {
+		err = checkID(req.ID)
+	}
 	if err != nil {
 		return err
 	}
@@ -159,12 +172,24 @@ func (s *snapshot) fill(req *Request, part *engine.Part) error {
 			part.Plan = policy.Named(plan.Name)
 		}
 	}
+	part.ID = req.ID
 	switch {
 	case p.findClass == nil:
 	case p.ClassByKey():
 		part.Class = p.findClass(part.Key)
 	default:
 		part.Class = p.findClass(req.Class)
+	}
+	return nil
+}
+
+// MaxID is the most bytes that the ID of a call may have.
+const MaxID = 128
+
+// checkID rejects an ID that is too long, or that would be mistaken for a signed one.
+func checkID(id string) error {
+	if len(id) > MaxID || strings.Contains(id, signatureMark) {
+		return fmt.Errorf("%w: must have at most %d bytes, and must not contain %q", ErrID, MaxID, signatureMark)
 	}
 	return nil
 }
@@ -232,7 +257,7 @@ var faults = []struct {
 	field string
 }{
 	{ErrPolicy, "policy"}, {ErrNoPolicy, "policy"}, {ErrSlots, "policy"}, {ErrNoSlots, "policy"},
-	{ErrKey, "key"}, {slidegate.ErrCost, "cost"},
+	{ErrKey, "key"}, {ErrID, "id"}, {slidegate.ErrCost, "cost"},
 	{slidegate.ErrReservation, "reservation"}, {slidegate.ErrLimit, "reservation"}, {slidegate.ErrConflict, "reservation"},
 }
 

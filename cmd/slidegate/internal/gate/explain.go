@@ -294,6 +294,10 @@ var Flags = []struct {
 	{rule.FallbackLocal, "fallback_local"},
 	{rule.Leased, "leased"},
 	{rule.FallbackOptimistic, "fallback_optimistic"},
+	{rule.Held, "held"},
+	{rule.HoldsFull, "holds_full"},
+	{rule.Repeated, "repeated"},
+	{rule.NotOnce, "not_once"},
 }
 
 // sources are the flags that name the source of a decision. That the store did not answer matters most.

@@ -39,21 +39,21 @@ type snapshot struct {
 // livePolicy is a config.Policy ready for use. It is immutable.
 type livePolicy struct {
 	config.Policy
-	index          int // index in the list of policies
-	matcher        *match.Matcher
-	skip           func(*http.Request) bool // reports whether a request that matches is exempt; nil if none is
-	key            httplimit.Key
-	cost           func(*http.Request) int64                // nil if every request costs 1
-	plan           func(*http.Request) (policy.Plan, error) // nil if there are no plans, or if keys select them
-	findPlan       func(value string) (policy.Plan, bool)   // the plan that a value selects
-	class          func(*http.Request) string               // nil if there are no classes
-	findClass      func(value string) string                // the class that a value selects; nil if there are no classes
-	slots          bool                                     // the policy has an in-flight limit
-	candidateSlots bool                                     // the candidate has one
-	groups         clientip.Grouping
-	byAddress      bool         // a key without a mark is an address, or what an application sends instead
-	listed         bool         // the lists have addresses
-	words          *reply.Texts // nil for the default texts
+	index     int // index in the list of policies
+	matcher   *match.Matcher
+	skip      func(*http.Request) bool // reports whether a request that matches is exempt; nil if none is
+	key       httplimit.Key
+	cost      func(*http.Request) int64                // nil if every request costs 1
+	plan      func(*http.Request) (policy.Plan, error) // nil if there are no plans, or if keys select them
+	findPlan  func(value string) (policy.Plan, bool)   // the plan that a value selects
+	class     func(*http.Request) string               // nil if there are no classes
+	findClass func(value string) string                // the class that a value selects; nil if there are no classes
+	slots     bool                                     // the policy has an in-flight limit
+	holds     bool                                     // requests hold slots, or units of a limit with Hold
+	groups    clientip.Grouping
+	byAddress bool         // a key without a mark is an address, or what an application sends instead
+	listed    bool         // the lists have addresses
+	words     *reply.Texts // nil for the default texts
 }
 
 // build compiles a file. Limits that the last snapshot also has keep their identity, since stores keep state about
@@ -81,7 +81,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		}
 		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0
 		p.findPlan, p.findClass = p.FindPlan(), p.FindClass(p.groups)
-		p.slots, p.candidateSlots = hasSlots(&p.Policy), slices.ContainsFunc(p.Candidate, isInFlight)
+		p.slots = hasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
@@ -92,6 +92,9 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	}
 	if s.set, err = engine.NewOver(g.store, rules, opts); err == nil && (g.opts.Requests || s.matches()) {
 		err = s.checkTogether()
+	}
+	for _, p := range s.order {
+		p.holds = err == nil && s.set.Holds(p.index)
 	}
 	var wrong *engine.Error
 	switch {

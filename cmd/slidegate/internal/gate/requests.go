@@ -53,10 +53,10 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (d
 	return d, err
 }
 
-// Hold is the slots that an admitted request holds while it runs. The zero value holds nothing.
+// Hold is the slots, and the units of limits with hold, that an admitted request holds while it runs. The zero value holds nothing.
 type Hold struct{ request *engine.Transaction }
 
-// Release releases the slots after the request has run; call it once. If the store is reached over a network, Release
+// Release releases the slots after the request has run, and charges the units; call it once. If the store is reached over a network, Release
 // does not wait for it. Failed is called if the release failed; the slots then expire.
 func (h *Hold) Release(ctx context.Context, failed func(error)) {
 	if h.request != nil {
@@ -65,15 +65,15 @@ func (h *Hold) Release(ctx context.Context, failed func(error)) {
 	}
 }
 
-// HoldRequest is CheckRequest for a listener in which requests run: it also takes the slots of in-flight limits, and
-// renews them until they are released. Report is called on another goroutine with errors of renewals.
+// HoldRequest is CheckRequest for a listener in which requests run: it also takes the slots of in-flight limits, holds the units of
+// limits with hold, and renews both until they are released. Report is called on another goroutine with errors of renewals.
 func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(error)) (d policy.Decision, held Hold, err error) {
 	s := g.current.Load()
 	var buf [8]*livePolicy
 	matching := g.matching(s, buf[:0], Proxy, r)
 	began := g.begin()
 	defer func() { g.recordLatency(Proxy, began) }()
-	if !slices.ContainsFunc(matching, func(p *livePolicy) bool { return p.slots || p.candidateSlots }) {
+	if !slices.ContainsFunc(matching, func(p *livePolicy) bool { return p.holds }) {
 		err = s.check(ctx, matching, r, &d)
 		return d, held, err
 	}

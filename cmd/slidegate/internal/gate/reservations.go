@@ -50,10 +50,10 @@ func (g *Gate) reserve(ctx context.Context, op Op, req *Request, d *policy.Decis
 		res, err = request.Reservation()
 	case d.Decision.Allowed:
 		res = slidegate.Reservation{
-			Version: adapter.ReservationVersion, ID: rand.Text(), Namespace: p.Name, Charges: []slidegate.ReservedCharge{},
+			Version: adapter.ReservationVersion, ID: cmp.Or(req.ID, rand.Text()), Namespace: p.Name, Charges: []slidegate.ReservedCharge{},
 		}
 	}
-	if ended := ctx.Err(); ended != nil && len(res.Charges) > 0 { // the client left meanwhile, and will never see it
+	if ended := ctx.Err(); ended != nil && len(res.Charges) > 0 && req.ID == "" { // the client left meanwhile, and will never see it
 		_, err = s.set.Limiter(part.Policy).Finish(ctx, res, ended)
 		*d = policy.Decision{}
 		return cmp.Or(err, ended)
@@ -72,6 +72,9 @@ func (g *Gate) end(ctx context.Context, op Op, req *Request, d *policy.Decision)
 		}
 	}
 	s := g.current.Load()
+	if req.Reservation == nil {
+		return s.cancelCall(ctx, req, d)
+	}
 	p, err := s.find(req.Policy)
 	if err != nil {
 		return err
@@ -112,6 +115,29 @@ func (g *Gate) end(ctx context.Context, op Op, req *Request, d *policy.Decision)
 	for i := range r.Charges {
 		d.Limits = append(d.Limits, s.labelled(p, r.Charges[i].Limit))
 		d.Decision.Answers = append(d.Decision.Answers, rule.Answer{Allowed: true, Granted: done.Returned[i]})
+	}
+	return nil
+}
+
+// cancelCall cancels the call with the ID of a request.
+func (s *snapshot) cancelCall(ctx context.Context, req *Request, d *policy.Decision) error {
+	if req.ID == "" {
+		return fmt.Errorf("%w: is missing; give the id of the call, or its reservation", ErrID)
+	}
+	var part engine.Part
+	if err := s.fill(req, &part); err != nil {
+		return err
+	}
+	done, limits, err := s.set.CancelCall(ctx, part)
+	if err != nil {
+		return err
+	}
+	d.Policy, d.Decision.Allowed, d.Limits = s.order[part.Policy].Name, true, limits
+	if done.Repeated {
+		d.Decision.Flags = rule.Repeated
+	}
+	for _, returned := range done.Returned {
+		d.Decision.Answers = append(d.Decision.Answers, rule.Answer{Allowed: true, Granted: returned})
 	}
 	return nil
 }
@@ -193,12 +219,16 @@ func Label(limit *slidegate.Limit) string {
 	return limit.String()
 }
 
-// TimeToLive returns how long a reservation holds its slots unless it is renewed: the shortest time to live of its
-// slots, or 0 if it has none.
+// TimeToLive returns how long a reservation holds its slots and units unless it is renewed: the shortest of their times, or 0 if it
+// holds none.
 func TimeToLive(r *slidegate.Reservation) (shortest time.Duration) {
 	for i := range r.Charges {
-		if limit := &r.Charges[i].Limit; isInFlight(*limit) && (shortest == 0 || limit.Window < shortest) {
-			shortest = limit.Window
+		lasts := r.Charges[i].Limit.Hold
+		if isInFlight(r.Charges[i].Limit) {
+			lasts = r.Charges[i].Limit.Window
+		}
+		if lasts > 0 && (shortest == 0 || lasts < shortest) {
+			shortest = lasts
 		}
 	}
 	return shortest

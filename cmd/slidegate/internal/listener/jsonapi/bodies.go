@@ -32,7 +32,8 @@ var (
 		{"class", text(func(c *call) *string { return &c.into.Class })},
 	}
 	keyFields   = requestFields[:3] // the policy and the key
-	allowFields = append(slices.Clone(requestFields),
+	takeFields  = append(slices.Clone(requestFields), field{"id", (*call).readID})
+	allowFields = append(slices.Clone(takeFields),
 		field{"up_to", (*call).readUpTo},
 		field{"requests", (*call).readBatch},
 	)
@@ -42,7 +43,12 @@ var (
 		{"cost", (*call).readCost},
 		{"costs", (*call).readCosts},
 	}
-	endFields         = settleFields[:2]
+	endFields    = settleFields[:2]
+	cancelFields = append(slices.Clone(endFields),
+		field{"id", (*call).readID}, requestFields[1], requestFields[2],
+		field{"plan", text(func(c *call) *string { return &c.into.Plan })},
+		field{"class", text(func(c *call) *string { return &c.into.Class })},
+	)
 	reservationFields = []field{
 		{"id", text(func(c *call) *string { return &c.reservation.ID })},
 		{"group", text(func(c *call) *string { return &c.reservation.Group })},
@@ -61,9 +67,11 @@ var (
 
 // The bits of fields that are required, or exclude one another: see scanner.object.
 const (
-	hasKey, hasKeyBase64, hasRequests = 1 << 1, 1 << 2, 1 << 8
-	hasReservation, hasCost, hasCosts = 1 << 1, 1 << 2, 1 << 3
-	hasID, hasCharges, hasWholeCharge = 1 << 0, 1 << 2, 1<<4 - 1
+	hasKey, hasKeyBase64, hasCallID, hasUpTo, hasRequests = 1 << 1, 1 << 2, 1 << 7, 1 << 8, 1 << 9
+	hasReservation, hasCost, hasCosts                     = 1 << 1, 1 << 2, 1 << 3
+	hasID, hasCharges, hasWholeCharge                     = 1 << 0, 1 << 2, 1<<4 - 1
+
+	cancelsCall, cancelsKey, cancelsKeyBase64 = 1 << 2, 1 << 3, 1 << 4
 )
 
 // maxCharges bounds the charges of a reservation here; stores decide fewer together.
@@ -159,6 +167,8 @@ func (c *call) readAllow() bool {
 	switch {
 	case !ok:
 		return false
+	case seen&(hasCallID|hasUpTo) == hasCallID|hasUpTo:
+		return c.addProblem(from, "id", "cannot be combined with up_to; such a call does not count once")
 	case seen&hasRequests == 0:
 		return c.checkKey(from, seen) && c.atEnd()
 	case seen != hasRequests:
@@ -174,7 +184,7 @@ func (c *call) readBatch() bool {
 	if !c.each("requests", MaxBatch, "has more than %d; send several batches", func() bool {
 		c.requests = append(c.requests, gate.Request{})
 		c.into = &c.requests[len(c.requests)-1]
-		return c.request(requestFields)
+		return c.request(takeFields)
 	}) {
 		return false
 	}
@@ -184,7 +194,37 @@ func (c *call) readBatch() bool {
 	return true
 }
 
-// readEnd reads the body of cancel, renew and release.
+// readID reads the ID of a call.
+func (c *call) readID() (ok bool) {
+	from := c.at
+	if c.into.ID, ok = c.stringValue(); ok && c.into.ID == "" {
+		return c.addProblem(from, c.name, "is empty; give each call its own, or leave it out")
+	}
+	return ok
+}
+
+// readCancel reads the body of cancel: a reservation, or the ID and the key of a call.
+func (c *call) readCancel() bool {
+	seen, ok := c.object(cancelFields)
+	key := seen & (cancelsKey | cancelsKeyBase64)
+	switch {
+	case !ok:
+		return false
+	case seen&hasReservation != 0 && seen&^(hasReservation|1) != 0:
+		return c.addProblem(0, "reservation", "cannot be combined with the id and the key of a call; keep one")
+	case seen&hasReservation != 0:
+		c.one.Reservation = &c.reservation
+	case seen&cancelsCall == 0:
+		return c.addProblem(0, "reservation", "is missing; send the one that /v1/reserve returned, or the id and the key of a call")
+	case key == 0:
+		return c.addProblem(0, "key", "is missing; give the one of the call")
+	case key == cancelsKey|cancelsKeyBase64:
+		return c.addProblem(0, "key_base64", "cannot be combined with key; keep one")
+	}
+	return c.atEnd()
+}
+
+// readEnd reads the body of renew and release.
 func (c *call) readEnd() bool { return c.about(endFields, hasReservation) }
 
 // readSettle reads the body of settle.

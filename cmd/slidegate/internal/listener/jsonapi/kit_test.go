@@ -41,6 +41,7 @@ policies:
     overrides: [{key: vip, unlimited: true}, {key: minute, limits: [1/1m fixed-window]}]
     allow: ["key:good"]
     block: ["key:bad", 192.0.2.0/24]
+  held:   {limits: [10/1m fixed-window hold=30s]}
   classes:
     class: header:X-Class
     classes: {critical: 100%, default: 75%, batch: 50%}

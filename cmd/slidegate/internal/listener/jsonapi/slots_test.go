@@ -69,3 +69,68 @@ func TestUnsettled(t *testing.T) {
 		t.Errorf("got %s, want the last one not refunded", got)
 	}
 }
+
+// A reservation on a limit with hold outlives the window, and is charged when it is settled. A lost one is not renewed.
+func TestHolds(t *testing.T) {
+	s := newService(t, Options{})
+	got := s.post("/v1/reserve", `{"policy":"held","key":"ann","cost":6}`)
+	if got.status != 200 || !strings.Contains(got.body, `"ttl_us":30000000`) {
+		t.Fatalf("got %d %s, want a reservation that is held for 30 seconds", got.status, got.body)
+	}
+	about := `{"policy":"held","reservation":` + reservationOf(t, got.body) + `}`
+	for range 4 {
+		s.add(20 * time.Second)
+		if got := s.post("/v1/renew", about); got.status != 200 {
+			t.Fatalf("renewed: got %d %s", got.status, got.body)
+		}
+	}
+	if got := s.post("/v1/allow", `{"policy":"held","key":"ann","cost":5}`); got.status != 429 || !strings.Contains(got.body, `"flags":["held"]`) {
+		t.Errorf("5 of 10 while 6 are held: got %d %s, want a refusal with the flag held", got.status, got.body)
+	}
+	s.post("/v1/settle", strings.TrimSuffix(about, "}")+`,"cost":2}`).want(t, 200, settledJSON(false, "10/1m fixed-window hold=30s", 4))
+	if got := s.post("/v1/renew", about); got.status != 409 || !strings.Contains(got.body, `"retry_after_us":null`) {
+		t.Errorf("renewed after the settlement: got %d %s, want 409 and no time to retry", got.status, got.body)
+	}
+	if got := s.post("/v1/peek", `{"policy":"held","key":"ann"}`); !strings.Contains(got.body, `"remaining":8`) {
+		t.Errorf("got %s, want 2 charged", got.body)
+	}
+}
+
+// A call with an ID counts once, and is cancelled by it; one that was cancelled first is refused.
+func TestCallsWithAnID(t *testing.T) {
+	s := newService(t, Options{})
+	call := func(path, body string, status int, with ...string) string {
+		t.Helper()
+		got := s.post(path, body)
+		for _, want := range with {
+			if got.status != status || !strings.Contains(got.body, want) {
+				t.Errorf("%s %s: got %d %s, want %d with %s", path, body, got.status, got.body, status, want)
+			}
+		}
+		return got.body
+	}
+	const one = `{"policy":"two","key":"ann","cost":2,"id":"one"}`
+	call("/v1/allow", one, 200, `"flags":[]`, `"remaining":1`)
+	call("/v1/allow", one, 200, `"flags":["repeated"]`, `"granted":2`, `"remaining":1`)
+	call("/v1/allow", `{"requests":[`+one+`,{"policy":"two","key":"ann","id":"two"}]}`, 200, `"flags":["repeated"]`, `"flags":[]`, `"remaining":0`)
+	s.post("/v1/cancel", `{"policy":"two","key":"ann","id":"one"}`).want(t, 200, settledJSON(false, "burst", 2, "hour", 2))
+	s.post("/v1/cancel", `{"policy":"two","key":"ann","id":"one"}`).want(t, 200, settledJSON(true, "burst", 2, "hour", 2))
+	s.post("/v1/cancel", `{"policy":"two","key_base64":"YW5u","id":"early"}`).want(t, 200, settledJSON(false, "burst", 0, "hour", 0))
+	call("/v1/allow", `{"policy":"two","key":"ann","id":"early"}`, 429, `"flags":["repeated"]`, `"retry_after_us":null`)
+	first := reservationOf(t, call("/v1/reserve", `{"policy":"held","key":"ann","cost":6,"id":"long"}`, 200, `"flags":[]`))
+	again := reservationOf(t, call("/v1/reserve", `{"policy":"held","key":"ann","cost":6,"id":"long"}`, 200, `"flags":["repeated"]`))
+	if first != again || !strings.Contains(first, `"id":"long"`) {
+		t.Errorf("got the reservation %s, and then %s", first, again)
+	}
+	s.post("/v1/cancel", `{"policy":"held","key":"ann","id":"long"}`).want(t, 200, settledJSON(false, "10/1m fixed-window hold=30s", 6))
+	for _, wrong := range []struct{ path, body, field string }{
+		{"/v1/allow", `{"key":"a","id":""}`, "id"}, {"/v1/allow", `{"key":"a","id":"x","up_to":true}`, "id"}, {"/v1/peek", `{"key":"a","id":"x"}`, "id"},
+		{"/v1/allow", `{"key":"a","id":"` + strings.Repeat("x", 129) + `"}`, "id"}, {"/v1/reserve", `{"key":"a","id":"a.v1.b"}`, "id"},
+		{"/v1/cancel", `{"id":"x"}`, "key"}, {"/v1/cancel", `{"key":"x"}`, "reservation"}, {"/v1/cancel", `{"id":"x","reservation":` + first + `}`, "reservation"},
+		{"/v1/cancel", `{"id":"x","key":"a","key_base64":"YQ=="}`, "key_base64"},
+	} {
+		if got := s.sendTo(s.public, "POST", wrong.path, wrong.body, "application/json"); got.status != 400 || !strings.Contains(got.body, `"field":"`+wrong.field+`"`) {
+			t.Errorf("%s %s: got %d %s, want 400 about %s", wrong.path, wrong.body, got.status, got.body, wrong.field)
+		}
+	}
+}

@@ -28,13 +28,13 @@ var (
 	charge  = verb{op: gate.Charge, read: readOne(requestFields), write: (*call).writeDecision, refused: http.StatusOK}
 	refund  = verb{op: gate.Refund, read: readOne(requestFields), write: (*call).writeDecision, refused: http.StatusOK, changes: "refund"}
 	reset   = verb{op: gate.Reset, read: readOne(keyFields), changes: "reset"}
-	reserve = verb{op: gate.Reserve, read: readOne(requestFields), write: (*call).writeReservation, refused: http.StatusTooManyRequests}
-	acquire = verb{op: gate.Acquire, read: readOne(requestFields), write: (*call).writeReservation, refused: http.StatusTooManyRequests}
-	// A slot that is no longer held is a conflict: its holder must stop, or acquire another.
+	reserve = verb{op: gate.Reserve, read: readOne(takeFields), write: (*call).writeReservation, refused: http.StatusTooManyRequests}
+	acquire = verb{op: gate.Acquire, read: readOne(takeFields), write: (*call).writeReservation, refused: http.StatusTooManyRequests}
+	// A slot or units that are no longer held are a conflict: its holder must stop, or acquire another.
 	renew   = verb{op: gate.Renew, read: (*call).readEnd, write: (*call).writeDecision, refused: http.StatusConflict}
 	release = verb{op: gate.Release, read: (*call).readEnd, write: (*call).writeSettlement}
 	settle  = verb{op: gate.Settle, read: (*call).readSettle, write: (*call).writeSettlement}
-	cancel  = verb{op: gate.Cancel, read: (*call).readEnd, write: (*call).writeSettlement}
+	cancel  = verb{op: gate.Cancel, read: (*call).readCancel, write: (*call).writeSettlement}
 )
 
 // serve serves a request for the operation. A decision is a 200 if it admits, and a 503 if the limit could not be checked.
@@ -83,7 +83,7 @@ func (v *verb) serve(a *API, w http.ResponseWriter, r *http.Request) {
 	}
 	if op != gate.Reserve && op != gate.Acquire {
 		c.respond(w, status)
-	} else if !c.deliver(w, status) && len(c.reservation.Charges) > 0 { // the client is known to have left
+	} else if !c.deliver(w, status) && len(c.reservation.Charges) > 0 && c.one.ID == "" { // the client is known to have left
 		a.gate.CancelUnsent(r.Context(), c.reservation)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/fields"
 )
 
 // heldSettings returns a policy whose slots do not expire during a test: a free slot has been released.
@@ -206,4 +207,38 @@ func TestLongRequestsKeepTheirSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the slot is free", func() bool { return r.freeSlots() == 1 })
+}
+
+// TestRequestsHoldUnits: requests that outlast the window hold their units while they run, and are charged when they have ended.
+func TestRequestsHoldUnits(t *testing.T) {
+	ends := make(chan struct{})
+	arrived := make(chan struct{}, 2)
+	held := policy("held", "", "10/1s hold=30s")
+	held.Cost, _ = fields.ParseCost("5")
+	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-ends
+	}), settings{policies: []config.Policy{held}})
+	statuses := make(chan int, 2)
+	for range 2 {
+		go func() { statuses <- r.send("GET", "/").StatusCode }()
+		<-arrived
+	}
+	for range 3 { // three windows later
+		r.clock.Advance(1_000_000)
+		if got := r.send("GET", "/"); got.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("while 10 of 10 are held: got %s, want 429", got.Status)
+		}
+	}
+	close(ends)
+	for range 2 {
+		if got := <-statuses; got != http.StatusOK {
+			t.Errorf("a request that held: got %d, want 200", got)
+		}
+	}
+	testkit.Eventually(t, "both are charged", func() bool { return r.gate.Drain(context.Background()) == nil && r.freeSlots() == 0 })
+	r.clock.Advance(1_000_000)
+	if got := r.freeSlots(); got != 10 {
+		t.Errorf("a window after they ended: got %d left, want 10", got)
+	}
 }

@@ -59,7 +59,7 @@ func TestRedisCli(t *testing.T) {
 			{"SG.ALLOW default ann 8", "0 10 7 3600000000 3600000000 0"},
 			{"CL.THROTTLE user123 15 30 60", "0 16 15 -1 2"},
 			{"CL.THROTTLE user123 0 1 60 2", "1 1 0 -1 60"}, // a bucket of one unit per minute never has two
-			{"sg.policies", "default bucket lists slots classes"},
+			{"sg.policies", "default bucket lists slots held classes"},
 		} {
 			got := w.run(t, "", "redis-cli", append([]string{protocol}, strings.Fields(c.command)...)...)
 			if strings.Join(strings.Fields(got), " ") != c.want {

@@ -43,6 +43,8 @@ policies:
     overrides: [{key: vip, unlimited: true}]
   slots:
     limits: [2 in-flight ttl=30s name=slots, {name: requests, quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
+  held:
+    limits: [{quota: 10, window: 1h, algorithm: fixed-window, anchor: first, hold: 30s}]
   classes:
     class: header:X-Class
     classes: {critical: 100%, default: 75%, batch: 50%}

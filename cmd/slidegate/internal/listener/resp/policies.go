@@ -103,12 +103,48 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 		return req, "wrong number of arguments for '" + cmd.name + "' command"
 	}
 	for ; len(options) > 0; options = options[2:] {
-		if !is(options[0], "CLASS") {
-			return req, "unknown option '" + quoted(options[0]) + "'; want CLASS name"
+		switch {
+		case is(options[0], "CLASS"):
+			req.Class = string(options[1])
+		case is(options[0], "ID") && cmd.countsOnce() && len(options[1]) > 0:
+			req.ID = string(options[1])
+		default:
+			return req, "unknown option '" + quoted(options[0]) + "'; want " + cmd.options()
 		}
-		req.Class = string(options[1])
 	}
 	return req, ""
+}
+
+// countsOnce reports whether a command takes the ID of a call.
+func (cmd *command) countsOnce() bool {
+	return cmd.op == gate.Allow || cmd.op == gate.Reserve || cmd.op == gate.Acquire || cmd.op == gate.Cancel
+}
+
+// options describes the options of a command.
+func (cmd *command) options() string {
+	if cmd.countsOnce() {
+		return "CLASS name, or ID and an id that is not empty"
+	}
+	return "CLASS name"
+}
+
+// cancel runs SG.CANCEL, of a reservation or of the call with an ID.
+func (c *conn) cancel(cmd *command, args [][]byte) {
+	if len(args) == 3 {
+		c.endReservation(cmd, args)
+		return
+	}
+	req, problem := c.readRequest(cmd, args)
+	switch {
+	case problem == "" && (req.ID == "" || req.Cost != 1 || len(args)%2 == 0):
+		problem = "wrong number of arguments for '" + cmd.name + "' command"
+		fallthrough
+	case problem != "":
+		c.fail(problem)
+		return
+	}
+	d, err := c.server.policies.Do(c.ctx, cmd.op, req)
+	c.replySettled(&d, err)
 }
 
 // readCost reads a cost.
@@ -166,8 +202,8 @@ func (c *conn) replyError(err error) {
 	c.refuse(kind, err.Error())
 }
 
-// hold runs SG.RESERVE and SG.ACQUIRE: the reply is a decision, a reservation, and for SG.ACQUIRE within how many
-// microseconds the reservation must be renewed.
+// hold runs SG.RESERVE and SG.ACQUIRE: the reply is a decision, a reservation, and within how many microseconds the
+// reservation must be renewed, or 0 if it holds nothing.
 func (c *conn) hold(cmd *command, args [][]byte) {
 	req, problem := c.readRequest(cmd, args)
 	if problem != "" {
@@ -184,20 +220,16 @@ func (c *conn) hold(cmd *command, args [][]byte) {
 	if !c.decided(&d, err) {
 		return
 	}
-	parts := decisionNumbers + 1
-	if cmd.op == gate.Acquire {
-		parts++
-	}
-	c.out = appendDecision(appendArray(c.out, parts), &d)
+	c.out = appendDecision(appendArray(c.out, decisionNumbers+2), &d)
 	if text == nil {
 		c.appendNull()
 	} else {
 		c.out = appendBulk(c.out, text)
-		c.unsent = append(c.unsent, r)
+		if req.ID == "" { // otherwise its client sends it again
+			c.unsent = append(c.unsent, r)
+		}
 	}
-	if cmd.op == gate.Acquire {
-		c.out = appendInt(c.out, gate.TimeToLive(&r).Microseconds())
-	}
+	c.out = appendInt(c.out, gate.TimeToLive(&r).Microseconds())
 }
 
 // cancelUnsent cancels the reservations of a client that left before it got them.
@@ -231,6 +263,11 @@ func (c *conn) endReservation(cmd *command, args [][]byte) {
 		c.replyDecision(&d, err)
 		return
 	}
+	c.replySettled(&d, err)
+}
+
+// replySettled replies with whether a reservation had ended before, and what was refunded for each charge.
+func (c *conn) replySettled(d *policy.Decision, err error) {
 	if err != nil {
 		c.replyError(err)
 		return

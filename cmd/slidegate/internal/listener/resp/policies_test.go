@@ -47,7 +47,7 @@ func TestPolicyCommands(t *testing.T) {
 		c.exchange("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
 		c.exchange("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
 		c.exchange("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
-		c.exchange("SG.POLICIES", "*5", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$7", "classes")
+		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
 		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and an empty key
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
@@ -92,8 +92,10 @@ func TestReservations(t *testing.T) {
 	reserve := func(cost, remaining int64) string {
 		t.Helper()
 		c.send(frame("SG.RESERVE", "default", "ann", strconv.FormatInt(cost, 10)))
-		c.expect("*7" + strings.TrimPrefix(numbers(1, 10, remaining, 0, hour, cost), "*6") + "\r\n")
-		return c.bulk()
+		c.expect("*8" + strings.TrimPrefix(numbers(1, 10, remaining, 0, hour, cost), "*6") + "\r\n")
+		made := c.bulk()
+		c.expect(":0\r\n")
+		return made
 	}
 	first := reserve(4, 6)
 	if !strings.Contains(first, `"charges":[{`) {
@@ -111,7 +113,7 @@ func TestReservations(t *testing.T) {
 	}
 	c.exchange("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
 	c.send(frame("SG.RESERVE", "default", "ann", "10"))
-	c.expect("*7" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n$-1\r\n")
+	c.expect("*8" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n$-1\r\n:0\r\n")
 	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE returned"
 	c.exchange("SG.SETTLE default {ann 1", wrong)
 	c.exchange("SG.CANCEL default ann", wrong)
@@ -273,8 +275,62 @@ func TestClass(t *testing.T) {
 		c.exchange("SG.PEEK classes k CLASS critical", numbers(1, 4, 1, 0, hour, 0))
 		c.exchange("SG.ALLOW classes k", numbers(0, 3, 0, hour, hour, 0))
 		c.exchange("SG.ALLOW classes k CLASS", "-ERR cost: must be a whole number from 0 to 9007199254740991")
-		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want CLASS name")
+		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want CLASS name, or ID and an id that is not empty")
 		c.exchange("SG.RESERVE classes k CLASS batch", "-ERR wrong number of arguments for 'sg.reserve' command")
-		c.exchange("SG.POLICIES", "*5", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$7", "classes")
+		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
+	}
+}
+
+// A reservation on a limit with hold is renewed while it is open, and charged when it is settled; a lost one is not renewed.
+func TestHolds(t *testing.T) {
+	w := open(t, resp.Options{})
+	c := w.dial(t)
+	const hour = 3_600_000_000
+	c.send(frame("SG.RESERVE", "held", "ann", "6"))
+	c.expect("*8" + strings.TrimPrefix(numbers(1, 10, 4, 0, thirtySeconds, 6), "*6") + "\r\n")
+	made := c.bulk()
+	c.expect(":30000000\r\n")
+	for range 3 {
+		w.clock.Advance(20e6)
+		c.send(frame("SG.RENEW", "held", made))
+		c.expect(numbers(1, 10, 4, 0, thirtySeconds, 6) + "\r\n")
+	}
+	c.send(frame("SG.SETTLE", "held", made, "2"))
+	c.expect(numbers(0, 4) + "\r\n")
+	c.send(frame("SG.RENEW", "held", made))
+	c.expect(numbers(0, 10, 8, -1, hour, 0) + "\r\n")
+}
+
+// A call with an ID counts once, and is cancelled by it; one that was cancelled first is refused.
+func TestCallsWithAnID(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		w := open(t, resp.Options{Batch: batch})
+		c := w.dial(t)
+		const hour = 3_600_000_000
+		for range 2 {
+			c.exchange("SG.ALLOW default ann 4 ID one", numbers(1, 10, 6, 0, hour, 4))
+		}
+		c.exchange("SG.ALLOW default ann 4", numbers(1, 10, 2, 0, hour, 4))
+		c.exchange("SG.CANCEL default ann ID one", numbers(0, 4))
+		c.exchange("SG.CANCEL default ann ID one", numbers(1, 4))
+		c.exchange("SG.CANCEL default ann ID early", numbers(0, 0))
+		c.exchange("SG.ALLOW default ann 1 ID early", numbers(0, 10, 6, -1, hour, 0))
+		c.exchange("SG.ALLOW default ann 1 ID "+strings.Repeat("x", 129), "-ERR invalid id: must have at most 128 bytes, and must not contain \".v1.\"")
+		c.exchange("SG.PEEK default ann 1 ID one", "-ERR unknown option 'ID'; want CLASS name")
+		c.exchange("SG.CANCEL default ann CLASS x", "-ERR wrong number of arguments for 'sg.cancel' command")
+		c.exchange("SG.CANCEL default ann 3 ID one", "-ERR wrong number of arguments for 'sg.cancel' command")
+		var first string
+		for range 2 {
+			c.send(frame("SG.RESERVE", "default", "bob", "3", "ID", "two"))
+			c.expect("*8" + strings.TrimPrefix(numbers(1, 10, 7, 0, hour, 3), "*6") + "\r\n")
+			made := c.bulk()
+			c.expect(":0\r\n")
+			if first == "" {
+				first = made
+			}
+			if made != first || !strings.Contains(made, `"id":"two"`) {
+				t.Errorf("got the reservation %s, want %s again", made, first)
+			}
+		}
 	}
 }

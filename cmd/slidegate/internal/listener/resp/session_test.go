@@ -69,7 +69,7 @@ func TestHello(t *testing.T) {
 	c.exchange("CONFIG GET x", "%1", "$1", "x", "$0", "")
 	c.exchange("SG.ALLOW default ann", numbers(1, 10, 9, 0, hour, 1))
 	c.send(frame("SG.RESERVE", "default", "ann", "10"))
-	c.expect("*7" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n_\r\n")
+	c.expect("*8" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n_\r\n:0\r\n")
 }
 
 func TestAuth(t *testing.T) {

@@ -83,7 +83,9 @@ func TestUnsettledCommand(t *testing.T) {
 		for range 7 {
 			c.line()
 		}
-		c.send(frame("SG.CANCEL", "default", c.bulk()))
+		made := c.bulk()
+		c.expect(":0\r\n")
+		c.send(frame("SG.CANCEL", "default", made))
 		line := c.line()
 		if strings.HasPrefix(line, "-UNSETTLED ") {
 			return
