@@ -70,7 +70,7 @@ else
 	@awk -F ':.*### ' '/^long-[a-z-]+:.*### / { sub("long-", "T=", $$1); printf "  make long %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 endif
 
-long-model: deps ### compare a million random decisions in memory, and 100,000 on every other store, with a model of the promises; fifteen minutes
+long-model: deps ### compare a million random decisions and a million steps of reservations in memory, and 100,000 on every other store, with a model of the promises; half an hour
 	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
 	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Memory|Optimism' -plays 1000000
 	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Memcached|Refusals' -parallel 1 -plays 100000

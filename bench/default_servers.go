@@ -8,8 +8,10 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/layer/coalesce"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/pgtest"
 )
 
 // The default above a quota of 100 keeps a count for each of up to 60 parts of the window, and the form of its state is known only
@@ -85,6 +87,29 @@ func (r *run) redisDefaultTables() ([]*table, error) {
 		run: r, title: "Redis", server: server, connect: server.connect,
 		open: func() (store.Store, error) { return redisstore.New(server.rueidis, redisstore.Options{}) },
 		bars: defaultBars{few: 0.85, rolling: 0.75, refused: 0.8, plans: 0.8},
+		all:  newKeys(0, r.waysKeys()),
+	}
+	b.list = b.all.uniform(1<<18, 1)
+	return b.tables(ctx)
+}
+
+// pgDefaultTables measures the default in PostgreSQL.
+func (r *run) pgDefaultTables() ([]*table, error) {
+	ctx := context.Background()
+	server, err := openPG(ctx, r.conns)
+	if errors.Is(err, pgtest.ErrNoServer) {
+		t := &table{title: "PostgreSQL: the default", columns: []string{"limiter"}}
+		t.note("Left out: postgres is missing, and %s is not set. Install the package postgresql.", pgURLEnv)
+		return []*table{t}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer server.close()
+	b := &defaultBench{
+		run: r, title: "PostgreSQL", server: server, connect: func() error { return nil },
+		open: func() (store.Store, error) { return pgstore.New(server.pool, slidegateOptions(true)) },
+		bars: defaultBars{few: 0.8, rolling: 0.8, refused: 0.8, plans: 0.8},
 		all:  newKeys(0, r.waysKeys()),
 	}
 	b.list = b.all.uniform(1<<18, 1)

@@ -45,13 +45,18 @@ type leaseRow struct {
 	leased bool
 }
 
-// leaseRows returns rows for two limits, each without and with leases: the limit that is cheapest to decide in the store, and the
-// one that is never exceeded in any window.
+// leaseRows returns rows for three limits, each without and with leases: the default, the limit that is cheapest to decide in the
+// store, and a named one that counts as the default does.
 func leaseRows() (rows []leaseRow) {
 	for _, leased := range []bool{false, true} {
-		rows = append(rows, leaseRow{"one part", onePart(leased), leased}, leaseRow{"60 parts, whole", sixtyParts(leased), leased})
+		rows = append(rows, leaseRow{"default", byDefault(leased), leased}, leaseRow{"one part", onePart(leased), leased},
+			leaseRow{"60 parts, whole", sixtyParts(leased), leased})
 	}
 	return rows
+}
+
+func byDefault(leased bool) slidegate.Limit {
+	return slidegate.Limit{Quota: leaseQuota, Window: time.Minute, Lease: leased}
 }
 
 func onePart(leased bool) slidegate.Limit {
@@ -182,7 +187,7 @@ func (r *run) leaseTable(ctx context.Context, server *leaseServer, load *leaseLo
 		names: 2,
 	}
 	for i := range rows {
-		r.addLeaseRow(t, load, &rows[i], samples[i], samples[i%2])
+		r.addLeaseRow(t, load, &rows[i], samples[i], samples[i%(len(rows)/2)])
 	}
 	t.note("Medians of %d interleaved rounds of %v, after %v that are not timed. The ratio, to coalesce with the same window, is the median over the "+
 		"rounds. CPU and allocations are per decision. Calls are those to the server, from one process.",

@@ -103,6 +103,7 @@ func (r *run) runScenarios() error {
 		{[]string{"redis"}, r.redisTables},
 		{[]string{"redis-ways"}, r.redisWaysTables},
 		{[]string{"default-redis"}, r.redisDefaultTables},
+		{[]string{"default-pg"}, r.pgDefaultTables},
 		{[]string{"resp"}, r.respTables},
 		{[]string{"pg"}, r.pgTables},
 		{[]string{"pg-ways"}, r.pgWaysTables},

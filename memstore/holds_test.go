@@ -240,6 +240,44 @@ func TestHoldsWhilePagesAreMerged(t *testing.T) {
 	}
 }
 
+// Lines of the slab move along with live keys when a page is marked, and those of expired keys are returned.
+func TestMarkedPagesKeepNoLines(t *testing.T) {
+	memstore.Alone(t)
+	const keys = 2_000
+	clock := storetest.NewClock(startMicros)
+	st := open(t, memstore.Options{Now: clock.Now})
+	limit := boundTo(t, "busy", rule.Limit{Quota: 1_000, Window: minute, Hold: minute})
+	use := func(first, end int, units int64) {
+		for i := first; i < end; i++ {
+			request(t, st, store.Request{}, store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: units})
+		}
+	}
+	for _, first := range []int{0, keys / 2} {
+		clock.Advance(2 * minute)
+		for range 20 {
+			use(first, first+keys/2, 1)
+			clock.Advance(minute / 60)
+		}
+	}
+	if n := memstore.SlabBytes(st, limit); n < 64*keys/2 {
+		t.Fatalf("%d bytes for lines of %d keys: the test proves nothing", n, keys)
+	}
+	for i := range 100 {
+		hold(t, st, limit, fmt.Sprint("held", i), 1, 1)
+	}
+	for i := keys / 2; i < keys; i++ {
+		c := store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1}
+		if a := request(t, st, store.Request{Op: rule.Peek}, c); a.Remaining != 980 {
+			t.Fatalf("key %d has %d units left, want 980", i, a.Remaining)
+		}
+	}
+	clock.Advance(2 * minute)
+	use(0, keys, 1)
+	if n := memstore.SlabBytes(st, limit); n > 40<<10 {
+		t.Errorf("%d bytes for lines when no key is busy", n)
+	}
+}
+
 // bytesOf returns how many bytes a limit takes.
 func bytesOf(st *memstore.Store, name string) int64 {
 	for _, l := range st.Stats().Limits {

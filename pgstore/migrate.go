@@ -65,7 +65,7 @@ func Schema(opts Options) (create, drop string, err error) {
 		tables = strings.Replace(tables, "CREATE TABLE", "CREATE UNLOGGED TABLE", 1) // the state, which is the first
 	}
 	statements := tables
-	for _, file := range []string{"rule", "holds", "request", "remember", "decide", "takes", "takes_any", "expire"} {
+	for _, file := range []string{"rule", "holds", "request", "remember", "decide", "takes", "takes_any", "takes_default", "expire"} {
 		statements += "\n" + read(file)
 	}
 	name := quote(opts.Schema)

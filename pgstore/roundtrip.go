@@ -115,8 +115,11 @@ func (t *roundTrip) planBatch(s *Store, batch []store.Request, fast, pairs bool)
 		return s.takeMany
 	case fast:
 		t.planAny(s, batch)
-		if one {
+		switch {
+		case one:
 			return s.takeAny
+		case t.areDefault(batch):
+			return s.takeDefaultMany
 		}
 		return s.takeAnyMany
 	case t.plan(s, batch):

@@ -43,9 +43,9 @@ type Store struct {
 	opts Options
 
 	// The statements.
-	take, takeMany, takeAny, takeAnyMany, decideOne, decide string
-	expire, randomAddress                                   string
-	loadDocument, swapDocument                              string
+	take, takeMany, takeAny, takeAnyMany, takeDefaultMany, decideOne, decide string
+	expire, randomAddress                                                    string
+	loadDocument, swapDocument                                               string
 
 	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
@@ -99,11 +99,12 @@ func newStore(conn conn, opts Options) (*Store, error) {
 			$8::bigint[])`,
 		takeAny: "SELECT " + name + `take_any($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
-		takeAnyMany:   "SELECT " + name + "take_any_many($1::text[], $2::bigint[])",
-		decideOne:     "SELECT " + name + "decide_one($1::text, $2::bigint[])",
-		decide:        "SELECT " + name + "decide($1::text[], $2::bigint[])",
-		expire:        "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
-		randomAddress: "SELECT " + name + "random_address()",
+		takeAnyMany:     "SELECT " + name + "take_any_many($1::text[], $2::bigint[])",
+		takeDefaultMany: "SELECT " + name + "take_default_many($1::text[], $2::bigint[])",
+		decideOne:       "SELECT " + name + "decide_one($1::text, $2::bigint[])",
+		decide:          "SELECT " + name + "decide($1::text[], $2::bigint[])",
+		expire:          "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
+		randomAddress:   "SELECT " + name + "random_address()",
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/slidegate/slidegate/internal/port"
 	"github.com/slidegate/slidegate/rule"
@@ -36,6 +37,13 @@ const (
 	fastRolled          // what is returned is as of now, and not as it was read
 	fastAdmitted = iota // by how many bits the number is shifted
 )
+
+// areDefault reports whether no limit of a batch names an algorithm.
+func (t *roundTrip) areDefault(batch []store.Request) bool {
+	return !slices.ContainsFunc(t.entries, func(e entry) bool {
+		return batch[t.parts[e.from].request].Charges[0].Limit.Rule().Algorithm != rule.DefaultAlgorithm
+	})
+}
 
 // planAny encodes one run for take_any, or several for take_any_many.
 func (t *roundTrip) planAny(s *Store, batch []store.Request) {

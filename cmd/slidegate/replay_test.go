@@ -21,8 +21,8 @@ func TestFormatsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := found.Outcome
-	if o.Admitted+o.Refused != 20_000 || o.Refused == 0 || len(found.Compare) != 6 || found.Sweep == nil || found.Suggestion == nil {
-		t.Fatalf("got %+v, want 20000 decisions of which some are refusals, 6 comparisons, a sweep and a suggestion", found)
+	if o.Admitted+o.Refused != 20_000 || o.Refused == 0 || len(found.Compare) != 7 || found.Sweep == nil || found.Suggestion == nil {
+		t.Fatalf("got %+v, want 20000 decisions of which some are refusals, 7 comparisons, a sweep and a suggestion", found)
 	}
 	text := mustCall(t, args...)
 	for label, n := range map[string]int64{"admitted": o.Admitted, "refused": o.Refused, "keys touched": o.KeysTouched} {

@@ -94,12 +94,12 @@ func (p *compiledPolicy) classed(b *bundle, class string) (*bundle, error) {
 	return made, nil
 }
 
-// whole returns the limits that b is a class of, or b.
-func (b *bundle) whole() *bundle {
-	if b != nil && b.of != nil {
-		return b.of
+// whole returns the limits that r is a class of, or r.
+func (r *bundle) whole() *bundle {
+	if r != nil && r.of != nil {
+		return r.of
 	}
-	return b
+	return r
 }
 
 // newBundles returns space for the bundles of all classes.

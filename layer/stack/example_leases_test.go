@@ -25,7 +25,7 @@ func Example_leases() {
 		log.Fatal(err)
 	}
 	limiter, err := slidegate.New(store, slidegate.Limit{
-		Quota: 1_000_000, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true,
+		Quota: 1_000_000, Window: time.Minute, Lease: true,
 	})
 	if err != nil {
 		log.Fatal(err)

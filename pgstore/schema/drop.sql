@@ -3,7 +3,9 @@ BEGIN
   DROP FUNCTION IF EXISTS public.slidegate_random_address;
   DROP FUNCTION IF EXISTS public.slidegate_expire;
   DROP FUNCTION IF EXISTS public.slidegate_take_any;
+  DROP FUNCTION IF EXISTS public.slidegate_take_default_many;
   DROP FUNCTION IF EXISTS public.slidegate_take_any_many;
+  DROP FUNCTION IF EXISTS public.slidegate_take_failed;
   DROP FUNCTION IF EXISTS public.slidegate_take_many;
   DROP FUNCTION IF EXISTS public.slidegate_take;
   DROP FUNCTION IF EXISTS public.slidegate_take_held;

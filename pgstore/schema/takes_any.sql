@@ -24,6 +24,27 @@
 -- After these six numbers come the parts of windows as they were read, if the answer depends on them. In take_any_many all replies have the same
 -- length, padded with 0.
 
+-- Decides some keys of take_any_many, one at a time. The result is -2, and for each key the length of its result before it.
+CREATE FUNCTION public.slidegate_take_failed(addresses text[], numbers bigint[], replies bigint[], failed int[]) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE -- called by take_any_many, with its settings
+AS $take_failed$
+DECLARE
+  flat bigint[] := '{-2}';
+  one bigint[];
+BEGIN
+  FOR n IN 1 .. cardinality(addresses) LOOP
+    IF n = ANY (failed) THEN
+      one := public.slidegate_take_any(addresses[n], numbers[1], 0, numbers[8 * n - 5], numbers[8 * n - 4], numbers[8 * n - 3],
+        numbers[8 * n - 2], numbers[8 * n - 1], numbers[8 * n], numbers[8 * n + 1], numbers[8 * n + 2]);
+    ELSE
+      one := ARRAY(SELECT unnest(replies[n : n]));
+    END IF;
+    flat := flat || cardinality(one)::bigint || one;
+  END LOOP;
+  RETURN flat;
+END
+$take_failed$;
+
 -- Several keys. numbers contains the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, and eight numbers for each key.
 -- It decides the common cases together, and leaves rows that others have written meanwhile, rows in which something is held, and logs that become
 -- parts, to take_any: they are locked by then, in their order, if anything is to be written. The result is then -2, and for each key the length of
@@ -34,8 +55,6 @@ AS $take_any_many$
 DECLARE
   replies bigint[];
   failed int[];
-  flat bigint[] := '{-2}';
-  one bigint[];
 BEGIN
   IF numbers[2] > 0 THEN
     PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
@@ -85,16 +104,17 @@ BEGIN
         FROM (
           SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken,
             -- A log becomes parts with a charge that needs them. No row has this version.
-            CASE WHEN x.held IS NOT NULL OR x.kind & 7 = 5 AND x.algorithm = 1 AND x.unit > 0 AND x.unit <= x.most AND (x.kind & 16 > 0 OR x.used + x.unit <= x.most)
-              AND (x.kind & 128 > 0 OR x.used + x.unit > 100) THEN -9 ELSE x.known END AS version
+            CASE WHEN x.held IS NOT NULL OR x.kind & 7 = 5 AND x.algorithm = 1 AND x.unit > 0 AND x.unit <= x.most
+              AND (x.kind & 16 > 0 OR x.used + x.unit <= x.most) AND (x.kind & 128 > 0 OR x.used + x.unit > 100) THEN -9 ELSE x.known END AS version
           FROM (
-            SELECT u.i, u.address, u.version AS known, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.quota, u.now, u.own, u.behind, CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.at ELSE u.now END AS at,
-              u.total, u.oldest, u.held,
-              u.used, u.newest, u.current, u.previous, CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.place ELSE u.now - u.now % u.part END AS place,
+            SELECT u.i, u.address, u.version AS known, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.quota, u.now, u.own, u.behind,
+              u.total, u.oldest, u.newest, u.current, u.previous, u.held, u.used,
               -- Without a named algorithm, a row in which nothing counts is as one that was never charged.
               CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.algorithm WHEN u.kind & 128 > 0 THEN 0 ELSE 1 END AS algorithm,
               CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.more ELSE '{}' END AS more,
               CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.dead ELSE 0 END AS dead,
+              CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.at ELSE u.now END AS at,
+              CASE WHEN u.kind & 7 <> 5 OR u.used > 0 THEN u.place ELSE u.now - u.now % u.part END AS place,
               u.behind > 0 AND (u.kind & 7 <> 5 OR u.used > 0) AS moved,
               CASE
                 WHEN u.used > u.most - u.unit THEN 0
@@ -127,10 +147,11 @@ BEGIN
                     WHEN k.shift = 0 THEN k.previous
                     ELSE k.current END AS oldest,
                   CASE WHEN k.shift > 0 OR k.algorithm > 0 THEN 0
-                    WHEN k.parts > 2 THEN CASE WHEN (k.own / k.part - k.more[cardinality(k.more)]) & 127 = 0 THEN k.more[cardinality(k.more)] >> 7 ELSE 0 END
+                    WHEN k.parts > 2 THEN CASE WHEN (k.own / k.part - k.more[cardinality(k.more)]) & 127 = 0
+                      THEN k.more[cardinality(k.more)] >> 7 ELSE 0 END
                     ELSE k.current END AS newest,
-                  CASE WHEN k.algorithm = 3 THEN 0 WHEN k.kind & 8 = 0 THEN k.at - k.at % k.part WHEN k.shift < k.parts AND k.behind = 0 THEN k.own + k.shift * k.part
-                    ELSE k.now END AS place
+                  CASE WHEN k.algorithm = 3 THEN 0 WHEN k.kind & 8 = 0 THEN k.at - k.at % k.part
+                    WHEN k.shift < k.parts AND k.behind = 0 THEN k.own + k.shift * k.part ELSE k.now END AS place
                 FROM (
                   SELECT l.*, CASE
                     WHEN l.parts <= 2 OR l.algorithm > 0 OR l.shift = 0 THEN 0
@@ -158,8 +179,8 @@ BEGIN
                           SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
                         ) AS now
                       FROM (
-                        SELECT a.i, a.address, numbers[8 * a.i - 5] AS kind, numbers[8 * a.i - 4] AS parts, numbers[8 * a.i - 3] AS part, numbers[8 * a.i - 2] AS span,
-                          numbers[8 * a.i - 1] AS most, numbers[8 * a.i] AS unit, numbers[8 * a.i + 1] AS times, numbers[8 * a.i + 2] AS quota
+                        SELECT a.i, a.address, numbers[8 * a.i - 5] AS kind, numbers[8 * a.i - 4] AS parts, numbers[8 * a.i - 3] AS part,
+                          numbers[8 * a.i - 2] AS span, numbers[8 * a.i - 1] AS most, numbers[8 * a.i] AS unit, numbers[8 * a.i + 1] AS times, numbers[8 * a.i + 2] AS quota
                         FROM unnest(addresses) WITH ORDINALITY a(address, i) OFFSET 0
                       ) u
                       LEFT JOIN LATERAL (
@@ -192,16 +213,7 @@ BEGIN
   IF failed IS NULL THEN
     RETURN replies;
   END IF;
-  FOR n IN 1 .. cardinality(addresses) LOOP
-    IF n = ANY (failed) THEN
-      one := public.slidegate_take_any(addresses[n], numbers[1], 0, numbers[8 * n - 5], numbers[8 * n - 4], numbers[8 * n - 3],
-        numbers[8 * n - 2], numbers[8 * n - 1], numbers[8 * n], numbers[8 * n + 1], numbers[8 * n + 2]);
-    ELSE
-      one := ARRAY(SELECT unnest(replies[n : n]));
-    END IF;
-    flat := flat || cardinality(one)::bigint || one;
-  END LOOP;
-  RETURN flat;
+  RETURN public.slidegate_take_failed(addresses, numbers, replies, failed);
 END
 $take_any_many$;
 

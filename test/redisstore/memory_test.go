@@ -37,6 +37,25 @@ func TestMemoryOfWindow(t *testing.T) {
 	}
 }
 
+// A limit that names no algorithm takes at most 280 bytes in parts, however many are used, and less as a young log.
+func TestMemoryOfDefault(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	for _, c := range []struct{ quota, units, most int64 }{{60, 3, 180}, {60, 60, 640}, {600, 3, 280}, {600, 600, 280}} {
+		bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: c.quota, Window: time.Minute})
+		key := fmt.Sprintf("user:%d-%d", c.quota, c.units)
+		for range c.units {
+			apply(t, s, rule.Take, store.Charge{Limit: bound, Key: key, Cost: 1})
+		}
+		used := memory(t, client, nameOf(bound, key))
+		t.Logf("%d of %d: %d bytes", c.units, c.quota, used)
+		if used > c.most {
+			t.Errorf("%d of %d take %d bytes, want at most %d", c.units, c.quota, used, c.most)
+		}
+	}
+}
+
 // A full sliding log takes a quarter of the sorted set that other limiters keep, which has one member per request: its
 // time and something unique. If refused requests count, the sorted set grows and the log does not.
 func TestMemoryOfLog(t *testing.T) {

@@ -225,3 +225,22 @@ func TestReturnIsNotRepeated(t *testing.T) {
 		r.want(1000-admitted-stats.Wasted, "after what was left is lost")
 	})
 }
+
+// A call that counts once is asked of the store, which remembers it.
+func TestOncePassesThrough(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		r.warm()
+		before := r.remaining()
+		for i := range 3 {
+			d := testkit.Must(r.leased.Once("call").AllowN(ctx, "key", 4))(t)
+			if !d.Allowed || d.Granted != 4 || d.Flags&rule.Leased != 0 || (d.Flags&rule.Repeated != 0) != (i > 0) {
+				t.Errorf("call %d: got %+v, want 4 granted by the store, once", i, d)
+			}
+		}
+		r.want(before-4, "after three equal calls")
+		if s := testkit.Must(r.leased.Once("call").CancelCall(ctx, "key"))(t); s.Returned[0] != 4 {
+			t.Errorf("cancelled: got %+v", s)
+		}
+		r.want(before, "after it was cancelled")
+	})
+}
