@@ -16,10 +16,10 @@ import (
 type Store struct {
 	store.Registry // reports two limiters that would share counts by mistake
 
-	now     func() rule.Micros
-	mu      sync.Mutex
-	states  map[string]rule.State
-	once    map[string]map[rule.ID]remembered // by address and ID
+	now    func() rule.Micros
+	mu     sync.Mutex
+	states map[string]rule.State
+	once   map[string]map[rule.ID]remembered // by address and ID
 }
 
 // remembered is what a call or a settlement did, and until when it must be remembered.
