@@ -9,7 +9,7 @@
 //	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
 //
 // The store keeps every promise of the Store interface. It differs from a store that decides at its data, such as redisstore, in
-// three ways:
+// four ways:
 //
 //   - Round trips. A decision takes two, a read and a swap, or one if this process was the last to change the entry. A refusal
 //     takes one, a read, and writes nothing. One swap decides for all callers in this process that wait for the same entry, so a
@@ -20,6 +20,9 @@
 //   - Atomicity. What is decided together is one entry: all limits of one key, or all keys of one group. A request without a group
 //     whose charges have different keys fails with an error that wraps store.ErrUnsupported. The keys of a group share one entry,
 //     which is read and written as a whole, so keep groups small.
+//   - The memory of IDs. What holds units, and which calls with an ID were made and reservations settled, is in the entry too, which
+//     every change writes as a whole. An entry remembers no more IDs once they take a quarter of the engine's largest value, some
+//     10,000 in a megabyte: a call is then charged and flagged rule.NotOnce, and a settlement flagged rule.Unsettled.
 //
 // An entry carries the version of its format and the full address of every state in it. Names of entries are hashes. Two keys whose
 // names collide share an entry, but never their counts.

@@ -150,6 +150,40 @@ func TestSettleInAGroup(t *testing.T) {
 	}
 }
 
+// When the IDs take a quarter of the largest value, calls are charged and flagged instead of failing, and the entry grows no more.
+func TestMemoryOfIDsIsBounded(t *testing.T) {
+	engine := &kvtest.Table{MaxValue: 4_000}
+	s := newStore(t, engine, kvstore.Options{})
+	limit := bind(rule.Limit{Algorithm: rule.FixedWindow, Quota: 1_000, Window: 3600e6})
+	send := func(id rule.ID) rule.Answer {
+		r := []store.Request{{Op: rule.Take, ID: id, Once: true, Charges: []store.Charge{{Limit: limit, Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1)}}
+		if err := s.Apply(t.Context(), r); err != nil {
+			t.Fatalf("call %d: %v", id, err)
+		}
+		return r[0].Answers[0]
+	}
+	known := 0
+	for id := rule.ID(1); id <= 500; id++ {
+		if a := send(id); !a.Allowed || a.Remaining != 1_000-int64(id) {
+			t.Fatalf("call %d: got %+v, want it charged", id, a)
+		} else if a.Flags == 0 {
+			known++
+		} else if a.Flags != rule.NotOnce {
+			t.Fatalf("call %d: got %+v, want NotOnce", id, a)
+		}
+	}
+	if known < 30 || known > 1_000/15 {
+		t.Errorf("%d of 500 calls are known, want as many as take a quarter of the value", known)
+	}
+	if a := send(1); a.Flags != rule.Repeated {
+		t.Errorf("the first call: got %+v, want it known", a)
+	}
+	value, _, _ := engine.Get(t.Context(), engine.Names()[0])
+	if len(value) > 2_000 {
+		t.Errorf("the entry has %d bytes", len(value))
+	}
+}
+
 // Decoding and encoding an entry a second time changes nothing, and no bytes cause a panic.
 func FuzzEntry(f *testing.F) {
 	limits := []*store.Limit{

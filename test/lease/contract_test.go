@@ -39,7 +39,9 @@ func (a *allLeased) twin(limit *store.Limit) *store.Limit {
 		return found.(*store.Limit)
 	}
 	r := *limit.Rule()
-	r.Lease = true
+	if r.Lease = true; r.Algorithm == rule.DefaultAlgorithm { // which is in parts if it is leased, at every quota
+		return limit
+	}
 	r, err := r.Normalize()
 	if err != nil { // it cannot be leased
 		return limit
