@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -24,6 +25,9 @@ type roundTrip struct {
 	costs     []int64
 	counts    []int64
 	text      []byte
+
+	state       rule.State // that a run is decided by
+	stateCounts [rule.MaxSegments + 1]int64
 }
 
 // part is one charge of a batch.

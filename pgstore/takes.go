@@ -150,8 +150,9 @@ func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l, cost := charge.Limit.Rule(), charge.Cost
 	now, start, base, previous, admitted, moved := reply[0], reply[1], reply[2], reply[3], int(reply[4]>>1), reply[4]&1 != 0
-	counts := [2]int64{0, previous}
-	s := rule.State{Start: rule.Micros(start), Counts: counts[:l.Parts()]}
+	counts := t.stateCounts[:l.Parts()]
+	copy(counts, []int64{0, previous})
+	t.state = rule.State{Start: rule.Micros(start), Counts: counts}
 	for j := range e.to - e.from {
 		charged := min(j+1, admitted)
 		if l.CountRefused && cost <= l.Quota {
@@ -163,7 +164,7 @@ func (t *roundTrip) readRun(batch []store.Request, e entry, reply []int64) {
 			granted = cost
 		}
 		a := &batch[t.parts[e.from+j].request].Answers[0]
-		*a = port.Answer(l, &s, rule.Micros(now), cost, granted, allowed, moved, false)
+		*a = port.Answer(l, &t.state, rule.Micros(now), cost, granted, allowed, moved, false)
 		if cost > 0 || !allowed {
 			moved = false // the first one has moved the state
 		}

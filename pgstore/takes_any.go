@@ -114,13 +114,13 @@ func (t *roundTrip) readStateRun(batch []store.Request, e entry, reply []int64) 
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
 	now, admitted, moved := rule.Micros(reply[0]), int(reply[1]>>fastAdmitted), reply[1]&fastMoved != 0
-	var counts [rule.MaxSegments + 1]int64
-	s, rolled, ok := stateBefore(l, charge.Cost, e.to-e.from, reply, counts[:l.Parts()])
-	if !ok {
+	clear(t.stateCounts[:])
+	var rolled, ok bool
+	if t.state, rolled, ok = stateBefore(l, charge.Cost, e.to-e.from, reply, t.stateCounts[:l.Parts()]); !ok {
 		return false
 	}
 	for j := range e.to - e.from {
-		a, _ := l.TakeOne(&s, now, charge.Cost)
+		a, _ := l.TakeOne(&t.state, now, charge.Cost)
 		if a.Allowed != (j < admitted) || j == 0 && !rolled && (a.Flags&rule.ClockMoved != 0) != moved {
 			return false
 		}

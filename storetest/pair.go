@@ -189,7 +189,7 @@ func (p *pair) moveTo(now rule.Micros) {
 	if now < p.clock.Now() {
 		for _, name := range p.order {
 			s := p.addresses[name]
-			if end, found := p.reference.expires(s.limit, s.group, s.key); found && end <= p.latest && now < end {
+			if p.reference.mayReturn(s.limit, s.group, s.key, p.latest, now) {
 				p.both(rule.Reset, s.group, store.Charge{Limit: s.limit, Key: s.key})
 			}
 		}

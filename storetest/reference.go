@@ -148,6 +148,18 @@ func (r *Reference) expires(limit *store.Limit, group, key string) (at rule.Micr
 	return at, at > 0
 }
 
+// mayReturn reports whether a store may have forgotten a state by latest that would count again at now, because the clock goes back: all of
+// it, or what was used before something was held.
+func (r *Reference) mayReturn(limit *store.Limit, group, key string, latest, now rule.Micros) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	state := r.states[address(limit.Prefix(), group, key)]
+	all := limit.Rule().Expires(&state)
+	state.Holds = nil
+	used := limit.Rule().Expires(&state)
+	return all <= latest && now < all || used <= latest && now < used
+}
+
 // address encodes a state's address unambiguously: no prefix begins with another, the group is preceded by its length, and
 // the key is the rest.
 func address(prefix, group, key string) string {

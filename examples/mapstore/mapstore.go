@@ -16,21 +16,21 @@ import (
 type Store struct {
 	store.Registry // reports two limiters that would share counts by mistake
 
-	now     func() rule.Micros
-	mu      sync.Mutex
-	states  map[string]rule.State
-	settled map[string]map[rule.ID]settlement // by address and reservation
+	now    func() rule.Micros
+	mu     sync.Mutex
+	states map[string]rule.State
+	once   map[string]map[rule.ID]remembered // by address and ID
 }
 
-// settlement is what settling a reservation gave back, and when.
-type settlement struct {
-	back []int64
-	at   rule.Micros
+// remembered is what a call or a settlement did, and until when it must be remembered.
+type remembered struct {
+	record    []int64
+	at, until rule.Micros
 }
 
 // New returns an empty store that decides by the clock now.
 func New(now func() rule.Micros) *Store {
-	return &Store{now: now, states: map[string]rule.State{}, settled: map[string]map[rule.ID]settlement{}}
+	return &Store{now: now, states: map[string]rule.State{}, once: map[string]map[rule.ID]remembered{}}
 }
 
 // Traits reports what the store can do.
@@ -63,11 +63,11 @@ func (s *Store) decide(request *store.Request) {
 		// No prefix begins with another, so different addresses have different encodings.
 		addresses[i] = fmt.Sprintf("%s%d:%s%s", c.Limit.Prefix(), len(request.Group), request.Group, c.Key)
 		states[i] = s.states[addresses[i]].Clone() // a copy: the map is updated below if the rule changed it
-		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: request.ID}
+		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: request.ID, Hold: request.Hold}
 	}
 	now := s.now() // inside the lock: an earlier reading could be older than what other requests have written
-	if request.Op == rule.Settle {
-		s.settle(addresses[0], request.ID, items, now, request.Answers)
+	if request.Op == rule.Settle || request.Once {
+		s.decideOnce(addresses[0], request, items, now)
 	} else {
 		rule.Decide(request.Op, items, now, request.Answers)
 	}
@@ -78,26 +78,21 @@ func (s *Store) decide(request *store.Request) {
 	}
 }
 
-// settle settles a reservation once, and answers later calls with the first result, for as long as its units count, and longer
-// while there is space.
-func (s *Store) settle(address string, id rule.ID, items []rule.Item, now rule.Micros, answers []rule.Answer) {
-	var keep rule.Micros
-	var most int64
-	for i := range items {
-		keep, most = max(keep, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
+// decideOnce decides a call or a settlement once, and answers later ones with the first result, for as long as the request says, and
+// longer while there is space.
+func (s *Store) decideOnce(address string, request *store.Request, items []rule.Item, now rule.Micros) {
+	memory, most := request.Memory()
+	if s.once[address] == nil {
+		s.once[address] = map[rule.ID]remembered{}
 	}
-	if s.settled[address] == nil {
-		s.settled[address] = map[rule.ID]settlement{}
-	}
-	remembered := s.settled[address]
-	at := rule.SettledAt(items, now)
-	maps.DeleteFunc(remembered, func(_ rule.ID, old settlement) bool {
-		age := at - old.at
-		return age >= keep && (age >= rule.LongMemory || int64(len(remembered)) >= most)
+	known, at := s.once[address], rule.SettledAt(items, now)
+	maps.DeleteFunc(known, func(_ rule.ID, old remembered) bool {
+		return at >= old.until && (at-old.at >= rule.LongMemory || int64(len(known)) >= most)
 	})
-	first, known := remembered[id]
-	memo := rule.Memo{Known: known, Record: first.back, Full: !known && int64(len(remembered)) >= most}
-	if rule.DecideOnce(rule.Settle, false, items, &memo, now, answers); memo.Changed && keep > 0 {
-		remembered[id] = settlement{memo.Record, at}
+	first, found := known[request.ID]
+	memo := rule.Memo{Known: found, Record: first.record, Full: memory > 0 && !found && int64(len(known)) >= most}
+	rule.DecideOnce(request.Op, request.Once, items, &memo, now, request.Answers)
+	if memo.Changed && memory > 0 {
+		known[request.ID] = remembered{memo.Record, at, at + memory}
 	}
 }

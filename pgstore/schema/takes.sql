@@ -105,7 +105,7 @@ AS $take_many$
 DECLARE
   replies bigint[];
   failed int[];
-  flat bigint[] := '{-2}';
+  texts text[] := '{-2}'; -- appending to an array of bigint would copy it each time
   one bigint[];
 BEGIN
   IF synchronous > 0 THEN
@@ -178,10 +178,10 @@ BEGIN
       one := public.slidegate_take(addresses[n], moment, 0, kinds[n] & 1, kinds[n] >> 1 & 1, kinds[n] >> 2 & 1, kinds[n] >> 3, quotas[n],
         spans[n], costs[n], counts[n]);
     ELSE
-      one := ARRAY(SELECT unnest(replies[n : n]));
+      one := replies[n : n];
     END IF;
-    flat := flat || cardinality(one)::bigint || one;
+    texts := texts || cardinality(one)::text || array_to_string(one, ',');
   END LOOP;
-  RETURN flat;
+  RETURN string_to_array(array_to_string(texts, ','), ',')::bigint[];
 END
 $take_many$;

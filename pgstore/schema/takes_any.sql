@@ -29,7 +29,7 @@ CREATE FUNCTION public.slidegate_take_failed(addresses text[], numbers bigint[],
 LANGUAGE plpgsql VOLATILE -- called by take_any_many, with its settings
 AS $take_failed$
 DECLARE
-  flat bigint[] := '{-2}';
+  texts text[] := '{-2}'; -- appending to an array of bigint would copy it each time
   one bigint[];
 BEGIN
   FOR n IN 1 .. cardinality(addresses) LOOP
@@ -37,11 +37,11 @@ BEGIN
       one := public.slidegate_take_any(addresses[n], numbers[1], 0, numbers[8 * n - 5], numbers[8 * n - 4], numbers[8 * n - 3],
         numbers[8 * n - 2], numbers[8 * n - 1], numbers[8 * n], numbers[8 * n + 1], numbers[8 * n + 2]);
     ELSE
-      one := ARRAY(SELECT unnest(replies[n : n]));
+      one := replies[n : n];
     END IF;
-    flat := flat || cardinality(one)::bigint || one;
+    texts := texts || cardinality(one)::text || array_to_string(one, ',');
   END LOOP;
-  RETURN flat;
+  RETURN string_to_array(array_to_string(texts, ','), ',')::bigint[];
 END
 $take_failed$;
 

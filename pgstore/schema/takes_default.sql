@@ -38,58 +38,52 @@ BEGIN
         -- A log becomes parts with a charge that needs them. No row has this version.
         CASE WHEN b.held OR b.is_log AND b.unit > 0 AND b.taken > 0 AND (b.kind & 128 > 0 OR b.used + b.unit > 100) THEN -9 ELSE b.known END AS version
       FROM (
-        SELECT a.i, a.address, a.known, a.kind, a.parts, a.part, a.span, a.most, a.unit, a.times, a.now, a.held, a.used, a.admitted, a.dead,
-          CASE WHEN a.kind & 16 > 0 AND a.unit <= a.most THEN a.times ELSE a.admitted END AS taken,
+        SELECT u.i, u.address, u.known, u.kind, u.parts, u.part, u.span, u.most, u.unit, u.times, u.now, u.held, u.used, u.dead,
+          CASE WHEN u.used > u.most - u.unit THEN 0 WHEN u.unit = 0 THEN u.times ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted,
+          CASE WHEN u.kind & 16 > 0 AND u.unit <= u.most THEN u.times
+            WHEN u.used > u.most - u.unit THEN 0 WHEN u.unit = 0 THEN u.times ELSE least(u.times, (u.most - u.used) / u.unit) END AS taken,
           -- A row in which nothing counts is as one that was never charged.
-          CASE WHEN a.used > 0 THEN a.is_log ELSE a.kind & 128 = 0 END AS is_log, CASE WHEN a.used > 0 THEN a.behind ELSE 0 END AS behind,
-          CASE WHEN a.used > 0 THEN a.at ELSE a.now END AS at, CASE WHEN a.used > 0 THEN a.own END AS own,
-          CASE WHEN a.used > 0 THEN a.at - a.at % a.part ELSE a.now - a.now % a.part END AS place,
-          CASE WHEN a.used > 0 THEN a.more ELSE '{}' END AS more,
-          CASE WHEN NOT a.is_log AND a.shift = 0 AND (a.own / a.part - a.more[cardinality(a.more)]) & 127 = 0
-            THEN a.more[cardinality(a.more)] >> 7 ELSE 0 END AS newest
+          CASE WHEN u.used > 0 THEN u.is_log ELSE u.kind & 128 = 0 END AS is_log, CASE WHEN u.used > 0 THEN u.behind ELSE 0 END AS behind,
+          CASE WHEN u.used > 0 THEN u.at ELSE u.now END AS at, CASE WHEN u.used > 0 THEN u.own END AS own,
+          CASE WHEN u.used > 0 THEN u.at - u.at % u.part ELSE u.now - u.now % u.part END AS place,
+          CASE WHEN u.used > 0 THEN u.more ELSE '{}' END AS more,
+          CASE WHEN NOT u.is_log AND (CASE WHEN u.behind > 0 THEN u.own ELSE u.at END / u.part - u.more[cardinality(u.more)]) & 127 = 0
+            THEN u.more[cardinality(u.more)] >> 7 ELSE 0 END AS newest
         FROM (
-          SELECT u.*, CASE
-              WHEN u.used > u.most - u.unit THEN 0
-              WHEN u.unit = 0 THEN u.times
-              ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted
+          SELECT l.*, CASE
+              WHEN l.is_log THEN cardinality(l.more) - l.dead
+              WHEN l.dead = cardinality(l.more) THEN 0
+              WHEN l.dead = 0 THEN l.current
+              WHEN l.dead = 1 THEN l.current - (l.more[1] >> 7)
+              ELSE l.current - (SELECT sum(e >> 7)::bigint FROM unnest(l.more[: l.dead]) e) END
+            + CASE WHEN l.held THEN (public.slidegate_held(l.holds, l.now, l.at, l.span)).held ELSE 0 END AS used
           FROM (
-            SELECT k.*, k.holds IS NOT NULL AS held, CASE
-                WHEN k.is_log THEN cardinality(k.more) - k.dead
-                WHEN k.dead = cardinality(k.more) THEN 0
-                WHEN k.dead = 0 THEN k.current
-                WHEN k.dead = 1 THEN k.current - (k.more[1] >> 7)
-                ELSE k.current - (SELECT sum(e >> 7)::bigint FROM unnest(k.more[: k.dead]) e) END
-              + CASE WHEN k.holds IS NULL THEN 0 ELSE (public.slidegate_held(k.holds, k.now, k.at, k.span)).held END AS used
+            SELECT f.*, f.holds IS NOT NULL AS held, CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
+              CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
+              CASE -- the number of units of a log, or of parts, that do not count any more
+                WHEN f.own IS NULL THEN 0
+                WHEN f.is_log THEN width_bucket(greatest(f.own, f.now) - f.span, f.more)
+                WHEN f.own >= f.now THEN 0
+                WHEN f.now - f.own >= f.parts * f.part THEN cardinality(f.more)
+                WHEN ((f.now / f.part - f.more[1]) & 127) < f.parts THEN 0
+                WHEN ((f.now / f.part - f.more[2]) & 127) < f.parts THEN 1
+                ELSE (SELECT count(*) FROM unnest(f.more) e WHERE (f.now / f.part - e) & 127 >= f.parts) END::int AS dead
             FROM (
-              SELECT l.*, CASE
-                WHEN l.own IS NULL THEN 0
-                WHEN l.is_log THEN width_bucket(greatest(l.own, l.now) - l.span, l.more)
-                WHEN l.shift = l.parts THEN cardinality(l.more)
-                WHEN l.shift = 0 OR ((l.own / l.part - l.more[1]) & 127) + l.shift < l.parts THEN 0
-                WHEN ((l.own / l.part - l.more[2]) & 127) + l.shift < l.parts THEN 1
-                ELSE (SELECT count(*) FROM unnest(l.more) e WHERE ((l.own / l.part - e) & 127) + l.shift >= l.parts) END::int AS dead
-              FROM (
-                SELECT f.*, CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
-                  CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
-                  CASE WHEN f.own < f.now THEN least((f.now - f.own) / f.part, f.parts) ELSE 0 END AS shift
-                FROM (
-                  SELECT a.i, a.address, numbers[8 * a.i - 5] AS kind, numbers[8 * a.i - 4] AS parts, numbers[8 * a.i - 3] AS part,
-                    numbers[8 * a.i - 2] AS span, numbers[8 * a.i - 1] AS most, numbers[8 * a.i] AS unit, numbers[8 * a.i + 1] AS times,
-                    t.version AS known, t.current, coalesce(t.more, '{}') AS more, t.holds, t.start IS NULL AS is_log,
-                    coalesce(t.start, t.more[cardinality(t.more)]) AS own, (
-                      SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
-                    ) AS now
-                  FROM unnest(addresses) WITH ORDINALITY a(address, i)
-                  LEFT JOIN LATERAL (
-                    SELECT s.version, s.start, s.current, s.holds, s.more || '{}' AS more
-                    FROM public.slidegate_state s WHERE s.address = a.address AND (s.previous >= -1 OR public.slidegate_readable(s.previous)) LIMIT 1
-                  ) t ON true
-                  OFFSET 0
-                ) f OFFSET 0
-              ) l OFFSET 0
-            ) k OFFSET 0
-          ) u OFFSET 0
-        ) a OFFSET 0
+              SELECT a.i, a.address, numbers[8 * a.i - 5] AS kind, numbers[8 * a.i - 4] AS parts, numbers[8 * a.i - 3] AS part,
+                numbers[8 * a.i - 2] AS span, numbers[8 * a.i - 1] AS most, numbers[8 * a.i] AS unit, numbers[8 * a.i + 1] AS times,
+                t.version AS known, t.current, coalesce(t.more, '{}') AS more, t.holds, t.start IS NULL AS is_log,
+                coalesce(t.start, t.more[cardinality(t.more)]) AS own, (
+                  SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
+                ) AS now
+              FROM unnest(addresses) WITH ORDINALITY a(address, i)
+              LEFT JOIN LATERAL (
+                SELECT s.version, s.start, s.current, s.holds, s.more || '{}' AS more
+                FROM public.slidegate_state s WHERE s.address = a.address AND (s.previous >= -1 OR public.slidegate_readable(s.previous)) LIMIT 1
+              ) t ON true
+              OFFSET 0
+            ) f OFFSET 0
+          ) l OFFSET 0
+        ) u OFFSET 0
       ) b OFFSET 0
     ) c OFFSET 0
   ), written AS (
@@ -101,7 +95,7 @@ BEGIN
     WHERE t.version = excluded.version - 1
     RETURNING t.address
   )
-  SELECT array_agg(d.reply || array_fill(0::bigint, ARRAY[w.most - cardinality(d.reply)])),
+  SELECT array_agg(CASE WHEN cardinality(d.reply) = w.most THEN d.reply ELSE d.reply || array_fill(0::bigint, ARRAY[w.most - cardinality(d.reply)]) END),
     array_agg(d.i) FILTER (WHERE d.version = -9 AND (d.changed OR d.held) OR d.changed AND d.address NOT IN (SELECT w.address FROM written w))
   INTO replies, failed FROM decided d, (SELECT max(cardinality(d.reply)) AS most FROM decided d) w;
   IF failed IS NULL THEN

@@ -75,6 +75,11 @@ func TestChangedPlans(t *testing.T) {
 	porttest.ChangedPlans(t, withClock(database(t, pgstore.Options{})))
 }
 
+func TestHoldsOfJumps(t *testing.T) {
+	t.Parallel()
+	porttest.HoldsOfJumps(t, withClock(database(t, pgstore.Options{})))
+}
+
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	porttest.Traces(t, withClock(database(t, pgstore.Options{})))
