@@ -318,6 +318,9 @@ func (c *call) wait(ctx context.Context) error {
 		if d.Allowed {
 			return nil
 		}
+		if d.Flags&rule.Repeated != 0 {
+			return fmt.Errorf("slidegate: %w: the call with this ID was cancelled; waiting does not help", ErrReservation)
+		}
 		if err := pause(ctx, d.RetryAfter); err != nil {
 			return err
 		}

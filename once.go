@@ -19,6 +19,9 @@ import (
 // charged and has the flag rule.NotOnce. A refusal is not remembered: the call is decided when it is sent again. Remembering takes a
 // write, so requests with an ID are never answered from a lease or from the cache of refusals.
 //
+// A repeat renews nothing: if what a reservation held has ended since, renewing or settling it says so. Use an ID for one method, with one
+// cost. A call that was cancelled is refused for good, with the flag rule.Repeated.
+//
 // The ID of a Reservation that is made this way is the given one. Choose an ID that no other call has, such as that of a message or a random one.
 func (l *Limiter) Once(id string) *Limiter {
 	once := *l

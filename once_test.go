@@ -49,6 +49,30 @@ func TestOnce(t *testing.T) {
 	}, slidegate.PerHour(10))
 }
 
+// A call that is sent again with another estimate has the reservation of the first one.
+func TestRepeatedReservation(t *testing.T) {
+	withLimiter(t, func(t *testing.T, limiter *slidegate.Limiter) {
+		ctx := t.Context()
+		if _, err := limiter.AllowN(ctx, "k", 50); err != nil {
+			t.Fatal(err)
+		}
+		call := limiter.Once("call")
+		if _, _, err := call.Reserve(ctx, "k", 10); err != nil {
+			t.Fatal(err)
+		}
+		r, d, err := call.Reserve(ctx, "k", 45)
+		if err != nil || d.Granted != 10 || r.Charges[0].Cost != 10 {
+			t.Fatalf("again: got %+v and %+v, %v, want 10 reserved", r, d, err)
+		}
+		if s, err := limiter.Cancel(ctx, r); err != nil || s.Returned[0] != 10 {
+			t.Errorf("cancelled: got %+v, %v, want 10 returned", s, err)
+		}
+		if d, _ := limiter.Peek(ctx, "k", 1); d.Remaining != 50 {
+			t.Errorf("%d are left, want 50", d.Remaining)
+		}
+	}, slidegate.PerHour(100))
+}
+
 // A refusal is not remembered; a call that was cancelled is refused, also if it arrives after that.
 func TestCancelCall(t *testing.T) {
 	withLimiter(t, func(t *testing.T, limiter *slidegate.Limiter) {
@@ -66,6 +90,9 @@ func TestCancelCall(t *testing.T) {
 		}
 		if s, err := call.CancelCall(ctx, "k"); err != nil || s.Returned[0] != 4 || !s.Repeated {
 			t.Errorf("cancelled again: %+v, %v, want the same, repeated", s, err)
+		}
+		if err := call.Wait(ctx, "k", 1); !errors.Is(err, slidegate.ErrReservation) {
+			t.Errorf("waiting for the call after its cancellation: %v, want ErrReservation", err)
 		}
 		if d, err := call.AllowN(ctx, "k", 4); err != nil || d.Allowed || d.RetryAfter != slidegate.Never {
 			t.Errorf("the call after its cancellation: %+v, %v, want it refused for good", d, err)

@@ -118,7 +118,11 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 	}
 	for i, charge := range c.charges {
 		at, mark := answering.Unmark(c.answers[i].At)
-		r.Charges[i] = ReservedCharge{Limit: unbind(charge.Limit), Key: []byte(charge.Key), Cost: charge.Cost, At: at, By: mark + 1}
+		cost := charge.Cost
+		if c.answers[i].Flags&rule.Repeated != 0 {
+			cost = c.answers[i].Granted // what the first call with this ID took
+		}
+		r.Charges[i] = ReservedCharge{Limit: unbind(charge.Limit), Key: []byte(charge.Key), Cost: cost, At: at, By: mark + 1}
 	}
 	return r, d, nil
 }

@@ -382,3 +382,25 @@ func TestCallIsFoundUnderAnotherLimit(t *testing.T) {
 		t.Errorf("%d calls of one key are remembered, want %d", full, most)
 	}
 }
+
+// The settlement of a call that holds units charges what was used, also if the key has no slot because the store was restored.
+func TestSettlementOfACallWithoutASlot(t *testing.T) {
+	memstore.Alone(t)
+	for _, limit := range holdingLimits(t, 10) {
+		clock := storetest.NewClock(startMicros)
+		st := openTiny(t, memstore.Options{Now: clock.Now})
+		unit := limit.Rule().Quota / 10
+		c := store.Charge{Limit: limit, Key: "k", Cost: 4 * unit}
+		if a := request(t, st, store.Request{ID: 7, Hold: true, Once: true}, c); !a.Allowed {
+			t.Fatalf("%s: %+v", limit.Name(), a)
+		}
+		restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
+		c.Used = 3 * unit
+		if a := request(t, restored, store.Request{Op: rule.Settle, ID: 7}, c); a.Granted != unit || a.Remaining != 7*unit {
+			t.Errorf("%s: settled: %+v, want %d returned and %d left", limit.Name(), a, unit, 7*unit)
+		}
+		if a := request(t, restored, store.Request{Op: rule.Settle, ID: 7}, c); a.Granted != unit || a.Remaining != 7*unit || a.Flags != rule.Repeated {
+			t.Errorf("%s: settled again: %+v, want nothing changed", limit.Name(), a)
+		}
+	}
+}

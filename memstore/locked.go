@@ -304,7 +304,7 @@ func (j *job) needsSlot(c *claim) bool {
 	case rule.GiveBack, rule.Renew, rule.Reset:
 		return false
 	case rule.Settle:
-		return j.charges(c) > 0 && (j.once || !j.memo.Known && !j.memo.Full)
+		return j.charges(c) > 0 && !j.memo.Settled() && !j.memo.Full
 	default:
 		return true
 	}

@@ -22,7 +22,7 @@ const (
 	FallbackClosed
 	FallbackLocal
 	// Repeated: the reservation had been settled before, or the call been made or cancelled. Nothing changed, and Granted is what was
-	// done then.
+	// done then. A refusal with it means that the call was cancelled: its RetryAfter is Never, whatever remains.
 	Repeated
 	// Unsettled: the store cannot remember another settlement of this key, so it changed nothing; otherwise it could be
 	// done twice.

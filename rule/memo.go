@@ -25,6 +25,9 @@ func (m *Memo) kind() int64 {
 	return m.Record[0]
 }
 
+// Settled reports whether the reservation was settled or cancelled, and not only called, so that a settlement changes nothing.
+func (m *Memo) Settled() bool { return m.kind() == wasSettled || m.kind() == wasCancelled }
+
 // back returns what a settlement gave back of an item.
 func (m *Memo) back(item int) int64 {
 	if 1+item < len(m.Record) {
@@ -161,7 +164,7 @@ func (it *Item) repeated(memo *Memo, item int) Answer {
 
 func settle(items []Item, byID bool, memo *Memo, now Micros, answers []Answer) {
 	var flag Flags
-	known := memo.kind() == wasSettled || memo.kind() == wasCancelled
+	known := memo.Settled()
 	lasting := byID // what only releases slots need not be remembered: repeating it changes nothing
 	for i := range items {
 		lasting = lasting || items[i].Limit.Algorithm != InFlight
