@@ -61,7 +61,7 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.L
 	case rule.TokenBucket:
 		most = bucketMost(store, l.Window)
 	}
-	if l.Algorithm != rule.InFlight && !opts.NoHolds && rapid.IntRange(0, 3).Draw(t, "hold") == 0 {
+	if l.Algorithm != rule.InFlight && rapid.IntRange(0, 3).Draw(t, "hold") == 0 {
 		l.CountRefused = false
 		l.Hold = draw(t, "held for", 1_000, min(4*max(l.Window, 1_000_000), rule.MaxWindow))
 	}

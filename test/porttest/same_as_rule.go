@@ -18,8 +18,6 @@ type Options struct {
 	Algorithms []rule.Algorithm
 	// InParts allows windows in any number of parts also with Algorithms.
 	InParts bool
-	// NoHolds leaves out limits with Hold.
-	NoHolds bool
 	// MaxQuota is the largest quota and the largest burst; 0 means all that the store accepts.
 	MaxQuota int64
 	// Moment moves the clock, sends requests and compares; it is called many times in a script. Nil means Script.Moment.
