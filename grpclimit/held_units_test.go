@@ -26,26 +26,26 @@ func TestCallsHoldUnits(t *testing.T) {
 		errs := make(chan error, 3)
 		send := func() {
 			_, err := limits.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: say}, func(context.Context, any) (any, error) {
-				time.Sleep(10 * time.Second)
+				testkit.Pass(10 * time.Second)
 				return nil, nil
 			})
 			errs <- err
 		}
 		go send()
 		go send()
-		time.Sleep(9 * time.Second) // nine windows, and three holds
+		testkit.Pass(9 * time.Second) // nine windows, and three holds
 		send()
 		if err := <-errs; status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("while 10 are held: got %v, want a refusal", err)
 		}
-		time.Sleep(1100 * time.Millisecond)
+		testkit.Pass(1100 * time.Millisecond)
 		if a, b := <-errs, <-errs; a != nil || b != nil {
 			t.Errorf("got the errors %v and %v", a, b)
 		}
 		if v, err := limits.Peek(t.Context(), "tokens", ""); err != nil || v.Remaining != 0 {
 			t.Errorf("after the end of both: got %+v, %v, want 10 charged", v, err)
 		}
-		time.Sleep(time.Second)
+		testkit.Pass(time.Second)
 		if v, err := limits.Peek(t.Context(), "tokens", ""); err != nil || v.Remaining != 10 {
 			t.Errorf("a window later: got %+v, %v, want 10 left", v, err)
 		}

@@ -29,7 +29,7 @@ func TestRequestsHoldUnits(t *testing.T) {
 					}
 				},
 			}))(t)
-			handler := m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { time.Sleep(10 * time.Second) }))
+			handler := m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { testkit.Pass(10 * time.Second) }))
 			statuses := make(chan int, 3)
 			send := func() {
 				w := httptest.NewRecorder()
@@ -38,12 +38,12 @@ func TestRequestsHoldUnits(t *testing.T) {
 			}
 			go send()
 			go send()
-			time.Sleep(9 * time.Second) // nine windows, and three holds
+			testkit.Pass(9 * time.Second) // nine windows, and three holds
 			send()
 			if got := <-statuses; got != http.StatusTooManyRequests {
 				t.Errorf("%s: while 10 are held: got status %d, want 429", name, got)
 			}
-			time.Sleep(1100 * time.Millisecond)
+			testkit.Pass(1100 * time.Millisecond)
 			if a, b := <-statuses, <-statuses; a != 200 || b != 200 || len(failed) > 0 {
 				t.Errorf("%s: got the statuses %d and %d, and the errors %v", name, a, b, failed)
 			}

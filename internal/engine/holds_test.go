@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -54,7 +55,7 @@ func TestHeldUnitsOutlastTheWindow(t *testing.T) {
 					r.RenewSlots(t.Context(), func(v policy.Decision) { t.Errorf("%s: %v", text, v.Err) })
 					running = append(running, r)
 				}
-				time.Sleep(500 * time.Millisecond)
+				testkit.Pass(500 * time.Millisecond)
 			}
 			if len(running) != 2 {
 				t.Fatalf("%s: %d of five were open at once, want 2", text, len(running))
@@ -67,7 +68,7 @@ func TestHeldUnitsOutlastTheWindow(t *testing.T) {
 			} else {
 				r.End()
 			}
-			time.Sleep(2100 * time.Millisecond)
+			testkit.Pass(2100 * time.Millisecond)
 			if r, v := begin(t, s, "ann", 10, false); v.Refused {
 				t.Errorf("%s: two windows after their end: got %+v, want all of it free", text, v)
 			} else {
@@ -188,11 +189,11 @@ func TestLostHold(t *testing.T) {
 		u.mu.Lock()
 		u.lost = true
 		u.mu.Unlock()
-		time.Sleep(90 * time.Second)
+		testkit.Pass(90 * time.Second)
 		u.mu.Lock()
 		u.lost = false
 		u.mu.Unlock()
-		time.Sleep(5 * time.Minute)
+		testkit.Pass(5 * time.Minute)
 		mu.Lock()
 		if len(reports) != 2 || !errors.Is(reports[0], errLost) || !errors.Is(reports[1], policy.ErrHoldLost) {
 			t.Errorf("got the reports %v, want that it could not be renewed, and once that it was lost", reports)
@@ -218,13 +219,13 @@ func TestHoldsEndAfterAnHour(t *testing.T) {
 		s := newSet(t, newMemory(t), Options{}, Spec{Name: "p", Limits: limitsOf("10/1s hold=1m")})
 		r, _ := begin(t, s, "ann", 10, false)
 		r.RenewSlots(t.Context(), func(v policy.Decision) { t.Error(v.Err) })
-		time.Sleep(time.Hour)
+		testkit.Pass(time.Hour)
 		if other, v := begin(t, s, "ann", 1, false); !v.Refused {
 			t.Errorf("after an hour: got %+v, want it held", v)
 		} else {
 			other.End()
 		}
-		time.Sleep(time.Minute + time.Second)
+		testkit.Pass(time.Minute + time.Second)
 		if other, v := begin(t, s, "ann", 1, false); v.Refused {
 			t.Errorf("after an hour and a hold: got %+v, want it free", v)
 		} else {

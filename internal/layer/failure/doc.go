@@ -56,8 +56,8 @@
 //     error, and settling again later is safe. A Refund, which has no At, and a charge beyond the quota go where takes go; in
 //     FailClosed they are errors during an outage. A reset is done in the store, in Local and in the account; the error is the
 //     store's if only Local was reset.
-//   - A call that counts once is known where it was made: one that is sent again after the store has come back, or gone, is decided
-//     anew. CancelCall goes to the store.
+//   - A call that counts once is known where it was made: one that is sent again after the store has come back, or gone, is a
+//     new call. CancelCall goes to the store.
 //   - Mistakes of the caller are not failures: errors that wrap slidegate.ErrLimit, ErrCost, ErrConflict or ErrUnsupported,
 //     and all errors after the caller's own context has ended, are returned unchanged.
 //
