@@ -300,11 +300,15 @@ func (c *call) wait(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	for {
+	op := c.waitOp()
+	if c.limiter.once != nil {
+		op = rule.Take // a peek does not find a call that was made before
+	}
+	for ; ; op = c.waitOp() {
 		if err := ctx.Err(); err != nil { // not every store checks ctx, and a caller that has gone must not take anything
 			return err
 		}
-		err := c.apply(ctx, c.waitOp())
+		err := c.apply(ctx, op)
 		if err != nil {
 			return err
 		}

@@ -76,6 +76,9 @@ func (r *Reservation) shortestHold() (shortest time.Duration) {
 
 // lasts returns how long a charge is held unless it is renewed; 0 if it is not held.
 func (c *ReservedCharge) lasts() time.Duration {
+	if c.Cost == 0 {
+		return 0
+	}
 	if c.Limit.Algorithm == rule.InFlight {
 		return c.Limit.Window
 	}

@@ -73,6 +73,17 @@ func TestRepeatedReservation(t *testing.T) {
 	}, slidegate.PerHour(100))
 }
 
+// A waiter finds its earlier call also if refusals count, which it otherwise avoids by peeking.
+func TestWaitOnceIfRefusalsCount(t *testing.T) {
+	withLimiter(t, func(t *testing.T, limiter *slidegate.Limiter) {
+		for range 2 {
+			if err := limiter.Once("call").Wait(t.Context(), "k", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, slidegate.Limit{Quota: 1, Window: time.Hour, CountRefused: true})
+}
+
 // A refusal is not remembered; a call that was cancelled is refused, also if it arrives after that.
 func TestCancelCall(t *testing.T) {
 	withLimiter(t, func(t *testing.T, limiter *slidegate.Limiter) {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // A call that outlasts the window holds its units until it has ended, and is charged then.

@@ -404,3 +404,22 @@ func TestSettlementOfACallWithoutASlot(t *testing.T) {
 		}
 	}
 }
+
+// A settlement takes the place of its call among the IDs that are remembered.
+func TestSettledCallsAreCountedOnce(t *testing.T) {
+	memstore.Alone(t)
+	clock := storetest.NewClock(startMicros)
+	st := openTiny(t, memstore.Options{Now: clock.Now, MaxBytes: 64 << 20})
+	limit := boundTo(t, "once", rule.Limit{Quota: 100, Window: minute})
+	most := rule.ID(limit.Rule().Settlements())
+	for id := rule.ID(1); id <= most; id++ {
+		c := store.Charge{Limit: limit, Key: "k", Cost: 1}
+		a := request(t, st, store.Request{ID: id, Once: true}, c)
+		if !a.Allowed || a.Flags != 0 {
+			t.Fatalf("call %d of %d: %+v", id, most, a)
+		}
+		if c.At = a.At; request(t, st, store.Request{Op: rule.Settle, ID: id}, c).Flags != 0 {
+			t.Fatalf("call %d of %d was not settled", id, most)
+		}
+	}
+}

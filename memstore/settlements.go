@@ -151,11 +151,13 @@ func (d *settlementShard) add(key settlementKey, life settlementLife, record []i
 		d.known, d.generations = map[settlementKey]settlement{}, map[uint64]generation{}
 		d.dropAt, d.soonest = firstDrop, life.certain
 	}
+	earlier, replaced := d.known[key]
 	d.known[key] = settlement{settlementLife: life, first: uint32(len(d.results)), length: uint32(len(record))}
 	d.results = append(d.results, record...)
 	d.added++
 	d.soonest = min(d.soonest, life.certain)
 	switch g := d.generations[life.group]; {
+	case replaced && earlier.group == life.group && earlier.certain == life.certain: // it is counted already
 	case g.certain == life.certain:
 		d.generations[life.group] = generation{life.certain, g.count + 1}
 	case g.certain < life.certain:

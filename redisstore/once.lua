@@ -13,7 +13,7 @@ local function lookHolds(it)
   for _, hold in ipairs(it.holds) do
     local ends, jumped = hold.ends, hold.ends - hold.length > now + it.window
     if jumped then
-      ends = now + hold.length
+      ends = it.at + hold.length
     end
     if ends > it.at then
       held, it.ahead = min(held + hold.units, MAX), it.ahead or jumped
@@ -147,7 +147,7 @@ local function makeMemory()
     local count = memo.number > 0 and call('HLEN', KEYS[i + memo.number % 2]) - 1 or 0
     if memo.number == 0 or rotates(memo, count) then
       memo.number, memo.began, memo.before, memo.begins = memo.number + 1, max(memo.newest or 0, memo.at), memo.lasts or 0, true
-      memo.newest, memo.lasts, memo.dies = 0, 0, 0
+      memo.newest, memo.lasts, memo.dies, memo.outlives = 0, 0, 0, memo.dies or 0 -- not gone before the older one
     else
       memo.full = not memo.record and count >= memo.max
     end
@@ -164,7 +164,7 @@ local function makeMemory()
     local last = max(memo.lasts, memo.newest + LONG)
     local renew = grace and last > memo.dies
     if renew then -- most hashes rotate before they would expire
-      memo.dies = last + max(memo.length, LONG)
+      memo.dies = max(last + max(memo.length, LONG), memo.outlives or 0)
     end
     for n = 1, #record do
       record[n] = pack('<d', record[n])

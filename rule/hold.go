@@ -42,7 +42,7 @@ func (l *Limit) checkHold() error {
 // lookHolds adds what is held to what counts.
 func (l *Limit) lookHolds(s *State, v *view) {
 	for i := range s.Holds {
-		if ends, moved := l.holdEnds(&s.Holds[i], v.Now); ends > v.At {
+		if ends, moved := l.holdEnds(&s.Holds[i], v); ends > v.At {
 			v.held = min(v.held+s.Holds[i].Units, MaxQuota)
 			v.open++
 			v.ahead = v.ahead || moved
@@ -52,10 +52,10 @@ func (l *Limit) lookHolds(s *State, v *view) {
 }
 
 // holdEnds returns when a hold ends. One that was taken more than a window ahead of now, because the clock had jumped ahead, counts as if
-// taken now.
-func (l *Limit) holdEnds(h *Hold, now Micros) (ends Micros, moved bool) {
-	if h.Ends-h.Length > now+l.Window {
-		return now + h.Length, true
+// taken at the time that decides.
+func (l *Limit) holdEnds(h *Hold, v *view) (ends Micros, moved bool) {
+	if h.Ends-h.Length > v.Now+l.Window {
+		return v.At + h.Length, true
 	}
 	return h.Ends, false
 }
@@ -64,7 +64,7 @@ func (l *Limit) holdEnds(h *Hold, now Micros) (ends Micros, moved bool) {
 func (l *Limit) openHolds(s *State, v *view) []Hold {
 	open := make([]Hold, 0, v.open)
 	for _, h := range s.Holds {
-		if h.Ends, _ = l.holdEnds(&h, v.Now); h.Ends > v.At {
+		if h.Ends, _ = l.holdEnds(&h, v); h.Ends > v.At {
 			open = append(open, h)
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Limit) findHold(s *State, v *view, id ID) int {
 		return -1
 	}
 	return slices.IndexFunc(s.Holds, func(h Hold) bool {
-		ends, _ := l.holdEnds(&h, v.Now)
+		ends, _ := l.holdEnds(&h, v)
 		return h.ID == id && ends > v.At
 	})
 }

@@ -22,7 +22,7 @@ func (m *heldModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	m.moved = moved
 	for i := range m.all {
 		if h := &m.all[i]; h.since > now+l.Window {
-			h.since = now
+			h.since = at
 			moved = moved || h.since+h.length > at
 		}
 	}

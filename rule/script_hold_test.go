@@ -84,6 +84,16 @@ func TestHoldsOfAClockThatJumped(t *testing.T) {
 	})
 }
 
+// They are not lost if what was used is ahead of the clock too, by less than a window.
+func TestHoldsAheadOfUnitsThatAreAhead(t *testing.T) {
+	play(t, Limit{Quota: 10, Window: minute, Hold: 10 * second}, []step{
+		{at: 100 * second, cost: 1, want: allowed(9)},
+		{at: 155 * second, cost: 9, id: 1, hold: true, want: allowed(0)},
+		{at: 50 * second, cost: 9, want: refused(0).moved().held().retry(110*second - 50*second)},
+		{at: 50 * second, op: Renew, id: 1, want: allowed(0).granted(9)},
+	})
+}
+
 // A settlement that cannot be remembered leaves the hold, so that it can be made later.
 func TestHoldWithoutMemory(t *testing.T) {
 	play(t, Limit{Quota: 10, Window: second, Hold: minute}, []step{

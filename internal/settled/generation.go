@@ -42,7 +42,7 @@ func (g *Generation) Add(at, memory rule.Micros) {
 }
 
 // Expires returns when the last settlement of g has been remembered long enough and is older than rule.LongMemory, so that a store may
-// forget g.
+// forget g: not before the generation before it, whose records are older.
 func (g *Generation) Expires() rule.Micros {
-	return max(g.Until, g.Newest+rule.LongMemory)
+	return max(g.Until, g.Newest+rule.LongMemory, g.Before)
 }

@@ -1,5 +1,5 @@
 -- Returns the holds that have not ended, in the order in which they end. One that was taken more than a window ahead of now counts as if
--- taken now.
+-- taken at the time that decides.
 CREATE FUNCTION public.slidegate_open_holds(holds bigint[], now bigint, at bigint, span bigint) RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE
 AS $open_holds$
@@ -7,7 +7,7 @@ BEGIN
   RETURN ARRAY(
     SELECT v.n FROM (
       SELECT i, holds[4 * i - 3] AS id, holds[4 * i - 2] AS units, holds[4 * i] AS length,
-        CASE WHEN holds[4 * i - 1] - holds[4 * i] > now + span THEN now + holds[4 * i] ELSE holds[4 * i - 1] END AS ends
+        CASE WHEN holds[4 * i - 1] - holds[4 * i] > now + span THEN at + holds[4 * i] ELSE holds[4 * i - 1] END AS ends
       FROM generate_series(1, cardinality(holds) / 4) i
     ) h CROSS JOIN LATERAL (VALUES (1, h.id), (2, h.units), (3, h.ends), (4, h.length)) v(k, n)
     WHERE h.ends > at ORDER BY h.ends, h.i, v.k
@@ -24,7 +24,7 @@ BEGIN
   FROM (
     SELECT holds[4 * i - 2] AS units, holds[4 * i - 1] - holds[4 * i] > now + span AS moved
     FROM generate_series(1, cardinality(holds) / 4) i
-    WHERE CASE WHEN holds[4 * i - 1] - holds[4 * i] > now + span THEN now + holds[4 * i] ELSE holds[4 * i - 1] END > at
+    WHERE CASE WHEN holds[4 * i - 1] - holds[4 * i] > now + span THEN at + holds[4 * i] ELSE holds[4 * i - 1] END > at
   ) h;
 END
 $held$;
@@ -40,7 +40,7 @@ BEGIN
   RETURN (
     SELECT 4 * i - 3 FROM generate_series(1, cardinality(it.holds) / 4) i
     WHERE it.holds[4 * i - 3] = it.id
-      AND CASE WHEN it.holds[4 * i - 1] - it.holds[4 * i] > it.now + it.span THEN it.now + it.holds[4 * i] ELSE it.holds[4 * i - 1] END > it.at
+      AND CASE WHEN it.holds[4 * i - 1] - it.holds[4 * i] > it.now + it.span THEN it.at + it.holds[4 * i] ELSE it.holds[4 * i - 1] END > it.at
     ORDER BY i LIMIT 1
   );
 END

@@ -52,7 +52,7 @@ LANGUAGE plpgsql VOLATILE -- called by decide, with its settings
 AS $remember$
 DECLARE
   own CONSTANT text := '%settled:' || place;
-  until CONSTANT bigint := greatest(generation[5], generation[3] + 600000000);
+  until CONSTANT bigint := greatest(generation[5], generation[3] + 600000000, generation[6]); -- not before those of the generation before
 BEGIN
   INSERT INTO public.slidegate_state AS t (version, expires, start, current, previous, address, more)
   VALUES (0, until, NULL, 0, -1, own || public.slidegate_settled(generation[1], id), memo),
