@@ -71,7 +71,7 @@ BEGIN
         WHEN c.algorithm = 0 THEN CASE WHEN c.parts > 2 THEN
           (CASE WHEN c.moved THEN public.slidegate_move_parts(c.more, c.place / c.part - c.own / c.part) ELSE c.more END)
             [c.dead + 1 : cardinality(c.more) - CASE WHEN c.newest > 0 THEN 1 ELSE 0 END]
-          || CASE WHEN c.newest + c.charged > 0 THEN (c.newest + c.charged) * 128 + (c.place / c.part & 127) END END
+          || CASE WHEN c.newest + c.charged > 0 THEN ARRAY[(c.newest + c.charged) * 128 + (c.place / c.part & 127)] ELSE '{}' END END
         WHEN c.algorithm = 1 THEN
           CASE WHEN c.behind = 0 THEN c.more[cardinality(c.more) - c.kept + 1 :]
             ELSE ARRAY(SELECT m.t - c.behind FROM unnest(c.more[cardinality(c.more) - c.kept + 1 :]) WITH ORDINALITY m(t, i) ORDER BY m.i) END

@@ -19,7 +19,7 @@ BEGIN
         WHEN NOT c.is_log THEN
           (CASE WHEN c.behind > 0 THEN public.slidegate_move_parts(c.more, c.place / c.part - c.own / c.part) ELSE c.more END)
             [c.dead + 1 : cardinality(c.more) - CASE WHEN c.newest > 0 THEN 1 ELSE 0 END]
-          || CASE WHEN c.newest + c.charged > 0 THEN (c.newest + c.charged) * 128 + (c.place / c.part & 127) END
+          || CASE WHEN c.newest + c.charged > 0 THEN ARRAY[(c.newest + c.charged) * 128 + (c.place / c.part & 127)] ELSE '{}' END
         WHEN c.behind > 0 THEN ARRAY(SELECT m.t - c.behind FROM unnest(c.more[c.dead + 1 :]) WITH ORDINALITY m(t, i) ORDER BY m.i)
           || array_fill(c.at, ARRAY[c.charged]::int[])
         WHEN c.charged = 1 THEN c.more[c.dead + 1 :] || c.at
