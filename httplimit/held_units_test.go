@@ -29,7 +29,7 @@ func TestRequestsHoldUnits(t *testing.T) {
 					}
 				},
 			}))(t)
-			handler := m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { testkit.Pass(10 * time.Second) }))
+			handler := m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-time.After(10 * time.Second) }))
 			statuses := make(chan int, 3)
 			send := func() {
 				w := httptest.NewRecorder()
