@@ -13,7 +13,8 @@ import (
 func period(kind rule.Period, zone string, now Micros) (start, end Micros) {
 	location := locationOf(zone)
 	shown := date{}
-	for t := now - 26*3600*1e6; t < now; t += 900 * 1e6 { // clocks that were set back over midnight do not go back to yesterday
+	// Clocks that were set back over midnight do not go back to yesterday, even if they were a minute after it: days begin on a quarter.
+	for t := now - now%(900*1e6) - 26*3600*1e6; t < now; t += 900 * 1e6 {
 		shown = later(shown, dateOf(t, location))
 	}
 	first := later(shown, dateOf(now, location)).firstOf(kind)
