@@ -83,3 +83,17 @@ func TestGenerationFarAhead(t *testing.T) {
 		t.Error("a generation far ahead must rotate if it is full, and only then")
 	}
 }
+
+// A generation is not forgotten before the one before it, whose records are older, even if limits of one address differ in their memory.
+func TestGenerationOutlivesTheOneBefore(t *testing.T) {
+	var older settled.Generation
+	older.Add(start, 10*hour)
+	newer := older.Next()
+	newer.Add(start+hour, hour)
+	if newer.Rotates(start+9*hour, hour, 1) {
+		t.Error("it rotates, and drops what must still be remembered")
+	}
+	if got := newer.Expires(); got < older.Until {
+		t.Errorf("expires at %d, before the generation before it at %d", got, older.Until)
+	}
+}
