@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/layer/coalesce"
+	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
@@ -109,6 +111,29 @@ func (r *run) pgDefaultTables() ([]*table, error) {
 	b := &defaultBench{
 		run: r, title: "PostgreSQL", server: server, connect: func() error { return nil },
 		open: func() (store.Store, error) { return pgstore.New(server.pool, slidegateOptions(true)) },
+		bars: defaultBars{few: 0.8, rolling: 0.8, refused: 0.8, plans: 0.8},
+		all:  newKeys(0, r.waysKeys()),
+	}
+	b.list = b.all.uniform(1<<18, 1)
+	return b.tables(ctx)
+}
+
+// natsDefaultTables measures the default in a NATS server that keeps its state in memory.
+func (r *run) natsDefaultTables() ([]*table, error) {
+	ctx := context.Background()
+	server, err := openNATS(ctx, filepath.Join(r.folder, "nats-default"), 1, true)
+	if err != nil {
+		return nil, err
+	}
+	defer server.close()
+	engine, end, err := server.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	b := &defaultBench{
+		run: r, title: "NATS", server: server, connect: func() error { return nil },
+		open: func() (store.Store, error) { return kvstore.New(engine, kvstore.Options{Timeout: kvTimeout}) },
 		bars: defaultBars{few: 0.8, rolling: 0.8, refused: 0.8, plans: 0.8},
 		all:  newKeys(0, r.waysKeys()),
 	}

@@ -104,6 +104,7 @@ func (r *run) runScenarios() error {
 		{[]string{"redis-ways"}, r.redisWaysTables},
 		{[]string{"default-redis"}, r.redisDefaultTables},
 		{[]string{"default-pg"}, r.pgDefaultTables},
+		{[]string{"default-nats"}, r.natsDefaultTables},
 		{[]string{"resp"}, r.respTables},
 		{[]string{"pg"}, r.pgTables},
 		{[]string{"pg-ways"}, r.pgWaysTables},
