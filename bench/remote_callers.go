@@ -167,6 +167,7 @@ type remoteSample struct {
 
 // The figures of a sample.
 func rateOf(s *remoteSample) float64       { return s.perSecond }
+func shareOf(s *remoteSample) float64      { return float64(s.passed) / float64(max(s.requests, 1)) }
 func p50Micros(s *remoteSample) float64    { return s.p50Micros }
 func p99Micros(s *remoteSample) float64    { return s.p99Micros }
 func serverMicros(s *remoteSample) float64 { return s.serverMicros }

@@ -59,7 +59,12 @@ func (f *defaultForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, c
 			if cost > limit.Quota || limit.CountRefused && cost > 0 {
 				break
 			}
-			outcome, after, resetAfter = f.refuse(l, control, &r, limit.Quota, remaining, cost, now)
+			if remaining < 0 && (r.shift == 0 && older == 0 || r.shift > 0 && older == r.current) { // all units are in one part
+				outcome, after = quick.Refused, f.goneAt(&r, r.shift)-now
+				resetAfter = after
+			} else {
+				outcome, after, resetAfter = f.refuse(l, control, &r, limit.Quota, remaining, cost, now)
+			}
 			if l[controlWord].Load() != control {
 				continue
 			}
