@@ -188,6 +188,17 @@ var histories = []history{
 		},
 	},
 	{
+		name: "held-bucket", means: "7 per hour and a burst of 11, a token bucket, held for 30m: 5 charged at the beginning, 2 held from 5m on",
+		limits: []rule.Limit{{Algorithm: rule.TokenBucket, Quota: 7, Burst: 11, Window: hour, Hold: hour / 2}},
+		steps:  []step{take(0, 5), {after: 5 * m, op: rule.Take, cost: 2, id: "call-1", hold: true}},
+		wants: []want{
+			// At 10m 5 - 7/6 are missing and 2 are held. 6 more fit when 3 are missing, after 2/7 of an hour: 1028.571428.. seconds. All 5 have
+			// refilled after 5/7 of an hour: 2571.428571.. seconds.
+			{step: step{after: 10 * m, op: rule.Peek, cost: 6}, flags: rule.Held, remaining: 5,
+				retryAfter: 428_571_429 * time.Microsecond, resetAfter: 1_971_428_572 * time.Microsecond},
+		},
+	},
+	{
 		name: "settled", means: "10 per hour, a log: 4 of which 1 was used, 2 of which none was used, and a call of 2",
 		limits: []rule.Limit{{Algorithm: rule.SlidingLog, Quota: 10, Window: hour}},
 		steps: []step{
