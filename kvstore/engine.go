@@ -18,7 +18,7 @@ type Engine interface {
 
 	// Swap writes a value if the name still has the given revision; 0 means that the name must have no value. It returns the new
 	// revision, or 0 if the engine does not report it. If the name has another revision, Swap writes nothing and returns an error
-	// that wraps ErrConflict. Any other error means that the outcome is unknown: the value may have been written, or may be
+	// that wraps ErrOutdated. Any other error means that the outcome is unknown: the value may have been written, or may be
 	// written later, still only if the revision matches; unless it wraps store.ErrUndone. A name never has the same revision twice.
 	//
 	// The engine keeps the value for at least keep, which is at most MaxKeep, and forgets it some time after that. An engine that
@@ -45,8 +45,8 @@ type NodeEngine interface {
 // current time in nanoseconds. What counts for longer, such as a bucket that refills in centuries, is forgotten after that time.
 const MaxKeep = 100 * 365 * 24 * time.Hour
 
-// ErrConflict is wrapped by the error of a Swap that wrote nothing because the name has another revision. It is store.ErrOutdated.
-var ErrConflict = store.ErrOutdated
+// ErrOutdated is wrapped by the error of a Swap that wrote nothing because the name has another revision. It is store.ErrOutdated.
+var ErrOutdated = store.ErrOutdated
 
 // Traits describes what an Engine can do. The zero value is valid but has no name.
 type Traits struct {

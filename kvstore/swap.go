@@ -70,7 +70,7 @@ func (s *Store) swapIn(ctx context.Context, name string, known *memory, requests
 			known.recordSwap(fromMemory, conflicts)
 			return nil
 		}
-		if known.forget(); !errors.Is(err, ErrConflict) {
+		if known.forget(); !errors.Is(err, ErrOutdated) {
 			return err
 		}
 		if conflicts++; fromMemory { // the conflict may be long past, so retry without a pause

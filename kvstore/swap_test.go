@@ -208,7 +208,7 @@ func TestLateSwapFindsAnotherRevision(t *testing.T) {
 			want = 3
 		}
 		_, err := engine.Swap(t.Context(), late.Name, late.Value, late.Revision, late.Keep)
-		if errors.Is(err, kvstore.ErrConflict) != changed {
+		if errors.Is(err, kvstore.ErrOutdated) != changed {
 			t.Errorf("changed in the meantime: %v: the late swap returned %v", changed, err)
 		}
 		if got := used(t, engine, "key"); got != want {
@@ -224,7 +224,7 @@ func TestLateSwapFindsAnotherRevision(t *testing.T) {
 // Attempts are bounded by their number, and by the timeout.
 func TestAttemptsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		conflict := fmt.Errorf("always: %w", kvstore.ErrConflict)
+		conflict := fmt.Errorf("always: %w", kvstore.ErrOutdated)
 		engine := &kvtest.Table{Before: func(_ context.Context, call kvtest.Call) error {
 			if call.Swap {
 				return conflict

@@ -44,13 +44,18 @@ end
 local function get(it)
   local value = call('GET', it.key)
   it.version, it.form, it.holds, it.wrapped = false, nil, {}, false
-  if value and #value >= HEADER + HOLD and byte(value, HEADER) == HELD_FORM and it.algorithm ~= IN_FLIGHT then
-    value = readHolds(it, value)
+  if value and #value >= HEADER + HOLD and it.algorithm ~= IN_FLIGHT then
+    local form = byte(value, HEADER)
+    if form == HELD_FORM then
+      value = readHolds(it, value)
+    else
+      it.version = not it.forms and form -- without holds, no value of these algorithms is that long
+    end
   end
   if value and it.forms then
     it.form = byte(value, HEADER) or 0
     it.version = not it.forms[it.form] and it.form
-  elseif value then
+  elseif value and not it.version then
     it.version = otherVersion(value)
   end
   return not it.version and value

@@ -406,19 +406,28 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// A document of another format is neither read nor replaced.
+// A document of another format is neither read nor replaced, and the error of a newer one names its format and the fix.
 func TestOtherFormats(t *testing.T) {
-	for name, text := range map[string][]byte{"damaged": []byte("x"), "newer": compress(t, map[string]any{"format": 2})} {
+	for name, c := range map[string]struct {
+		text []byte
+		want string
+	}{
+		"damaged": {[]byte("x"), "is damaged"},
+		"newer":   {compress(t, map[string]any{"format": 2}), `has the format 2, but this program reads 1; upgrade this program`},
+	} {
 		st := newStore(t)
-		if _, err := st.SwapDocument(t.Context(), "rulings", text, 0); err != nil {
+		if _, err := st.SwapDocument(t.Context(), "rulings", c.text, 0); err != nil {
 			t.Fatal(err)
 		}
 		book := newBook(t, st)
-		if _, err := book.List(); err == nil || !strings.Contains(err.Error(), "not read") {
-			t.Errorf("%s: got %v, want an error", name, err)
+		if _, err := book.List(); err == nil || !strings.Contains(err.Error(), "not read") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error that says that it %s", name, err, c.want)
 		}
-		if _, _, err := book.Add(t.Context(), block("bob")); err == nil {
-			t.Errorf("%s: a ruling was added", name)
+		if _, _, err := book.Add(t.Context(), block("bob")); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: adding a ruling: got %v, want an error that says that it %s", name, err, c.want)
+		}
+		if text, _, err := st.LoadDocument(t.Context(), "rulings", 0); !bytes.Equal(text, c.text) {
+			t.Errorf("%s: the document was replaced by %q, %v", name, text, err)
 		}
 	}
 }

@@ -178,18 +178,18 @@ func TestClientTLS(t *testing.T) {
 	s := startSecure(t, secure...)
 	web := "https://" + s.addresses["http"]
 	commandLines{
-		{[]string{"allow", "me", "--ca", authority.cert}, exitOK, "allowed"},
+		{[]string{"allow", "me", "--tls-ca", authority.cert}, exitOK, "allowed"},
 		{[]string{"allow", "me", "--insecure"}, exitOK, "allowed"},
-		{[]string{"allow", "me"}, exitFailure, "--ca FILE"},
-		{[]string{"allow", "me", "--ca", stranger.cert}, exitFailure, "--ca FILE"},
-		{[]string{"allow", "me", "--ca", me.key}, exitFailure, "no PEM certificates"},
-		{[]string{"allow", "me", "--cert", me.cert}, exitFailure, "--key"},
-		{[]string{"allow", "me", "--key", me.key}, exitFailure, "--cert"},
-		{[]string{"allow", "me", "--ca", authority.cert, "--insecure"}, exitFailure, "leave one out"},
+		{[]string{"allow", "me"}, exitFailure, "--tls-ca FILE"},
+		{[]string{"allow", "me", "--tls-ca", stranger.cert}, exitFailure, "--tls-ca FILE"},
+		{[]string{"allow", "me", "--tls-ca", me.key}, exitFailure, "no PEM certificates"},
+		{[]string{"allow", "me", "--tls-cert", me.cert}, exitFailure, "--tls-key"},
+		{[]string{"allow", "me", "--tls-key", me.key}, exitFailure, "--tls-cert"},
+		{[]string{"allow", "me", "--tls-ca", authority.cert, "--insecure"}, exitFailure, "leave one out"},
 	}.play(t, "--server", web)
 	commandLines{
 		{[]string{"allow", "me", "--server", "http://" + s.addresses["http"]}, exitFailure, "requires TLS; use https://"},
-		{[]string{"allow", "me", "--ca", authority.cert, "--server", "https://localhost:" + portOf(s.addresses["http"])}, exitFailure, "a host name that is in its certificate"},
+		{[]string{"allow", "me", "--tls-ca", authority.cert, "--server", "https://localhost:" + portOf(s.addresses["http"])}, exitFailure, "a host name that is in its certificate"},
 		{[]string{"allow", "me", "--insecure", "--server", "https://" + s.addresses["admin"]}, exitFailure, "the server does not use TLS; use http://"},
 		{[]string{"allow", "me", "--insecure", "--server", "http://127.0.0.1:1"}, exitFailure, "write https://"},
 		{[]string{"allow", "me", "--server", "http://127.0.0.1:1"}, exitFailure, "is the service running?"},
@@ -200,10 +200,10 @@ func TestClientTLS(t *testing.T) {
 	t.Run("client certificates", func(t *testing.T) {
 		s := startSecure(t, append(secure, "--tls-client-ca", authority.cert)...)
 		commandLines{
-			{[]string{"allow", "me", "--cert", me.cert, "--key", me.key}, exitOK, "allowed"},
-			{[]string{"allow", "me"}, exitFailure, "add --cert FILE and --key FILE"},
-			{[]string{"allow", "me", "--cert", stranger.cert, "--key", stranger.key}, exitFailure, "add --cert FILE and --key FILE"},
-		}.play(t, "--ca", authority.cert, "--server", "https://"+s.addresses["http"])
+			{[]string{"allow", "me", "--tls-cert", me.cert, "--tls-key", me.key}, exitOK, "allowed"},
+			{[]string{"allow", "me"}, exitFailure, "add --tls-cert FILE and --tls-key FILE"},
+			{[]string{"allow", "me", "--tls-cert", stranger.cert, "--tls-key", stranger.key}, exitFailure, "add --tls-cert FILE and --tls-key FILE"},
+		}.play(t, "--tls-ca", authority.cert, "--server", "https://"+s.addresses["http"])
 	})
 }
 

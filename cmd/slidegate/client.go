@@ -110,9 +110,9 @@ const adminURL = "http://127.0.0.1:8082"
 
 // serverTLS configures how the service is verified, and how this client identifies itself.
 type serverTLS struct {
-	CA       string `name:"ca" placeholder:"FILE" help:"CA certificate to verify the service with, as PEM. SSL_CERT_FILE sets it for all programs. (default: the system's CAs)" group:"Service"`
-	CertFile string `name:"cert" placeholder:"FILE" help:"Client certificate, as PEM, for a service that requires one (--tls-client-ca)." group:"Service"`
-	KeyFile  string `name:"key" placeholder:"FILE" help:"Private key of the client certificate, as PEM." group:"Service"`
+	CA       string `name:"tls-ca" placeholder:"FILE" help:"CA certificate to verify the service with, as PEM. SSL_CERT_FILE sets it for all programs. (default: the system's CAs)" group:"Service"`
+	CertFile string `name:"tls-cert" placeholder:"FILE" help:"Client certificate, as PEM, for a service that requires one (--tls-client-ca)." group:"Service"`
+	KeyFile  string `name:"tls-key" placeholder:"FILE" help:"Private key of the client certificate, as PEM." group:"Service"`
 	Insecure bool   `help:"Do not verify the service's certificate: anyone on the network path can read the token and forge responses." group:"Service"`
 }
 
@@ -122,26 +122,26 @@ func (s *serverTLS) config() (*tls.Config, error) {
 	case *s == serverTLS{}:
 		return nil, nil
 	case s.CA != "" && s.Insecure:
-		return nil, errors.New("--insecure: disables verification, so --ca would have no effect; leave one out")
+		return nil, errors.New("--insecure: disables verification, so --tls-ca would have no effect; leave one out")
 	case s.CertFile == "" && s.KeyFile != "":
-		return nil, errors.New("--key: needs the certificate that the key belongs to; add --cert FILE")
+		return nil, errors.New("--tls-key: needs the certificate that the key belongs to; add --tls-cert FILE")
 	case s.CertFile != "" && s.KeyFile == "":
-		return nil, errors.New("--cert: needs the key of the certificate; add --key FILE")
+		return nil, errors.New("--tls-cert: needs the key of the certificate; add --tls-key FILE")
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.Insecure}
 	if s.CA != "" {
 		text, err := os.ReadFile(s.CA)
 		if err != nil {
-			return nil, inFlag("--ca", err)
+			return nil, inFlag("--tls-ca", err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--ca: %s contains no PEM certificates", s.CA)
+			return nil, fmt.Errorf("--tls-ca: %s contains no PEM certificates", s.CA)
 		}
 	}
 	if s.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
 		if err != nil {
-			return nil, inFlag("--cert, --key", err)
+			return nil, inFlag("--tls-cert, --tls-key", err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -173,7 +173,7 @@ func newClient(flag, base, token string, secure serverTLS) (*client, error) {
 		return nil, fmt.Errorf("%s: invalid URL %q; want a URL with its scheme and port, such as http://127.0.0.1:8080, or unix:/path", flag, base)
 	}
 	if config != nil && u.Scheme == "http" {
-		return nil, fmt.Errorf("%s: %s does not use TLS, so --ca, --cert, --key and --insecure have no effect; write https://", flag, base)
+		return nil, fmt.Errorf("%s: %s does not use TLS, so --tls-ca, --tls-cert, --tls-key and --insecure have no effect; write https://", flag, base)
 	}
 	return c, nil
 }
@@ -221,13 +221,13 @@ func (c *client) advice(err error) string {
 	case errors.As(err, &name):
 		return "use a host name that is in its certificate, or --insecure to skip verification"
 	case errors.As(err, &unverified):
-		return "give the CA of its certificate with --ca FILE or SSL_CERT_FILE, or use --insecure to skip verification"
+		return "give the CA of its certificate with --tls-ca FILE or SSL_CERT_FILE, or use --insecure to skip verification"
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not use TLS; use http" + strings.TrimPrefix(c.base, "https")
 	case errors.As(err, &network) && network.Op == "dial":
 		return "is the service running? slidegate serve starts one"
 	case c.certificateRequested.Load() && !os.IsTimeout(err):
-		return "the service requires a client certificate signed by its --tls-client-ca; add --cert FILE and --key FILE"
+		return "the service requires a client certificate signed by its --tls-client-ca; add --tls-cert FILE and --tls-key FILE"
 	}
 	return ""
 }

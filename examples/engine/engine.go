@@ -40,7 +40,7 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 	}
 	next := entry{string(value), e.revisions.Add(1)}
 	if !e.swap(name, revision, next) {
-		return 0, fmt.Errorf("engine: %w", kvstore.ErrConflict)
+		return 0, fmt.Errorf("engine: %w", kvstore.ErrOutdated)
 	}
 	time.AfterFunc(keep, func() { e.entries.CompareAndDelete(name, next) })
 	return next.revision, nil

@@ -72,11 +72,11 @@ func (k *kit) put(t *testing.T, name string, value []byte, revision uint64, keep
 	return found
 }
 
-// conflict tries a swap that must return ErrConflict.
+// conflict tries a swap that must return ErrOutdated.
 func (k *kit) conflict(t *testing.T, name string, revision uint64) {
 	t.Helper()
-	if _, err := k.engine.Swap(t.Context(), name, []byte("conflict"), revision, keep); !errors.Is(err, kvstore.ErrConflict) {
-		t.Fatalf("a Swap with a wrong revision returned %v, want ErrConflict", err)
+	if _, err := k.engine.Swap(t.Context(), name, []byte("conflict"), revision, keep); !errors.Is(err, kvstore.ErrOutdated) {
+		t.Fatalf("a Swap with a wrong revision returned %v, want ErrOutdated", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func (k *kit) increment(ctx context.Context, name string) error {
 			n = binary.BigEndian.Uint64(value)
 		}
 		_, err = k.engine.Swap(ctx, name, binary.BigEndian.AppendUint64(nil, n+1), revision, keep)
-		if !errors.Is(err, kvstore.ErrConflict) {
+		if !errors.Is(err, kvstore.ErrOutdated) {
 			return err
 		}
 	}

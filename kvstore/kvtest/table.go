@@ -88,7 +88,7 @@ func (t *Table) swap(call Call) (uint64, error) {
 	t.counts.Swaps++
 	if t.live(call.Name).revision != call.Revision {
 		t.counts.Conflicts++
-		return 0, fmt.Errorf("kvtest: %w", kvstore.ErrConflict)
+		return 0, fmt.Errorf("kvtest: %w", kvstore.ErrOutdated)
 	}
 	if t.values == nil {
 		t.values = map[string]value{}

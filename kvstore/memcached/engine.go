@@ -132,7 +132,7 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 	case err == nil:
 		return 0, nil
 	case errors.Is(err, memcache.ErrNotStored), errors.Is(err, memcache.ErrCASConflict), errors.Is(err, memcache.ErrCacheMiss):
-		return 0, fmt.Errorf("memcached: %w", kvstore.ErrConflict)
+		return 0, fmt.Errorf("memcached: %w", kvstore.ErrOutdated)
 	case strings.Contains(err.Error(), "SERVER_ERROR out of memory"):
 		return 0, fmt.Errorf("memcached: the server is full; start it with more memory (-m): %w", fault(err))
 	case strings.Contains(err.Error(), "SERVER_ERROR object too large"):

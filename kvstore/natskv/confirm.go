@@ -47,7 +47,7 @@ func (e *Engine) readConfirmed(ctx context.Context, name string) (*jetstream.Raw
 // the current one may have accepted it.
 func (e *Engine) resolveRejected(ctx context.Context, swap *nats.Msg, name string, revision uint64, refusal error) (uint64, error) {
 	if last, known := lastSequence(refusal); known && last > revision {
-		return 0, kvstore.ErrConflict // an old leader has nothing newer
+		return 0, kvstore.ErrOutdated // an old leader has nothing newer
 	}
 	msg, err := e.readConfirmed(ctx, name)
 	if err != nil {
@@ -57,7 +57,7 @@ func (e *Engine) resolveRejected(ctx context.Context, swap *nats.Msg, name strin
 	case mark == "" && msg.Sequence > revision:
 		return 0, fmt.Errorf("an old leader may have rejected a swap that the current one accepted: %w", refusal)
 	case mark == "" || mark != msg.Header.Get(swapHeader):
-		return 0, kvstore.ErrConflict
+		return 0, kvstore.ErrOutdated
 	}
 	return msg.Sequence, nil
 }

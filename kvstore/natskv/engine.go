@@ -165,7 +165,7 @@ func (e *Engine) read(ctx context.Context, name string) (msg *jetstream.RawStrea
 }
 
 // Swap writes a value if the last message of the name still has the given sequence number. An error that does not wrap
-// kvstore.ErrConflict does not say whether the value was written, unless it wraps store.ErrUndone.
+// kvstore.ErrOutdated does not say whether the value was written, unless it wraps store.ErrUndone.
 func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error) {
 	msg := e.message(name, value, keep)
 	expect(msg, revision)
@@ -181,7 +181,7 @@ func (e *Engine) Swap(ctx context.Context, name string, value []byte, revision u
 		stored := codeOf(err) == codeStoreFailed && e.pulse != nil // the other replicas may have stored what the leader could not
 		return 0, fmt.Errorf("natskv: %w", fault(e.explain(err), !stored))
 	case steady && e.steady():
-		return 0, fmt.Errorf("natskv: %w", kvstore.ErrConflict)
+		return 0, fmt.Errorf("natskv: %w", kvstore.ErrOutdated)
 	}
 	if revision, err = e.resolveRejected(ctx, msg, name, revision, err); err != nil {
 		return 0, fmt.Errorf("natskv: %w", fault(err, false))

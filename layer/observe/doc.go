@@ -8,7 +8,7 @@
 // # Metrics
 //
 //	name                             unit          attributes                             what
-//	slidegate.decisions              {decision}    policy, limit, verdict, source, store  counter of requests decided
+//	slidegate.decisions              {decision}    policy, limit, outcome, source, store  counter of requests decided
 //	slidegate.units.granted          {unit}        policy, limit, store                   counter of units charged
 //	slidegate.units.given_back       {unit}        policy, limit, store                   counter of units returned
 //	slidegate.slots.renewed          {slot}        policy, limit, store                   counter of slots renewed
@@ -25,7 +25,7 @@
 //	slidegate.decision.duration      s             store, error.type if there is one      histogram of calls to the store
 //
 // policy is the result of Options.Policy, by default the namespace of the limit; it is absent if that is empty. limit
-// is the limit's name, or its text if it has none. verdict is allowed, refused or error. source is store, cached,
+// is the limit's name, or its text if it has none. outcome is admitted, refused or error. source is store, cached,
 // leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic, by the answer's flags; the source of
 // an error is store. store is Options.Name. error.type is timeout, canceled, store for an error that wraps
 // store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.

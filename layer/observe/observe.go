@@ -24,7 +24,7 @@ type Options struct {
 	// where two stores of a kind are observed.
 	Name string
 	// MaxLimits is how many limits the attributes policy and limit distinguish, in addition to announced ones; all
-	// further limits are called "other". 0 means 200: a limit has up to ten combinations of verdict and source, and the
+	// further limits are called "other". 0 means 200: a limit has up to ten combinations of outcome and source, and the
 	// SDK for Go puts those beyond 2,000 combinations of a metric together under otel.metric.overflow.
 	MaxLimits int
 	// Policy returns the value of the attribute policy for a limit. If ok is false, the limit is left out of all

@@ -113,7 +113,7 @@ func TestStrictProvider(t *testing.T) {
 	if err := m.collect(t.Context(), seen); err != nil {
 		t.Fatal(err)
 	}
-	const rest = ",source=store,store=memory,verdict=refused"
+	const rest = ",outcome=refused,source=store,store=memory"
 	if got := fmt.Sprint(seen.seen); got != "map[slidegate.decisions limit=a"+rest+":2 slidegate.decisions limit=other"+rest+":3]" {
 		t.Errorf("got %s", got)
 	}

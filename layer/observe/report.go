@@ -155,17 +155,17 @@ func (r *report) attributesOf(s *series, count int) attribute.Set {
 	if s.policy != "" {
 		all = append(all, attribute.String("policy", s.policy))
 	}
-	verdict, source := "", fromStore
+	outcome, source := "", fromStore
 	switch {
 	case count >= allowedBy && count < failed:
-		verdict, source = "allowed", count-allowedBy
+		outcome, source = "admitted", count-allowedBy
 		if source%2 != 0 {
-			verdict, source = "refused", count-refusedBy
+			outcome, source = "refused", count-refusedBy
 		}
 	case count == failed:
-		verdict = "error"
+		outcome = "error"
 	default:
 		return attribute.NewSet(all...)
 	}
-	return attribute.NewSet(append(all, attribute.String("verdict", verdict), attribute.String("source", sourceNames[source/2]))...)
+	return attribute.NewSet(append(all, attribute.String("outcome", outcome), attribute.String("source", sourceNames[source/2]))...)
 }

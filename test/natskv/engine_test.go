@@ -33,7 +33,7 @@ func TestSwap(t *testing.T) {
 	engine := open(t, natstest.Start(t), natskv.Options{Memory: true})
 	conflict := func(revision uint64) {
 		t.Helper()
-		if _, err := engine.Swap(t.Context(), "name", []byte("no"), revision, time.Minute); !errors.Is(err, kvstore.ErrConflict) {
+		if _, err := engine.Swap(t.Context(), "name", []byte("no"), revision, time.Minute); !errors.Is(err, kvstore.ErrOutdated) {
 			t.Errorf("a swap of revision %d returned %v, want a conflict", revision, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestFullBucketIsAnError(t *testing.T) {
 	for ; err == nil && keys < 10_000; keys++ {
 		_, err = take(st, limit, fmt.Sprintf("key-%d", keys), 1)
 	}
-	if err == nil || !strings.Contains(err.Error(), "is full") || errors.Is(err, kvstore.ErrConflict) {
+	if err == nil || !strings.Contains(err.Error(), "is full") || errors.Is(err, kvstore.ErrOutdated) {
 		t.Fatalf("after %d keys the error is %v, want that the bucket is full", keys, err)
 	}
 	for _, want := range []bool{true, false} {

@@ -33,12 +33,12 @@ func TestAnnounce(t *testing.T) {
 		}
 	}
 	m.want(
-		"decisions limit=a,policy=one,source=store,store=memory,verdict=allowed 1",
-		"decisions limit=a,policy=one,source=store,store=memory,verdict=error 0",
-		"decisions limit=a,policy=one,source=store,store=memory,verdict=refused 1",
-		"decisions limit=a,policy=two,source=store,store=memory,verdict=allowed 0",
-		"decisions limit=a,policy=two,source=store,store=memory,verdict=error 0",
-		"decisions limit=a,policy=two,source=store,store=memory,verdict=refused 0",
+		"decisions limit=a,outcome=admitted,policy=one,source=store,store=memory 1",
+		"decisions limit=a,outcome=admitted,policy=two,source=store,store=memory 0",
+		"decisions limit=a,outcome=error,policy=one,source=store,store=memory 0",
+		"decisions limit=a,outcome=error,policy=two,source=store,store=memory 0",
+		"decisions limit=a,outcome=refused,policy=one,source=store,store=memory 1",
+		"decisions limit=a,outcome=refused,policy=two,source=store,store=memory 0",
 		"errors error.type=canceled,store=memory 0",
 		"errors error.type=other,store=memory 0",
 		"errors error.type=store,store=memory 0",

@@ -57,7 +57,7 @@ func BenchmarkSynchronousAdd(b *testing.B) {
 		b.Fatal(err)
 	}
 	options := []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
-		attribute.String("limit", "per-user"), attribute.String("verdict", "allowed"),
+		attribute.String("limit", "per-user"), attribute.String("outcome", "admitted"),
 		attribute.String("source", "store"), attribute.String("store", "memory")))}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

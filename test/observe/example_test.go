@@ -46,8 +46,8 @@ func Example() {
 	for _, m := range collected.ScopeMetrics[0].Metrics {
 		if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
 			for _, point := range sum.DataPoints {
-				verdict, _ := point.Attributes.Value(attribute.Key("verdict"))
-				lines = append(lines, fmt.Sprintf("%s %s %d %s", m.Name, verdict.AsString(), point.Value, m.Unit))
+				outcome, _ := point.Attributes.Value(attribute.Key("outcome"))
+				lines = append(lines, fmt.Sprintf("%s %s %d %s", m.Name, outcome.AsString(), point.Value, m.Unit))
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func Example() {
 		fmt.Println(line)
 	}
 	// Output:
-	// slidegate.decisions allowed 3 {decision}
+	// slidegate.decisions admitted 3 {decision}
 	// slidegate.decisions refused 2 {decision}
 	// slidegate.units.granted  3 {unit}
 }

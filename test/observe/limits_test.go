@@ -33,12 +33,12 @@ func TestMaxLimits(t *testing.T) {
 		}
 	}
 	m.want(
-		"decisions limit=a,source=store,store=memory,verdict=allowed 2",
-		"decisions limit=a,source=store,store=memory,verdict=refused 1",
-		"decisions limit=b,source=store,store=memory,verdict=allowed 2",
-		"decisions limit=b,source=store,store=memory,verdict=refused 1",
-		"decisions limit=other,source=store,store=memory,verdict=allowed 6",
-		"decisions limit=other,source=store,store=memory,verdict=refused 3",
+		"decisions limit=a,outcome=admitted,source=store,store=memory 2",
+		"decisions limit=a,outcome=refused,source=store,store=memory 1",
+		"decisions limit=b,outcome=admitted,source=store,store=memory 2",
+		"decisions limit=b,outcome=refused,source=store,store=memory 1",
+		"decisions limit=other,outcome=admitted,source=store,store=memory 6",
+		"decisions limit=other,outcome=refused,source=store,store=memory 3",
 		"units.granted limit=a,store=memory 2",
 		"units.granted limit=b,store=memory 2",
 		"units.granted limit=other,store=memory 6",
@@ -53,7 +53,7 @@ func TestLimitNamedOther(t *testing.T) {
 		limit := slidegate.Limit{Name: name, Quota: 2, Window: time.Hour}
 		_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())
 	}
-	m.want("decisions limit=other,source=store,store=memory,verdict=allowed 2", "units.granted limit=other,store=memory 2")
+	m.want("decisions limit=other,outcome=admitted,source=store,store=memory 2", "units.granted limit=other,store=memory 2")
 }
 
 // Limits of the same name are one series, whatever their quota. Limits beyond those that are remembered by their ID are
@@ -74,9 +74,9 @@ func TestLimitsOfOneNameAreOneSeries(t *testing.T) {
 		}
 	}
 	m.want(
-		"decisions limit=a,policy=test,source=store,store=memory,verdict=allowed 2000",
-		"decisions limit=b,policy=test,source=store,store=memory,verdict=allowed 2000",
-		"decisions limit=c,policy=test,source=store,store=memory,verdict=allowed 2000",
+		"decisions limit=a,outcome=admitted,policy=test,source=store,store=memory 2000",
+		"decisions limit=b,outcome=admitted,policy=test,source=store,store=memory 2000",
+		"decisions limit=c,outcome=admitted,policy=test,source=store,store=memory 2000",
 	)
 }
 
@@ -110,7 +110,7 @@ func TestDefaultFitsTheSDK(t *testing.T) {
 			t.Errorf("the SDK had no space: %s", line)
 		}
 	}
-	if !slices.Contains(lines, "decisions limit=other,source=store,store=scripted,verdict=error 100") {
+	if !slices.Contains(lines, "decisions limit=other,outcome=error,source=store,store=scripted 100") {
 		t.Errorf("got no series for the 100 of 300 limits beyond the maximum")
 	}
 }
@@ -121,7 +121,7 @@ func TestNamesWithInvalidUTF8(t *testing.T) {
 	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider}),
 		slidegate.Limit{Name: "a\xff\xfeb", Quota: 2, Window: time.Hour})
 	_, _ = limiter.AllowN(t.Context(), "k", 3)
-	m.want("decisions limit=a\uFFFDb,source=store,store=memory,verdict=refused 1")
+	m.want("decisions limit=a\uFFFDb,outcome=refused,source=store,store=memory 1")
 }
 
 // No key and no group is in anything that is exported, whatever the store does: random requests
@@ -223,8 +223,8 @@ func TestConcurrent(t *testing.T) {
 	reading.Wait()
 	lines := m.counters()
 	for _, want := range []string{
-		"decisions limit=hot,source=store,store=memory,verdict=allowed 1000",
-		"decisions limit=hot,source=store,store=memory,verdict=refused 23000",
+		"decisions limit=hot,outcome=admitted,source=store,store=memory 1000",
+		"decisions limit=hot,outcome=refused,source=store,store=memory 23000",
 		"units.granted limit=hot,store=memory 1000",
 	} {
 		if !slices.Contains(lines, want) {
@@ -255,9 +255,9 @@ func TestStoresAreDistinguishedByName(t *testing.T) {
 		_, _ = limiter.AllowN(t.Context(), "k", 4)
 	}
 	m.want(
-		"decisions limit=user,source=store,store=far,verdict=refused 1",
-		"decisions limit=user,source=store,store=memory,verdict=refused 1",
-		"decisions limit=user,source=store,store=near,verdict=refused 2",
+		"decisions limit=user,outcome=refused,source=store,store=far 1",
+		"decisions limit=user,outcome=refused,source=store,store=memory 1",
+		"decisions limit=user,outcome=refused,source=store,store=near 2",
 	)
 }
 
@@ -267,7 +267,7 @@ func TestNothingIsReportedAfterClose(t *testing.T) {
 	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
 	limiter := newLimiter(t, store, user)
 	_, _ = limiter.Allow(t.Context(), "k")
-	m.want("decisions limit=user,source=store,store=memory,verdict=allowed 1", "units.granted limit=user,store=memory 1")
+	m.want("decisions limit=user,outcome=admitted,source=store,store=memory 1", "units.granted limit=user,store=memory 1")
 	for range 2 {
 		if err := store.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -258,5 +258,5 @@ func TestDroppedDurationsReadNoClock(t *testing.T) {
 	if points := m.durations(); points != nil {
 		t.Errorf("got durations %+v, want none", points)
 	}
-	m.want("decisions limit=user,source=store,store=memory,verdict=allowed 1", "units.granted limit=user,store=memory 1")
+	m.want("decisions limit=user,outcome=admitted,source=store,store=memory 1", "units.granted limit=user,store=memory 1")
 }

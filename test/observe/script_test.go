@@ -44,12 +44,12 @@ func TestCounts(t *testing.T) {
 			c.opts.MeterProvider = m.provider
 			play(t, newLimiter(t, open(t, c.inner, c.opts), user))
 			m.want(
-				"decisions limit=tenant,source=store,store=memory,verdict=refused 1",
-				"decisions limit=user,source=store,store=memory,verdict=allowed 8", // 3 + 1 + 1 + 1 + 1 + 1
-				"decisions limit=user,source=store,store=memory,verdict=refused 3", // 2 + 1
-				"units.given_back limit=user,store=memory 3",                       // 2 + 1
-				"units.granted limit=tenant,store=memory 4",                        // 2 + 2
-				"units.granted limit=user,store=memory 13",                         // 3 + 0 + 3 + 2 + 1 + 2 + 2
+				"decisions limit=tenant,outcome=refused,source=store,store=memory 1",
+				"decisions limit=user,outcome=admitted,source=store,store=memory 8", // 3 + 1 + 1 + 1 + 1 + 1
+				"decisions limit=user,outcome=refused,source=store,store=memory 3",  // 2 + 1
+				"units.given_back limit=user,store=memory 3",                        // 2 + 1
+				"units.granted limit=tenant,store=memory 4",                         // 2 + 2
+				"units.granted limit=user,store=memory 13",                          // 3 + 0 + 3 + 2 + 1 + 2 + 2
 			)
 		})
 	}
@@ -133,8 +133,8 @@ func TestErrors(t *testing.T) {
 				t.Errorf("For: got error %v", err)
 			}
 			m.want(
-				"decisions limit=tenant,source=store,store=scripted,verdict=error 1",
-				"decisions limit=user,source=store,store=scripted,verdict=error 2",
+				"decisions limit=tenant,outcome=error,source=store,store=scripted 1",
+				"decisions limit=user,outcome=error,source=store,store=scripted 2",
 				"errors error.type="+c.kind+",store=scripted 5",
 			)
 			points := m.durations()
@@ -185,15 +185,15 @@ func TestFlags(t *testing.T) {
 				_, _ = limiter.AllowN(t.Context(), "k", 7)
 				_, _ = limiter.Peek(t.Context(), "k", 1) // counts nothing
 			}
-			verdict := "refused"
+			outcome := "refused"
 			if c.allowed {
-				verdict = "allowed"
+				outcome = "admitted"
 			}
 			var want []string
 			if len(c.more) == 2 || len(c.more) == 1 && strings.HasPrefix(c.more[0], "clock") {
 				want = append(want, c.more[len(c.more)-1]) // they are sorted
 			}
-			want = append(want, fmt.Sprintf("decisions limit=user,source=%s,store=scripted,verdict=%s 2", c.source, verdict))
+			want = append(want, fmt.Sprintf("decisions limit=user,outcome=%s,source=%s,store=scripted 2", outcome, c.source))
 			if len(c.more) > 0 && strings.HasPrefix(c.more[0], "inherited") {
 				want = append(want, c.more[0])
 			}
@@ -217,7 +217,7 @@ func TestFlagsOfSeveralLimits(t *testing.T) {
 	_, _ = limiter.Allow(t.Context(), "k")
 	m.want(
 		"clock_moved limit=tenant,store=scripted 1",
-		"decisions limit=tenant,source=cached,store=scripted,verdict=refused 1",
+		"decisions limit=tenant,outcome=refused,source=cached,store=scripted 1",
 		"inherited limit=user,store=scripted 1",
 	)
 }
@@ -246,8 +246,8 @@ func TestBatch(t *testing.T) {
 		t.Errorf("Apply returned %v", err)
 	}
 	m.want(
-		"decisions limit=user,policy=test,source=store,store=scripted,verdict=allowed 3",
-		"decisions limit=user,policy=test,source=store,store=scripted,verdict=error 1",
+		"decisions limit=user,outcome=admitted,policy=test,source=store,store=scripted 3",
+		"decisions limit=user,outcome=error,policy=test,source=store,store=scripted 1",
 		"errors error.type=store,store=scripted 1",
 		"units.granted limit=user,policy=test,store=scripted 3",
 	)
@@ -336,7 +336,7 @@ func TestDelta(t *testing.T) {
 			_, _ = limiter.Allow(t.Context(), "k")
 		}
 		m.want(
-			fmt.Sprintf("decisions limit=100/1h,source=store,store=memory,verdict=allowed %d", n+1),
+			fmt.Sprintf("decisions limit=100/1h,outcome=admitted,source=store,store=memory %d", n+1),
 			fmt.Sprintf("units.granted limit=100/1h,store=memory %d", n+1),
 		)
 	}
@@ -350,7 +350,7 @@ func TestGlobalProvider(t *testing.T) {
 	_, _ = limiter.Allow(t.Context(), "k")
 	m := globalMeter(t)
 	_, _ = limiter.Allow(t.Context(), "k")
-	m.want("decisions limit=user,source=store,store="+name+",verdict=allowed 2", "units.granted limit=user,store="+name+" 2")
+	m.want("decisions limit=user,outcome=admitted,source=store,store="+name+" 2", "units.granted limit=user,store="+name+" 2")
 	for _, point := range m.durations() {
 		if encode(point.Attributes) == "store="+name && point.Count >= 1 { // before, there was no reader
 			return

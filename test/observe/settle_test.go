@@ -56,7 +56,7 @@ func TestSettlementsAndSlots(t *testing.T) {
 	}
 	apply(rule.Settle, 2000, 0, both[0]) // one too many
 	m.want(
-		"decisions limit=slots,source=store,store=memory,verdict=allowed 2",
+		"decisions limit=slots,outcome=admitted,source=store,store=memory 2",
 		"settlements.repeated limit=tokens,store=memory 1",
 		"settlements.unsettled limit=tokens,store=memory 1",
 		"slots.lost limit=slots,store=memory 1",

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -237,6 +238,8 @@ func TimeToLive(r *slidegate.Reservation) (shortest time.Duration) {
 // signatureMark separates the ID of a reservation from its signature, and identifies the format that was signed.
 const signatureMark = ".v1."
 
+var otherFormat = regexp.MustCompile(`\.v(\d{1,9})\.`)
+
 // sign appends a signature to the ID of a reservation, unless the reservation is the zero value or there is no key.
 func (g *Gate) sign(ctx context.Context, policy string, r *slidegate.Reservation) {
 	if g.opts.Key != nil && r.ID != "" {
@@ -252,6 +255,10 @@ func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservati
 	}
 	ctx = context.WithoutCancel(ctx) // settling continues after the client has disconnected
 	id, signature, _ := strings.Cut(r.ID, signatureMark)
+	if format := otherFormat.FindStringSubmatch(r.ID); signature == "" && format != nil {
+		return fmt.Errorf("%w: it was signed in format %s, and this program reads format 1; send it to the version of Slidegate that made it",
+			slidegate.ErrReservation, format[1])
+	}
 	unsigned := *r
 	unsigned.ID = id
 	if id == "" || signature == "" || !g.opts.Key.verify(ctx, signedText(policy, unsigned), signature) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/slidegate/slidegate"
@@ -67,6 +68,8 @@ func TestReservationIsSettledOnlyUnchanged(t *testing.T) {
 		for verb, err := range map[string]error{"settle": settled, "cancel": cancelled, "release": released, "renew": renewed} {
 			if !errors.Is(err, slidegate.ErrReservation) {
 				t.Errorf("%s with another %s: got %v, want ErrReservation", verb, name, err)
+			} else if says := strings.Contains(err.Error(), "signed in format 3, and this program reads format 1; send it to the version of Slidegate"); says != (name == "version") {
+				t.Errorf("%s with another %s: got %v", verb, name, err)
 			}
 		}
 		if _, err := g.End(t.Context(), Cancel, "also", untouched); !errors.Is(err, slidegate.ErrReservation) {
@@ -80,6 +83,26 @@ func TestReservationIsSettledOnlyUnchanged(t *testing.T) {
 	r.Charges = nil
 	if _, err := g.End(t.Context(), Settle, "free", r, slidegate.Used{Limit: "1/1h", Cost: 1}); err != nil {
 		t.Errorf("without charges: got %v, want no error", err)
+	}
+}
+
+// TestReadsReleasedSignature: what a released version has signed with a secret is accepted, and signed the same. The reservation is of 4
+// units and a slot of the key "me".
+func TestReadsReleasedSignature(t *testing.T) {
+	const released = `{"version":1,"id":"call-1.v1.gXlC759BTo9HKu02Hxdv52N3WdI6NN4LOCLgcSnGbxQ","namespace":"api",` +
+		`"charges":[{"limit":"10/1h","key":"bWU=","cost":4,"at":1800000000000000},{"limit":"2 in-flight ttl=30s","key":"bWU=","cost":1,"at":1800000000000000}]}`
+	var r slidegate.Reservation
+	if err := json.Unmarshal([]byte(released), &r); err != nil {
+		t.Fatal(err)
+	}
+	g := &Gate{opts: Options{Key: NewKey(KeyFrom([]byte("a secret of the operator")), slog.New(slog.DiscardHandler))}}
+	if err := g.verify(t.Context(), "api", &r); err != nil {
+		t.Errorf("got %v, want it accepted", err)
+	}
+	r.ID = "call-1"
+	g.sign(t.Context(), "api", &r)
+	if written, err := json.Marshal(r); string(written) != released || err != nil {
+		t.Errorf("got the reservation\n%s, %v, want\n%s", written, err, released)
 	}
 }
 

@@ -27,6 +27,34 @@ func TestDriversRejectOtherSchemes(t *testing.T) {
 	}
 }
 
+// TestReleasedURLs: the URLs of stores that a release has accepted, with all their parameters, are accepted.
+func TestReleasedURLs(t *testing.T) {
+	for scheme, urls := range map[string][]string{
+		"redis": {
+			"redis://u:p@h:1/2?prefix=x&dial_timeout=1s&write_timeout=1s&client_name=x&protocol=2", "rediss://h?server_name=x&skip_verify=true",
+			"redis+cluster://a,b:1", "rediss+cluster://a", "redis+sentinel://a,b/mine/1?sentinel_user=u&sentinel_password=p", "rediss+sentinel://a/mine",
+		},
+		"postgres": {
+			"postgres://u:p@h/db?slidegate_schema=s&slidegate_prefix=p_&slidegate_unlogged=true&slidegate_migrate=false",
+			"postgresql://h/db?slidegate_synchronous_commit=off&pool_max_conns=3",
+		},
+		"nats":      {"nats://a,b:1?bucket=b&replicas=3&storage=memory&prefix=x&timeout=1s", "tls://h?skip_verify=true&ca=f&cert=f&key=f", "nats://TOKEN@h?credentials=f"},
+		embedded:    {"nats:embedded?dir=d&name=a&route=127.0.0.1:1&cluster=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3&secret=a-secret-of-many-letters&sync=always&bucket=b&storage=file&prefix=x&timeout=1s&replicas=3"},
+		"memcached": {"memcached://a,b:1?prefix=x&timeout=1s&clock=machine"},
+	} {
+		for _, url := range urls {
+			if _, err := connect.Registered(scheme)(url); err != nil {
+				t.Errorf("the driver of %s: %s was released, and is rejected: %v", scheme, url, err)
+			}
+		}
+	}
+	for _, url := range []string{"memory:", "memory:?max_bytes=256MiB"} {
+		if _, err := MemoryOptions(url); err != nil {
+			t.Errorf("%s was released, and is rejected: %v", url, err)
+		}
+	}
+}
+
 // FuzzURL parses URLs that contain a password: whatever they look like, no error contains it.
 func FuzzURL(f *testing.F) {
 	for _, rest := range []string{"@h", "@h:1/2?prefix=x", "@a,b:5/mine", "/@h", "?@h", "#@h", ":1@h", "%zz@h", "@h?dial_timeout=", "@h/?slidegate_x", ""} {

@@ -60,8 +60,8 @@ func TestSeriesFromTheStart(t *testing.T) {
 		for _, outcome := range []string{"admitted", "refused", "shadow_refused", "error"} {
 			zero(`slidegate_policy_decisions_total{by="limits",outcome="` + outcome + `",policy="` + policy + `"}`)
 		}
-		for _, verdict := range []string{"allowed", "refused", "error"} {
-			zero(`slidegate_decisions_total{limit="5/1m",policy="` + policy + `",source="store",store="memory",verdict="` + verdict + `"}`)
+		for _, outcome := range []string{"admitted", "refused", "error"} {
+			zero(`slidegate_decisions_total{limit="5/1m",outcome="` + outcome + `",policy="` + policy + `",source="store",store="memory"}`)
 		}
 	}
 	for _, listener := range []string{"http", "resp"} {
@@ -81,7 +81,7 @@ func TestSeriesFromTheStart(t *testing.T) {
 		_, there := s.metric(t, `slidegate_policy_decisions_total{by="limits",outcome="refused",policy="late"}`)
 		return there
 	})
-	zero(`slidegate_decisions_total{limit="7/1m",policy="late",source="store",store="memory",verdict="refused"}`)
+	zero(`slidegate_decisions_total{limit="7/1m",outcome="refused",policy="late",source="store",store="memory"}`)
 }
 
 // TestReloadMetrics: the result and time of the last reload, and the hash of the files in force, which is the old one while the new

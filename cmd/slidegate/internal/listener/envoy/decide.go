@@ -181,7 +181,7 @@ func (s *Service) matchOne(ctx context.Context, w *work, a *item, descriptor *co
 		a.obey(w, r)
 	}
 	if a.kind == counted && a.rule.unlimited {
-		a.rule.tally.add(w, verdictOK)
+		a.rule.tally.add(w, outcomeOK)
 		a.kind = unlimited
 	}
 	return nil

@@ -19,19 +19,19 @@ const (
 	rulingRule   = "ruling"   // a ruling decides about a descriptor that no rule matches
 )
 
-// maxTallies bounds the rules with separate series. A meter has 2000 series, of which a rule takes one per verdict, and
+// maxTallies bounds the rules with separate series. A meter has 2000 series, of which a rule takes one per outcome, and
 // withdrawn rules keep their series.
 const maxTallies = 600
 
 // The outcomes of a descriptor.
 const (
-	verdictOK = iota
-	verdictOver
-	verdictShadow // over, and reported as OK
-	verdicts
+	outcomeOK = iota
+	outcomeOver
+	outcomeShadow // over, and reported as OK
+	outcomes
 )
 
-var verdictNames = [verdicts]string{"ok", "over_limit", "shadow"}
+var outcomeNames = [outcomes]string{"ok", "over_limit", "shadow"}
 
 // The kinds of errors.
 const (
@@ -54,7 +54,7 @@ type metrics struct {
 type tally struct{ counts lanes.Counters }
 
 // add counts an outcome in the lane of a request.
-func (t *tally) add(w *work, verdict int) { t.counts.Lane(w.lane)[verdict].Add(1) }
+func (t *tally) add(w *work, outcome int) { t.counts.Lane(w.lane)[outcome].Add(1) }
 
 // table lists the metrics. All series are there from the start, so that the first event is an increase, not a new series.
 var table = []instrument.Row[*metrics]{
@@ -63,8 +63,8 @@ var table = []instrument.Row[*metrics]{
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			for of, t := range m.tallies {
-				for verdict, name := range verdictNames {
-					report(float64(t.counts.Sum(verdict)), attribute.String("domain", of.key), attribute.String("rule", of.value), attribute.String("verdict", name))
+				for outcome, name := range outcomeNames {
+					report(float64(t.counts.Sum(outcome)), attribute.String("domain", of.key), attribute.String("rule", of.value), attribute.String("outcome", name))
 				}
 			}
 		}},
@@ -94,7 +94,7 @@ func (m *metrics) tallyOf(domain, rule string) *tally {
 		key = pair{"", otherRules}
 	}
 	if m.tallies[key] == nil {
-		m.tallies[key] = &tally{lanes.New(int(verdicts))}
+		m.tallies[key] = &tally{lanes.New(int(outcomes))}
 	}
 	return m.tallies[key]
 }

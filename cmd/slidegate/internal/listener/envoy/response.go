@@ -117,14 +117,14 @@ func (o *outcome) status(w *work, a *item) *rls.RateLimitResponse_DescriptorStat
 	st.DurationUntilReset = &memory.reset
 	a.over = over
 	o.any = o.any || over
-	verdict := verdictOK
+	outcome := outcomeOK
 	switch {
 	case over && a.rule.shadow:
-		verdict = verdictShadow
+		outcome = outcomeShadow
 	case over:
-		st.Code, verdict = codeOver, verdictOver
+		st.Code, outcome = codeOver, outcomeOver
 	}
-	a.rule.tally.add(w, verdict)
+	a.rule.tally.add(w, outcome)
 	o.add(a, st, retryAfter)
 	return st
 }
@@ -135,7 +135,7 @@ func (o *outcome) banned(w *work, a *item) *rls.RateLimitResponse_DescriptorStat
 	if a.reset > 0 {
 		st.DurationUntilReset = &durationpb.Duration{Seconds: secondsUp(a.reset)}
 	}
-	a.rule.tally.add(w, verdictOver)
+	a.rule.tally.add(w, outcomeOver)
 	if !o.over || a.retryAfter > o.retryAfter {
 		o.reported, o.retryAfter = st, a.retryAfter
 	}

@@ -285,13 +285,13 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if zeros != 7*3-4+2 {
-		t.Errorf("got %d series with 0, want those of five rules, overrides and rulings by three verdicts, and of three errors, but for five", zeros)
+		t.Errorf("got %d series with 0, want those of five rules, overrides and rulings by three outcomes, and of three errors, but for five", zeros)
 	}
 	want := map[string]int64{
-		"slidegate.envoy.decisions d override ok":  1,
-		"slidegate.envoy.decisions d m over_limit": 2,
-		"slidegate.envoy.decisions d h ok":         1,
-		"slidegate.envoy.decisions d d.s shadow":   1,
+		"slidegate.envoy.decisions d ok override":  1,
+		"slidegate.envoy.decisions d over_limit m": 2,
+		"slidegate.envoy.decisions d ok h":         1,
+		"slidegate.envoy.decisions d shadow d.s":   1,
 		"slidegate.envoy.errors invalid":           1,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -102,7 +102,7 @@ func (a *item) obey(w *work, r *ruling) {
 			a.reset = a.retryAfter
 		}
 	case r.Kind == rulings.Unlimited:
-		w.domain.ruled.tally.add(w, verdictOK)
+		w.domain.ruled.tally.add(w, outcomeOK)
 		a.kind = unlimited
 	case r.Kind == rulings.Limits:
 		a.rule, a.kind = r.rule, counted
