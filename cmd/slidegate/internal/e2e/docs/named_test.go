@@ -49,6 +49,7 @@ func buildNamed(t *testing.T, p *page) (programs []named, problems []problem) {
 		path, variables, wrong := build(t, b.code)
 		if wrong != "" {
 			problems = append(problems, p.problemf(b.line, "%s", wrong))
+			continue
 		}
 		programs = append(programs, named{name, path, variables, listens.MatchString(b.code)})
 	}
