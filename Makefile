@@ -109,7 +109,8 @@ long-restarts: deps ### restart twenty times under 2,000 requests a second: behi
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
 
 long-valkey: deps ### test the Redis store with Valkey, fetched from Debian's backports if it is not installed
-	server=$$(tools/valkey bin/valkey) && TEST_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis
+	server=$$(tools/valkey bin/valkey) && export TEST_REDIS_SERVER=$$server && $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis && \
+	  $(TEST) -count 1 -run Consoles/run/docs/recipes/valkey ./cmd/slidegate/internal/e2e/docs
 
 long-postgres: deps ### test the PostgreSQL store with versions 13 to 18, each installed from npm into a temporary folder
 	@tools/deps node

@@ -85,7 +85,7 @@ func (m *Middleware) parts(r *http.Request) (parts []engine.Part, group string, 
 	for _, p := range m.policies {
 		if p.matches(r) {
 			var part engine.Part
-			p.part(r, &m.opts, &part)
+			p.part(r, "", &m.opts, &part)
 			parts = append(parts, part)
 		}
 	}

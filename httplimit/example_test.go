@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"testing/fstest"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -52,6 +53,46 @@ func ExampleMiddleware_Wrap() {
 	// ada 200
 	// bob 200
 	// ada 429
+}
+
+// A handler finds out who the client is, and limits by that: here every user has two attempts an hour, from whatever address.
+func ExampleMiddleware_Respond() {
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerHour(2))
+	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{Key: httplimit.ByHandler()}}})
+
+	login := func(w http.ResponseWriter, r *http.Request) {
+		if limits.Respond(w, r, "", r.FormValue("user")) {
+			return
+		}
+		fmt.Fprintln(w, "the password is wrong")
+	}
+	for _, user := range []string{"ann", "ann", "ann", "bob"} {
+		w := httptest.NewRecorder()
+		login(w, httptest.NewRequest("POST", "/login?user="+user, nil))
+		fmt.Println(user, w.Code)
+	}
+	// Output:
+	// ann 200
+	// ann 200
+	// ann 429
+	// bob 200
+}
+
+// Every client has one request per hour for each page, however it spells the page.
+func ExampleByPath() {
+	each := httplimit.AllOf(httplimit.ByAddress(nil), httplimit.ByPath())
+	handler := httplimit.Limit(1, time.Hour, each)(http.FileServerFS(fstest.MapFS{"a/index.html": {}, "b/index.html": {}}))
+	for _, path := range []string{"/a/", "/b/", "/b", "/%61/", "/A/"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Println(path, w.Code)
+	}
+	// Output:
+	// /a/ 200
+	// /b/ 200
+	// /b 429
+	// /%61/ 429
+	// /A/ 429
 }
 
 // A login that counts failures by address, and an API with a quota per key and a quota for all keys together, behind a proxy.

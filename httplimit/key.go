@@ -5,6 +5,7 @@ import (
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -60,6 +61,23 @@ func ByCookie(name string) Key {
 // wrap the route's handler and not the mux.
 func ByPathValue(name string) Key {
 	return Key{Name: "path:" + name, Form: keyform.Text, Of: func(r *http.Request) (string, error) { return r.PathValue(name), nil }}
+}
+
+// ByPath is the path of the request, so that every path has a quota of its own; AllOf(ByAddress(client), ByPath()) counts every client on every
+// path. All spellings of a path that routers and servers may treat alike are one key: percent-encoded letters and slashes, //, /./ and /../,
+// backslashes, a slash at the end, and ASCII letters in capitals. So pages that differ only in these share a quota. It is {path} of a policy
+// file.
+//
+// A client can invent paths, each with its own quota. Apply another limit without the path too, or count routes instead: wrapped around the
+// handler of a route of http.ServeMux, KeyFunc(func(r *http.Request) (string, error) { return r.Pattern, nil }) is its pattern.
+func ByPath() Key {
+	return Key{Name: "path", Form: keyform.Path, Always: true, Of: func(r *http.Request) (string, error) { return match.CanonicalPath(r.URL), nil }}
+}
+
+// ByHandler is a key that the handler gives to Middleware.Respond, such as a user whom it finds in the body; a secret should be hashed, by
+// policy.HashSecret. A policy with this key is for Respond alone: Wrap does not apply it.
+func ByHandler() Key {
+	return Key{Name: "handler", Form: keyform.Text, Given: true, Of: func(*http.Request) (string, error) { return "", nil }}
 }
 
 // ByBearerToken is the token of the Authorization header, hashed. It is not validated: a client that invents tokens gets a new

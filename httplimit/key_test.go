@@ -55,6 +55,9 @@ func TestKeys(t *testing.T) {
 		{"each without any", AllOf(ByHeader("A"), ByHeader("B")), request(), "0:0:"},
 		{"API key", ByAPIKey("X-Api-Key"), request("X-Api-Key: " + secret), sum},
 		{"no API key", ByAPIKey("X-Api-Key"), request(), ""},
+		{"path", ByPath(), httptest.NewRequest("GET", "/Docs/%61//x%2F../B/?q=1", nil), "/docs/a/b"},
+		{"path of the root", ByPath(), request(), "/"},
+		{"by handler", ByHandler(), request("X-User: ann"), ""},
 		{"global", Global(), request("X-User: ann"), ""},
 		{"each", AllOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: yz"), "1:x2:yz"},
 		{"first of, the first", FirstOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: y"), "header:A:x"},
@@ -85,7 +88,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add("", "BEARER \u00a0x", "session", strings.Repeat("k", 1<<12), "//")
 	keys := map[string]Key{
 		"address": ByAddress(nil), "header": ByHeader("X-User"), "cookie": ByCookie("session"), "bearer": ByBearerToken(),
-		"api key": ByAPIKey("X-User"), "path": ByPathValue("id"), "global": Global(),
+		"api key": ByAPIKey("X-User"), "path": ByPathValue("id"), "whole path": ByPath(), "global": Global(),
 		"each": AllOf(ByHeader("X-User"), ByAddress(nil), ByCookie("session")), "first": FirstOf(ByBearerToken(), ByHeader("X-User"), ByAddress(nil)),
 	}
 	f.Fuzz(func(t *testing.T, peer, authorization, cookie, user, id string) {

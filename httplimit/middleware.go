@@ -106,7 +106,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		samples, matches := match.Samples(matchers)
 		err = m.set.CheckTogether(len(samples), func(sample, policy int) bool {
 			p := m.policies[policy]
-			return p.Skip == nil && (p.Plan == nil || len(p.Plans) > 0) && matches(sample, policy)
+			return p.Skip == nil && !p.Key.Given && (p.Plan == nil || len(p.Plans) > 0) && matches(sample, policy)
 		}, m.sameKey())
 	}
 	if err != nil {
@@ -118,7 +118,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	for i, p := range m.policies {
 		p.slots = m.set.Holds(i)
 	}
-	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && only.decidesAlone(&m.opts) {
+	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && !only.Key.Given && only.decidesAlone(&m.opts) {
 		m.simple = only
 	}
 	return m, nil
@@ -168,7 +168,7 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *compiled) {
 	var part engine.Part
 	var v policy.Decision
-	p.part(r, &m.opts, &part)
+	p.part(r, "", &m.opts, &part)
 	m.set.Decide(r.Context(), rule.Take, &part, &v)
 	if v.Mistake && errors.Is(v.Err, policy.ErrSlots) { // its Plan returned slots
 		q := m.set.Begin()
@@ -189,7 +189,7 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	q := m.set.Begin()
 	for _, p := range matching {
 		var part engine.Part
-		p.part(r, &m.opts, &part)
+		p.part(r, "", &m.opts, &part)
 		part.Hold = p.CostAfter != nil
 		q.Add(part)
 	}

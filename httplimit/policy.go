@@ -133,9 +133,9 @@ func (p *Policy) patterns() []string {
 	return append([]string{p.Match}, p.Matches...)
 }
 
-// matches reports whether the policy applies to this request.
+// matches reports whether Wrap applies the policy to this request.
 func (p *compiled) matches(r *http.Request) bool {
-	return p.matcher.Match(r) && (p.Skip == nil || !p.Skip(r))
+	return !p.Key.Given && p.matcher.Match(r) && (p.Skip == nil || !p.Skip(r))
 }
 
 // decidesAlone reports whether a policy can be decided without a transaction of several parts.
@@ -143,12 +143,15 @@ func (p *compiled) decidesAlone(opts *Options) bool {
 	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
 }
 
-// part fills in the policy's part in a request. This is the only place where the application's functions are called.
-func (p *compiled) part(r *http.Request, opts *Options, part *engine.Part) {
-	part.Policy, part.Cost = p.index, 1
-	if part.Key, part.Err = p.Key.Of(r); part.Err != nil {
-		part.Err = fmt.Errorf("httplimit: policy %q: key: %w", p.Name, part.Err)
-		return
+// part fills in the policy's part in a request, with the given key or, if that is empty, the policy's own. This is the only place where the
+// application's functions are called.
+func (p *compiled) part(r *http.Request, given string, opts *Options, part *engine.Part) {
+	part.Policy, part.Cost, part.Key = p.index, 1, given
+	if given == "" {
+		if part.Key, part.Err = p.Key.Of(r); part.Err != nil {
+			part.Err = fmt.Errorf("httplimit: policy %q: key: %w", p.Name, part.Err)
+			return
+		}
 	}
 	if p.selfNamed {
 		part.Key = nameOrAddress(part.Key, r, opts.Client)

@@ -3,6 +3,7 @@ package fiberlimit
 import (
 	"net/http"
 	"runtime"
+	"strings"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/slidegate/slidegate/httplimit"
@@ -59,6 +60,18 @@ func SetCost(c fiber.Ctx, cost int64, policies ...string) error {
 // called; see httplimit.KeepSlots. Streams and connections that a handler takes over keep their slots without it.
 func KeepSlots(c fiber.Ctx) (release func()) {
 	return httplimit.KeepSlots(new(http.Request).WithContext(c.Context()))
+}
+
+// Respond limits a request inside its handler, by a key that the handler has found out, and reports whether it has responded; see
+// httplimit.Middleware.Respond. It copies the key, whose memory fiber may reuse.
+func Respond(c fiber.Ctx, limits *httplimit.Middleware, policy, key string) (responded bool) {
+	to := newWriter(c)
+	if responded = limits.Respond(to, newRequest(c), policy, strings.Clone(key)); responded {
+		to.finish()
+	} else {
+		to.admit()
+	}
+	return responded
 }
 
 // keepSlots keeps the slots of a request until fasthttp is done with it: it closes the request's values when the response has

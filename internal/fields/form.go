@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/match"
 )
 
 // Form returns how people write the keys of this template, in lists and overrides and in rulings: a name as it is, an address
@@ -182,8 +183,8 @@ func (f templateForm) readPattern(text string) (keyform.Meaning, error) {
 	return keyform.Meaning{Text: text, Keys: []keyform.Match{{Key: key, Pattern: true}}}, nil
 }
 
-// startAsSent returns a pattern in which a * stands for several fields, with the host or the method at its start in the case that
-// requests have.
+// startAsSent returns a pattern in which a * stands for several fields, with the host, the method or the path at its start in the case
+// that requests have.
 func (t Template) startAsSent(text string) string {
 	rest, ok := strings.CutPrefix(text, t.literals[0])
 	end := strings.IndexAny(rest, "*"+t.literals[1])
@@ -194,6 +195,8 @@ func (t Template) startAsSent(text string) string {
 		return t.literals[0] + strings.ToUpper(rest[:end]) + rest[end:]
 	case t.fields[0].isHost():
 		return t.literals[0] + strings.ToLower(rest[:end]) + rest[end:]
+	case t.fields[0].Kind == Path:
+		return t.literals[0] + match.Lower(rest[:end]) + rest[end:]
 	}
 	return text
 }

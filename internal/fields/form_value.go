@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"regexp"
 	"strings"
 
@@ -30,7 +29,11 @@ func (f Field) valueAsSent(text string, pattern bool, groups clientip.Grouping) 
 	case f.Kind == Method:
 		return methodAsSent(text)
 	case f.Kind == Path:
-		return pathAsSent(text, pattern)
+		read, err := keyform.Path.Read(text, pattern)
+		if err != nil {
+			return "", err
+		}
+		return read.Keys[0].Key, nil
 	case f.Kind == Query:
 		return queryAsSent(text)
 	}
@@ -62,25 +65,6 @@ func methodAsSent(text string) (string, error) {
 		return "", errors.New("must have a method, such as GET, in place of {method}")
 	}
 	return strings.ToUpper(text), nil
-}
-
-var percentEncoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
-
-// pathAsSent returns a path as match.CanonicalPath has it. A text with encoded bytes may be a path from a URL or a key, which is
-// decoded, so it is an error.
-func pathAsSent(text string, pattern bool) (string, error) {
-	anyStart := pattern && strings.HasPrefix(text, "*")
-	switch {
-	case !strings.HasPrefix(text, "/") && !anyStart:
-		return "", errors.New("must have a path that begins with /, such as /login, in place of {path}")
-	case strings.ContainsAny(text, "?#"):
-		return "", errors.New("must have a path without ? or #, and what follows it, in place of {path}")
-	case percentEncoded.MatchString(text):
-		return "", errors.New("has a path with encoded bytes, such as %20, and keys have it decoded; write it decoded")
-	case anyStart:
-		return match.CanonicalPath(&url.URL{Path: "/" + text})[1:], nil
-	}
-	return match.CanonicalPath(&url.URL{Path: text}), nil
 }
 
 // queryAsSent returns a query without the question mark.

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -114,6 +117,32 @@ type textForm struct{}
 // Read reads a name or a pattern of names.
 func (textForm) Read(text string, pattern bool) (Meaning, error) {
 	return singleKey(text, pattern), nil
+}
+
+// Path is the form of keys that are the path of a URL, as match.CanonicalPath has it. A text with encoded bytes may be a path from a URL
+// or a key, which is decoded, so it is an error.
+var Path Form = pathForm{}
+
+type pathForm struct{}
+
+var percentEncoded = regexp.MustCompile("%[0-9A-Fa-f]{2}")
+
+// Read reads a path or a pattern of paths.
+func (pathForm) Read(text string, pattern bool) (Meaning, error) {
+	anyStart := pattern && strings.HasPrefix(text, "*")
+	switch {
+	case !strings.HasPrefix(text, "/") && !anyStart:
+		return Meaning{}, errors.New("must have a path that begins with /, such as /login")
+	case strings.ContainsAny(text, "?#"):
+		return Meaning{}, errors.New("must have a path without ? or #, and what follows it")
+	case pattern && strings.HasSuffix(text, "/"):
+		return Meaning{}, errors.New("must have a path without a slash at its end, as keys have it; remove it, or write /* for everything below")
+	case percentEncoded.MatchString(text):
+		return Meaning{}, errors.New("has a path with encoded bytes, such as %20, and keys have it decoded; write it decoded")
+	case anyStart:
+		return singleKey(match.CanonicalPath(&url.URL{Path: "/" + text})[1:], true), nil
+	}
+	return singleKey(match.CanonicalPath(&url.URL{Path: text}), pattern), nil
 }
 
 // Global is the form of a single key for all requests: the empty one.

@@ -14,6 +14,7 @@ type Key[R any] struct {
 	Form   Form   // nil if an application makes the key
 	Shared bool   // an empty key is used as it is
 	Always bool   // it is never empty
+	Given  bool   // the caller gives it with each request; Of returns nothing
 
 	Func         uintptr // the application's function, if Of calls one
 	alternatives []Part  // of a FirstKey

@@ -77,8 +77,8 @@ func (m *Matcher) appendReadings(to []int, r *http.Request) []int {
 }
 
 // CanonicalPath returns the path of a URL for use in keys: decoded, without a fragment, with backslashes as slashes, without an
-// authority after a leading //, and then cleaned as http.ServeMux does. Otherwise a client could get a quota of its own for each
-// spelling of a path.
+// authority after a leading //, cleaned as http.ServeMux does, and then without a slash at its end and with ASCII letters in lower case,
+// since many routers ignore both. Otherwise a client could get a quota of its own for each spelling of a path.
 func CanonicalPath(u *url.URL) string {
 	text := u.Path
 	if u.RawPath != "" || !isPlainPath(text) {
@@ -91,7 +91,24 @@ func CanonicalPath(u *url.URL) string {
 			text = rest
 		}
 	}
-	return cleanPath(text)
+	if text = cleanPath(text); text != "/" {
+		text = strings.TrimSuffix(text, "/")
+	}
+	return Lower(text)
+}
+
+// Lower returns a path with its ASCII letters in lower case, as CanonicalPath has them. Other bytes need not be UTF-8.
+func Lower(text string) string {
+	if !strings.ContainsAny(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		return text
+	}
+	lower := []byte(text)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c | 0x20
+		}
+	}
+	return string(lower)
 }
 
 // rawPath returns a path as it was sent, as far as that is known.

@@ -106,7 +106,7 @@ func TestSpellingsOfMethods(t *testing.T) {
 // All spellings of a path that can reach the same page are one key.
 func TestCanonicalPath(t *testing.T) {
 	for target, want := range map[string]string{
-		"/login": "/login", "/login/": "/login/", "//": "/", "//login": "/login", "///login": "/login", "//login/": "/login/", "/a//b": "/a/b", "/%6cogin": "/login", "/a%2Fb": "/a/b", "/x/../login": "/login",
+		"/login": "/login", "/login/": "/login", "/": "/", "//": "/", "/LOGIN": "/login", "/%4Cogin//": "/login", "/É/\xffA": "/É/\xffa", "/%FFA": "/\xffa", "//login": "/login", "///login": "/login", "//login/": "/login", "/a//b": "/a/b", "/%6cogin": "/login", "/a%2Fb": "/a/b", "/x/../login": "/login",
 		"//a@b/login": "/login", "//x:80/login?#x": "/login", "////x/login": "/login", `/\x/login`: "/login", "/%5Cx/login": "/login",
 		"/x%5C..%5Clogin": "/login", "/login#x": "/login", "/login\xa0": "/login", "/y//x/login": "/y/x/login", "*": "/*",
 	} {

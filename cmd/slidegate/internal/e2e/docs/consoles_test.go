@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,9 +23,10 @@ import (
 // TestConsoles runs the console blocks of each page from top to bottom, and checks that each command prints what the page shows
 // below it. They run in a folder that contains the files that the page shows, which are blocks that begin with a comment with a file
 // name, and the folder docs of a checkout.
-// The service and the proxy run until the page ends, or starts another one. Their ports, and port 3000 of the application behind
-// the proxy, are replaced by free ones.
+// The service, the proxy and Go programs that listen run until the page ends, or starts another one. Their ports, and port 3000 of the
+// application behind the proxy, are replaced by free ones, and addresses of other servers by those of real ones.
 func TestConsoles(t *testing.T) {
+	t.Parallel()
 	problems, count := checkConsoles(t, readPages(t))
 	report(t, problems)
 	t.Logf("ran %d commands", count)
@@ -32,32 +34,59 @@ func TestConsoles(t *testing.T) {
 
 func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) {
 	t.Helper()
-	for _, p := range pages {
-		var steps []step
-		for _, b := range p.blocks {
-			if b.language == "console" {
-				steps = append(steps, stepsOf(b)...)
+	var mu sync.Mutex
+	t.Run("run", func(t *testing.T) {
+		for _, p := range pages {
+			steps := stepsOfPage(p)
+			count += len(steps)
+			if len(steps) == 0 {
+				continue
 			}
+			t.Run(p.path, func(t *testing.T) {
+				t.Parallel()
+				found := runConsole(t, p, steps)
+				mu.Lock()
+				defer mu.Unlock()
+				problems = append(problems, found...)
+			})
 		}
-		if len(steps) == 0 {
-			continue
-		}
-		count += len(steps)
-		t.Run(p.path, func(t *testing.T) {
-			for _, program := range []string{"curl", "jq"} {
-				if slices.ContainsFunc(steps, func(s step) bool { return strings.Contains(s.command, program+" ") }) {
-					installed(t, program)
-				}
-			}
-			c := newConsole(t, p)
-			for _, s := range steps {
-				if wrong := c.run(t, s); wrong != "" {
-					problems = append(problems, p.problemf(s.line, "%s\n%s", s.command, wrong))
-				}
-			}
-		})
-	}
+	})
 	return problems, count
+}
+
+func stepsOfPage(p *page) (steps []step) {
+	for _, b := range p.blocks {
+		if b.language == "console" {
+			steps = append(steps, stepsOf(b)...)
+		}
+	}
+	return steps
+}
+
+// runConsole runs the steps of a page, up to three times before their problems count, as attempt does.
+func runConsole(t *testing.T, p *page, steps []step) (problems []problem) {
+	t.Helper()
+	for _, program := range []string{"curl", "jq", "python3", "node"} {
+		if slices.ContainsFunc(steps, func(s step) bool { return strings.Contains(s.command, program+" ") }) {
+			installed(t, program)
+		}
+	}
+	programs, broken := buildNamed(t, p)
+	for n := range 3 {
+		c := newConsole(t, p, programs)
+		problems = nil
+		for _, s := range steps {
+			if wrong := c.run(t, s); wrong != "" {
+				problems = append(problems, p.problemf(s.line, "%s\n%s", s.command, wrong))
+			}
+		}
+		c.stop()
+		if problems == nil {
+			break
+		}
+		t.Logf("attempt %d: %v", n+1, problems)
+	}
+	return append(broken, problems...)
 }
 
 // A step is a command and the part of its output that the page shows, or "".
@@ -87,6 +116,8 @@ func stepsOf(b block) (steps []step) {
 type console struct {
 	dir     string
 	ports   map[string]string // from ports on the page to free ports
+	env     []string          // addresses of the servers that Go programs of the page use
+	listen  []string          // the Go programs of the page that listen
 	server  *exec.Cmd         // nil if none runs
 	output  *testkit.Output   // output of the server
 	stopped chan struct{}     // closed when the server has ended
@@ -103,7 +134,7 @@ case " $* " in *" --server"*|*" --store"*|*" --limit"*|*" --config"*) exec %[1]s
 exec %[1]s "$@" --server http://127.0.0.1:$server
 `
 
-func newConsole(t *testing.T, p *page) *console {
+func newConsole(t *testing.T, p *page, programs []named) *console {
 	t.Helper()
 	c := &console{dir: t.TempDir(), ports: map[string]string{}}
 	for _, port := range []string{"8080", "8081", "8082", "8083", "6380"} {
@@ -121,9 +152,15 @@ func newConsole(t *testing.T, p *page) *console {
 	testkit.NoError(t, os.Symlink(docs, filepath.Join(c.dir, "docs")))
 	for _, b := range p.blocks {
 		if name := fileName.FindStringSubmatch(b.code); name != nil {
-			testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, name[1]), []byte(b.code), 0o600))
+			text := b.code
+			if b.language == "python" || b.language == "js" { // Go programs get addresses from their environment, and the service from its own
+				text = c.replaced(text, false)
+			}
+			testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, name[1]), []byte(text), 0o600))
 		}
 	}
+	c.addPrograms(t, programs)
+	c.startSecureRedis(t)
 	t.Cleanup(c.stop)
 	return c
 }
@@ -148,6 +185,7 @@ func (c *console) command(ctx context.Context, line string) *exec.Cmd {
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLIDEGATE_") })
 	bin := filepath.Join(c.dir, "bin")
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "CURL_HOME="+bin)
+	cmd.Env = append(cmd.Env, c.env...)
 	for name, port := range map[string]string{"HTTP": "8080", "GRPC": "8081", "RESP": "6380", "ADMIN": "8082"} {
 		cmd.Env = append(cmd.Env, "SLIDEGATE_"+name+"=127.0.0.1:"+c.ports[port])
 	}
@@ -159,7 +197,8 @@ var runsOn = regexp.MustCompile(`^(?:[A-Z_]+=\S+ )*slidegate (serve|proxy)\b`)
 // run runs a step and returns the problem with it, or "".
 func (c *console) run(t *testing.T, s step) string {
 	t.Helper()
-	if runsOn.MatchString(s.command) {
+	program := goRun.FindStringSubmatch(s.command)
+	if runsOn.MatchString(s.command) || program != nil && slices.Contains(c.listen, program[1]) {
 		return c.start(t, s)
 	}
 	out, err := c.command(t.Context(), s.command).CombinedOutput()

@@ -35,8 +35,8 @@ var languages = map[string]func(t *testing.T, p *page, b block) []problem{
 	"http":    nil, // TestPrograms, if it is the response of a server; package jsonapi compares those in docs/api.md
 	"mermaid": nil, // diagrams, not checked
 	"sql":     nil, // TestSQL
-	"python":  nil,
-	"js":      nil,
+	"python":  nil, // TestConsoles, if it has a file name
+	"js":      nil, // likewise
 	"php":     nil,
 	"java":    nil,
 	"ruby":    nil,

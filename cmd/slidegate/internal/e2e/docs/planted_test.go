@@ -59,6 +59,7 @@ func TestPlantedMistakes(t *testing.T) {
 		}},
 		{"consoles", func(t *testing.T) []problem { found, _ := checkConsoles(t, pages); return found }, []string{
 			"78: slidegate allow me\nit prints\nallowed", "80: slidegate allow me --no-such-flag\nit fails", "81: slidegate serve --limit nonsense\nit ends",
+			"319: go run main.go\nit prints\none", "324: no console block runs unused.go",
 		}},
 		{"files", func(t *testing.T) []problem { found, _ := checkFiles(t, pages); return found }, []string{
 			"10: the block has no language", "14: no check for blocks in cobol",

@@ -67,7 +67,7 @@ func runSamples(t *testing.T, samples []sample) (problems []problem) {
 // runnerOf returns the function that runs a block, or nil if the block is not a Go file.
 func runnerOf(p *page, b block) func(t *testing.T, p *page, b block) string {
 	switch {
-	case b.language != "go" || !isFile(b.code):
+	case b.language != "go" || !isFile(b.code) || isNamed(b): // TestConsoles runs named programs
 		return nil
 	case hasTests.MatchString(b.code):
 		return runTests

@@ -84,7 +84,7 @@ var samples = []struct {
 		"06:48:36 address:198.51.100.23|-|-|-|400 226",
 		"06:48:37 address:198.51.100.23|-|-|-|408 0",
 		"06:48:38 John Doe|HEAD|/health|-|304 0",
-		"06:48:39 address:10.0.0.9|GET|/dashboard/|-|200 415",
+		"06:48:39 address:10.0.0.9|GET|/dashboard|-|200 415",
 	}},
 	{file: "combined.log", title: "combined log", key: "{header:referer}|{header:User-Agent}", cost: "7", gone: 6, want: []string{
 		"06:48:34 https://shop.example.com/|Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0 7",
