@@ -73,10 +73,7 @@ func writeTar(w io.Writer, at time.Time, files []file) error {
 }
 
 func writeTarGz(w io.Writer, at time.Time, files []file) error {
-	packed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
+	packed := gzip.NewWriter(w)
 	return cmp.Or(writeTar(packed, at, files), packed.Close())
 }
 
