@@ -5,13 +5,13 @@ FUZZTIME ?= 30s
 export INSTALL ?= yes
 
 .PHONY: help check test lint race fuzz bench long draw site modules tidy release deps
-.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-oldest-go long-replay
+.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-oldest-go long-replay long-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests require: tests that need a missing one fail instead of skipping.
-export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node,php,flask,django
+export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node,php,flask,django,groff
 unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to compile for the race detector if
@@ -40,7 +40,7 @@ race: deps ## run all tests with the race detector
 	$(GO) test -race work
 
 deps: # the programs that the tests need in addition to Go
-	@tools/deps cc chromium curl jq redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node php flask django systemd
+	@tools/deps cc chromium curl jq redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node php flask django systemd groff
 
 check: lint test ## everything that CI runs
 
@@ -123,6 +123,10 @@ long-replay: ### replay more than a gigabyte of log through a pipe, print the me
 	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1
 
+long-release: ### make the release of the last commit in two places and compare; use its modules, archives, package and image from the folder alone; an hour, as root
+	@tools/deps groff skopeo systemd
+	cd tools/release && GOWORK=off $(GO) test -v -count 1 -timeout 4h . -args -release
+
 draw: deps ## write the tables and pictures of the documentation again; screenshots of the report go to ./screenshots
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
@@ -139,5 +143,5 @@ modules: ## build every module, and install the program, as users do: from a pro
 tidy: ## run go mod tidy in every module; they see one another through a proxy made from the tree
 	cd tools && GOWORK=off $(GO) run ./modules tidy
 
-release: ## prepare the tree for VERSION, as in make release VERSION=v0.1.0, and print how to tag it
-	cd tools && GOWORK=off $(GO) run ./modules release $(VERSION)
+release: ## make what is published of a version, as in make release VERSION=v0.1.0, in ./dist/v0.1.0
+	@cd tools/release && GOWORK=off $(GO) run . $(VERSION)

@@ -25,13 +25,14 @@ _slidegate() {
 }
 complete -o default -F _slidegate slidegate
 `,
-	"zsh": `# Put this into ~/.zshrc, after compinit: source <(slidegate completion zsh)
+	"zsh": `#compdef slidegate
+# Put this into ~/.zshrc, after compinit: source <(slidegate completion zsh)
 _slidegate() {
 	local -a found
 	found=(${(f)"$(slidegate completion words "${(@)words[2,CURRENT]}" 2>/dev/null)"})
 	if (( $#found )); then compadd -a found; else _files; fi
 }
-compdef _slidegate slidegate
+if [ "$funcstack[1]" = _slidegate ]; then _slidegate "$@"; else compdef _slidegate slidegate; fi # a file in $fpath is this function
 `,
 	"fish": `# Put this into ~/.config/fish/completions/slidegate.fish
 complete -c slidegate -a '(slidegate completion words (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'

@@ -23,7 +23,7 @@ import (
 // Exit statuses.
 const (
 	exitOK          = 0
-	exitRefused     = 1 // a request was refused, or a reload needs a restart: neither a success nor a failure
+	exitRefused     = 1 // a request was refused, a reload needs a restart, or a service is not ready: neither a success nor a failure
 	exitFailure     = 2 // an invalid flag, a file that cannot be read, or any other error
 	exitInterrupted = 130
 )
@@ -56,12 +56,14 @@ type commands struct {
 	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
 	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a given time."`
 	Rulings  rulingsCommand   `cmd:"" help:"List the rulings in force: keys that are blocked or have other limits, and who made each ruling."`
+	Health   healthCommand    `cmd:"" help:"Ask a running service whether it is ready, for health checks of containers: the exit status is 0 or 1."`
 	Reload   reloadCommand    `cmd:"" help:"Make a running service reload its files, and show what changed."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe policy files."`
 	Replay   replayCommand    `cmd:"" help:"Show what limits would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Generate synthetic traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Print the schema of the PostgreSQL store, as input for psql."`
 	Complete completeCommand  `cmd:"" name:"completion" help:"Print a shell completion script."`
+	Man      manCommand       `cmd:"" hidden:"" help:"Print the manual page."`
 	About    versionCommand   `cmd:"" name:"version" help:"Print the version, the commit and the version of Go."`
 	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of a command."`
 	Version  kong.VersionFlag `help:"Print the version and exit."`

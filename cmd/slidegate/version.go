@@ -24,10 +24,17 @@ func version() string {
 	return info.Main.Version
 }
 
-// longVersion returns the version, the commit, the version of Go and the platform.
+// longVersion returns the version, the commit, the version of Go and the platform. A program that was built from a module has no commit,
+// but the version of the module.
 func longVersion() string {
-	return fmt.Sprintf("slidegate %s (commit %s, %s, %s/%s)", version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	built := ""
+	if c := commit(); c != unknownCommit {
+		built = "commit " + c + ", "
+	}
+	return fmt.Sprintf("slidegate %s (%s%s, %s/%s)", version(), built, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
+
+const unknownCommit = "unknown"
 
 // commit returns the commit that this program was built from.
 func commit() string {
@@ -40,7 +47,7 @@ func commit() string {
 
 // commitOf returns the commit that a program was built from.
 func commitOf(info *debug.BuildInfo) string {
-	commit, changed := "unknown", ""
+	commit, changed := unknownCommit, ""
 	for _, setting := range info.Settings {
 		switch {
 		case setting.Key == "vcs.revision":

@@ -127,10 +127,6 @@ func check(t *tree) (err error) {
 	if err != nil {
 		return err
 	}
-	return w.checkAll()
-}
-
-func (w *workshop) checkAll() error {
 	for _, m := range w.tree.modules {
 		if !m.released() {
 			continue
@@ -194,39 +190,25 @@ func (w *workshop) packages(m *module) (paths []string, err error) {
 	return paths, err
 }
 
-// release prepares the tree for a version: it sets requirements and checksums as they will be published.
-func release(t *tree, version string) (err error) {
+// release prepares the tree for a version: it sets requirements and checksums as they will be published. It writes the modules to a
+// folder.
+func release(t *tree, version, folder string) (err error) {
 	w, err := open(t, true)
 	defer func() { err = firstOf(err, w.close()) }()
 	if err != nil {
 		return err
 	}
-	if err := w.checkAll(); err != nil {
-		return err
-	}
-	if err := w.apply(t, version); err != nil {
-		return err
-	}
-	fmt.Printf("\nThe tree requires its own modules at %s, and dist/proxy has them as users will get them. Until they are published,\n"+
-		"the go command needs GOPROXY=file://$PWD/dist/proxy,$(go env GOPROXY) GONOSUMDB=%s. Commit the tree, and tag that commit:\n\n",
-		version, repository)
-	for _, m := range t.modules {
-		if m.released() {
-			fmt.Printf("  git tag %s\n", tag(m, version))
-		}
-	}
-	fmt.Println("\nThen push the commit and the tags together.")
-	return nil
+	return w.apply(t, version, folder)
 }
 
 // apply sets the version in the tree and verifies it there. If that fails, it restores the tree.
-func (w *workshop) apply(t *tree, version string) error {
+func (w *workshop) apply(t *tree, version, folder string) error {
 	before, err := readModFiles(t)
 	if err != nil {
 		return err
 	}
 	if err = w.copyBack(t, version); err == nil {
-		err = w.verify(t, version)
+		err = w.verify(t, version, folder)
 	}
 	if err == nil {
 		return nil
@@ -269,22 +251,21 @@ func (f modFiles) restore() (err error) {
 	return err
 }
 
-// verify writes the checksums of the version, and builds every module with them from a proxy that has only this version. The
-// version is not published yet, so it must not get into the module cache: verify uses a separate one.
-func (w *workshop) verify(t *tree, version string) error {
+// verify writes the checksums of the version, and builds every module with them from a proxy in the folder, which has only this version.
+// The version is not published yet, so it must not get into the module cache: verify uses a separate one.
+func (w *workshop) verify(t *tree, version, folder string) error {
 	copied, err := writeSums(t, version, filepath.Join(w.scratch, "release"))
 	if err != nil {
 		return err
 	}
-	dist, err := filepath.Abs(filepath.Join(t.dir, "dist", "proxy"))
-	if err != nil {
+	if folder, err = filepath.Abs(folder); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dist); err != nil {
+	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
-	p := &proxy{dist}
-	env := append(p.env(), "GOMODCACHE="+filepath.Join(w.scratch, "release-cache"), "GOFLAGS=-mod=readonly -modcacherw -trimpath",
+	p := &proxy{folder}
+	env := append(p.env(), "GOMODCACHE="+filepath.Join(w.scratch, "release-cache"), "GOFLAGS=-mod=readonly -modcacherw -trimpath", "CGO_ENABLED=0",
 		"GOPROXY=file://"+filepath.ToSlash(p.dir)+",file://"+goEnv("GOMODCACHE")+"/cache/download,"+goEnv("GOPROXY"))
 	for _, m := range copied.modules {
 		if !m.released() {
@@ -294,18 +275,12 @@ func (w *workshop) verify(t *tree, version string) error {
 		if err := p.add(dir, m.path, version); err != nil {
 			return err
 		}
+		fmt.Println("module", m.path)
 		if err := goCommand(dir, env, "build", "./..."); err != nil {
 			return fmt.Errorf("%s at %s: %w", m.path, version, err)
 		}
 	}
 	return nil
-}
-
-func tag(m *module, version string) string {
-	if m.dir == "." {
-		return version
-	}
-	return filepath.ToSlash(m.dir) + "/" + version
 }
 
 func firstOf(errs ...error) error {

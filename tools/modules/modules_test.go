@@ -195,7 +195,7 @@ func TestFailedReleaseIsUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = w.apply(tree, "v0.1.0"); err == nil || !strings.Contains(err.Error(), "have been restored") {
+	if err = w.apply(tree, "v0.1.0", filepath.Join(t.TempDir(), "modules")); err == nil || !strings.Contains(err.Error(), "have been restored") {
 		t.Errorf("got %v, want an error that says that the files have been restored", err)
 	}
 	after, err := readModFiles(tree)
@@ -216,6 +216,28 @@ func write(t *testing.T, file, text string) {
 	}
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A tree that has been released requires all of its modules at that version. None of these requirements remains, because no proxy may
+// have that version yet, and later it has another tree.
+func TestSiblingsAreReplaced(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module "+repository+"/store\n\ngo 1.26.0\n\nrequire (\n\texample.com/other v1.0.0\n\t"+
+		repository+" v0.1.0\n\t"+repository+"/internal/yamlfile v0.1.0 // indirect\n)\n")
+	if err := setSiblings(dir, []string{repository}, "v0.0.0-tree.1"); err != nil {
+		t.Fatal(err)
+	}
+	mod, err := readMod(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, require := range mod.Require {
+		got = append(got, require.Mod.String())
+	}
+	if want := []string{"example.com/other@v1.0.0", repository + "@v0.0.0-tree.1"}; !slices.Equal(got, want) {
+		t.Errorf("got the requirements %v, want %v", got, want)
 	}
 }
 

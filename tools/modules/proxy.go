@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // proxy is a module proxy in a folder, for GOPROXY=file://....
 type proxy struct{ dir string }
 
-// add publishes a module's folder as a version.
+// add publishes a module's folder as a version. Its time is SOURCE_DATE_EPOCH.
 func (p *proxy) add(dir, path, version string) error {
 	escaped, err := xmod.EscapePath(path)
 	if err != nil {
@@ -28,7 +29,8 @@ func (p *proxy) add(dir, path, version string) error {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
-	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Unix(0, 0).UTC()})
+	seconds, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64) // 0 if it is not set: versions of a day are never published
+	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Unix(seconds, 0).UTC()})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -30,11 +31,18 @@ func (t *tree) publish(p *proxy, version string, all bool) error {
 	return nil
 }
 
-// setSiblings sets the versions of modules that a go.mod requires.
+// setSiblings makes a go.mod require these modules of the repository at a version, and no others: what only siblings need, go mod tidy adds.
 func setSiblings(dir string, siblings []string, version string) error {
 	mod, err := readMod(dir)
 	if err != nil {
 		return err
+	}
+	for _, require := range slices.Clone(mod.Require) { // after a release also what only siblings need, at a version that may be newer
+		if isOurs(require.Mod.Path) {
+			if err := mod.DropRequire(require.Mod.Path); err != nil {
+				return err
+			}
+		}
 	}
 	for _, path := range siblings {
 		if err := mod.AddRequire(path, version); err != nil {

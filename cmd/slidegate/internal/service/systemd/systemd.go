@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -45,7 +44,6 @@ func listeners(n int, names string, known []string) (map[string]net.Listener, er
 	var errs []error
 	for i := range n {
 		fd := firstSocket + i
-		syscall.CloseOnExec(fd)
 		name := ""
 		if i < len(split) {
 			name = split[i]
