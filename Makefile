@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 export INSTALL ?= yes
 
 .PHONY: help check test lint race fuzz bench long draw site modules tidy release deps
-.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-oldest-go long-replay long-release
+.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-helm long-oldest-go long-replay long-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,16 @@ long-cluster: deps ### three processes with embedded NATS under load; one is kil
 
 long-restarts: deps ### restart twenty times under 2,000 requests a second: behind nginx, with systemd's sockets, with a shared port; some minutes
 	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
+
+long-helm: deps bin/helm bin/kubeconform ### render the chart with Helm, compare deploy/kubernetes (WRITE=yes writes it), validate it, and upgrade a StatefulSet under load; Helm takes minutes to compile
+	tools/helm/check $(if $(WRITE),-w)
+	$(GO) test ./cmd/slidegate/internal/e2e/restart -run StatefulSet -v -count 1 -timeout 20m -upgrades 3
+
+bin/helm: tools/helm/go.mod
+	cd tools/helm && GOWORK=off $(GO) build -o ../../bin/helm helm.sh/helm/v3/cmd/helm
+
+bin/kubeconform: tools/helm/go.mod
+	cd tools/helm && GOWORK=off $(GO) build -o ../../bin/kubeconform github.com/yannh/kubeconform/cmd/kubeconform
 
 long-valkey: deps ### test the Redis store with Valkey, fetched from Debian's backports if it is not installed
 	server=$$(tools/valkey bin/valkey) && export TEST_REDIS_SERVER=$$server && $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis && \

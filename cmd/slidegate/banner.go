@@ -65,7 +65,7 @@ func (f *runningFlags) url(running *service.Server, name string) string {
 	switch {
 	case at == "" || listen.IsUnix(at) || name == "grpc" || name == "resp":
 		return at
-	case f.TLS.Cert == "" || name == "metrics" || name == "admin" && loopback: // the admin listener does not use TLS on loopback
+	case f.TLS.Cert == "" || name == "metrics" || name == "http" && f.PlainHTTP || name == "admin" && loopback: // the admin listener does not use TLS on loopback
 		return "http://" + at
 	}
 	return "https://" + at

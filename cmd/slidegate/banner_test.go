@@ -101,9 +101,9 @@ func TestBannerListsEnvoyDomains(t *testing.T) {
 	}
 }
 
-// The port in the annotation of the Kubernetes example serves metrics without a token, and no keys.
+// The port in the annotation of the Kubernetes manifests serves metrics without a token, and no keys.
 func TestKubernetesMetricsPort(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes", "redis.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

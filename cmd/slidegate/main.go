@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	_ "time/tzdata" // so that limits with a time zone work in containers without zone data
@@ -36,6 +37,7 @@ type console struct {
 	command  string     // the command line, for reports
 	terminal bool       // err is a terminal
 	screen   bool       // out is a terminal
+	original bool       // the program takes the place of envoyproxy/ratelimit
 	node     *kong.Node // the selected command with its flags; nil until the command line is parsed
 }
 
@@ -74,6 +76,7 @@ func main() {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program immediately
 	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr), screen: isTerminal(os.Stdout)}
+	c.original = filepath.Base(os.Args[0]) == originalName
 	os.Exit(run(ctx, c, os.Args[1:]))
 }
 
@@ -84,9 +87,16 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 			return c.finish(fmt.Errorf(`argument %d is not UTF-8; write a key with other bytes in quotes, as in '"J\xf6rg"'`, i+1))
 		}
 	}
+	root := &commands{}
+	if c.original {
+		var err error
+		if args, err = root.Serve.takePlace(args); err != nil {
+			return c.finish(err)
+		}
+	}
 	args, all := withHelp(args)
 	exited := -1
-	parser, err := kong.New(&commands{},
+	parser, err := kong.New(root,
 		kong.Name("slidegate"),
 		kong.Description("A sliding-window rate limiter: one exact decision rule on every store."),
 		kong.Vars(helpVars()),

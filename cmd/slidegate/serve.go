@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type serveCommand struct {
 	LeaseThrottle bool `name:"lease-throttle" help:"Lease units for busy keys of CL.THROTTLE, as policies with lease: true do." group:"Running"`
 
 	runningFlags
+	healthyAtOnce bool // see envoy.Options.HealthyAtOnce
+
 	KeyFile string `option:"service.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store; with memcached, which may lose it, each process has its own)" group:"Security"`
 }
 
@@ -137,7 +140,7 @@ func (s *serveCommand) envoyOptions() envoy.Options {
 	return envoy.Options{
 		ResponseHeaders: s.EnvoyHeaders == "response" || s.EnvoyHeaders == "both",
 		RequestHeaders:  s.EnvoyHeaders == "request" || s.EnvoyHeaders == "both",
-		DynamicMetadata: s.EnvoyMetadata, Shadow: s.EnvoyShadow, Quota: s.EnvoyQuota,
+		DynamicMetadata: s.EnvoyMetadata, Shadow: s.EnvoyShadow, Quota: s.EnvoyQuota, HealthyAtOnce: s.healthyAtOnce,
 	}
 }
 
@@ -176,7 +179,7 @@ func (s *serveCommand) envoyLine(running *service.Server) string {
 	if len(names) > 0 {
 		parts = append(parts, fmt.Sprintf("%s in %s: %s", plural(rules, "rule", "rules"), plural(len(names), "domain", "domains"), firstFew(names)))
 	}
-	if at := s.File.Envoy.XDS.Address; at != "" {
+	if at := cmp.Or(s.XDS.Address, s.File.Envoy.XDS.Address); at != "" {
 		parts = append(parts, "rules from the management server at "+at)
 	}
 	return strings.Join(parts, ", and ")

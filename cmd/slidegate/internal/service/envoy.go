@@ -26,17 +26,17 @@ func (s *Server) openEnvoy() error {
 	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == 0
 	s.gate.CountUnmatched(gate.GRPC, 0)
 	options.OnUnmatched = func() { s.gate.CountUnmatched(gate.GRPC, 1) }
-	options.OnRefused, options.Await = s.refused, s.opts.xds.Address != ""
+	options.OnRefused, options.Await = s.refused, s.opts.XDS.Address != ""
 	st := store.In(s.stores.Store, cmp.Or(s.opts.File.Service.Failure, store.FailClosed))
 	if s.envoy, err = envoy.New(st, domains, options); err != nil || !options.Await {
 		return err
 	}
-	s.xds, err = xds.New(s.opts.xds, s.log, s.telemetry.meters, s.setRemote)
+	s.xds, err = xds.New(s.opts.XDS, s.log, s.telemetry.meters, s.setRemote)
 	return err
 }
 
 // rulesConfigured reports whether rules for Envoy are configured, in files or from a management server.
-func (s *Server) rulesConfigured() bool { return len(s.opts.Envoy) > 0 || s.opts.xds.Address != "" }
+func (s *Server) rulesConfigured() bool { return len(s.opts.Envoy) > 0 || s.opts.XDS.Address != "" }
 
 // setRemote replaces the rules that the management server sent before. On an error, nothing changes.
 func (s *Server) setRemote(domains []*envoy.Domain) error {

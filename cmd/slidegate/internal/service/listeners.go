@@ -38,6 +38,10 @@ func (s *Server) openListeners() error {
 	if isLoopback(s.opts.Admin) {
 		private = nil
 	}
+	public := secure
+	if s.opts.PlainHTTP {
+		public = nil
+	}
 	web := []string{"h2", "http/1.1"}
 	for _, one := range []struct {
 		name, option, address string
@@ -45,7 +49,7 @@ func (s *Server) openListeners() error {
 		secure                *certificates
 		protocols             []string
 	}{
-		{"http", "HTTP", s.opts.HTTP, func(ln *listener, c *tls.Config) error { return s.openHTTP(ln, s.public(), c) }, secure, web},
+		{"http", "HTTP", s.opts.HTTP, func(ln *listener, c *tls.Config) error { return s.openHTTP(ln, s.public(), c) }, public, web},
 		{"grpc", "GRPC", s.opts.GRPC, s.openGRPC, secure, []string{"h2"}},
 		{"resp", "RESP", s.opts.RESP, s.openRESP, secure, nil},
 		{"proxy", "Proxy", s.opts.Proxy, s.openProxy, secure, web},

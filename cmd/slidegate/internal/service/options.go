@@ -32,7 +32,8 @@ type Options struct {
 	Envoy []string `kong:"-"`
 	// EnvoyOptions configures the responses to Envoy. The server sets its Logger, MeterProvider and ClosedIsError.
 	EnvoyOptions envoy.Options `kong:"-"`
-	xds          config.XDS    // that of File
+	// XDS is a management server that sends rules for Envoy. The zero value means that of File, if it names one.
+	XDS config.XDS `kong:"-"`
 
 	// Instances is how many instances share the store: in failure mode local, each of them counts against its share of every limit.
 	// 0 means 1, so that each instance admits whole limits.
@@ -70,6 +71,8 @@ type Options struct {
 
 	// TLS applies to all listeners except Metrics, and Admin on loopback. Its files are watched, and read again when they change.
 	TLS TLS `embed:"" prefix:"tls-"`
+	// PlainHTTP makes HTTP do without TLS, also if the other listeners use it: probes of envoyproxy/ratelimit expect that.
+	PlainHTTP bool `kong:"-"`
 	// Tokens are the accepted client tokens. Clients send one as Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
 	// gRPC, or with AUTH in RESP. If there are none, anyone who can reach a listener may use it. /healthz and /readyz require no
 	// token, nor does /v1/check if the file's trusted_proxies include the caller.
@@ -136,7 +139,10 @@ func (o Options) validate() (Options, error) {
 		}
 	}
 	if o.File != nil && o.Proxy == "" {
-		o.Envoy, o.xds = slices.Concat(o.Envoy, o.File.Envoy.Files), o.File.Envoy.XDS
+		o.Envoy = slices.Concat(o.Envoy, o.File.Envoy.Files)
+		if o.XDS.Address == "" {
+			o.XDS = o.File.Envoy.XDS
+		}
 	}
 	switch {
 	case o.File == nil:

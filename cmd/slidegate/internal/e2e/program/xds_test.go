@@ -28,6 +28,7 @@ import (
 // management is a management server of go-control-plane.
 type management struct {
 	t     *testing.T
+	node  string // whose rules it has
 	cache cache.SnapshotCache
 	grpc  *grpc.Server
 
@@ -37,14 +38,14 @@ type management struct {
 	news        chan struct{}               // signals a request that await has not seen
 }
 
-// startManagement serves rules on an address; port 0 means any free port.
-func startManagement(t *testing.T, address string) (m *management, at string) {
+// startManagement serves the rules of a node on an address; port 0 means any free port.
+func startManagement(t *testing.T, address, node string, options ...grpc.ServerOption) (m *management, at string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = &management{t: t, cache: cache.NewSnapshotCache(true, cache.IDHash{}, nil), grpc: grpc.NewServer(), news: make(chan struct{}, 1)}
+	m = &management{t: t, node: node, cache: cache.NewSnapshotCache(true, cache.IDHash{}, nil), grpc: grpc.NewServer(options...), news: make(chan struct{}, 1)}
 	callbacks := server.CallbackFuncs{
 		StreamOpenFunc: func(ctx context.Context, _ int64, _ string) error {
 			headers, _ := metadata.FromIncomingContext(ctx)
@@ -79,7 +80,7 @@ func (m *management) push(version string, configs ...*rlsconfig.RateLimitConfig)
 	}
 	snapshot, err := cache.NewSnapshot(version, map[resource.Type][]types.Resource{resource.RateLimitConfigType: list})
 	if err == nil {
-		err = m.cache.SetSnapshot(m.t.Context(), "edge", snapshot)
+		err = m.cache.SetSnapshot(m.t.Context(), m.node, snapshot)
 	}
 	if err != nil {
 		m.t.Fatal(err)
@@ -144,7 +145,7 @@ func get(t *testing.T, url string) string {
 // TestRulesOverXDS checks that rules from a management server take effect and are withdrawn, that invalid rules are rejected with
 // the reason, and that nothing changes while the server is down.
 func TestRulesOverXDS(t *testing.T) {
-	m, at := startManagement(t, "127.0.0.1:0")
+	m, at := startManagement(t, "127.0.0.1:0", "edge")
 	listeners := serve(t, "--config", write(t, "policies.yaml", fmt.Sprintf(`
 policies: {default: {limits: [100/1m]}}
 envoy: {xds: {address: %q, node: edge, metadata: {zone: a}, headers: {authorization: Bearer x}}}
@@ -230,7 +231,7 @@ envoy: {xds: {address: %q, node: edge, metadata: {zone: a}, headers: {authorizat
 	m.grpc.Stop()
 	page(`slidegate_envoy_xds_connected 0`)
 	fresh("e", "k", "OK 4")
-	m, _ = startManagement(t, at)
+	m, _ = startManagement(t, at, "edge")
 	m.push("4", perDay("e", "k", 5, rlsconfig.RateLimitUnit_DAY)) // a restarted server that numbers versions from the beginning
 	fresh("e", "k", "OK 5")
 	page(`slidegate_envoy_xds_connected 1`)

@@ -14,16 +14,18 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-const (
-	perSecond = 2000
-	clients   = 32
-)
+const clients = 32
 
-// load is a set of clients that together send perSecond requests a second, and never retry. They keep their connections, and
-// reconnect only if a response announced that it was the last one: a request that net/http or nginx would retry counts as failed
-// here.
+// load is a set of clients that together send requests at a rate, and never retry. They keep their connections, and reconnect only
+// if a response announced that it was the last one, or after perConnection requests: a request that net/http or nginx would retry counts
+// as failed here.
 type load struct {
-	address  string
+	address       func() string // for the next connection
+	perSecond     int
+	perConnection int // 0 means any number
+	request       string
+	judge         func(began time.Time, response *http.Response, text string) error
+
 	began    time.Time
 	requests atomic.Int64
 	end      chan struct{}
@@ -34,10 +36,27 @@ type load struct {
 	last   int64 // responses that were the last ones of their connections
 }
 
-// startLoad starts sending requests to an address.
+// startLoad starts sending 2,000 requests a second to an application behind an address.
 func startLoad(t *testing.T, address string) *load {
 	t.Helper()
-	l := &load{address: address, began: time.Now(), end: make(chan struct{})}
+	return (&load{
+		address: func() string { return address }, perSecond: 2000, request: "POST /buy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody",
+		judge: func(_ time.Time, response *http.Response, text string) error {
+			switch {
+			case response.StatusCode != http.StatusOK || text != "hello":
+				return fmt.Errorf("status %d, %q", response.StatusCode, text)
+			case response.Header.Get("RateLimit") == "":
+				return fmt.Errorf("status %d: the service did not decide", response.StatusCode) // the proxy admitted it without a decision
+			}
+			return nil
+		},
+	}).start(t)
+}
+
+// start starts sending requests.
+func (l *load) start(t *testing.T) *load {
+	t.Helper()
+	l.began, l.end = time.Now(), make(chan struct{})
 	for i := range clients {
 		l.all.Go(func() { l.client(i) })
 	}
@@ -75,7 +94,7 @@ func (l *load) fail(format string, args ...any) {
 
 // client sends requests at fixed times, as independent clients do; requests that are late are sent at once.
 func (l *load) client(number int) {
-	const between = time.Second * clients / perSecond
+	between := time.Second * clients / time.Duration(l.perSecond)
 	next := l.began.Add(between * time.Duration(number) / clients)
 	var conn *connection
 	defer func() { conn.close() }()
@@ -99,6 +118,7 @@ type connection struct {
 	net.Conn
 	in   *bufio.Reader
 	used time.Time // when the last response arrived; zero if none did
+	sent int
 }
 
 // idle returns how long a connection had been idle.
@@ -118,7 +138,7 @@ func (c *connection) close() {
 // send sends a request, and returns the connection for the next one, or nil if that needs a new one.
 func (l *load) send(conn *connection) *connection {
 	if conn == nil {
-		dialed, err := net.DialTimeout("tcp", l.address, testkit.Patience)
+		dialed, err := net.DialTimeout("tcp", l.address(), testkit.Patience)
 		if err != nil {
 			l.fail("connect: %v", err)
 			return nil
@@ -127,7 +147,7 @@ func (l *load) send(conn *connection) *connection {
 	}
 	began := time.Now()
 	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
-	if _, err := io.WriteString(conn, "POST /buy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody"); err != nil {
+	if _, err := io.WriteString(conn, l.request); err != nil {
 		l.fail("send: %v", err)
 		conn.close()
 		return nil
@@ -140,17 +160,21 @@ func (l *load) send(conn *connection) *connection {
 	}
 	text, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
-	if err != nil || response.StatusCode != http.StatusOK || string(text) != "hello" {
-		l.fail("status %d, %q, %v", response.StatusCode, text, err)
+	if err == nil {
+		err = l.judge(began, response, string(text))
 	}
-	if response.Header.Get("RateLimit") == "" {
-		l.fail("status %d: the service did not decide", response.StatusCode) // the proxy admitted it without a decision
+	if err != nil {
+		l.fail("%v", err)
 	}
-	if !response.Close {
+	conn.sent++
+	if !response.Close && conn.sent != l.perConnection {
 		conn.used = time.Now()
 		return conn
 	}
 	conn.close()
+	if !response.Close {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++

@@ -17,7 +17,7 @@ import (
 )
 
 // FromConfig converts the configuration that a management server sends to a domain. It has the same meaning as in a
-// file without additions. The error joins all problems, at most ten, each with its field.
+// file without additions, except that a * in a key stands for itself: Envoy Gateway names routes of all hosts so. The error joins all problems, at most ten, each with its field.
 func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
 	c := &converter{from: "resource " + errtext.Quote(given.GetName()), where: map[*node]location{}}
 	d := &Domain{name: given.GetDomain(), at: location{file: c.from}, where: c.where}
@@ -57,8 +57,6 @@ func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, 
 		switch {
 		case n.key == "":
 			c.addProblem(at+".key", "must not be empty")
-		case strings.Contains(n.key, "*"):
-			c.addProblem(at+".key", "%s contains a *, which only values can have", errtext.Quote(n.key))
 		case l.lookup(n.pair) != nil:
 			c.addProblem(at, "duplicate key and value; another descriptor has them")
 		default:

@@ -49,11 +49,21 @@ descriptors:
 	}
 }
 
+// TestStarInKey: Envoy Gateway names a route of all hosts with a *, in the key and in the value.
+func TestStarInKey(t *testing.T) {
+	d, err := FromConfig(configOf(t, `{"domain":"d","descriptors":[{"key":"route/*","value":"route/*","rate_limit":{"unit":"DAY"}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.root.find("route/*", "route/*") == nil || d.root.find("route/a", "route/*") != nil {
+		t.Error("the key route/* does not stand for itself alone")
+	}
+}
+
 func TestFromConfigErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"name":"n","domain":""}`, `resource "n": domain: must not be empty`},
 		{`{"domain":"d","descriptors":[{}]}`, `descriptors[0].key: must not be empty`},
-		{`{"domain":"d","descriptors":[{"key":"a*"}]}`, `descriptors[0].key: "a*" contains a *`},
 		{`{"domain":"d","descriptors":[{"key":"a"},{"key":"a"}]}`, `descriptors[1]: duplicate key and value`},
 		{`{"domain":"d","descriptors":[{"key":"a","descriptors":[{"key":"b","rate_limit":{"requests_per_unit":1}}]}]}`,
 			`descriptors[0].descriptors[0].rate_limit.unit: must be one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR`},

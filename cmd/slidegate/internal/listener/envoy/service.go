@@ -47,6 +47,9 @@ type Options struct {
 	// Await means that a management server will send the rules. Until RulesReceived is called, the service is not healthy,
 	// and requests about unknown domains fail, so that Envoy follows its failure_mode_deny.
 	Await bool
+	// HealthyAtOnce makes health checks report, with Await, that the service is healthy before any rules have arrived, as the original
+	// does: a management server that has no rules may never send any.
+	HealthyAtOnce bool
 	// OnRefused is called for every descriptor that is over its limit, even if the rule or the service is in shadow
 	// mode. The policy is the domain after gate.EnvoyPrefix, and the key is the text of the descriptor. It must be
 	// fast and safe for concurrent use. It may be nil.
@@ -115,7 +118,7 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 		return nil, err
 	}
 	s.waiting.Store(opts.Await)
-	if opts.Await {
+	if s.Waiting() {
 		s.setHealth(healthpb.HealthCheckResponse_NOT_SERVING)
 	} else {
 		s.setHealth(healthpb.HealthCheckResponse_SERVING)
@@ -136,8 +139,8 @@ func (s *Service) RulesReceived() {
 	}
 }
 
-// Waiting reports whether the awaited rules have not arrived yet.
-func (s *Service) Waiting() bool { return s.waiting.Load() }
+// Waiting reports whether the service is not healthy because the awaited rules have not arrived yet.
+func (s *Service) Waiting() bool { return s.waiting.Load() && !s.opts.HealthyAtOnce }
 
 // Domains returns the domains in service.
 func (s *Service) Domains() []*Domain {
