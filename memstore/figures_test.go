@@ -54,7 +54,7 @@ func TestFiguresOnPages(t *testing.T) {
 		{"choosing.md", `(a) quarter of the memory`, []float64{4 * windowMean / partsMean}, 0.8, 1.25},
 		{"getting-started.md", `starts with (\d+) KB per limit`, []float64{firstKB}, 0.95, 1.05},
 		{"guarantees.md", `in a separate table of (\d+) to (\d+) bytes per key`, []float64{leastForgotten, mostForgotten}, 0.85, 1.15},
-		{"service.md", `a key takes \[some (\d+) bytes\]`, []float64{defaultBytes / capped}, 0.9, 1.1},
+		{"runbook.md", `a key takes \[some (\d+) bytes\]`, []float64{defaultBytes / capped}, 0.9, 1.1},
 		{"before-you-expose-it.md", `256 MiB, enough for \[([\d.]+) million keys\]`, []float64{capped / million}, 0.9, 1.1},
 	} {
 		for i, got := range testkit.Figures(t, "../docs", c.page, c.pattern) {

@@ -85,7 +85,7 @@ func splitLines(node *kong.Node) {
 }
 
 // otherVariables are the variables that do not belong to a flag.
-var otherVariables = []string{"SLIDEGATE_TOKENS", "SLIDEGATE_TOKEN"}
+var otherVariables = []string{"SLIDEGATE_TOKENS", "SLIDEGATE_ADMIN_TOKENS", "SLIDEGATE_TOKEN"}
 
 // kubernetesVariable matches the variables that Kubernetes sets for services whose name is slidegate or starts with slidegate-.
 var kubernetesVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)

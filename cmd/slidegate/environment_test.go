@@ -82,7 +82,7 @@ func TestWarnsOfUnknownVariables(t *testing.T) {
 	var out bytes.Buffer
 	c := &console{node: node}
 	c.warnUnknownVariables(slog.New(slog.NewTextHandler(&out, nil)), []string{
-		"SLIDEGATE_LIMITS=1/s", "SLIDEGATE_ROUTE=/a=1/s", "SLIDEGATE_LIMIT=1/s", "SLIDEGATE_TOKENS=hunter2", "SLIDEGATE_REDIS_PASSWORD=hunter2", "PATH=/bin",
+		"SLIDEGATE_LIMITS=1/s", "SLIDEGATE_ROUTE=/a=1/s", "SLIDEGATE_LIMIT=1/s", "SLIDEGATE_TOKENS=hunter2", "SLIDEGATE_ADMIN_TOKENS=ann:operator:hunter2", "SLIDEGATE_REDIS_PASSWORD=hunter2", "PATH=/bin",
 		"SLIDEGATE_SERVICE_HOST=10.0.0.1", "SLIDEGATE_SERVICE_PORT=80", "SLIDEGATE_SERVICE_PORT_HTTP=80", "SLIDEGATE_PORT=tcp://10.0.0.1:80",
 		"SLIDEGATE_PORT_8080_TCP=tcp://10.0.0.1:8080", "SLIDEGATE_PORT_8080_TCP_ADDR=10.0.0.1", "SLIDEGATE_REDIS_SERVICE_HOST=10.0.0.2",
 	}, []string{path})

@@ -2,7 +2,10 @@ package testkit
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -45,4 +48,29 @@ func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
+}
+
+// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
+const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
+events { worker_connections 1024; }
+http {
+  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
+  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi; keepalive_requests 1000000;
+  include %[1]s/slidegate.conf;
+}
+`
+
+// Nginx returns the command of an nginx with these settings in its http block.
+func Nginx(t testing.TB, settings string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(settings), 0o600))
+	NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
+	return exec.Command(Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+}
+
+// Prometheus returns the command of a Prometheus with a configuration file.
+func Prometheus(t testing.TB, config, address string) *exec.Cmd {
+	t.Helper()
+	return exec.Command(Program(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+address, "--log.level=warn")
 }

@@ -53,25 +53,10 @@ func example(t *testing.T, path string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
-const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
-events { worker_connections 256; }
-http {
-  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
-  %[2]s
-}
-`
-
 // runNginx runs nginx with servers that listen on the given ports.
 func runNginx(t *testing.T, servers string, ports ...string) {
 	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(path, fmt.Appendf(nil, nginxMain, dir, servers), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(t, exec.Command(testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", path), ports...)
+	run(t, testkit.Nginx(t, servers), ports...)
 }
 
 // runCaddy runs Caddy with sites that listen on the given ports.

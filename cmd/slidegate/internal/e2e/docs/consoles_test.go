@@ -22,7 +22,7 @@ import (
 
 // TestConsoles runs the console blocks of each page from top to bottom, and checks that each command prints what the page shows
 // below it. They run in a folder that contains the files that the page shows, which are blocks that begin with a comment with a file
-// name, and the folder docs of a checkout.
+// name, and the folders docs and deploy of a checkout. Variables that they export are set for the commands after them.
 // The service, the proxy and Go programs that listen run until the page ends, or starts another one. Their ports, and port 3000 of the
 // application behind the proxy, are replaced by free ones, and addresses of other servers by those of real ones.
 func TestConsoles(t *testing.T) {
@@ -38,10 +38,10 @@ func checkConsoles(t *testing.T, pages []*page) (problems []problem, count int) 
 	t.Run("run", func(t *testing.T) {
 		for _, p := range pages {
 			steps := stepsOfPage(p)
-			count += len(steps)
-			if len(steps) == 0 {
+			if len(steps) == 0 || p.path == runbook { // TestRunbook makes the faults that its commands look for
 				continue
 			}
+			count += len(steps)
 			t.Run(p.path, func(t *testing.T) {
 				t.Parallel()
 				found := runConsole(t, p, steps)
@@ -121,6 +121,8 @@ type console struct {
 	server  *exec.Cmd         // nil if none runs
 	output  *testkit.Output   // output of the server
 	stopped chan struct{}     // closed when the server has ended
+	exports []string          // commands that set variables
+	machine *machine          // nil unless the page calls systemctl
 }
 
 // clientScript is a script that points client commands at the service that the test has started.
@@ -147,16 +149,22 @@ func newConsole(t *testing.T, p *page, programs []named) *console {
 	testkit.NoError(t, os.Mkdir(filepath.Join(c.dir, "bin"), 0o700))
 	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", "slidegate"), []byte(script), 0o700))
 	testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, "bin", ".curlrc"), []byte("silent\nshow-error\n"), 0o600)) // as on a terminal
-	docs, err := filepath.Abs(filepath.Join(root, "docs"))
-	testkit.NoError(t, err)
-	testkit.NoError(t, os.Symlink(docs, filepath.Join(c.dir, "docs")))
+	for _, folder := range []string{"docs", "deploy"} {
+		at, err := filepath.Abs(filepath.Join(root, folder))
+		testkit.NoError(t, err)
+		testkit.NoError(t, os.Symlink(at, filepath.Join(c.dir, folder)))
+	}
+	if slices.ContainsFunc(p.blocks, func(b block) bool { return b.language == "console" && strings.Contains(b.code, "systemctl ") }) {
+		c.machine = newMachine(t, c)
+	}
 	for _, b := range p.blocks {
 		if name := fileName.FindStringSubmatch(b.code); name != nil {
 			text := b.code
-			if b.language == "python" || b.language == "js" { // Go programs get addresses from their environment, and the service from its own
+			// Go programs get addresses from their environment, and the service from its own.
+			if c.machine != nil || b.language == "python" || b.language == "js" {
 				text = c.replaced(text, false)
 			}
-			testkit.NoError(t, os.WriteFile(filepath.Join(c.dir, name[1]), []byte(text), 0o600))
+			c.write(t, name[1], text)
 		}
 	}
 	c.addPrograms(t, programs)
@@ -166,10 +174,27 @@ func newConsole(t *testing.T, p *page, programs []named) *console {
 }
 
 // fileName matches the first line of a block if it is a comment with a file name.
-var fileName = regexp.MustCompile(`\A(?:#|//) ([\w-]+\.[a-z]+)\n`)
+var fileName = regexp.MustCompile(`\A(?:#|//) (/etc/[\w./@-]+|[\w-]+\.[a-z]+)\n`)
 
-// replaced replaces the ports in text by free ones, or back.
+// file returns where a file of the page is: those in /etc are in a folder of the console.
+func (c *console) file(name string) string { return filepath.Join(c.dir, filepath.FromSlash(name)) }
+
+// write writes a file of the page.
+func (c *console) write(t *testing.T, name, text string) {
+	t.Helper()
+	testkit.NoError(t, os.WriteFile(c.file(name), []byte(text), 0o600))
+}
+
+// inEtc matches the paths of a command or a file that are in /etc.
+var inEtc = regexp.MustCompile(`(^|[\s"'|:])/etc/`)
+
+// replaced replaces the ports in text by free ones, and /etc by a folder, or back.
 func (c *console) replaced(text string, back bool) string {
+	if back {
+		text = strings.ReplaceAll(text, c.dir+"/etc/", "/etc/")
+	} else if c.machine != nil {
+		text = inEtc.ReplaceAllString(text, "${1}"+c.dir+"/etc/")
+	}
 	for shown, free := range c.ports {
 		if back {
 			shown, free = free, shown
@@ -180,7 +205,7 @@ func (c *console) replaced(text string, back bool) string {
 }
 
 func (c *console) command(ctx context.Context, line string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-c", c.replaced(line, false))
+	cmd := exec.CommandContext(ctx, "bash", "-c", strings.Join(c.exports, "")+c.replaced(line, false))
 	cmd.Dir, cmd.WaitDelay = c.dir, time.Second
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLIDEGATE_") })
 	bin := filepath.Join(c.dir, "bin")
@@ -201,14 +226,36 @@ func (c *console) run(t *testing.T, s step) string {
 	if runsOn.MatchString(s.command) || program != nil && slices.Contains(c.listen, program[1]) {
 		return c.start(t, s)
 	}
-	out, err := c.command(t.Context(), s.command).CombinedOutput()
-	if s.shown == "" && err != nil {
-		return fmt.Sprintf("it fails: %v\n%s", err, out)
+	got, err := c.print(t, s.command)
+	if strings.HasPrefix(s.command, "promtool query ") {
+		testkit.Eventually(t, "Prometheus has scraped what the page shows", func() bool {
+			got, err = c.print(t, s.command)
+			return matches(s.shown, got)
+		})
 	}
-	if got := c.replaced(string(out), true); s.shown != "" && !matches(s.shown, got) {
+	if s.shown == "" && err != nil {
+		return fmt.Sprintf("it fails: %v\n%s", err, got)
+	}
+	if s.shown != "" && !matches(s.shown, got) {
 		return fmt.Sprintf("it prints\n%s\nwant\n%s", got, s.shown)
 	}
+	if strings.HasPrefix(s.command, "export ") {
+		c.exports = append(c.exports, c.replaced(s.command, false)+"\n")
+	}
 	return ""
+}
+
+// print runs a command and returns what it prints.
+func (c *console) print(t *testing.T, line string) (printed string, err error) {
+	t.Helper()
+	cmd := c.command(t.Context(), line)
+	var out []byte
+	if c.machine == nil {
+		out, err = cmd.CombinedOutput()
+	} else {
+		out, err = c.machine.combinedOutput(t, cmd)
+	}
+	return c.replaced(string(out), true), err
 }
 
 // start starts a server, and stops the one before.

@@ -164,16 +164,6 @@ func (b *balanced) check(instances []*service, until time.Time) {
 	}
 }
 
-// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
-const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
-events { worker_connections 1024; }
-http {
-  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi; keepalive_requests 1000000;
-  include %[1]s/slidegate.conf;
-}
-`
-
 // startNginx runs the example for two instances in front of an application, with a header that says what the service responded.
 func startNginx(t *testing.T, instances ...string) (address string) {
 	t.Helper()
@@ -194,10 +184,8 @@ func startNginx(t *testing.T, instances ...string) (address string) {
 		}
 		configured = strings.ReplaceAll(configured, change[0], change[1])
 	}
-	dir := t.TempDir()
-	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(configured), 0o600))
-	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
-	front := run(t, testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+	nginx := testkit.Nginx(t, configured)
+	front := run(t, nginx.Path, nginx.Args[1:]...)
 	testkit.Eventually(t, "nginx listens", func() bool {
 		if front.over() {
 			t.Fatalf("nginx has ended: %s", front.output.String())

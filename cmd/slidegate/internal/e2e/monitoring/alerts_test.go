@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -58,5 +60,37 @@ func TestEveryAlertIsTested(t *testing.T) {
 		if got := seen[name[1]]; got != "quiet fires quiet " {
 			t.Errorf("%s: the tests expect %q, want quiet, fires, quiet", name[1], got)
 		}
+	}
+}
+
+// TestEveryAlertHasARunbookEntry checks that each alert links to its entry in the runbook, and that each entry is about an alert. Package
+// docs makes the faults and runs the commands of the entries.
+func TestEveryAlertHasARunbookEntry(t *testing.T) {
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string
+				Annotations map[string]string
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(deploy, "prometheus", "alerts.yaml"))
+	testkit.NoError(t, err)
+	testkit.NoError(t, yaml.Unmarshal(text, &file))
+	page, err := os.ReadFile(filepath.Join(deploy, "..", "docs", "runbook.md"))
+	testkit.NoError(t, err)
+	var alerts, entries []string
+	for _, rule := range file.Groups[0].Rules {
+		alerts = append(alerts, rule.Alert)
+		want := "https://github.com/slidegate/slidegate/blob/main/docs/runbook.md#" + strings.ToLower(rule.Alert)
+		if got := rule.Annotations["runbook_url"]; got != want {
+			t.Errorf("%s: got runbook_url %q, want %q", rule.Alert, got, want)
+		}
+	}
+	for _, match := range regexp.MustCompile(`(?m)^## (Slidegate\w+)$`).FindAllStringSubmatch(string(page), -1) {
+		entries = append(entries, match[1])
+	}
+	if len(alerts) == 0 || !slices.Equal(alerts, entries) {
+		t.Errorf("the runbook has entries for %v, want %v, in this order", entries, alerts)
 	}
 }

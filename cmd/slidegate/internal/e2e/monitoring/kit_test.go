@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -41,8 +40,7 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 		"scrape_configs: [{job_name: slidegate, static_configs: [{targets: %s}]}]\n", alerts, list))
 	address := testkit.FreeAddress(t)
 	log := &bytes.Buffer{}
-	server := exec.Command(testkit.Program(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(folder, "data"),
-		"--web.listen-address="+address, "--log.level=warn")
+	server := testkit.Prometheus(t, config, address)
 	server.Stdout, server.Stderr = log, log
 	testkit.NoError(t, server.Start())
 	t.Cleanup(func() {

@@ -184,25 +184,13 @@ func start(t *testing.T, configure func(dir, port string) *exec.Cmd) (address st
 	return ""
 }
 
-// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
-const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
-events { worker_connections 256; }
-http {
-  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
-  include %[1]s/slidegate.conf;
-}
-`
-
 // nginx runs the example for nginx, with some of its text replaced.
 func nginx(t *testing.T, service, app string, pairs ...string) (address string) {
 	t.Helper()
-	return start(t, func(dir, port string) *exec.Cmd {
+	return start(t, func(_, port string) *exec.Cmd {
 		text := example(t, "nginx/slidegate.conf", slices.Concat(pairs, []string{
 			"    listen 80;", "    listen 127.0.0.1:" + port + ";", "server 127.0.0.1:8080;", "server " + service + ";", "http://127.0.0.1:3000;", "http://" + app + ";"})...)
-		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(text), 0o600))
-		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
-		return exec.Command(testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+		return testkit.Nginx(t, text)
 	})
 }
 

@@ -4,23 +4,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
-
-// nginxMain is the rest of an nginx configuration with which nginx runs as one process in a folder.
-const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
-events { worker_connections 1024; }
-http {
-  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi; keepalive_requests 1000000;
-  include %[1]s/slidegate.conf;
-}
-`
 
 // startNginx runs the example for two instances in front of an application.
 func startNginx(t *testing.T, app string, instances ...string) (address string) {
@@ -45,10 +34,7 @@ func startNginx(t *testing.T, app string, instances ...string) (address string) 
 		}
 		configured = strings.ReplaceAll(configured, change[0], change[1])
 	}
-	dir := t.TempDir()
-	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(configured), 0o600))
-	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
-	front := run(t, exec.Command(testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf")))
+	front := run(t, testkit.Nginx(t, configured))
 	testkit.Eventually(t, "nginx listens", func() bool {
 		select {
 		case <-front.ended:
