@@ -27,7 +27,7 @@ var questions = []struct {
 	{"What happens to requests when I deploy a new version?", []string{"docs/production.md", "docs/restarts.md"},
 		"To restart the [service](service.md) or the [proxy](proxy.md) without a failed request"},
 	{"Which algorithm, and what about bursts?", []string{"docs/choosing.md"},
-		"hard cap"},
+		"| bursts after a quiet time, and an even rate in the long run | `10/1s token-bucket burst=50` |"},
 	{"How much memory does a key take?", []string{"docs/stores.md"},
 		"Bytes for each key of 16 bytes"},
 	{"How do I move from httprate?", []string{"docs/migrate/README.md", "docs/migrate/httprate.md"},
@@ -35,9 +35,13 @@ var questions = []struct {
 	{"How do ten servers share one limit?", []string{"docs/scaling.md"},
 		"Give all ten servers the same store"},
 	{"How do I pay for a language model by tokens?", []string{"docs/llm-budgets.md"},
-		"Reserve"},
+		"Reserve the most that a call can cost, make the call, and settle at what it used."},
+	{"Does it need Redis?", []string{"docs/nats.md"},
+		"Three such processes form a cluster that survives the loss of any one of them, with no other program to install."},
 	{"Which headers does a client get: what is X-RateLimit-Reset?", []string{"docs/http.md"},
-		"`X-RateLimit-Reset`"},
+		"`X-RateLimit-Reset` as Unix time"},
+	{"How do I change a policy while it runs?", []string{"docs/production.md"},
+		"The instances notice the change, and reject an invalid file as a whole"},
 }
 
 // TestQuestions checks that the links to each answer, and the answers, are there.
