@@ -11,7 +11,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Programs that the tests require: tests that need a missing one fail instead of skipping.
-export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node,php,flask,django,groff
+export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,python3,node,php,flask,django,groff
 unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to compile for the race detector if

@@ -14,8 +14,8 @@ import (
 // Parameters of the route on which the middleware is registered are path values of the request, for httplimit.ByPathValue; with
 // app.Use, before all routes, there are none.
 //
-// Fiber's routes ignore case and a trailing slash unless configured otherwise, and a policy's Match does not. To limit one
-// route, put the middleware there: app.Post("/login", fiberlimit.New(limits), login).
+// Fiber's routes ignore case and a trailing slash unless configured otherwise, as httplimit.ByPath does, and a policy's Match does
+// not. To limit one route, put the middleware there: app.Post("/login", fiberlimit.New(limits), login).
 //
 // A policy with a CostAfter must see the response before it can charge for it. If such a policy matches and a handler returns
 // an error, the middleware calls fiber's ErrorHandler immediately and returns nil, as fiber's own logger does: outer middleware
