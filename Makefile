@@ -133,7 +133,7 @@ long-replay: ### replay more than a gigabyte of log through a pipe, print the me
 	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1
 
-long-release: ### make the release of the last commit in two places and compare; use its modules, archives, package and image from the folder alone; an hour, as root
+long-release: ### make the release of the last commit in two places and compare; use its modules, archives, package and image from the folder alone; half an hour or more, as root
 	@tools/deps groff skopeo systemd
 	cd tools/release && GOWORK=off $(GO) test -v -count 1 -timeout 4h . -args -release
 
