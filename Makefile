@@ -23,7 +23,7 @@ TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint runs vet; withou
 
 test: deps ## run all tests, with the race detector where memory is shared; INSTALL=no installs nothing
 	$(TEST) -race -short $(RACED)
-	$(TEST) -p $(PACKAGES) $$($(GO) list work | grep -vE '/slidegate/(bench$$|test/sizes$$|.*/e2e/docs$$)') # everything, since much is shortened or skipped with the race detector
+	$(TEST) -p $(PACKAGES) $$($(GO) list work | grep -vE '/slidegate/(bench$$|test/sizes$$|.*/e2e/(docs|kubernetes)$$)') # everything, since much is shortened or skipped with the race detector
 	$(MAKE) --jobs=3 --output-sync test-bench test-tools test-docs modules
 
 test-bench: # half of its time is spent waiting for servers, so it runs while other packages compile
@@ -33,8 +33,8 @@ test-tools:
 	cd tools && GOWORK=off $(GO) test ./modules
 	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # uncached: they read files outside of their module, which the test cache does not track
 
-test-docs: # every sample, link, command and name in the documentation, and what it says about bytes per key
-	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs ./test/sizes # uncached: the test cache does not track files outside of the test's module
+test-docs: # every sample, link, command and name in the documentation, what it says about bytes per key, and the manifests
+	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs ./cmd/slidegate/internal/e2e/kubernetes ./test/sizes # uncached: the test cache does not track files outside of the test's module
 
 race: deps ## run all tests with the race detector
 	$(GO) test -race work
