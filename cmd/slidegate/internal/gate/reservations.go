@@ -256,8 +256,8 @@ func (g *Gate) verify(ctx context.Context, policy string, r *slidegate.Reservati
 	ctx = context.WithoutCancel(ctx) // settling continues after the client has disconnected
 	id, signature, _ := strings.Cut(r.ID, signatureMark)
 	if format := otherFormat.FindStringSubmatch(r.ID); signature == "" && format != nil {
-		return fmt.Errorf("%w: it was signed in format %s, and this program reads format 1; send it to the version of Slidegate that made it",
-			slidegate.ErrReservation, format[1])
+		return fmt.Errorf("%w: it was not made by this service: it was signed in format %s, and this version reads format 1; "+
+			"send it to the version of Slidegate that made it", slidegate.ErrReservation, format[1])
 	}
 	unsigned := *r
 	unsigned.ID = id

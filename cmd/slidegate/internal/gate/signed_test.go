@@ -68,7 +68,7 @@ func TestReservationIsSettledOnlyUnchanged(t *testing.T) {
 		for verb, err := range map[string]error{"settle": settled, "cancel": cancelled, "release": released, "renew": renewed} {
 			if !errors.Is(err, slidegate.ErrReservation) {
 				t.Errorf("%s with another %s: got %v, want ErrReservation", verb, name, err)
-			} else if says := strings.Contains(err.Error(), "signed in format 3, and this program reads format 1; send it to the version of Slidegate"); says != (name == "version") {
+			} else if says := strings.Contains(err.Error(), "signed in format 3, and this version reads format 1; send it to the version of Slidegate"); says != (name == "version") {
 				t.Errorf("%s with another %s: got %v", verb, name, err)
 			}
 		}
