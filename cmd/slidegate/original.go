@@ -48,6 +48,9 @@ func (o *original) arguments(given []string) []string {
 		set("envoy", filepath.Join(root, o.get("RUNTIME_SUBDIRECTORY"), cmp.Or(o.get("RUNTIME_APPDIRECTORY"), "config")))
 	}
 	if o.is("GRPC_SERVER_USE_TLS") {
+		if o.get("GRPC_SERVER_TLS_CERT") == "" {
+			o.errs = append(o.errs, errors.New("GRPC_SERVER_TLS_CERT: is missing, and GRPC_SERVER_USE_TLS is true; name the certificate"))
+		}
 		set("tls-cert", o.get("GRPC_SERVER_TLS_CERT"))
 		set("tls-key", o.get("GRPC_SERVER_TLS_KEY"))
 		set("tls-client-ca", o.get("GRPC_CLIENT_TLS_CACERT"))

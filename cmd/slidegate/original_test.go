@@ -83,9 +83,10 @@ func TestOriginalErrors(t *testing.T) {
 		"REDIS_URL=r:1 REDIS_PERSECOND=true":      "REDIS_PERSECOND: is not supported",
 		"REDIS_URL=r:1 REDIS_TYPE=ring":           `REDIS_TYPE: must be SINGLE, CLUSTER or SENTINEL, not "RING"`,
 		"REDIS_URL=r:1 USE_PROMETHEUS=yes":        `USE_PROMETHEUS: must be true or false, not "yes"`,
+		"REDIS_URL=r:1 GRPC_SERVER_USE_TLS=true":  "GRPC_SERVER_TLS_CERT: is missing",
 		"REDIS_URL=r:1 GRPC_CLIENT_TLS_SAN=a.com": "GRPC_CLIENT_TLS_SAN: names of clients are not checked",
 	} {
-		for name := range map[string]bool{"REDIS_URL": true, "REDIS_TLS_CACERT": true, "REDIS_PERSECOND": true, "REDIS_TYPE": true, "USE_PROMETHEUS": true, "GRPC_CLIENT_TLS_SAN": true} {
+		for name := range map[string]bool{"REDIS_URL": true, "REDIS_TLS_CACERT": true, "REDIS_PERSECOND": true, "REDIS_TYPE": true, "USE_PROMETHEUS": true, "GRPC_CLIENT_TLS_SAN": true, "GRPC_SERVER_USE_TLS": true} {
 			t.Setenv(name, variables(text)(name))
 		}
 		var out, errs bytes.Buffer
