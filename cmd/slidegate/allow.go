@@ -44,7 +44,11 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 	if d.Class != "" {
 		body["class"] = d.Class
 	}
-	printed, err := d.send(ctx, c, http.MethodPost, "/v1/"+c.node.Name, body, &reply)
+	path := "/v1/" + c.node.Name
+	printed, err := d.send(ctx, c, http.MethodPost, path, body, &reply)
+	if err == nil && reply.Policy == "" { // JSON, but not a decision: a refusal by a proxy, or a response of the application behind it
+		return fmt.Errorf("%s: the response is not from a Slidegate service%s", d.Server, proxyHint(path))
+	}
 	if err == nil && !printed {
 		_, err = fmt.Fprintln(c.out, reply.line())
 	}

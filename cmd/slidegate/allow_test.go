@@ -86,6 +86,11 @@ func TestDecisionErrors(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
 	defer other.Close()
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // as slidegate proxy refuses a client
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.Write([]byte(`{"type":"about:blank","title":"Too many requests","status":429,"detail":"The client is blocked."}`))
+	}))
+	defer refusing.Close()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	commandLines{
@@ -96,6 +101,8 @@ func TestDecisionErrors(t *testing.T) {
 		{[]string{"reset", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
 		{[]string{"allow", "me", "--server", other.URL}, exitFailure, "the response is not from a Slidegate service"},
 		{[]string{"peek", "me", "--server", other.URL}, exitFailure, "use its admin listener: --server http://127.0.0.1:8082"},
+		{[]string{"peek", "me", "--server", refusing.URL}, exitFailure, "the response is not from a Slidegate service; if this is a slidegate proxy, use its admin listener"},
+		{[]string{"allow", "me", "--server", refusing.URL}, exitFailure, "the response is not from a Slidegate service"},
 		{[]string{"top", "--server", other.URL}, exitFailure, "the response is not from a Slidegate service"},
 		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "such as http://127.0.0.1:8080"},
 		{[]string{"allow", "me", "--format", "xml"}, exitFailure, "--format"},

@@ -173,7 +173,7 @@ func (g *Gate) outranking(s *snapshot, p *livePolicy, r *rulings.Ruling) (notes 
 // reachNotes returns what an operator should know about the keys of a ruling.
 func (p *livePolicy) reachNotes(read keyform.Meaning) (notes []string) {
 	if p.Key.OnlySent(read.Text) {
-		notes = append(notes, "only an application that sends this key has it: requests that are checked over HTTP have the client's address as their key")
+		notes = append(notes, "only requests for which an application sends this key have it: those that a proxy checks have the client's address as their key")
 	}
 	return notes
 }

@@ -106,7 +106,7 @@ func TestForceStopEndsDrain(t *testing.T) {
 	testkit.Eventually(t, "it drains", func() bool { return s.Log.Has("draining") })
 	s.ForceStop()
 	s.Stop(t)
-	if !s.Log.Has("some requests were aborted") {
+	if !s.Log.Has("requests in progress were aborted") {
 		t.Error("aborted requests were not logged")
 	}
 	again := start(t, plain, func(o *service.Options) { o.State = state })
@@ -120,7 +120,7 @@ func TestDrainIsBounded(t *testing.T) {
 	s := start(t, plain, func(o *service.Options) { o.Drain = 50 * time.Millisecond })
 	s.beginRequest(t)
 	s.Stop(t)
-	if !s.Log.Has("some requests were aborted") {
+	if !s.Log.Has("requests in progress were aborted") {
 		t.Error("aborted requests were not logged")
 	}
 }

@@ -312,7 +312,7 @@ func (s *Server) stopListeners(ctx context.Context) error {
 			if err := ln.stop(ctx); err != nil && ctx.Err() == nil {
 				errs[i] = invalid(ln.option, "%w", err)
 			} else if err != nil {
-				s.log.Warn("some requests were aborted: they took longer than the time to drain", slog.String("listener", ln.name))
+				s.log.Warn("not drained in time, or told again to stop: requests in progress were aborted", slog.String("listener", ln.name))
 			}
 		})
 	}
