@@ -107,6 +107,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(c),
 		readEnvironment(),
+		readValues(),
 	)
 	if err != nil {
 		panic(err) // an invalid declaration of flags

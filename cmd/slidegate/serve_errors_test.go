@@ -75,10 +75,10 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--envoy no-such.yaml", []string{"--envoy", "no-such.yaml"}},
 		{"--envoy " + bad, []string{bad + ":1:1: ", bad}},
 		{"--drain 0s", []string{"--drain", "positive"}},
-		{"--drain soon", []string{"--drain", "soon"}},
+		{"--drain soon", []string{"--drain: must be a duration", "10s", `"soon"`}},
 		{"--max-connections=-1", []string{"--max-connections", "positive"}},
 		{"--state-every=-1s", []string{"--state-every", "positive"}},
-		{"--log-level loud", []string{"--log-level", "loud"}},
+		{"--log-level loud", []string{"--log-level: must be debug, info, warn or error", `"loud"`}},
 		{"--log-format xml", []string{"--log-format", "json"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
