@@ -46,12 +46,12 @@ func (o *original) arguments(given []string) []string {
 		set("store", o.store())
 	}
 	switch kind := o.get("CONFIG_TYPE"); kind {
-	case "GRPC_XDS_SOTW":
-	default:
-		o.errs = append(o.errs, fmt.Errorf("CONFIG_TYPE: must be FILE or GRPC_XDS_SOTW, not %q", kind))
 	case "", "FILE":
 		root := cmp.Or(o.get("RUNTIME_ROOT"), "/srv/runtime_data/current")
 		set("envoy", filepath.Join(root, o.get("RUNTIME_SUBDIRECTORY"), cmp.Or(o.get("RUNTIME_APPDIRECTORY"), "config")))
+	case "GRPC_XDS_SOTW": // see xds
+	default:
+		o.errs = append(o.errs, fmt.Errorf("CONFIG_TYPE: must be FILE or GRPC_XDS_SOTW, not %q", kind))
 	}
 	if o.is("GRPC_SERVER_USE_TLS") {
 		if o.get("GRPC_SERVER_TLS_CERT") == "" {
