@@ -36,6 +36,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, words *reply.Texts, items []*
 func send(w http.ResponseWriter, status int, body Body, text []byte) {
 	h := w.Header()
 	h["Cache-Control"] = noStore // RFC 6585: a 429 must not be stored by a cache
+	delete(h, "Content-Length")  // of the response that the handler was about to write
 	if body == BodyNone {
 		w.WriteHeader(status)
 		return

@@ -36,7 +36,7 @@ func (a *addresses) Apply(ctx context.Context, batch []store.Request) error {
 func TestReleasedAddresses(t *testing.T) {
 	user, policies := httplimit.ByHeader("X-User"), []httplimit.Policy{}
 	for name, key := range map[string]httplimit.Key{
-		"address": httplimit.ByAddress(nil), "header": user, "cookie": httplimit.ByCookie("session"), "path": httplimit.ByPathValue("id"),
+		"address": httplimit.ByAddress(nil), "header": user, "cookie": httplimit.ByCookie("session"), "path": httplimit.ByPathValue("id"), "whole path": httplimit.ByPath(),
 		"token": httplimit.ByBearerToken(), "secret": httplimit.ByAPIKey("X-Api-Key"), "global": httplimit.Global(),
 		"all": httplimit.AllOf(user, httplimit.ByCookie("session")), "first": httplimit.FirstOf(user, httplimit.ByAddress(nil)),
 		"func": httplimit.KeyFunc(func(r *http.Request) (string, error) { return "of " + r.Method, nil }),

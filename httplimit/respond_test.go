@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -64,6 +65,30 @@ func TestWrapLeavesOutByHandler(t *testing.T) {
 			if got := p.from("192.0.2.1"); got.Code != 200 || strings.Contains(got.Header().Get("RateLimit"), "logins") {
 				t.Errorf("%s: got %d and RateLimit %q, want 200 and nothing of logins", name, got.Code, got.Header().Get("RateLimit"))
 			}
+		}
+	}
+}
+
+// A refusal is whole although the handler has announced the length of its own response.
+func TestRespondReplacesAContentLength(t *testing.T) {
+	var p *play
+	p = newPlay(t, Options{Policies: []Policy{logins}}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "2")
+		if !p.limits.Respond(w, r, "logins", "ann") {
+			_, _ = io.WriteString(w, "ok")
+		}
+	})
+	server := httptest.NewServer(p.handler)
+	defer server.Close()
+	for _, want := range []int{200, 200, 429} {
+		response, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != want || err != nil || want == 429 && !strings.Contains(string(body), "violated-policies") {
+			t.Errorf("got %d, %q, %v, want %d and its whole body", response.StatusCode, body, err, want)
 		}
 	}
 }

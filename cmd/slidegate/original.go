@@ -39,13 +39,19 @@ func (o *original) arguments(given []string) []string {
 	set("resp", "off")
 	set("metrics", o.metrics())
 	set("drain-delay", "5s") // the original has none, and drops requests when it is replaced
-	hasFile := o.get(variableName("config")) != "" || slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, "--config") })
-	if !hasFile && o.get(variableName("store")) == "" {
+	chosen := func(flag string) bool {
+		return o.get(variableName(flag)) != "" || slices.ContainsFunc(given, func(arg string) bool { return arg == "--"+flag || strings.HasPrefix(arg, "--"+flag+"=") })
+	}
+	if !chosen("config") && !chosen("store") {
 		set("store", o.store())
 	}
-	if o.get("CONFIG_TYPE") != "GRPC_XDS_SOTW" {
+	switch kind := o.get("CONFIG_TYPE"); kind {
+	case "", "FILE":
 		root := cmp.Or(o.get("RUNTIME_ROOT"), "/srv/runtime_data/current")
 		set("envoy", filepath.Join(root, o.get("RUNTIME_SUBDIRECTORY"), cmp.Or(o.get("RUNTIME_APPDIRECTORY"), "config")))
+	case "GRPC_XDS_SOTW": // see xds
+	default:
+		o.errs = append(o.errs, fmt.Errorf("CONFIG_TYPE: must be FILE or GRPC_XDS_SOTW, not %q", kind))
 	}
 	if o.is("GRPC_SERVER_USE_TLS") {
 		if o.get("GRPC_SERVER_TLS_CERT") == "" {
@@ -89,8 +95,12 @@ func (o *original) xds() (server config.XDS) {
 
 // store returns the URL of the store.
 func (o *original) store() string {
-	if strings.EqualFold(o.get("BACKEND_TYPE"), "memcache") {
-		return "memcached://" + o.get("MEMCACHE_HOST_PORT")
+	switch kind := strings.ToLower(o.get("BACKEND_TYPE")); kind {
+	case "", "redis":
+	case "memcache":
+		return o.memcached()
+	default:
+		o.errs = append(o.errs, fmt.Errorf("BACKEND_TYPE: must be redis or memcache, not %q", kind))
 	}
 	address, socket := o.get("REDIS_URL"), o.get("REDIS_SOCKET_TYPE")
 	if address == "" {
@@ -116,10 +126,11 @@ func (o *original) store() string {
 		address = rest
 	}
 	parameters := url.Values{}
-	for parameter, value := range map[string]string{"prefix": o.get("CACHE_KEY_PREFIX"), "skip_verify": o.get("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION")} {
-		if value != "" && value != "false" {
-			parameters.Set(parameter, value)
-		}
+	if prefix := o.get("CACHE_KEY_PREFIX"); prefix != "" {
+		parameters.Set("prefix", prefix)
+	}
+	if o.is("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") && scheme == "rediss" { // the original ignores it without TLS
+		parameters.Set("skip_verify", "true")
 	}
 	switch kind := strings.ToUpper(o.get("REDIS_TYPE")); kind {
 	case "", "SINGLE":
@@ -144,6 +155,20 @@ func (o *original) store() string {
 		address += "?" + parameters.Encode()
 	}
 	return scheme + "://" + address
+}
+
+// memcached returns the URL of the store if it is memcached.
+func (o *original) memcached() string {
+	servers := o.get("MEMCACHE_HOST_PORT")
+	if servers == "" {
+		o.errs = append(o.errs, errors.New("MEMCACHE_HOST_PORT: is missing; write HOST:PORT, or set SLIDEGATE_STORE"))
+	}
+	o.reject("MEMCACHE_SRV", "is not supported; name the servers in MEMCACHE_HOST_PORT")
+	o.reject("MEMCACHE_TLS", "is not supported; unset it if the traffic may be plain text")
+	if prefix := o.get("CACHE_KEY_PREFIX"); prefix != "" {
+		servers += "?" + url.Values{"prefix": {prefix}}.Encode()
+	}
+	return "memcached://" + servers
 }
 
 // credentials splits USER:PASSWORD, or a password alone.
@@ -216,9 +241,9 @@ func (o *original) is(variable string) bool {
 	return value
 }
 
-// reject adds an error if a variable that would be ignored is set.
+// reject adds an error if a variable that would be ignored is set, and not to false.
 func (o *original) reject(variable, why string) {
-	if value := o.get(variable); value != "" && value != "false" {
+	if value := o.get(variable); !slices.Contains([]string{"", "0", "false"}, value) {
 		o.errs = append(o.errs, fmt.Errorf("%s: %s", variable, why))
 	}
 }

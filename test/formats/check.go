@@ -123,16 +123,21 @@ func (h *history) write(t *testing.T, server Server) []string {
 // request returns the request of a step.
 func (h *history) request(t testing.TB, step *step) store.Request {
 	t.Helper()
-	l, err := h.limits[step.limit].Normalize()
-	if err != nil {
-		t.Fatal(err)
+	limits := h.limits[step.limit : step.limit+1]
+	if h.together {
+		limits = h.limits
 	}
-	charge := store.Charge{Limit: store.Bind(h.namespace(), h.name, h.name, l), Key: h.key(), Cost: step.cost, Used: step.used}
-	if step.op == rule.Settle {
-		charge.At = at(step.charged)
-	}
-	r := store.Request{
-		Op: step.op, Group: h.group, Hold: step.hold, Once: step.once, Charges: []store.Charge{charge}, Answers: make([]rule.Answer, 1),
+	r := store.Request{Op: step.op, Group: h.group, Hold: step.hold, Once: step.once, Answers: make([]rule.Answer, len(limits))}
+	for _, limit := range limits {
+		l, err := limit.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		charge := store.Charge{Limit: store.Bind(h.namespace(), h.name, h.name, l), Key: h.key(), Cost: step.cost, Used: step.used}
+		if step.op == rule.Settle {
+			charge.At = at(step.charged)
+		}
+		r.Charges = append(r.Charges, charge)
 	}
 	if step.id != "" {
 		r.ID = store.IDOf(step.id)

@@ -18,6 +18,7 @@ type history struct {
 	wants       []want
 	group       string
 	odd, long   bool   // an odd or a long key
+	together    bool   // every request is charged to all limits; wants are what the first answers
 	document    string // if it is one, and no limits
 }
 
@@ -146,6 +147,12 @@ var histories = []history{
 		wants:  []want{peek(30*m, 600, 500, 31*m, 41*m)}, // the first part counts until 61m, the eleventh until 71m
 	},
 	{
+		name: "default-wide-parts", means: "1,000,000 per hour, no algorithm named: 60 parts with 65,536 in the first, which two bytes cannot hold",
+		limits: []rule.Limit{{Quota: 1_000_000, Window: hour}},
+		steps:  []step{take(0, 65_536)},
+		wants:  []want{peek(30*m, 1_000_000, 1_000_000-65_536, 31*m, 31*m)}, // the first part counts until 61m
+	},
+	{
 		name: "default-changed", means: "10 per hour, no algorithm named, and then 1,000: a log of 5 that became parts, 200 in the third",
 		limits: []rule.Limit{{Quota: 1_000, Window: hour}, {Quota: 10, Window: hour}},
 		steps:  []step{{after: 30 * time.Second, op: rule.Take, limit: 1, cost: 5}, take(2*m, 200)},
@@ -185,6 +192,15 @@ var histories = []history{
 		steps:  []step{{after: 5 * m, op: rule.Take, cost: 4, id: "call-1", hold: true}},
 		wants: []want{
 			{step: step{after: 10 * m, op: rule.Peek, cost: 7}, flags: rule.Held, remaining: 6, retryAfter: 25 * m, resetAfter: 25 * m},
+		},
+	},
+	{
+		name: "held-parts", means: "10 per hour, in 6 parts that count in full, held for 30m: 3 charged at the beginning, 4 held from 5m on",
+		limits: []rule.Limit{{Algorithm: rule.SlidingWindow, Quota: 10, Window: hour, Segments: 6, Overlap: rule.OverlapWhole, Hold: hour / 2}},
+		steps:  []step{take(0, 3), {after: 5 * m, op: rule.Take, cost: 4, id: "call-1", hold: true}},
+		wants: []want{
+			{step: step{after: 10 * m, op: rule.Peek, cost: 4}, flags: rule.Held, remaining: 3, retryAfter: 25 * m, resetAfter: 60 * m}, // 35m, 70m
+			{step: step{after: 10 * m, op: rule.Renew, cost: 4, id: "call-1"}, allowed: true, granted: 4},
 		},
 	},
 	{
@@ -236,6 +252,18 @@ var histories = []history{
 			{step: step{after: 66 * m, op: rule.Take, cost: 2, id: "call-2", once: true}, allowed: true, flags: rule.Repeated, granted: 2},
 			{step: step{after: 66 * m, op: rule.Take, cost: 3, id: "call-3", once: true}, allowed: true, flags: rule.Repeated, granted: 3},
 			peek(66*m, 6, 5, 44*m, 59*m), // 2 of 50m, 3 of 65m
+		},
+	},
+	{
+		name: "several", means: "10 per hour, a log, and 100 per day, a fixed window, together: a call of 2, and 4 of which 1 was used", together: true,
+		limits: []rule.Limit{{Algorithm: rule.SlidingLog, Quota: 10, Window: hour}, {Algorithm: rule.FixedWindow, Quota: 100, Window: 24 * hour}},
+		steps: []step{
+			{op: rule.Take, cost: 2, id: "call-1", once: true}, {op: rule.Take, cost: 4, id: "call-2"}, {after: m, op: rule.Settle, cost: 4, used: 1, id: "call-2"},
+		},
+		wants: []want{
+			{step: step{after: 10 * m, op: rule.Take, cost: 2, id: "call-1", once: true}, allowed: true, flags: rule.Repeated, granted: 2},
+			{step: step{after: 10 * m, op: rule.Settle, cost: 4, used: 4, id: "call-2"}, allowed: true, flags: rule.Repeated, granted: 3},
+			peek(10*m, 8, 7, 50*m, 50*m), // 2 and 1 of the beginning
 		},
 	},
 	{

@@ -19,6 +19,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- fail "storeURL: has no effect with store: nats, whose counts are in the service; remove it" -}}
 {{- else if and .Values.storeURL.value .Values.storeURL.secret -}}
 {{- fail "storeURL: set value or secret, not both" -}}
+{{- else if and .Values.storeURL.value (ne (eq .Values.store "postgres") (hasPrefix "postgres" .Values.storeURL.value)) -}}
+{{- fail (printf "storeURL.value: is the URL of another store than store: %s; change one of them" .Values.store) -}}
 {{- else if and .Values.redis.create (or $url (ne .Values.store "redis")) -}}
 {{- fail "redis.create: is only for store: redis without a storeURL; remove one of them" -}}
 {{- else if le (int .Values.terminationGracePeriodSeconds) (add .Values.drainDelay 10 | int) -}}

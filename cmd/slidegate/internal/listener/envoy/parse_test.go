@@ -180,9 +180,14 @@ func TestNoErrorHasAPassword(t *testing.T) {
 	}
 }
 
-// The original accepts all of these, odd as some are.
+// The original accepts all of these, odd as some are. The first have all of its fields and units.
 func TestFilesOfTheOriginal(t *testing.T) {
+	const limited = "domain: d\ndescriptors: [{key: k, rate_limit: {requests_per_unit: 3, unit: "
 	for _, text := range []string{
+		limited + "second}}]", limited + "minute}}]", limited + "HOUR}}]", limited + "day}}]", limited + "week}}]", limited + "month}}]", limited + "year}}]",
+		limited + "day, name: n, replaces: [{name: m}], unlimited: false}}]",
+		limited + "day}, value: v*, share_threshold: true, detailed_metric: true, value_to_metric: true, shadow_mode: true, quota_mode: true, metadata: {a: b}," +
+			" descriptors: [{key: l}]}]",
 		"domain: d",
 		"domain: d\ndescriptors:",
 		"domain: d\ndescriptors: []",

@@ -27,6 +27,9 @@ func (s *state) accept(version string, now time.Time) {
 	s.update.Store(&update{version, now})
 }
 
+// MetricNames returns the names of the metrics of a client, as Prometheus has them.
+func MetricNames() []string { return instrument.Names(table) }
+
 // table lists the metrics of a client.
 var table = []instrument.Row[*state]{
 	{Name: "slidegate.envoy.xds.connected", Kind: instrument.Gauge,
