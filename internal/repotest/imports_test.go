@@ -89,6 +89,7 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/service":             15,
 	"cmd/slidegate/internal/instrument":          0,  // metrics as tables
+	"cmd/slidegate/internal/look":                0,  // the style sheet of all pages
 	"cmd/slidegate/internal/listener/windows":    0,  // bounds the windows of limits that clients send
 	"cmd/slidegate/internal/listener/rulingsapi": 12, // how operators change rulings
 	"cmd/slidegate/internal/gate":                10, // what all listeners of the server call
@@ -97,6 +98,7 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/listener/forward":    12,
 	"cmd/slidegate/internal/listener/envoy":      12,
 	"cmd/slidegate/internal/listener/resp":       12,
+	"cmd/slidegate/internal/e2e/browser":         21, // pages in a browser, for tests of the program
 	"cmd/slidegate/internal/e2e/manifest":        21, // runs pods of manifests, for tests of the program
 }
 
