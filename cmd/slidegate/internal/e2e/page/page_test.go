@@ -33,6 +33,7 @@ func wait(t *testing.T, b *browser.Tab, expression string) {
 		const look = () => { if (`+expression+`) done(true); else if (performance.now() > end) done(false); else setTimeout(look, 20); };
 		look();
 	})`) {
+		b.CheckQuiet()
 		t.Fatalf("after 10 s it is not true that %s; the page shows:\n%s", expression, browser.Eval[string](b, `document.body.innerText`))
 	}
 }
@@ -117,6 +118,7 @@ func TestAccessible(t *testing.T) {
 			show(t, b, f, n, scheme)
 			check(scheme + " " + size.name + " overview")
 			click(b, "#refused .keybutton")
+			wait(t, b, `!document.getAnimations().length`)
 			check(scheme + " " + size.name + " masked key")
 			click(b, "#key .ask .primary")
 			wait(t, b, `document.querySelector("#key .limit")`)
@@ -131,7 +133,7 @@ func TestAccessible(t *testing.T) {
 	check("sign in")
 }
 
-// TestFigures compares what the page shows with sums made here.
+// TestFigures compares what the page shows with sums made here: of the current minute and those before it.
 func TestFigures(t *testing.T) {
 	f := newFake(t)
 	b := browser.Open(t)
@@ -141,7 +143,7 @@ func TestFigures(t *testing.T) {
 		sums := map[string]int{}
 		for _, p := range f.seen["policies"].([]object) {
 			all := p["minutes"].([]object)
-			for _, m := range all[len(all)-minutes:] {
+			for _, m := range all[max(0, len(all)-minutes-1):] {
 				for _, name := range []string{"admitted", "refused", "shadow_refused", "without_store"} {
 					sums[name] += m[name].(int)
 				}

@@ -52,9 +52,12 @@ const most = 8 << 20;
 export async function follow(path, signal, each) {
 	const response = await request(path, { signal, headers: { Accept: "text/event-stream" } });
 	const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+	const broken = (problem) => {
+		throw signal.aborted ? problem : new Problem(0, "The connection was lost.");
+	};
 	let rest = "";
 	for (;;) {
-		const { value, done } = await reader.read();
+		const { value, done } = await reader.read().catch(broken);
 		if (done) return;
 		rest += value;
 		const events = rest.split(/\r?\n\r?\n/);

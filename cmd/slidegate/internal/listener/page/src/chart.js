@@ -1,9 +1,9 @@
-// Draws the last hour: bars of what was admitted and refused, and lines over them for what shadow mode would have refused and for what was
-// decided without the store.
+// Draws the last hour: bars of what was admitted and refused, narrow bars within them for what was decided without the store, and a line for
+// what shadow mode would have refused.
 import uPlot from "../uplot/uPlot.esm.js";
 import { h, write } from "./dom.js";
 import { hour } from "./sums.js";
-import { number, percent, short } from "./words.js";
+import { number, percent, short, time } from "./words.js";
 
 export const shown = [
 	{ name: "admitted", label: "Admitted" },
@@ -45,9 +45,9 @@ export function update(policies, now) {
 // columns returns the data as uPlot takes it. The bar behind is as high as both, and that of what was admitted covers its lower part.
 function columns() {
 	const value = (name) => (one) => (hidden.has(name) ? 0 : one[name]);
-	const line = (name) => minutes.map((one) => (hidden.has(name) || !minutes.some((any) => any[name]) ? null : one[name]));
-	const admitted = minutes.map(value("admitted"));
-	return [minutes.map((one) => one.at / 1000), minutes.map((one, i) => admitted[i] + value("refused")(one)), admitted, line("shadow_refused"), line("without_store")];
+	const present = (name) => minutes.map((one) => value(name)(one) || null);
+	const admitted = minutes.map(value("admitted")), shadow = present("shadow_refused");
+	return [minutes.map((one) => one.at / 1000), minutes.map((one, i) => admitted[i] + value("refused")(one)), admitted, present("without_store"), shadow, shadow];
 }
 
 // redraw makes the chart again, in the colours and the size that hold now.
@@ -56,7 +56,7 @@ export function redraw() {
 	plot?.destroy();
 	const css = getComputedStyle(document.documentElement), colour = (name) => css.getPropertyValue("--" + name).trim();
 	const font = "12px " + getComputedStyle(document.body).fontFamily;
-	const bars = (align) => uPlot.paths.bars({ size: [0.72, 26], align });
+	const bars = (share, most) => uPlot.paths.bars({ size: [share, most] });
 	const axis = { stroke: colour("faint"), font, ticks: { show: false }, grid: { stroke: colour("line"), width: 1 } };
 	plot = new uPlot({
 		width: box.clientWidth, height: box.clientHeight, padding: [10, 6, 0, 0], legend: { show: false },
@@ -66,24 +66,21 @@ export function redraw() {
 			y: { range: (_, __, to) => [0, Math.max(4, to * 1.08)] },
 		},
 		axes: [
-			{ ...axis, grid: { show: false }, size: 26, space: 64, values: (_, ticks) => ticks.map(time) },
+			{ ...axis, grid: { show: false }, size: 26, space: 64, values: (_, ticks) => ticks.map((seconds) => time(seconds * 1000)) },
 			{ ...axis, size: (_, labels) => 12 + 7 * Math.max(1, ...(labels ?? []).map((label) => label.length)), space: 44, values: (_, ticks) => ticks.map((n) => (n % 1 ? "" : short(n))) },
 		],
 		series: [
 			{},
-			{ stroke: null, fill: () => stripes(colour("refused"), colour("card")), paths: bars(0), points: { show: false } },
-			{ stroke: null, fill: colour("admitted"), paths: bars(0), points: { show: false } },
-			{ stroke: colour("touched"), width: 2, dash: [5, 4], points: { show: false } },
-			{ stroke: colour("ink"), width: 2, dash: [1, 3], points: { show: false } },
+			{ stroke: null, fill: () => stripes(colour("refused"), colour("card")), paths: bars(0.74, 26), points: { show: false } },
+			{ stroke: null, fill: colour("admitted"), paths: bars(0.74, 26), points: { show: false } },
+			{ stroke: colour("card"), width: 1, fill: colour("ink"), paths: bars(0.34, 12), points: { show: false } },
+			{ stroke: colour("card"), width: 6, points: { show: false } }, // sets the line off the bars behind it
+			{ stroke: colour("touched"), width: 2.5, dash: [6, 3], points: { show: false } },
 		],
 		hooks: { setCursor: [point] },
 	}, columns(), box);
 	plot.over.append(tip);
 	tip.hidden = true;
-}
-
-function time(seconds) {
-	return new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }
 
 // stripes are how refused requests look everywhere, so that colours are not needed to tell them apart.
@@ -108,7 +105,7 @@ function point(plot) {
 	const { idx, left } = plot.cursor, one = minutes[idx];
 	tip.hidden = !one || left < 0;
 	if (tip.hidden) return;
-	tip.replaceChildren(h("b", {}, time(one.at / 1000)), ...shown.map(({ name, label }) => row(label, number(one[name]))),
+	tip.replaceChildren(h("b", {}, time(one.at)), ...shown.map(({ name, label }) => row(label, number(one[name]))),
 		row("Share refused", percent(one.refused, one.admitted + one.refused)));
 	const right = left > plot.over.clientWidth / 2;
 	tip.style.left = right ? "" : left + 14 + "px";

@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { h, keep, write } from "./dom.js";
 import * as rule from "./rule.js";
 import * as sliding from "./sliding.js";
-import { by, clock, number, percent, visible } from "./words.js";
+import { by, clock, count, number, percent, span, visible } from "./words.js";
 
 let panel, key, state, received, problem, polling, frame, actions;
 
@@ -16,14 +16,16 @@ export function open(chosen, mayChange) {
 	problem = "";
 	panel.replaceChildren(
 		h("header.panelhead", {}, h("div", {}, h("p.eyebrow", {}, "Policy ", h("bdi", {}, visible(key.policy, 60))), h("h2", { id: "key-title", tabindex: "-1" }, h("bdi"))),
-			h("button.button", { type: "button", "aria-label": "Close", onclick: () => panel.close() }, "\u2715")),
+			h("button.button", { type: "button", "aria-label": "Close", onclick: close }, "\u2715")),
 		h("p.sub.about"), h("p.problem", { role: "alert" }),
 		key.id ? h("section.ask", {}, h("button.button.primary", { type: "button", onclick: reveal }, "Show this key"),
 			h("p.sub", {}, "The instance that knows it sends it. That you asked is logged.")) : null,
 		h("div.known", { hidden: true }));
 	if (mayChange) actions = rule.make(() => key, () => state, () => load());
-	panel.onclose = stop;
-	panel.onclick = (event) => event.target === panel && panel.close();
+	panel.onclose = () => panel.open || stop(); // by Escape; the event comes later, when another key may be open
+	panel.onclick = (event) => {
+		if (event.target === panel) close(); // beside it
+	};
 	panel.showModal();
 	show();
 	if (key.text != null) begin();
@@ -32,12 +34,12 @@ export function open(chosen, mayChange) {
 
 // seen updates what the lists know of the key that is open.
 export function seen(document) {
-	if (!panel?.open || !key.id) return;
+	if (!panel?.open || !key?.id) return;
 	for (const minutes of ["1", "5", "60"]) {
 		const { refused = [], nearest = [] } = document.keys?.[minutes] ?? {};
 		const now = [...refused, ...nearest].find((one) => one.policy === key.policy && one.id === key.id);
 		if (now) {
-			key = { ...now, text: key.text, minutes };
+			key = { ...now, text: key.text, whole: key.whole, minutes };
 			break;
 		}
 	}
@@ -46,16 +48,18 @@ export function seen(document) {
 
 // close closes the panel, if it is open.
 export function close() {
-	panel?.close();
+	if (!panel?.open) return;
+	panel.close();
+	stop();
 }
 
 async function reveal(event) {
 	const button = event.currentTarget;
 	button.disabled = true;
 	try {
-		const whole = (await post("/v1/seen/key", { policy: key.policy, id: key.id })).key;
-		key.whole = whole;
-		key.text = "=" + whole;
+		const found = await post("/v1/seen/key", { policy: key.policy, id: key.id });
+		key.whole = found.key;
+		key.text = found.key_base64 ? found.key : "=" + found.key; // one that is not UTF-8 is in quotes, and so exact
 		panel.querySelector(".ask").remove();
 		begin();
 		panel.querySelector("#key-title").focus();
@@ -121,8 +125,9 @@ function about() {
 		if (key.share > 0) all.push(percent(key.share, 1) + " of its limit used");
 		if (key.routes?.length) all.push(key.routes.slice(0, 3).map((route) => visible(route, 40)).join(", "));
 	}
-	if (state?.plan) all.push("plan " + visible(state.plan, 40));
-	if (state?.class) all.push("class " + visible(state.class, 40));
+	for (const name of ["plan", "class", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));
+	if (state?.penalty_us > 0) all.push("kept out by the penalty for " + span(state.penalty_us / 1000));
+	if (state?.also?.length) all.push("the text also means " + count(state.also.length, "other key"));
 	return all.join(" \u00b7 ");
 }
 

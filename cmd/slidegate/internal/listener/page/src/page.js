@@ -110,7 +110,8 @@ async function watch() {
 		} catch (problem) {
 			if (own.signal.aborted) return;
 			if (problem instanceof Problem && problem.status === 401) return ask("The token is no longer valid.");
-			live("lost", problem instanceof Problem && problem.status ? problem.message : "Reconnecting");
+			if (!(problem instanceof Problem)) console.error(problem); // a fault of this page
+			live("lost", problem.status ? problem.message : "Reconnecting");
 		}
 		await new Promise((resolve) => setTimeout(resolve, 1000));
 	}
@@ -144,8 +145,7 @@ at("theme").addEventListener("click", () => {
 	const root = document.documentElement, next = themes[(themes.indexOf(root.dataset.theme ?? "auto") + 1) % themes.length];
 	if (next === "auto") delete root.dataset.theme;
 	else root.dataset.theme = next;
-	write(at("theme"), next[0].toUpperCase() + next.slice(1));
-	at("theme").setAttribute("aria-label", "Theme: " + (next === "auto" ? "automatic" : next));
+	write(at("theme"), "Theme: " + next);
 	chart.redraw();
 });
 

@@ -21,11 +21,10 @@ function make(row, choose) {
 	return h("label.policy", {},
 		h("input", { type: "radio", name: "policy", onchange: () => choose(name) }),
 		h("span.policyrow", {},
-			h("span.policyname", {}, h("bdi"), h("span.tag", { hidden: true }, "shadow")),
-			h("span.policyshare"),
-			h("span.policylimits"),
-			row.every ? null : svg("svg", { class: "spark", viewBox: "0 0 180 24", preserveAspectRatio: "none", "aria-hidden": "true" },
+			h("span.policyname", {}, h("bdi"), h("span.tag", { hidden: true }, "shadow"), h("span.policylimits")),
+			row.every ? h("span") : svg("svg", { class: "spark", viewBox: "0 0 180 24", preserveAspectRatio: "none", "aria-hidden": "true" },
 				svg("path", { class: "spark-admitted" }), svg("path", { class: "spark-refused" })),
+			h("span.policyshare"),
 			h("span.policynote")));
 }
 

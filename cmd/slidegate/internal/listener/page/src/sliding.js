@@ -10,10 +10,15 @@ export function micros(time) {
 	return typeof time === "number" ? time : Date.parse(time) * 1000;
 }
 
+// most is how many units can be free: of a token bucket its burst, otherwise the quota.
+function most(limit) {
+	return limit.capacity ?? limit.quota;
+}
+
 // arrange returns what is drawn of a limit at a time: places are parts of the width, and heights parts of the height.
 export function arrange(limit, now) {
 	const window = limit.window_us || 1;
-	const units = (limit.units ?? []).map((one) => ({ units: one.units, from: micros(one.from), to: micros(one.to), frees: micros(one.frees) })).filter((one) => one.frees > now);
+	const units = (limit.units ?? []).map((one) => ({ units: one.counts ?? one.units, from: micros(one.from), to: micros(one.to), frees: micros(one.frees) })).filter((one) => one.frees > now);
 	const holds = (limit.holds ?? []).map((one) => ({ units: one.units, frees: micros(one.ends) })).filter((one) => one.frees > now);
 	const width = Math.max(window, ...units.map((one) => one.frees - now), ...holds.map((one) => one.frees - now));
 	const place = (time) => Math.min(1, Math.max(0, (time - now + window) / width));
@@ -36,13 +41,13 @@ function bars(units, place, end) {
 		else stamps.set(column, { from: column / columns, to: (column + 0.75) / columns, units: one.units, frees: one.frees });
 	}
 	all.push(...stamps.values());
-	const most = Math.max(1, ...all.map((bar) => bar.units));
-	return all.filter((bar) => bar.units > 0).map((bar) => ({ ...bar, height: Math.max(0.06, bar.units / most) }));
+	const highest = Math.max(1, ...all.map((bar) => bar.units));
+	return all.filter((bar) => bar.units > 0).map((bar) => ({ ...bar, height: Math.max(0.06, bar.units / highest) }));
 }
 
 // steps returns how many units are free from now on: places and shares of the quota. A bucket fills continuously.
 function steps(limit, frees, now, width) {
-	const quota = Math.max(1, limit.quota), share = (free) => Math.min(1, Math.max(0, free / quota));
+	const quota = Math.max(1, most(limit)), share = (free) => Math.min(1, Math.max(0, free / quota));
 	let counted = frees.reduce((sum, one) => sum + one.units, 0), free = limit.remaining;
 	const points = [[0, share(free)]];
 	for (const one of frees) {
@@ -79,8 +84,8 @@ export function make() {
 	return h("section.limit", {},
 		h("div.limithead", {}, h("h3", {}, h("bdi")), h("span.limitstate")),
 		h("p.sub.limitsub"),
-		h("div.drawing", {}, h("div.axis", {}, h("span"), h("span.axisname", {}, "counts"), h("span.nowlabel")), drawing,
-			h("div.axis", {}, h("span", {}, "now"), h("span.axisname", {}, "becomes free"), h("span"))),
+		h("div.drawing", {}, h("div.axis", {}, h("span"), h("span.axisname", {}, "counts in the window"), h("span.nowlabel")), drawing,
+			h("div.axis", {}, h("span", {}, "now"), h("span.axisname"), h("span"))),
 		h("ul.next"), h("ul.next.holds"));
 }
 
@@ -89,7 +94,7 @@ export function update(element, limit, now) {
 	const at = arrange(limit, now), part = (name) => element.querySelector(name);
 	const wait = limit.retry_after_us == null || limit.retry_after_us < 0 ? null : Math.max(0, limit.retry_after_us - (now - micros(limit.now))) / 1000;
 	write(part("h3 bdi"), visible(limit.text, 60));
-	write(part(".limitstate"), number(limit.remaining) + " of " + number(limit.quota) + " free");
+	write(part(".limitstate"), number(limit.remaining) + " of " + number(most(limit)) + " free");
 	element.classList.toggle("refusing", limit.remaining <= 0);
 	write(part(".limitsub"), [limit.name && visible(limit.name, 40), visible(limit.algorithm ?? "", 40), limit.remaining > 0 ? "admits now" :
 		wait == null ? "never admits" : wait > 0 ? "admits again in " + span(wait) : "admits again"].filter((text) => text && text !== '""').join(" \u00b7 "));
@@ -99,6 +104,7 @@ export function update(element, limit, now) {
 	element.classList.toggle("bucket", bucket);
 	write(top, "\u2212" + span(limit.window_us / 1000));
 	write(nowLabel, "now");
+	write(element.querySelector(".axis:last-child .axisname"), "free, of " + number(most(limit)));
 	write(bottom, "+" + span(limit.window_us / 1000 / at.now));
 	list(part(".next"), soon(limit, at.next, bucket));
 	list(part(".holds"), (limit.holds ?? []).filter((one) => micros(one.ends) > now).slice(0, 5).map((one) =>
@@ -109,14 +115,14 @@ export function update(element, limit, now) {
 // spoken changes only when the document does, so that a screen reader is not interrupted.
 function spoken(limit) {
 	const now = micros(limit.now), groups = arrange(limit, now).next;
-	return `${number(limit.used)} of ${number(limit.quota)} units count.` + groups.slice(0, 3).map((one) => ` ${number(one.units)} free in ${span(one.after)}.`).join("");
+	return `${number(limit.used)} of ${number(most(limit))} units count.` + groups.slice(0, 3).map((one) => ` ${number(one.units)} free in ${span(one.after)}.`).join("");
 }
 
 function soon(limit, groups, bucket) {
 	if (!groups.length) return [["free", "all", "now"]];
-	if (bucket) return [["free", number(limit.quota), "in " + span(groups.at(-1).after) + ", filling all the time"]];
+	if (bucket) return [["free", number(most(limit)), "in " + span(groups.at(-1).after) + ", filling all the time"]];
 	const lines = groups.slice(0, 3).map((one) => ["free", "+" + number(one.units), "in " + span(one.after)]);
-	if (groups.length > 3) lines.push(["free", "all " + number(limit.quota), "in " + span(groups.at(-1).after)]);
+	if (groups.length > 3) lines.push(["free", "all " + number(most(limit)), "in " + span(groups.at(-1).after)]);
 	return lines;
 }
 

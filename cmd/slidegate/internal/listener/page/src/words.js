@@ -48,13 +48,19 @@ export function milliseconds(ms) {
 	return ms < 10 ? ms.toFixed(1) + " ms" : number(ms) + " ms";
 }
 
+const hours = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+
+// time formats a time of day, in the operator's own time zone.
+export function time(at) {
+	return new Date(at).toLocaleTimeString([], hours);
+}
+
 // clock formats a time of today, and the date too on another day, in the operator's own time zone.
 export function clock(text) {
 	const at = new Date(text);
 	if (Number.isNaN(at.getTime())) return String(text);
-	const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-	if (at.toDateString() === new Date().toDateString()) return time;
-	return at.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" }) + ", " + time;
+	if (at.toDateString() === new Date().toDateString()) return time(at);
+	return at.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" }) + ", " + time(at);
 }
 
 // visible shows every character of a text: those that are unprintable, or that change the direction of writing, are escaped as in Go.
