@@ -89,6 +89,7 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/service":             15,
 	"cmd/slidegate/internal/instrument":          0,  // metrics as tables
+	"cmd/slidegate/internal/listener/page":       0,  // what browsers get
 	"cmd/slidegate/internal/look":                0,  // the style sheet of all pages
 	"cmd/slidegate/internal/listener/windows":    0,  // bounds the windows of limits that clients send
 	"cmd/slidegate/internal/listener/rulingsapi": 12, // how operators change rulings

@@ -127,7 +127,7 @@ func (s *Server) notApplied() []NotApplied {
 
 // recordChange logs what an operator did to a key. Resets are rare, and are also in the log of rulings.
 func (s *Server) recordChange(ctx context.Context, operator, operation string, req gate.Request) {
-	r := rulings.Ruling{Policy: req.Policy, Key: strings.Clone(req.Key), Kind: rulings.Reset}
+	r := rulings.Ruling{Policy: req.Policy, Key: strings.Clone(req.Key), Kind: rulings.Reset, Why: strings.Clone(req.Why)}
 	_, _ = s.checkRuling(&r) // it exists: something was done to it
 	attrs := []any{slog.String("policy", r.Policy), slog.String("key_sha256", errtext.HashKey(r.Key)), slog.String("who", operator)}
 	if operation != string(rulings.Reset) {

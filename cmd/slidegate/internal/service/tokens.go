@@ -254,6 +254,15 @@ func who(ctx context.Context, claimed string) string {
 	return strings.TrimSpace(claimed + " (not verified)")
 }
 
+// whoami serves GET /v1/whoami: whose token a request to the admin listener has, and what it may do there.
+func whoami(w http.ResponseWriter, r *http.Request) {
+	owner, _ := r.Context().Value(identity{}).(identity)
+	if owner.role == client { // or there are no tokens; see operators
+		owner.role = operator
+	}
+	problemjson.SendJSON(w, map[string]string{"name": owner.name, "role": string(owner.role)})
+}
+
 // tokenOf returns the token of a request; empty if it has none.
 func tokenOf(r *http.Request) string {
 	if token := r.Header.Get(tokenHeader); token != "" {

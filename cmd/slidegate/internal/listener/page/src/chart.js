@@ -28,7 +28,7 @@ export function start() {
 			redraw();
 		},
 	}, h("i.swatch." + name), label)));
-	new ResizeObserver(() => plot && plot.width !== box.clientWidth && redraw()).observe(box);
+	new ResizeObserver(() => plot && (plot.width !== box.clientWidth || plot.height !== box.clientHeight) && redraw()).observe(box);
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
 
@@ -73,8 +73,8 @@ export function redraw() {
 			{},
 			{ stroke: null, fill: () => stripes(colour("refused"), colour("card")), paths: bars(0.74, 26), points: { show: false } },
 			{ stroke: null, fill: colour("admitted"), paths: bars(0.74, 26), points: { show: false } },
-			{ stroke: colour("card"), width: 1, fill: colour("ink"), paths: bars(0.34, 12), points: { show: false } },
-			{ stroke: colour("card"), width: 6, points: { show: false } }, // sets the line off the bars behind it
+			{ stroke: null, fill: colour("ink"), paths: bars(0.34, 12), points: { show: false } },
+			{ stroke: colour("card"), width: 4.5, points: { show: false } }, // sets the line off the bars behind it
 			{ stroke: colour("touched"), width: 2.5, dash: [6, 3], points: { show: false } },
 		],
 		hooks: { setCursor: [point] },

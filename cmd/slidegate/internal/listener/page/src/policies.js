@@ -21,36 +21,38 @@ function make(row, choose) {
 	return h("label.policy", {},
 		h("input", { type: "radio", name: "policy", onchange: () => choose(name) }),
 		h("span.policyrow", {},
-			h("span.policyname", {}, h("bdi"), h("span.tag", { hidden: true }, "shadow"), h("span.policylimits")),
+			h("span", {}, h("span.policyname", {}, h("bdi"), h("span.tag", { hidden: true }, "shadow")), h("span.policylimits")),
 			row.every ? h("span") : svg("svg", { class: "spark", viewBox: "0 0 180 24", preserveAspectRatio: "none", "aria-hidden": "true" },
 				svg("path", { class: "spark-admitted" }), svg("path", { class: "spark-refused" })),
-			h("span.policyshare"),
-			h("span.policynote")));
+			h("span.policyshare", {}, h("b"), h("span"))));
 }
 
 function fill(element, row, seen, chosen) {
-	const { policy, sum } = row, part = (name) => element.querySelector(name);
+	const { policy, sum, near } = row, part = (name) => element.querySelector(name);
 	element.querySelector("input").checked = row.every ? chosen == null : chosen === policy.name;
 	write(part("bdi"), row.every ? "All policies" : visible(policy.name, 40));
-	write(part(".policyshare"), sum.refused > 0 ? percent(sum.refused, sum.admitted + sum.refused) + " refused" : "");
+	write(part("b"), sum.refused > 0 ? percent(sum.refused, sum.admitted + sum.refused) + " refused" : "");
 	if (row.every) {
 		write(part(".policylimits"), count(sum.admitted + sum.refused, "request"));
 		return;
 	}
 	part(".tag").hidden = !policy.shadow;
-	write(part(".policylimits"), (policy.limits ?? []).map((limit) => visible(limit, 40)).join(", ") || "no limit");
+	const limits = (policy.limits ?? []).map((limit) => visible(limit, 40)).join(", ") || "no limit";
+	write(part(".policylimits"), limits + (near > 0 ? " \u00b7 nearest\u00a0" + percent(near, 1) : ""));
 	draw(element.querySelector("svg"), hour([policy], seen.now));
-	write(part(".policynote"), notes(row).join(" \u00b7 "));
+	const [text, title] = beside(row);
+	write(part("b ~ span"), text);
+	set(part("b ~ span"), { title });
 }
 
-function notes({ policy, sum, near }) {
-	const all = [], { candidate } = policy, decided = candidate ? candidate.admitted + candidate.refused : 0;
-	if (near > 0) all.push("nearest key at " + percent(near, 1));
-	if (sum.shadow_refused > 0) all.push(number(sum.shadow_refused) + " refused in shadow");
+// beside returns what shadow mode or the candidate would refuse, to be shown below what is refused.
+function beside({ policy, sum }) {
+	const { candidate } = policy, decided = candidate ? candidate.admitted + candidate.refused : 0;
 	if (decided > 0) {
-		all.push("candidate refuses " + percent(candidate.refused, decided) + (candidate.both != null ? ", " + number(candidate.both) + " of " + number(candidate.refused) + " as the limits do" : ""));
+		return ["candidate " + percent(candidate.refused, decided), "In the last hour, the candidate limits would have refused " + number(candidate.refused) + " of " +
+			count(decided, "request") + (candidate.both != null ? ", of which the limits refused " + number(candidate.both) : "")];
 	}
-	return all;
+	return sum.shadow_refused > 0 ? [number(sum.shadow_refused) + " in shadow", "Shadow mode would have refused them"] : ["", null];
 }
 
 // draw draws an hour as bars of a minute each.
