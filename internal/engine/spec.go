@@ -15,7 +15,17 @@ type Outcome struct {
 	By      policy.By
 	Shadow  bool
 	Refused bool // by the limits or the block list, also under a shadow policy
-	Failed  bool // no limit could decide: Refused is then meaningless. A request whose caller has left is not counted.
+	Failed  bool // no limit could decide, and Refused is what the failure mode did. A request whose caller has left is not counted.
+	// Fallback reports whether a failure mode decided, by limits in this process or without any, because the store did not answer.
+	Fallback bool
+	// Penalized and Never report why the limits refused: a penalty that began earlier or now, or a cost above the quota.
+	Penalized, Never bool
+	// Limit is the limit that refused, or the one of which the largest share is used, and Remaining what is left of it. It is nil if
+	// no limit decided. It is shared and must not be changed.
+	Limit     *slidegate.Limit
+	Remaining int64
+	// Plan and Class are those by which the limits decided, and Method and Path are the Part's.
+	Plan, Class, Method, Path string
 	// Candidate reports whether this is about the candidate's limits. Refused is then what these would have done, and
 	// LiveRefused what the policy's own limits did.
 	Candidate, LiveRefused bool

@@ -157,7 +157,7 @@ func (s *snapshot) begin(matching []*livePolicy, r *http.Request) *engine.Transa
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *livePolicy, r *http.Request) engine.Part {
 	addr, _ := s.source.Addr(r)
-	part := engine.Part{Policy: p.index, Address: addr, Cost: p.costOf(r)}
+	part := engine.Part{Policy: p.index, Address: addr, Cost: p.costOf(r), Method: r.Method, Path: r.URL.Path}
 	part.Key, _ = p.key.Of(r) // keys of a file do not fail
 	if p.plan != nil {
 		part.Plan, part.Err = p.plan(r)
