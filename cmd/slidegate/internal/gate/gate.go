@@ -61,6 +61,7 @@ type Gate struct {
 	sampleInterval uint32                // one in this many decisions is timed
 	current        atomic.Pointer[snapshot]
 	batches        sync.Pool // of *[]engine.Part
+	held           atomic.Int64
 
 	ruled     atomic.Pointer[[]rulings.Ruling]
 	reloading sync.Mutex // also held while rulings change

@@ -195,7 +195,7 @@ func refusedMost(all map[keyName]*merged, w, n int) []Key {
 	for _, m := range all {
 		if m.counts[w][1] > 0 {
 			share := m.Share
-			if m.By == byLimits || m.By == ByPenalty {
+			if m.By == ByLimits || m.By == ByPenalty {
 				share = 1
 			}
 			keys = append(keys, m.in(w, m.limit, share))

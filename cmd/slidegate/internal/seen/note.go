@@ -227,7 +227,7 @@ func isCount(n int64) bool { return n >= 0 && n <= maxCount }
 
 // reasons are the values of noteKey.By.
 var reasons = map[string]bool{
-	"": true, byLimits: true, byAllowList: true, byBlockList: true, byUnlimited: true, byRuling: true, ByPenalty: true, ByFailure: true, ByNever: true,
+	"": true, ByLimits: true, byAllowList: true, byBlockList: true, byUnlimited: true, byRuling: true, ByPenalty: true, ByFailure: true, ByNever: true,
 }
 
 func (k *noteKey) clean() bool {

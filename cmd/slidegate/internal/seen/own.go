@@ -17,7 +17,7 @@ const (
 	ByNever   = "never"   // the cost is above the quota
 )
 
-var byLimits, byAllowList, byBlockList, byUnlimited, byRuling = policy.ByLimits.String(), policy.ByAllowList.String(),
+var ByLimits, byAllowList, byBlockList, byUnlimited, byRuling = policy.ByLimits.String(), policy.ByAllowList.String(),
 	policy.ByBlockList.String(), policy.ByUnlimited.String(), policy.ByRuling.String()
 
 // listed is how many keys of each list an instance posts.

@@ -220,7 +220,7 @@ func (p *PolicyRecord) since(from, now int64) (all []minuteCounts) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for at := from; at <= now; at++ {
+	for at := max(from, now-hour); at <= now; at++ {
 		if m := p.minutes[at%int64(len(p.minutes))]; m.at == at && m.Counts != (Counts{}) {
 			all = append(all, m)
 		}
