@@ -26,6 +26,9 @@ func (p *compiledPolicy) complete(ctx context.Context, op rule.Op, r *bundle, pa
 	if counts(op) && !v.Ended {
 		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: !failed && !v.Decision.Allowed, Failed: failed})
 	}
+	if !failed {
+		p.noteDecision(op, r, part.Key, v)
+	}
 }
 
 func (p *compiledPolicy) count(key string, outcome Outcome) {

@@ -84,6 +84,9 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 			if counts(p.op) && (it.said == saidNo || allowed) {
 				it.policy.count(it.Key, Outcome{Refused: it.said == saidNo})
 			}
+			if allowed && e.role == decides && (counts(p.op) || p.op == rule.Charge) {
+				it.policy.noteAnswers(e.bundle, it.Key, t.plan.answers(e))
+			}
 			t.addJoint(e, d)
 		case e.role == adds:
 			if counts(p.op) && allowed {
