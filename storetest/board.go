@@ -115,6 +115,10 @@ func (b *boards) notes() {
 	b.clock.Advance(15_000_000)
 	b.want("t", map[string]string{"one": "third"})
 	b.want("t-2", nil)
+	b.post(b.one, "t", "one", "short", time.Second)
+	b.post(b.one, "t", "one", "long", time.Hour)
+	b.clock.Advance(1_800_000_000)
+	b.want("t", map[string]string{"one": "long"})
 	large := make([]byte, store.MaxNote)
 	for i := range large {
 		large[i] = byte(rand.Uint32())

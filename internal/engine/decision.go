@@ -27,6 +27,9 @@ func (p *compiledPolicy) complete(ctx context.Context, op rule.Op, r *bundle, pa
 		o.describe(r, part, &v.Decision, v.Answers)
 		p.counter(part.Key, o)
 	}
+	if !failed {
+		p.noteDecision(op, r, part.Key, v)
+	}
 }
 
 func (p *compiledPolicy) count(key string, outcome Outcome) {

@@ -85,6 +85,9 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 			if counts(p.op) && (it.said == saidNo || allowed) {
 				t.countJoint(it, e, Outcome{Refused: it.said == saidNo, Penalized: e.kept > 0}, &d.Decision)
 			}
+			if allowed && e.role == decides && (counts(p.op) || p.op == rule.Charge) {
+				it.policy.noteAnswers(e.bundle, it.Key, t.plan.answers(e))
+			}
 			t.addJoint(e, d)
 		case e.role == adds:
 			if counts(p.op) && allowed {

@@ -66,12 +66,16 @@ type Spec struct {
 	// Count is called for every request, and every candidate, that was decided; nil disables it. It must be quick and
 	// safe for concurrent use, and must not keep the key without copying it.
 	Count func(key string, outcome Outcome)
+	// Notify lists thresholds of the limits. Limits that are equal have the same ones.
+	Notify []policy.Threshold
+	// Crossed is called for every decision that crosses one upwards, as Count is. It is required if there are any.
+	Crossed func(key string, c *Crossing)
 }
 
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty or failure
+	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty, notify or failure
 	Err    error
 }
 
