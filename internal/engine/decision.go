@@ -22,8 +22,9 @@ func (p *compiledPolicy) complete(ctx context.Context, op rule.Op, r *bundle, pa
 		p.set.explain(v)
 	}
 	v.Refused = refuses(v)
+	failed := failed(v)
 	if p.counter != nil && counts(op) && !v.Ended {
-		o := Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed, Failed: failed(v), Penalized: v.Penalty > 0}
+		o := Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed, Failed: failed, Penalized: v.Penalty > 0}
 		o.describe(r, part, &v.Decision, v.Answers)
 		p.counter(part.Key, o)
 	}

@@ -71,6 +71,7 @@ type Exchange struct {
 	began   time.Time // when they began, after a pause
 	ready   bool      // the first notes have been read since then
 	posted  time.Time // when the mark was last posted
+	changed bool      // what it says has changed since
 	shown   []keyName // the keys that are shown
 	asks    map[keyName]int
 	sources map[string]*source // of the others, by their IDs
@@ -122,7 +123,7 @@ func (e *Exchange) turn(ctx context.Context) {
 	delete(marks, e.id)
 	e.publish(ctx, marks)
 	if e.looks() {
-		e.mark(ctx, false)
+		e.mark(ctx)
 		e.read(ctx)
 	}
 }
@@ -217,13 +218,17 @@ func (e *Exchange) looks() bool {
 }
 
 // mark posts that somebody looks, if that was not done just before, or if what they look at has changed.
-func (e *Exchange) mark(ctx context.Context, changed bool) {
+func (e *Exchange) mark(ctx context.Context) {
 	e.mu.Lock()
 	now := e.opts.Now()
-	due := changed || now.Sub(e.posted) >= lookEvery
+	due := e.changed || now.Sub(e.posted) >= lookEvery && now.Sub(e.looked) < lookEvery
+	life := lookLife
+	if now.Sub(e.looked) >= lookLife {
+		life = askWait // somebody asks for a key and nothing else
+	}
 	l := look{Keys: e.shown, Asks: slices.Collect(maps.Keys(e.asks))}
 	if due {
-		e.posted = now
+		e.posted, e.changed = now, false
 	}
 	e.mu.Unlock()
 	if !due {
@@ -231,7 +236,7 @@ func (e *Exchange) mark(ctx context.Context, changed bool) {
 	}
 	text, err := encode(&l)
 	if err == nil {
-		err = e.opts.Board.Post(ctx, topicLook, e.id, text, lookLife)
+		err = e.opts.Board.Post(ctx, topicLook, e.id, text, life)
 	}
 	e.setErr(err)
 }
@@ -307,7 +312,7 @@ func (e *Exchange) look(ctx context.Context) {
 	e.mu.Lock()
 	now := e.opts.Now()
 	if now.Sub(e.looked) >= lookLife {
-		e.began, e.ready, e.sources, e.shown = now, false, map[string]*source{}, nil
+		e.began, e.ready, e.changed, e.sources, e.shown = now, false, true, map[string]*source{}, nil
 	}
 	first := e.began.Equal(now)
 	e.looked = now
@@ -315,7 +320,7 @@ func (e *Exchange) look(ctx context.Context) {
 	e.mu.Unlock()
 	if first {
 		call, cancel := context.WithTimeout(ctx, callLimit)
-		e.mark(call, true)
+		e.mark(call)
 		cancel()
 	}
 	if ready || e.reason() != "" || !e.pause(ctx, wait) {
@@ -386,7 +391,7 @@ func (e *Exchange) show(d *Document) (again bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if again = again && !e.ready && e.why == "" && len(e.sources) > 0; again {
-		e.posted = time.Time{} // the next turn posts them
+		e.changed = true // the next turn posts them
 	}
 	e.ready, e.shown = true, shown
 	return again
@@ -407,7 +412,7 @@ func (e *Exchange) Key(ctx context.Context, policy, id string) (key string, ok b
 		return "", false
 	}
 	defer e.ask(name, -1)
-	e.mark(ctx, true)
+	e.mark(ctx)
 	for e.pause(ctx, askEvery) {
 		answers, err := e.opts.Board.Notes(ctx, topicKey)
 		if err != nil {
@@ -431,8 +436,8 @@ func (e *Exchange) ask(name keyName, n int) bool {
 	}
 	if e.asks[name] += n; e.asks[name] == 0 {
 		delete(e.asks, name)
-		e.posted = time.Time{} // the next turn posts a mark without it
 	}
+	e.changed = true
 	return true
 }
 
