@@ -72,12 +72,12 @@ func (s *Server) checkRuling(r *rulings.Ruling) (known bool, err error) {
 func (s *Server) rulingReach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
 	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
 		reach := s.envoy.RulingReach(ctx, r)
-		if len(reach.Seen) == 0 && len(s.top.find(r.Policy, func(key string) bool { return key == r.Key })) > 0 {
+		if len(reach.Seen) == 0 && len(s.record.Find(r.Policy, func(key string) bool { return key == r.Key })) > 0 {
 			reach.Seen = []string{r.Key}
 		}
 		return reach
 	}
-	return s.gate.RulingReach(ctx, r, before, func(matches func(key string) bool) []string { return s.top.find(r.Policy, matches) })
+	return s.gate.RulingReach(ctx, r, before, func(matches func(key string) bool) []string { return s.record.Find(r.Policy, matches) })
 }
 
 // rulingNote returns the reason why a ruling has no effect.

@@ -23,6 +23,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/systemd"
 	"github.com/slidegate/slidegate/config"
@@ -50,8 +51,11 @@ type Server struct {
 	envoy        *envoy.Service // nil without its listener
 	resp         *resp.Server   // nil without its listener
 	proxy        *proxy.Proxy   // nil without its listener
-	top          topKeys
-	refusals     *refusalLog // nil if refusals are not logged
+	record       *seen.Record
+	exchange     *seen.Exchange // of the record with those of other instances
+	recent       recentLatency
+	streams      atomic.Int32 // of what was seen
+	refusals     *refusalLog  // nil if refusals are not logged
 	listeners    []*listener
 
 	certificates *certificates // nil without TLS
@@ -141,9 +145,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
+	s.record = seen.NewRecord(time.Now)
+	key := gate.NewKey(s.keeper(), s.log)
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.refused,
-		Latency: s.telemetry.latency, Key: gate.NewKey(s.keeper(), s.log),
+		Logger: s.log, MeterProvider: meters, OnRefused: s.refusals.add, Seen: s.record,
+		Latency: s.telemetry.latency, Key: key,
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
 		return err
@@ -157,6 +163,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.hash.Store(&hash)
+	s.openSeen(key)
 	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, ""), operation, req)
 	}}
@@ -264,6 +271,8 @@ func (s *Server) Run(ctx context.Context) error {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
+	others.Go(func() { s.exchange.Run(ctx) })
+	others.Go(func() { s.recent.sample(ctx, s.telemetry.latency) })
 	if s.state != nil {
 		others.Go(func() { s.state.saveRegularly(ctx, s.opts.StateEvery) })
 	}

@@ -243,7 +243,7 @@ func changes(*http.Request) bool { return false }
 
 // looks reports whether a request to the admin listener changes nothing.
 func looks(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.URL.Path == "/v1/peek" || r.URL.Path == "/v1/explain/request"
+	return r.Method == http.MethodGet || r.Method == http.MethodHead || slices.Contains([]string{"/v1/peek", "/v1/explain/request", "/v1/seen/key"}, r.URL.Path)
 }
 
 // who returns who sent a request: the name of its token, or what it claims, marked as such.
