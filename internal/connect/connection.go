@@ -35,6 +35,7 @@ type connected struct {
 	*Link
 	nodes     store.Nodes
 	documents store.Documents
+	inspector store.Inspector
 }
 
 // downError is why a store is not connected. It does not wrap the cause, which may be the end of a deadline, because that is not the
@@ -157,6 +158,7 @@ func (c *Connection) attempt(ctx context.Context, log *slog.Logger) error {
 	l := &connected{Link: link}
 	l.nodes, _ = link.Store.(store.Nodes)
 	l.documents, _ = link.Store.(store.Documents)
+	l.inspector, _ = link.Store.(store.Inspector)
 	c.link.Store(l)
 	return nil
 }
@@ -299,5 +301,17 @@ func (c *Connection) documents() (store.Documents, error) {
 		return nil, fmt.Errorf("store: %w: %s keeps no documents", store.ErrUnsupported, c.Traits().Name)
 	default:
 		return link.documents, nil
+	}
+}
+
+// Inspect calls the store if it is connected; see store.Inspector.
+func (c *Connection) Inspect(ctx context.Context, limit *store.Limit, group, key string) (rule.State, rule.Micros, error) {
+	switch link := c.link.Load(); {
+	case link == nil:
+		return rule.State{}, 0, c.lastErr.Load()
+	case link.inspector == nil:
+		return rule.State{}, 0, fmt.Errorf("store: %w: %s does not return states", store.ErrUnsupported, c.Traits().Name)
+	default:
+		return link.inspector.Inspect(ctx, limit, group, key)
 	}
 }
