@@ -49,13 +49,8 @@ func readRow(l *rule.Limit, row []int64) (s rule.State, ok bool) {
 	switch parts := l.Parts(); {
 	case l.Algorithm == rule.InFlight:
 		s.Slots, ok = readSlots(more)
-	case isLog: // without the units that no longer count when the newest one is charged
-		for len(more) > 0 && more[0] <= more[len(more)-1]-int64(l.Window) {
-			more = more[1:]
-		}
-		s, ok = stateOf(l, true, more, nil)
-	case parts == 0:
-		s, ok = stateOf(l, false, more, nil)
+	case isLog, parts == 0:
+		s, ok = stateOf(l, isLog, more, nil)
 	case !started:
 		s, ok = stateOf(l, false, nil, nil)
 	case parts <= 2:
