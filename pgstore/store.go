@@ -44,7 +44,7 @@ type Store struct {
 
 	// The statements.
 	take, takeMany, takeAny, takeAnyMany, takeDefaultMany, decideOne, decide string
-	expire, randomAddress                                                    string
+	expire, randomAddress, inspect                                           string
 	loadDocument, swapDocument                                               string
 	claim, post, notes                                                       string
 
@@ -107,6 +107,7 @@ func newStore(conn conn, opts Options) (*Store, error) {
 		decide:          "SELECT " + name + "decide($1::text[], $2::bigint[])",
 		expire:          "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
 		randomAddress:   "SELECT " + name + "random_address()",
+		inspect:         inspectStatement(name),
 	}, nil
 }
 

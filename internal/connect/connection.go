@@ -36,6 +36,7 @@ type connected struct {
 	nodes     store.Nodes
 	documents store.Documents
 	board     store.Board
+	inspector store.Inspector
 }
 
 // downError is why a store is not connected. It does not wrap the cause, which may be the end of a deadline, because that is not the
@@ -159,6 +160,7 @@ func (c *Connection) attempt(ctx context.Context, log *slog.Logger) error {
 	l.nodes, _ = link.Store.(store.Nodes)
 	l.documents, _ = link.Store.(store.Documents)
 	l.board, _ = link.Store.(store.Board)
+	l.inspector, _ = link.Store.(store.Inspector)
 	c.link.Store(l)
 	return nil
 }
@@ -339,5 +341,17 @@ func (c *Connection) board() (store.Board, error) {
 		return nil, fmt.Errorf("store: %w: %s has no board", store.ErrUnsupported, c.Traits().Name)
 	default:
 		return link.board, nil
+	}
+}
+
+// Inspect calls the store if it is connected; see store.Inspector.
+func (c *Connection) Inspect(ctx context.Context, limit *store.Limit, group, key string) (rule.State, rule.Micros, error) {
+	switch link := c.link.Load(); {
+	case link == nil:
+		return rule.State{}, 0, c.lastErr.Load()
+	case link.inspector == nil:
+		return rule.State{}, 0, fmt.Errorf("store: %w: %s does not return states", store.ErrUnsupported, c.Traits().Name)
+	default:
+		return link.inspector.Inspect(ctx, limit, group, key)
 	}
 }

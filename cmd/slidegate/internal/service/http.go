@@ -87,11 +87,8 @@ func (s *Server) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.api.AdminHandler())
 	mux.HandleFunc("GET /v1/top", s.listTop)
-<<<<<<< HEAD
 	mux.HandleFunc("GET /v1/whoami", whoami)
-=======
 	s.seenRoutes(mux)
->>>>>>> w-seen
 	mux.HandleFunc("GET /v1/config", s.showConfig)
 	// A request to reload has no body whose type would make a browser send a preflight request, so a web page could
 	// trigger it.
