@@ -34,7 +34,7 @@ function fill(row, one, seen) {
 	write(leases, number(one.leases_out || 0));
 	write(holds, number(one.holds_out || 0));
 	write(version, visible(one.version ?? "", 20));
-	write(config, visible(one.config ?? "", 24).slice(0, 10));
+	write(config, visible(one.config ?? "", 24).slice(0, 12));
 	set(config, { title: visible(one.config ?? "", 100) });
 }
 
