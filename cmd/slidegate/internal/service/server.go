@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -164,7 +165,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.hash.Store(&hash)
 	s.openSeen(key)
-	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+	history := func(ctx context.Context) ([]rulings.Ruling, error) { return s.book.Log(ctx, math.MaxInt) }
+	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, ""), operation, req)
 	}}
 	if s.envoy != nil {
