@@ -137,13 +137,15 @@ long-release: ### make the release of the last commit in two places and compare;
 	@tools/deps groff skopeo systemd
 	cd tools/release && GOWORK=off $(GO) test -v -count 1 -timeout 4h . -args -release
 
-draw: deps ## write the tables and pictures of the documentation again; screenshots of the report go to ./screenshots
+draw: deps ## write the tables and pictures of the documentation again; screenshots of the report and the page go to ./screenshots
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
 	$(GO) test ./internal/worstcase -update
 	$(GO) test ./internal/layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
 	cd screenshots && ../bin/slidegate generate mixed --as combined --requests 400000 --span 24h > day.log && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
+	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/page -run Looks -count 1
+	cp screenshots/page-light-desktop.png docs/page.png
 	chromium --headless --no-sandbox --disable-gpu --disable-background-networking --user-data-dir=screenshots/profile --hide-scrollbars --window-size=1280,1490 --screenshot=docs/replay.png file://$(CURDIR)/screenshots/report.html
 
 page: ## bundle the operators' page, which the program embeds

@@ -72,13 +72,13 @@ func TestLooks(t *testing.T) {
 		for n, size := range sizes {
 			show(t, b, f, n, scheme)
 			b.CheckWidth(size.width)
-			b.Screenshot(scheme + "-" + size.name)
+			b.Screenshot("page-" + scheme + "-" + size.name)
 			openFirst(t, b)
 			b.CheckWidth(size.width)
 			b.Settle()
-			b.ScreenshotWindow(scheme + "-" + size.name + "-key")
+			b.ScreenshotWindow("page-" + scheme + "-" + size.name + "-key")
 			click(b, "#key [data-action=raise]")
-			b.ScreenshotWindow(scheme + "-" + size.name + "-raise")
+			b.ScreenshotWindow("page-" + scheme + "-" + size.name + "-raise")
 		}
 	}
 	b.CheckQuiet()
