@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -157,7 +158,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.hash.Store(&hash)
-	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+	history := func(ctx context.Context) ([]rulings.Ruling, error) { return s.book.Log(ctx, math.MaxInt) }
+	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, ""), operation, req)
 	}}
 	if s.envoy != nil {
