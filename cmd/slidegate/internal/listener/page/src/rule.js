@@ -2,7 +2,7 @@
 // is in the history for all to see.
 import { post } from "./api.js";
 import { h, write } from "./dom.js";
-import { clock } from "./words.js";
+import { clock, visible } from "./words.js";
 
 const lengths = [["15m", "15 minutes"], ["1h", "1 hour"], ["24h", "24 hours"], ["7d", "7 days"]];
 
@@ -35,14 +35,16 @@ export function make(key, state, done) {
 	}, action.label));
 	const element = h("section.actions", { "aria-label": "Change" }, h("div.buttons", {}, buttons), place, result);
 	async function send(action, entered, problem) {
+		let answer;
 		try {
-			await action.send(key(), entered);
+			answer = await action.send(key(), entered);
 		} catch (failed) {
 			return write(problem, failed.message);
 		}
 		place.replaceChildren();
 		for (const button of buttons) button.setAttribute("aria-expanded", "false");
-		write(result, action.done(entered.words));
+		const notes = [answer?.ruling?.note, ...(answer?.notes ?? [])].filter(Boolean).map((note) => "Note: " + visible(note, 400) + ".");
+		write(result, [action.done(entered.words), ...notes].join(" "));
 		buttons.find((button) => !button.hidden)?.focus();
 		done();
 	}

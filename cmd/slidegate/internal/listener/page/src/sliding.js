@@ -96,7 +96,7 @@ export function update(element, limit, now) {
 	write(part("h3 bdi"), visible(limit.text, 60));
 	write(part(".limitstate"), number(limit.remaining) + " of " + number(most(limit)) + " free");
 	element.classList.toggle("refusing", limit.remaining <= 0);
-	write(part(".limitsub"), [limit.name && visible(limit.name, 40), visible(limit.algorithm ?? "", 40), limit.remaining > 0 ? "admits now" :
+	write(part(".limitsub"), [limit.name && visible(limit.name, 40), limit.algorithm === "default" ? "hard cap" : visible(limit.algorithm ?? "", 40), limit.remaining > 0 ? "admits now" :
 		wait == null ? "never admits" : wait > 0 ? "admits again in " + span(wait) : "admits again"].filter((text) => text && text !== '""').join(" \u00b7 "));
 	draw(element.querySelector("svg"), at);
 	const [top, , nowLabel] = element.querySelectorAll(".axis:first-child span"), bottom = element.querySelector(".axis:last-child span:last-child");
