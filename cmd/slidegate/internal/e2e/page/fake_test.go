@@ -33,6 +33,7 @@ type fake struct {
 	reset    bool
 	began    time.Time
 	streams  bool
+	watchers int // open streams
 }
 
 const token = "a token of an operator"
@@ -126,8 +127,12 @@ func (f *fake) add(w http.ResponseWriter, r *http.Request) {
 
 // stream sends the document again and again. It holds mu only while it reads.
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
+	f.watchers++
 	f.mu.Unlock()
-	defer f.mu.Lock()
+	defer func() {
+		f.mu.Lock()
+		f.watchers--
+	}()
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -198,7 +203,14 @@ func (f *fake) change(how func()) {
 	how()
 }
 
-// sentWithout returns how many requests had a header other than the token's.
+// open returns how many streams are open.
+func (f *fake) open() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.watchers
+}
+
+// sentTokens returns the different Authorization headers that were sent.
 func (f *fake) sentTokens() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

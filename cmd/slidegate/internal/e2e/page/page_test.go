@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/e2e/browser"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // sizes are those of a laptop and of a phone.
@@ -182,6 +183,26 @@ func TestStoreAway(t *testing.T) {
 	b.CheckWidth(390)
 	f.change(func() { f.streams = false })
 	wait(t, b, `document.querySelector("#live").dataset.state === "lost"`)
+}
+
+// TestHiddenTab closes its stream, so that instances stop telling one another what they see, and opens it again when it is looked at.
+func TestHiddenTab(t *testing.T) {
+	f := newFake(t)
+	b := browser.Open(t)
+	show(t, b, f, 0, "light")
+	hide := func(is bool) {
+		browser.Eval[chromedp.Void](b, fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`, is))
+	}
+	testkit.Eventually(t, "there is one stream", func() bool { return f.open() == 1 })
+	hide(true)
+	testkit.Eventually(t, "there is no stream", func() bool { return f.open() == 0 })
+	if got := browser.Eval[string](b, `document.querySelector("#live").innerText`); got != "Paused" {
+		t.Errorf("a hidden page says %q, want Paused", got)
+	}
+	hide(false)
+	wait(t, b, `document.querySelector("#live").innerText === "Live"`)
+	testkit.Eventually(t, "there is one stream again", func() bool { return f.open() == 1 })
+	b.CheckQuiet()
 }
 
 // TestChangesAKey blocks, raises, resets and frees a key, each with a reason, and sees the effect within two seconds.

@@ -22,7 +22,9 @@ import (
 func TestService(t *testing.T) {
 	text := fmt.Sprintf("store: redis://%s\nstore_timeout: 2s\npolicies: {api: {limits: [3/1h]}}\n", redistest.Server(t).Addr())
 	begin := func() *servicetest.Service {
-		return servicetest.Start(t, text, func(o *service.Options) { o.AdminTokens = []string{"ann:operator:" + strings.ReplaceAll(token, " ", "-")} })
+		return servicetest.Start(t, text, func(o *service.Options) {
+			o.AdminTokens = []string{"ann:operator:" + strings.ReplaceAll(token, " ", "-")}
+		})
 	}
 	one, other := begin(), begin()
 	allow := func() string {

@@ -59,7 +59,7 @@ async function reveal(event) {
 	try {
 		const found = await post("/v1/seen/key", { policy: key.policy, id: key.id });
 		key.whole = found.key;
-		key.text = found.key_base64 ? found.key : "=" + found.key; // one that is not UTF-8 is in quotes, and so exact
+		key.text = exact(found);
 		panel.querySelector(".ask").remove();
 		begin();
 		panel.querySelector("#key-title").focus();
@@ -68,6 +68,11 @@ async function reveal(event) {
 		button.disabled = false;
 		show();
 	}
+}
+
+// exact returns a key as operators write it so that it means only itself. One that is not UTF-8 is in quotes, and descriptors of Envoy are exact.
+function exact(found) {
+	return found.key_base64 || key.policy.startsWith("envoy:") ? found.key : "=" + found.key;
 }
 
 function begin() {

@@ -6,7 +6,7 @@ import * as instances from "./instances.js";
 import * as panel from "./key.js";
 import * as overview from "./overview.js";
 import * as policies from "./policies.js";
-import { visible } from "./words.js";
+import { time, visible } from "./words.js";
 import * as who from "./who.js";
 
 const at = (id) => document.getElementById(id);
@@ -125,7 +125,7 @@ document.addEventListener("visibilitychange", () => {
 });
 
 setInterval(() => {
-	if (seen && !document.hidden && performance.now() - last > 4000) live("lost", "No news for " + Math.round((performance.now() - last) / 1000) + "s");
+	if (seen && !document.hidden && performance.now() - last > 4000) live("lost", "No news since " + time(Date.now() - performance.now() + last));
 }, 1000);
 
 function live(state, text) {

@@ -100,6 +100,7 @@ const reasons = {
 };
 
 export function by(key) {
-	if (key.by === "limits" && key.limit) return visible(key.limit, 48);
-	return reasons[key.by] ?? visible(key.by ?? "", 48).replace(/^""$/, "");
+	if (!key.by) return "";
+	const reason = key.by === "limits" && key.limit ? visible(key.limit, 48) : (reasons[key.by] ?? visible(key.by, 48));
+	return reason + (key.shadow ? ", in shadow" : "");
 }
