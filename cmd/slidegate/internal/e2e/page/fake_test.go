@@ -177,7 +177,17 @@ func (f *fake) state(w http.ResponseWriter, r *http.Request) {
 			one["text"] = f.ruling["limits"].([]any)[0]
 			one["quota"] = int64(200)
 		}
-		one["units"], one["used"], one["remaining"] = units, used, one["quota"].(int64)-used
+		whole, isBucket := one["capacity"].(int64)
+		if !isBucket {
+			whole = one["quota"].(int64)
+		} else if used > 0 { // it fills all the time
+			used = max(0, used-used*(now-f.began.UnixMicro())/(units[0]["frees"].(int64)-f.began.UnixMicro()))
+			units[0]["units"] = used
+		}
+		for _, held := range one["holds"].([]object) {
+			used += held["units"].(int64)
+		}
+		one["units"], one["used"], one["remaining"] = units, used, whole-used
 		if used >= one["quota"].(int64) {
 			one["retry_after_us"] = units[0]["frees"].(int64) - now
 		}

@@ -287,6 +287,36 @@ func TestWindowSlides(t *testing.T) {
 	b.CheckQuiet()
 }
 
+// TestFindsAKey opens the panel of a key that the operator writes, with a token bucket, which fills between two answers, and units that are held for
+// longer than the window.
+func TestFindsAKey(t *testing.T) {
+	f := newFake(t)
+	f.limits = []object{
+		{"text": "10/10s token-bucket burst=20", "quota": int64(10), "capacity": int64(20), "algorithm": "token-bucket", "window_us": 10_000_000, "form": "bucket", "holds": []object{},
+			"units": []object{{"from": int64(0), "to": int64(0), "units": int64(20), "frees": int64(20_000_000)}}},
+		{"text": "5/1s hold=1h", "quota": int64(5), "algorithm": "default", "window_us": 1_000_000, "form": "log", "units": []object{},
+			"holds": []object{{"id": "ab12", "units": int64(2), "ends": time.Now().Add(time.Hour).UnixMicro()}}},
+	}
+	b := browser.Open(t)
+	show(t, b, f, 0, "light")
+	f.change(func() { f.began = time.Now() })
+	click(b, "#find")
+	b.Do(chromedp.KeyEvent("X-User=bob" + kb.Enter))
+	wait(t, b, `document.querySelectorAll("#key .limit").length === 2 && !document.querySelector("#finder").open`)
+	if shown := browser.Eval[string](b, `document.querySelector("#key").innerText`); !strings.Contains(shown, "X-User=bob") || strings.Contains(shown, "null") || strings.Contains(shown, "NaN") {
+		t.Errorf("the panel shows %q", shown)
+	}
+	wait(t, b, `/^[1-9] of 20 free$/.test(document.querySelector("#key .limitstate").innerText)`)
+	if held := browser.Eval[string](b, `document.querySelectorAll("#key .limit")[1].querySelector(".holds").innerText`); !strings.HasPrefix(held, "2 until 59m") && !strings.HasPrefix(held, "2 until 1h") {
+		t.Errorf("the units that are held are shown as %q", held)
+	}
+	if got := browser.Eval[string](b, `document.querySelectorAll("#key .limitstate")[1].innerText`); got != "3 of 5 free" {
+		t.Errorf("with 2 of 5 units held, the panel shows %q", got)
+	}
+	b.ScreenshotWindow("page-bucket")
+	b.CheckQuiet()
+}
+
 // TestToken signs in by keyboard alone. The token is sent as a header, and is nowhere in the browser's storage or address. A viewer finds no buttons
 // that change something.
 func TestToken(t *testing.T) {

@@ -12,6 +12,9 @@ export const shown = [
 	{ name: "without_store", label: "Without the store" },
 ];
 
+// whole are the distances of the axis of counts.
+const whole = Array.from({ length: 12 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
+
 let plot, box, tip, minutes = [];
 const hidden = new Set();
 
@@ -67,7 +70,7 @@ export function redraw() {
 		},
 		axes: [
 			{ ...axis, grid: { show: false }, size: 26, space: 64, values: (_, ticks) => ticks.map((seconds) => time(seconds * 1000)) },
-			{ ...axis, size: (_, labels) => 12 + 7 * Math.max(1, ...(labels ?? []).map((label) => label.length)), space: 44, values: (_, ticks) => ticks.map((n) => (n % 1 ? "" : short(n))) },
+			{ ...axis, size: (_, labels) => 12 + 7 * Math.max(1, ...(labels ?? []).map((label) => label.length)), space: 44, incrs: whole, values: (_, ticks) => ticks.map(short) },
 		],
 		series: [
 			{},

@@ -14,13 +14,14 @@ export function open(chosen, mayChange) {
 	key = { ...chosen };
 	state = actions = undefined;
 	problem = "";
-	panel.replaceChildren(
+	panel.replaceChildren(...[
 		h("header.panelhead", {}, h("div", {}, h("p.eyebrow", {}, "Policy ", h("bdi", {}, visible(key.policy, 60))), h("h2", { id: "key-title", tabindex: "-1" }, h("bdi"))),
 			h("button.button", { type: "button", "aria-label": "Close", onclick: close }, "\u2715")),
 		h("p.sub.about"), h("p.problem", { role: "alert" }),
 		key.id ? h("section.ask", {}, h("button.button.primary", { type: "button", onclick: reveal }, "Show this key"),
 			h("p.sub", {}, "The instance that knows it sends it. That you asked is logged.")) : null,
-		h("div.known", { hidden: true }));
+		h("div.known", { hidden: true }),
+	].filter(Boolean));
 	if (mayChange) actions = rule.make(() => key, () => state, () => load());
 	panel.onclose = () => panel.open || stop(); // by Escape; the event comes later, when another key may be open
 	panel.onclick = (event) => {

@@ -20,10 +20,19 @@ export function arrange(limit, now) {
 	const window = limit.window_us || 1;
 	const units = (limit.units ?? []).map((one) => ({ units: one.counts ?? one.units, from: micros(one.from), to: micros(one.to), frees: micros(one.frees) })).filter((one) => one.frees > now);
 	const holds = (limit.holds ?? []).map((one) => ({ units: one.units, frees: micros(one.ends) })).filter((one) => one.frees > now);
-	const width = Math.max(window, ...units.map((one) => one.frees - now), ...holds.map((one) => one.frees - now));
+	// Holds may last for many windows: those are named below the drawing.
+	const width = Math.max(window, ...units.map((one) => one.frees - now), ...holds.map((one) => Math.min(one.frees - now, 4 * window)));
 	const place = (time) => Math.min(1, Math.max(0, (time - now + window) / width));
-	const frees = [...units, ...holds].sort((a, b) => a.frees - b.frees);
-	return { bars: bars(units, place, window / width), steps: steps(limit, frees, now, width), next: next(limit, frees, now), now: window / width };
+	const frees = [...units, ...holds].sort((a, b) => a.frees - b.frees), free = freeAt(limit, frees, now);
+	return { bars: bars(units, place, window / width), steps: steps(limit, frees, free, now, width), next: next(limit, frees, now), now: window / width, free, width };
+}
+
+// freeAt returns how many units are free: more and more after the answer.
+function freeAt(limit, frees, now) {
+	const counted = frees.reduce((sum, one) => sum + one.units, 0);
+	if (limit.form !== "bucket") return Math.max(limit.remaining, most(limit) - counted);
+	const full = frees.at(-1)?.frees ?? now, answered = micros(limit.now);
+	return full <= now ? most(limit) : Math.max(limit.remaining, Math.floor(most(limit) - ((most(limit) - limit.remaining) * (full - now)) / (full - answered)));
 }
 
 // bars returns rectangles: of each part, and of columns of stamps.
@@ -46,12 +55,13 @@ function bars(units, place, end) {
 }
 
 // steps returns how many units are free from now on: places and shares of the quota. A bucket fills continuously.
-function steps(limit, frees, now, width) {
+function steps(limit, frees, free, now, width) {
 	const quota = Math.max(1, most(limit)), share = (free) => Math.min(1, Math.max(0, free / quota));
-	let counted = frees.reduce((sum, one) => sum + one.units, 0), free = limit.remaining;
+	let counted = frees.reduce((sum, one) => sum + one.units, 0);
 	const points = [[0, share(free)]];
 	for (const one of frees) {
 		const at = (one.frees - now) / width;
+		if (at > 1) break;
 		if (limit.form !== "bucket") points.push([at, share(free)]);
 		counted -= one.units;
 		free = Math.max(free, quota - counted);
@@ -94,18 +104,22 @@ export function update(element, limit, now) {
 	const at = arrange(limit, now), part = (name) => element.querySelector(name);
 	const wait = limit.retry_after_us == null || limit.retry_after_us < 0 ? null : Math.max(0, limit.retry_after_us - (now - micros(limit.now))) / 1000;
 	write(part("h3 bdi"), visible(limit.text, 60));
-	write(part(".limitstate"), number(limit.remaining) + " of " + number(most(limit)) + " free");
-	element.classList.toggle("refusing", limit.remaining <= 0);
-	write(part(".limitsub"), [limit.name && visible(limit.name, 40), limit.algorithm === "default" ? "hard cap" : visible(limit.algorithm ?? "", 40), limit.remaining > 0 ? "admits now" :
+	write(part(".limitstate"), number(at.free) + " of " + number(most(limit)) + " free");
+	element.classList.toggle("refusing", at.free <= 0);
+	write(part(".limitsub"), [limit.name && visible(limit.name, 40), limit.algorithm === "default" ? "hard cap" : visible(limit.algorithm ?? "", 40), at.free > 0 ? "admits now" :
 		wait == null ? "never admits" : wait > 0 ? "admits again in " + span(wait) : "admits again"].filter((text) => text && text !== '""').join(" \u00b7 "));
 	draw(element.querySelector("svg"), at);
-	const [top, , nowLabel] = element.querySelectorAll(".axis:first-child span"), bottom = element.querySelector(".axis:last-child span:last-child");
+	const [top, name, nowLabel] = element.querySelectorAll(".axis:first-child span"), bottom = element.querySelector(".axis:last-child span:last-child");
 	const bucket = limit.form === "bucket";
 	element.classList.toggle("bucket", bucket);
+	element.querySelector(".axis").hidden = bucket; // it keeps no times
+	set(element.querySelector("svg"), { viewBox: bucket ? `0 ${high + 16} 1000 ${high + 2}` : `0 0 1000 ${2 * high + 18}` });
 	write(top, "\u2212" + span(limit.window_us / 1000));
 	write(nowLabel, "now");
+	nowLabel.style.right = 100 * (1 - at.now) + "%";
+	name.hidden = at.now < 0.75;
 	write(element.querySelector(".axis:last-child .axisname"), "free, of " + number(most(limit)));
-	write(bottom, "+" + span(limit.window_us / 1000 / at.now));
+	write(bottom, "+" + span(at.width / 1000));
 	list(part(".next"), soon(limit, at.next, bucket));
 	list(part(".holds"), (limit.holds ?? []).filter((one) => micros(one.ends) > now).slice(0, 5).map((one) =>
 		["held", number(one.units), "until " + span((micros(one.ends) - now) / 1000) + " from now, by " + visible(one.id ?? "", 24)]));
