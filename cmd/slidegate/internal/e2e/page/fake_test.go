@@ -33,7 +33,8 @@ type fake struct {
 	reset    bool
 	began    time.Time
 	streams  bool
-	watchers int // open streams
+	watchers int  // open streams
+	away     bool // no state can be read
 }
 
 const token = "a token of an operator"
@@ -157,6 +158,10 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 
 // state serves the limits of a key, with times that have moved on since the test began, as those of a key without requests do.
 func (f *fake) state(w http.ResponseWriter, r *http.Request) {
+	if f.away {
+		problem(w, http.StatusServiceUnavailable, "the store does not answer")
+		return
+	}
 	limits := []object{}
 	for _, one := range f.limits {
 		one = maps.Clone(one)
