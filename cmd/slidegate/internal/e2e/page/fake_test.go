@@ -334,6 +334,6 @@ func sampleLimits() []object {
 
 // hostile are keys and names that try to be more than text.
 var hostile = []string{
-	`<img src=x onerror="window.pwned=1">`, `"><script>window.pwned=1</script>`, "a\x00b\x1b[31mred\r\nGET /", "‮evil‬ txt.exe", "مفتاح العميل", "‏⁦x⁩",
+	`<img src=x onerror="window.pwned=1">`, `"><script>window.pwned=1</script>`, "a\x00b\x1b[31mred\r\nGET /", "\u202eevil\u202c txt.exe", "مفتاح العميل", "\u200f\u2066x\u2069",
 	strings.Repeat("long🔑", 500), "javascript:alert(1)", "${pwned=1}",
 }
