@@ -20,6 +20,8 @@ type note struct {
 	Policies []notePolicy `json:"p,omitempty"`
 	Keys     []noteKey    `json:"k,omitempty"`
 	Cut      bool         `json:"c,omitempty"` // it has seen more keys than these
+	// Marks has the Turn of each mark that it had read before, by instance.
+	Marks map[string]int64 `json:"m,omitempty"`
 }
 
 // notePolicy is what an instance says of one policy.
@@ -53,6 +55,7 @@ type noteKey struct {
 
 // look is what an instance posts while somebody looks at it.
 type look struct {
+	Turn int64 `json:"n"` // increases with every mark
 	// Keys are those that it shows, so that every instance adds what it knows of them: the sums are then exact.
 	Keys []keyName `json:"k,omitempty"`
 	// Asks are keys whose text a person wants.
@@ -158,7 +161,7 @@ func decodeNote(author string, text []byte, now time.Time) (*note, error) {
 	if err := decode(text, n); err != nil {
 		return nil, err
 	}
-	if len(n.Keys) > maxNoteKeys || len(n.Policies) > maxPolicies+1 {
+	if len(n.Keys) > maxNoteKeys || len(n.Policies) > maxPolicies+1 || len(n.Marks) > store.MaxNotes {
 		return nil, errInvalid
 	}
 	n.Instance.clean(author)
