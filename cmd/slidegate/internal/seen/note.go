@@ -228,13 +228,8 @@ func (p *notePolicy) clean(now int64) bool {
 
 func isCount(n int64) bool { return n >= 0 && n <= maxCount }
 
-// reasons are the values of noteKey.By.
-var reasons = map[string]bool{
-	"": true, ByLimits: true, byAllowList: true, byBlockList: true, byUnlimited: true, byRuling: true, ByPenalty: true, ByFailure: true, ByNever: true,
-}
-
 func (k *noteKey) clean() bool {
-	if !isID(k.ID) || !reasons[k.By] || !(k.Share >= 0 && k.Share <= 1) || k.Last < 0 || k.Last > 1<<37 {
+	if !isID(k.ID) || !(k.Share >= 0 && k.Share <= 1) || k.Last < 0 || k.Last > 1<<37 {
 		return false
 	}
 	for _, n := range k.Counts {
@@ -242,7 +237,7 @@ func (k *noteKey) clean() bool {
 			return false
 		}
 	}
-	k.Masked = printable(k.Masked, 16)
+	k.Masked, k.By = printable(k.Masked, 16), printable(k.By, 16)
 	k.Limit, k.Near, k.Routes = printable(k.Limit, maxName), printable(k.Near, maxName), cleanTexts(k.Routes, maxRoutes)
 	return true
 }

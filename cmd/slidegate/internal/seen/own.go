@@ -17,8 +17,8 @@ const (
 	ByNever   = "never"   // the cost is above the quota
 )
 
-var ByLimits, byAllowList, byBlockList, byUnlimited, byRuling = policy.ByLimits.String(), policy.ByAllowList.String(),
-	policy.ByBlockList.String(), policy.ByUnlimited.String(), policy.ByRuling.String()
+// ByLimits is the Event.By of limits.
+var ByLimits = policy.ByLimits.String()
 
 // listed is how many keys of each list an instance posts.
 const listed = 50
