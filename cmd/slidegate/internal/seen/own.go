@@ -245,7 +245,7 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 	k := f.k
 	d := noteKey{
 		Policy: f.policy, ID: k.idOf(n.Policies[f.policy].Name, secret), Masked: mask(k.key), Counts: f.counts, NearIn: f.near,
-		By: k.by, Shadow: k.shadow, Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.last() * 60,
+		By: k.by, Shadow: k.shadow, Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.lastAt * 60,
 	}
 	for w, window := range Windows {
 		d.AtLeast[w] = k.lostBefore >= now-window
