@@ -56,6 +56,7 @@ func (k *entry) cell(now int64) *cell {
 	for gone < len(k.minutes) && int64(k.minutes[gone].at) < now-hour {
 		gone++
 	}
+	k.lastAt = now
 	k.minutes = append(k.minutes[:copy(k.minutes, k.minutes[gone:])], cell{at: int32(now)})
 	return &k.minutes[len(k.minutes)-1]
 }

@@ -72,6 +72,7 @@ type Exchange struct {
 	ready   bool      // the first notes have been read since then
 	posted  time.Time // when the mark was last posted
 	changed bool      // what it says has changed since
+	marked  int64     // its Turn
 	shown   []keyName // the keys that are shown
 	asks    map[keyName]int
 	sources map[string]*source // of the others, by their IDs
@@ -145,10 +146,11 @@ func (e *Exchange) setErr(err error) {
 // publish posts what this instance has seen, if the marks of others say that somebody looks.
 func (e *Exchange) publish(ctx context.Context, marks map[string][]byte) {
 	var wanted, asks []keyName
-	isNew := false
+	isNew, turns := false, map[string]int64{}
 	for author, text := range marks {
 		l := decodeLook(text)
 		wanted, asks = append(wanted, l.Keys...), append(asks, l.Asks...)
+		turns[author] = l.Turn
 		isNew = isNew || !e.known[author]
 	}
 	e.known = map[string]bool{}
@@ -164,7 +166,9 @@ func (e *Exchange) publish(ctx context.Context, marks map[string][]byte) {
 			_ = e.opts.Board.Post(ctx, topicHour, fmt.Sprintf("%s-%d", e.id, i), text, hourLife) // the next minutes come with the other notes
 		}
 	}
-	if text, err := encodeNote(e.own(ctx, now-2, wanted[:min(len(wanted), maxLookKeys)])); err == nil {
+	n := e.own(ctx, now-2, wanted[:min(len(wanted), maxLookKeys)])
+	n.Marks = turns
+	if text, err := encodeNote(n); err == nil {
 		e.setErr(e.opts.Board.Post(ctx, topicSeen, e.id, text, noteLife))
 	}
 	e.answer(ctx, asks[:min(len(asks), maxAsks)])
@@ -229,6 +233,8 @@ func (e *Exchange) mark(ctx context.Context) {
 	l := look{Keys: e.shown, Asks: slices.Collect(maps.Keys(e.asks))}
 	if due {
 		e.posted, e.changed = now, false
+		e.marked++
+		l.Turn = e.marked
 	}
 	e.mu.Unlock()
 	if !due {
@@ -295,16 +301,38 @@ func (e *Exchange) Document(ctx context.Context, n int) *Document {
 	if e.opts.Board != nil {
 		e.look(ctx)
 	}
-	now := e.record.minute.Load()
-	d := e.document(e.own(ctx, now-hour, nil), n)
-	if e.opts.Board != nil && e.show(d) {
-		if !e.pause(ctx, firstWait) { // the first look after a pause: now that all know which keys are shown, they can say what they know of them
-			return d
-		}
-		e.readOnce(ctx)
-		d = e.document(e.own(ctx, now-hour, nil), n)
+	d := e.document(ctx, n)
+	unsure, first := e.show(d)
+	if first {
+		e.markOnce(ctx)
+		e.awaitAnswers(ctx)
+	}
+	if unsure { // this instance may know the keys that others have listed, too
+		d = e.document(ctx, n)
 	}
 	return d
+}
+
+// awaitAnswers waits until all instances have read the last mark: then they have said what they know of the keys that are shown.
+func (e *Exchange) awaitAnswers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	for e.pause(ctx, askEvery) {
+		if e.readOnce(ctx); e.haveAnswered() {
+			return
+		}
+	}
+}
+
+func (e *Exchange) haveAnswered() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sources {
+		if s.note.Marks[e.id] < e.marked && e.opts.Now().Sub(s.seen) < aliveFor {
+			return false
+		}
+	}
+	return true
 }
 
 // look notes that somebody looks, and waits for the first notes after a pause.
@@ -319,14 +347,18 @@ func (e *Exchange) look(ctx context.Context) {
 	wait, ready := e.began.Add(firstWait).Sub(now), e.ready
 	e.mu.Unlock()
 	if first {
-		call, cancel := context.WithTimeout(ctx, callLimit)
-		e.mark(call)
-		cancel()
+		e.markOnce(ctx)
 	}
 	if ready || e.reason() != "" || !e.pause(ctx, wait) {
 		return
 	}
 	e.readOnce(ctx)
+}
+
+func (e *Exchange) markOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	e.mark(ctx)
 }
 
 func (e *Exchange) readOnce(ctx context.Context) {
@@ -354,7 +386,11 @@ func (e *Exchange) reason() string {
 }
 
 // document merges what this instance has seen with what the others have.
-func (e *Exchange) document(own *note, n int) *Document {
+func (e *Exchange) document(ctx context.Context, n int) *Document {
+	e.mu.Lock()
+	shown := e.shown
+	e.mu.Unlock()
+	own := e.own(ctx, e.record.minute.Load()-hour, shown)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.opts.Now()
@@ -374,9 +410,9 @@ func (e *Exchange) document(own *note, n int) *Document {
 	return d
 }
 
-// show remembers the keys that are shown, and reports whether another look is worth it: for the first time, with keys about which an
-// instance has not said all.
-func (e *Exchange) show(d *Document) (again bool) {
+// show remembers the keys that are shown. It reports whether some of their counts may be too low, and whether that is for the first time
+// since somebody looks, so that the other instances do not know yet which keys are shown.
+func (e *Exchange) show(d *Document) (unsure, first bool) {
 	var shown []keyName
 	known := map[keyName]bool{}
 	for _, lists := range d.Keys {
@@ -385,16 +421,16 @@ func (e *Exchange) show(d *Document) (again bool) {
 			if !known[name] && len(shown) < maxLookKeys {
 				known[name], shown = true, append(shown, name)
 			}
-			again = again || k.AtLeast
+			unsure = unsure || k.AtLeast
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if again = again && !e.ready && e.why == "" && len(e.sources) > 0; again {
-		e.changed = true // the next turn posts them
+	if first = unsure && !e.ready && e.why == "" && len(e.sources) > 0; first {
+		e.changed = true
 	}
 	e.ready, e.shown = true, shown
-	return again
+	return unsure, first
 }
 
 // Key returns the text of a key. If this instance has not seen it, the others are asked.

@@ -20,6 +20,8 @@ type note struct {
 	Policies []notePolicy `json:"p,omitempty"`
 	Keys     []noteKey    `json:"k,omitempty"`
 	Cut      bool         `json:"c,omitempty"` // it has seen more keys than these
+	// Marks has the Turn of each mark that it had read before, by instance.
+	Marks map[string]int64 `json:"m,omitempty"`
 }
 
 // notePolicy is what an instance says of one policy.
@@ -53,6 +55,7 @@ type noteKey struct {
 
 // look is what an instance posts while somebody looks at it.
 type look struct {
+	Turn int64 `json:"n"` // increases with every mark
 	// Keys are those that it shows, so that every instance adds what it knows of them: the sums are then exact.
 	Keys []keyName `json:"k,omitempty"`
 	// Asks are keys whose text a person wants.
@@ -158,7 +161,7 @@ func decodeNote(author string, text []byte, now time.Time) (*note, error) {
 	if err := decode(text, n); err != nil {
 		return nil, err
 	}
-	if len(n.Keys) > maxNoteKeys || len(n.Policies) > maxPolicies+1 {
+	if len(n.Keys) > maxNoteKeys || len(n.Policies) > maxPolicies+1 || len(n.Marks) > store.MaxNotes {
 		return nil, errInvalid
 	}
 	n.Instance.clean(author)
@@ -225,13 +228,8 @@ func (p *notePolicy) clean(now int64) bool {
 
 func isCount(n int64) bool { return n >= 0 && n <= maxCount }
 
-// reasons are the values of noteKey.By.
-var reasons = map[string]bool{
-	"": true, ByLimits: true, byAllowList: true, byBlockList: true, byUnlimited: true, byRuling: true, ByPenalty: true, ByFailure: true, ByNever: true,
-}
-
 func (k *noteKey) clean() bool {
-	if !isID(k.ID) || !reasons[k.By] || !(k.Share >= 0 && k.Share <= 1) || k.Last < 0 || k.Last > 1<<37 {
+	if !isID(k.ID) || !(k.Share >= 0 && k.Share <= 1) || k.Last < 0 || k.Last > 1<<37 {
 		return false
 	}
 	for _, n := range k.Counts {
@@ -239,7 +237,7 @@ func (k *noteKey) clean() bool {
 			return false
 		}
 	}
-	k.Masked = printable(k.Masked, 16)
+	k.Masked, k.By = printable(k.Masked, 16), printable(k.By, 16)
 	k.Limit, k.Near, k.Routes = printable(k.Limit, maxName), printable(k.Near, maxName), cleanTexts(k.Routes, maxRoutes)
 	return true
 }

@@ -110,7 +110,6 @@ func TestHostileNotesAreRejected(t *testing.T) {
 		"negative counts": good(func(n *note) { n.Keys[0].Counts[1][0] = -1 }),
 		"huge counts":     good(func(n *note) { n.Policies[0].Minutes[0][1] = math.MaxInt64 }),
 		"a strange share": good(func(n *note) { n.Keys[0].Share = 2 }),
-		"another reason":  good(func(n *note) { n.Keys[0].By = "magic" }),
 		"many minutes":    good(func(n *note) { n.Policies[0].Minutes = make([]noteMinute, 1000) }),
 		"a late time":     good(func(n *note) { n.Keys[0].Last = math.MaxInt64 }),
 	} {
@@ -123,6 +122,7 @@ func TestHostileNotesAreRejected(t *testing.T) {
 		n.Instance = Instance{Name: evil, Version: evil, Config: evil, Health: evil, Store: evil, RestartNeeded: []string{evil}, LeasesOut: -5, Started: time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(-3000, 0, 0)}
 		n.Policies[0].Name, n.Policies[0].Limits = evil, []string{evil}
 		n.Policies[0].Minutes = append(n.Policies[0].Minutes, noteMinute{5, 1, 1, 1, 1})
+		n.Keys[0].By = evil
 		n.Keys[0].Masked, n.Keys[0].Limit, n.Keys[0].Near, n.Keys[0].Routes = evil, evil, evil, []string{evil, evil, evil, evil, evil, evil}
 	}), now)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	ByNever   = "never"   // the cost is above the quota
 )
 
-var ByLimits, byAllowList, byBlockList, byUnlimited, byRuling = policy.ByLimits.String(), policy.ByAllowList.String(),
-	policy.ByBlockList.String(), policy.ByUnlimited.String(), policy.ByRuling.String()
+// ByLimits is the Event.By of limits.
+var ByLimits = policy.ByLimits.String()
 
 // listed is how many keys of each list an instance posts.
 const listed = 50
@@ -245,7 +245,7 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 	k := f.k
 	d := noteKey{
 		Policy: f.policy, ID: k.idOf(n.Policies[f.policy].Name, secret), Masked: mask(k.key), Counts: f.counts, NearIn: f.near,
-		By: k.by, Shadow: k.shadow, Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.last() * 60,
+		By: k.by, Shadow: k.shadow, Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.lastAt * 60,
 	}
 	for w, window := range Windows {
 		d.AtLeast[w] = k.lostBefore >= now-window

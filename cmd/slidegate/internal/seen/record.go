@@ -139,8 +139,7 @@ func (c *Counts) add(o *Counts) {
 
 // Add counts a decision. It keeps nothing of the key and the event's texts without copying them.
 func (p *PolicyRecord) Add(key string, e *Event) {
-	var buf [maxKey]byte
-	key = shorten(key, &buf)
+	key = shorten(key)
 	now := p.record.minute.Load()
 	sh := p.shardOf(key)
 	sh.mu.Lock()

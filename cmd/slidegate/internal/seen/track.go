@@ -16,16 +16,13 @@ const maxKey = 256
 
 const hashDigits = 16
 
-// shorten returns the key as it is tracked. The result may be in buf.
-func shorten(key string, buf *[maxKey]byte) string {
+// shorten returns the key as it is tracked.
+func shorten(key string) string {
 	if len(key) <= maxKey {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))
-	n := copy(buf[:maxKey-hashDigits-1], key)
-	buf[n] = '#'
-	hex.Encode(buf[n+1:], sum[:hashDigits/2])
-	return string(buf[:])
+	return key[:maxKey-hashDigits-1] + "#" + hex.EncodeToString(sum[:hashDigits/2])
 }
 
 // shard is a part of a policy's keys.
@@ -42,8 +39,10 @@ type entry struct {
 	key   string
 	index int // in shard.list
 
-	minutes []cell // those in which there were decisions, the latest last
-	refused int64  // since the key is tracked
+	minutes []cell  // those in which there were decisions, the latest last
+	first   [2]cell // where minutes begins: most keys need no more
+	lastAt  int64   // the latest of them; also here, for least
+	refused int64   // since the key is tracked
 	// weight is what the key is kept by: its refusals and admissions, and what it inherited from the key whose place it took. Without
 	// that, two keys that are refused again and again could take turns in replacing one another, and neither would be found.
 	weight int64
@@ -76,6 +75,7 @@ const refusalWeight = 16
 // trackLocked begins to track a key, and returns nil if there is no room.
 func (p *PolicyRecord) trackLocked(sh *shard, key string, now int64) *entry {
 	k := &entry{}
+	k.minutes = k.first[:0]
 	for p.tracked.Load() >= p.bound.Load() {
 		if len(sh.list) == 0 {
 			p.lastLost.Store(now)
@@ -97,7 +97,7 @@ func (p *PolicyRecord) trackLocked(sh *shard, key string, now int64) *entry {
 
 // dropLocked forgets a key.
 func (p *PolicyRecord) dropLocked(sh *shard, k *entry, now int64) {
-	if k.last() >= now-hour {
+	if k.lastAt >= now-hour {
 		p.lastLost.Store(now)
 	}
 	delete(sh.entries, k.key)
@@ -110,7 +110,7 @@ func (p *PolicyRecord) dropLocked(sh *shard, k *entry, now int64) {
 
 // samples is how many keys are compared to find one that makes room. That is enough for a key that matters to stay through a flood of
 // keys that are seen once, and takes the same time however many there are.
-const samples = 8
+const samples = 5
 
 // least returns the key with the least weight among a few.
 func (sh *shard) least(now int64) (found *entry) {
@@ -127,17 +127,9 @@ func (sh *shard) least(now int64) (found *entry) {
 
 // aged returns the weight that is left: half of it after eight minutes without a decision, and none once the counts are gone.
 func (k *entry) aged(now int64) int64 {
-	age := max(now-k.last(), 0)
+	age := max(now-k.lastAt, 0)
 	if age > hour {
 		return 0
 	}
 	return k.weight >> (age / 8)
-}
-
-// last returns the minute of the last decision.
-func (k *entry) last() int64 {
-	if len(k.minutes) == 0 {
-		return 0
-	}
-	return int64(k.minutes[len(k.minutes)-1].at)
 }
