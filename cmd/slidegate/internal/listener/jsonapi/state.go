@@ -19,7 +19,8 @@ func (a *API) state(w http.ResponseWriter, r *http.Request) {
 		send(w, p)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), stateTimeout)
+	// Also if the client leaves: to cancel a call costs some stores a connection, and a page asks again and again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), stateTimeout)
 	defer cancel()
 	stateOf := a.gate.State
 	if a.isEnvoy(req.Policy) {
