@@ -242,10 +242,10 @@ func sample(keys map[string]string) object {
 		refused        func(minute int) float64
 		shadow, outage bool
 	}{
-		{"api", "100/1m", 610, func(m int) float64 { return 4 + 170*math.Exp(-math.Pow(float64(m-46)/6, 2)) }, false, true},
-		{"login", "5/15m", 42, func(m int) float64 { return 2 + 9*math.Abs(math.Sin(float64(m)/9)) }, false, false},
+		{"api", "100/1m", 610, func(m int) float64 { return 4 + 190*math.Exp(-math.Pow(float64(m-57)/6, 2)) }, false, true},
+		{"login", "5/1m", 42, func(m int) float64 { return 2 + 9*math.Abs(math.Sin(float64(m)/9)) }, false, false},
 		{"search", "20/1s", 260, func(int) float64 { return 0 }, true, false},
-		{"webhooks", "10000/1h", 88, func(int) float64 { return 0 }, false, false},
+		{"webhooks", "10000/1h", 152, func(int) float64 { return 0 }, false, false},
 	} {
 		minutes := []object{}
 		for m := range 60 {
@@ -275,7 +275,7 @@ func sample(keys map[string]string) object {
 	}
 	return object{
 		"now": now, "self": "i0", "scope": "all", "why": "", "instances": instances, "policies": policies,
-		"keys": object{"1": sampleKeys(keys, 1), "5": sampleKeys(keys, 5), "60": sampleKeys(keys, 34)},
+		"keys": object{"1": sampleKeys(keys, 1), "5": sampleKeys(keys, 5), "60": sampleKeys(keys, 7)},
 	}
 }
 
@@ -288,24 +288,27 @@ func sampleKeys(whole map[string]string, times int) object {
 	}{
 		{"api", "acme-batch-export", "limits", "100/1m", "GET /v1/orders", 97, 142, 1},
 		{"api", "203.0.113.77", "limits", "100/1m", "POST /v1/search", 84, 31, .98},
-		{"login", "alice@example.com", "penalty", "5/15m", "POST /login", 5, 9, 1},
-		{"api", "tenant-northwind", "limits", "100/1m", "GET /v1/items", 96, 7, .96},
 		{"api", "203.0.113.9", "ruling", "", "GET /v1/items", 0, 6, 0},
-		{"login", "bob@example.com", "limits", "5/15m", "POST /login", 5, 3, .8},
-		{"api", "mobile-4.2.1", "limits", "100/1m", "GET /v1/feed", 88, 2, .91},
+		{"login", "alice@example.com", "penalty", "5/1m", "POST /login", 5, 4, 1},
+		{"api", "mobile-4.2.1", "limits", "100/1m", "GET /v1/feed", 88, 3, 1},
+		{"login", "bob@example.com", "limits", "5/1m", "POST /login", 5, 2, 1},
 		{"api", "198.51.100.4", "list", "", "GET /v1/items", 0, 1, 0},
-		{"webhooks", "stripe", "limits", "10000/1h", "POST /hooks", 812, 0, .86},
+		{"api", "tenant-northwind", "", "100/1m", "GET /v1/items", 96, 0, .96},
+		{"api", "203.0.113.80", "", "100/1m", "GET /v1/items", 91, 0, .91},
+		{"webhooks", "stripe-events", "", "10000/1h", "POST /hooks", 143, 0, .86},
+		{"api", "tenant-harbour", "", "100/1m", "GET /v1/orders", 84, 0, .84},
+		{"search", "warehouse-sync", "", "20/1s", "GET /search", 88, 0, .8},
 	} {
 		id := fmt.Sprintf("%016x", 0x9f2c+977*n)
 		whole[id] = k.key
 		key := object{
-			"policy": k.policy, "id": id, "masked": k.key[:2] + "…" + k.key[len(k.key)-1:], "admitted": times * k.admitted, "refused": times * k.refused, "at_least": n == 2,
+			"policy": k.policy, "id": id, "masked": k.key[:2] + "…" + k.key[len(k.key)-1:], "admitted": times * k.admitted, "refused": times * k.refused, "at_least": k.key == "bob@example.com",
 			"by": k.by, "limit": k.limit, "share": k.share, "routes": []string{k.route}, "instances": []string{"i0", "i1"},
 		}
 		if k.refused > 0 {
 			refused = append(refused, key)
 		}
-		if k.share >= .8 {
+		if k.refused == 0 {
 			nearest = append(nearest, key)
 		}
 	}

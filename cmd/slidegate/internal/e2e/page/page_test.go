@@ -176,6 +176,7 @@ func TestStoreAway(t *testing.T) {
 	away := func(is bool) { f.change(func() { f.seen["instances"].([]object)[1]["without_store"] = is }) }
 	away(true)
 	wait(t, b, `document.querySelector("[data-banner=store]")?.innerText.includes("Deciding without the store. web2:4090 does not reach it")`)
+	b.ScreenshotWindow("page-away")
 	away(false)
 	wait(t, b, `!document.querySelector("[data-banner=store]")`)
 	f.change(func() { f.seen["scope"], f.seen["why"] = "this", "the store memory is in this process" })
@@ -331,6 +332,7 @@ func TestToken(t *testing.T) {
 	keys := func(text string) { b.Do(chromedp.KeyEvent(text)) }
 	keys("not the token" + kb.Enter)
 	wait(t, b, `document.querySelector("#signin-problem").innerText === "This token is not valid here."`)
+	b.ScreenshotWindow("page-signin")
 	browser.Eval[chromedp.Void](b, `document.querySelector("#token").select()`)
 	keys(token + kb.Enter)
 	wait(t, b, `document.querySelector("#signin").hidden && document.querySelector("#hour canvas")`)

@@ -8,7 +8,8 @@ const box = () => document.getElementById("policies");
 // update lists the policies, those that refuse most first.
 export function update(seen, minutes, chosen, choose) {
 	const nearest = new Map();
-	for (const key of seen.keys?.[minutes]?.nearest ?? []) nearest.set(key.policy, Math.max(nearest.get(key.policy) ?? 0, key.share || 0));
+	const { refused = [], nearest: near = [] } = seen.keys?.[minutes] ?? {};
+	for (const key of [...refused, ...near]) nearest.set(key.policy, Math.max(nearest.get(key.policy) ?? 0, key.share || 0));
 	const rows = seen.policies.map((policy) => ({ policy, sum: total([policy], seen.now, minutes), near: nearest.get(policy.name) }));
 	rows.sort((a, b) => b.sum.refused - a.sum.refused || b.sum.admitted - a.sum.admitted || a.policy.name.localeCompare(b.policy.name));
 	write(document.getElementById("policies-count"), count(rows.length, "policy", "policies"));
@@ -38,7 +39,7 @@ function fill(element, row, seen, chosen) {
 	}
 	part(".tag").hidden = !policy.shadow;
 	const limits = (policy.limits ?? []).map((limit) => visible(limit, 40)).join(", ") || "no limit";
-	write(part(".policylimits"), limits + (near > 0 ? " \u00b7 nearest\u00a0" + percent(near, 1) : ""));
+	write(part(".policylimits"), limits + (near > 0 ? " \u00b7 nearest\u00a0" + percent(near, 1).replace(/\.\d/, "") : ""));
 	draw(element.querySelector("svg"), hour([policy], seen.now));
 	const [text, title] = beside(row);
 	write(part("b ~ span"), text);
