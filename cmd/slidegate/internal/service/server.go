@@ -22,6 +22,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/systemd"
@@ -52,6 +53,7 @@ type Server struct {
 	proxy        *proxy.Proxy   // nil without its listener
 	top          topKeys
 	refusals     *refusalLog // nil if refusals are not logged
+	notifier     *notify.Notifier
 	listeners    []*listener
 
 	certificates *certificates // nil without TLS
@@ -141,8 +143,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
+	if err := s.openNotifier(); err != nil {
+		return err
+	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.refused,
+		Logger: s.log, MeterProvider: meters, OnRefused: s.refused, OnCrossed: s.crossed,
 		Latency: s.telemetry.latency, Key: gate.NewKey(s.keeper(), s.log),
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
@@ -340,6 +345,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
+	s.closeNotifier()
 	s.refusals.close()
 	if s.book != nil {
 		s.book.Close()
