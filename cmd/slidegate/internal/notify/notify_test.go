@@ -19,6 +19,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/store"
@@ -245,4 +247,20 @@ type blockedBoard struct {
 func (b *blockedBoard) Claim(ctx context.Context, name string, life time.Duration) (bool, error) {
 	<-b.until
 	return b.Store.Claim(ctx, name, life)
+}
+
+// A crossing is one event for the rest of a window that does not slide, for a whole one that does, and until an empty bucket is full.
+func TestLife(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"10/1m": time.Minute, "600/1h sliding-window": time.Hour, "10/1m fixed-window": 20 * time.Second, "1000/month zone=UTC": 20 * time.Second,
+		"10/1m token-bucket": time.Minute, "10/1m token-bucket burst=40": 4 * time.Minute,
+	} {
+		l, err := slidegate.ParseLimit(text)
+		testkit.NoError(t, err)
+		bound, err := adapter.Bind("api", l)
+		testkit.NoError(t, err)
+		if got := lifeOf(&gate.Crossing{Crossing: &engine.Crossing{Limit: bound, Reset: 20 * time.Second}}); got != want {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
 }

@@ -94,6 +94,9 @@ func (n *Notifier) ServeEvents(w http.ResponseWriter, r *http.Request, done <-ch
 	_ = control.SetReadDeadline(time.Time{}) // there is nothing more to read
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return
+	}
 	write := func(text string) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
 		_, err := w.Write([]byte(text))

@@ -69,6 +69,9 @@ func TestDocumentsOfListeners(t *testing.T) {
 				if method == http.MethodPost {
 					body = `{"key":"me"}`
 				}
+				if promised && path == "/v1/events" {
+					method = http.MethodHead // the response to GET does not end
+				}
 				got := s.send(t, listener, method, path, body)
 				answered := (got.status != http.StatusNotFound || strings.Contains(got.body, `"field":`)) && got.status != http.StatusMethodNotAllowed
 				if answered != promised {
