@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -87,6 +89,32 @@ func (p *compiledPolicy) noteDecision(op rule.Op, b *bundle, key string, d *poli
 		Granted: d.Granted, Remaining: d.Remaining, ResetAfter: rule.Micros(d.ResetAfter.Microseconds()), At: d.At, Flags: d.Flags,
 	}}
 	p.noteAnswers(b, key, one[:])
+}
+
+// NoteSettled notes the thresholds that a settlement crossed by charging units to one of the policy's limits beyond its reservation. It
+// peeks, because a settlement does not say what is left, and only if the limit has thresholds.
+func (s *Set) NoteSettled(ctx context.Context, policy int, limit *store.Limit, key string, units int64) {
+	p := s.policies[policy]
+	for _, b := range append([]*bundle{p.own}, p.ordered...) {
+		index := slices.IndexFunc(b.bound, func(own *store.Limit) bool { return own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule() })
+		if index < 0 || !slices.ContainsFunc(b.notify, func(t threshold) bool { return t.index == index }) {
+			continue
+		}
+		d, err := b.limiter.Peek(context.WithoutCancel(ctx), key, 0)
+		if err != nil {
+			return
+		}
+		answers := d.Answers
+		if answers == nil {
+			answers = []rule.Answer{{Remaining: d.Remaining, ResetAfter: rule.Micros(d.ResetAfter.Microseconds()), At: d.At, Flags: d.Flags}}
+		}
+		for i := range answers {
+			answers[i].Granted = 0
+		}
+		answers[index].Granted = units
+		p.noteAnswers(b, key, answers)
+		return
+	}
 }
 
 // noteAnswers notes the thresholds that answers to an admitted request crossed. What a failure mode counted is not what the store has.

@@ -37,6 +37,9 @@ type Options struct {
 	OnRefused func(Refusal)
 	// Seen remembers what was decided, by policy and key; nil remembers nothing.
 	Seen *seen.Record
+	// OnCrossed is called for every decision that crosses a threshold of a policy's Notify upwards, before the decision is returned.
+	// It must be fast and safe for concurrent use, and must copy the key to keep it. nil makes policies with Notify invalid.
+	OnCrossed func(Crossing)
 	// Latency records how long decisions take, by listener; nil disables timing.
 	Latency *Latency
 	// Key signs reservations, and reservations without its signature are rejected; nil leaves them unsigned, for clients
@@ -50,6 +53,12 @@ type Refusal struct {
 	Rule        string // the label of the Envoy rule; otherwise empty
 	By          policy.By
 	Shadow      bool // it was admitted, because the policy or the rule is in shadow mode
+}
+
+// Crossing is that a key's usage of a limit reached a threshold.
+type Crossing struct {
+	Policy, Key string
+	*engine.Crossing
 }
 
 // Gate decides requests by policies. It is safe for concurrent use. The zero value is not usable; call New.

@@ -197,6 +197,29 @@ func TestSumsBeyondTheLists(t *testing.T) {
 	})
 }
 
+// TestForgottenKeysAreMarked: once keys had to make room, the counts of new ones are marked, and only for windows that begin before that.
+func TestForgottenKeysAreMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		for i := range 2 * MaxKeys {
+			c.add(0, 1, fmt.Sprint("once", i), admission())
+		}
+		c.add(0, 40, "ann", refusal())
+		if k := c.exchanges[0].Document(t.Context(), 20).Keys["1"].Refused[0]; k.Refused != 40 || !k.AtLeast {
+			t.Errorf("got %+v, want at least 40", k)
+		}
+		testkit.Pass(10 * time.Minute)
+		c.add(0, 2, "ann", refusal())
+		keys := c.exchanges[0].Document(t.Context(), 20).Keys
+		if k := keys["1"].Refused[0]; k.Refused != 2 || k.AtLeast {
+			t.Errorf("ten minutes later: got %+v, want exactly 2 in the last minute", k)
+		}
+		if k := keys["60"].Refused[0]; k.Refused != 42 || !k.AtLeast {
+			t.Errorf("ten minutes later: got %+v, want at least 42 in the last hour", k)
+		}
+	})
+}
+
 // TestNearestKeysAreAskedAgain: a key is near only while the store says so, and not if it was refused.
 func TestNearestKeysAreAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

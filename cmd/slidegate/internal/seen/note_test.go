@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func TestHostileNotesAreRejected(t *testing.T) {
 		return deflate(text)
 	}
 	for name, text := range map[string][]byte{
-		"a bomb":          deflate(bytes.Repeat([]byte(" "), 8<<20)),
+		"a bomb":          deflate(bytes.Repeat([]byte(" "), 30<<20)),
 		"not compressed":  []byte("{}"),
 		"not JSON":        deflate([]byte("{")),
 		"too long":        bytes.Repeat([]byte{1}, store.MaxNote+1),
@@ -113,8 +114,13 @@ func TestHostileNotesAreRejected(t *testing.T) {
 		"many minutes":    good(func(n *note) { n.Policies[0].Minutes = make([]noteMinute, 1000) }),
 		"a late time":     good(func(n *note) { n.Keys[0].Last = math.MaxInt64 }),
 	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		if _, err := decodeNote("abc", text, now); err == nil {
 			t.Errorf("%s: got no error", name)
+		}
+		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 8*maxNoteText {
+			t.Errorf("%s: took %d bytes", name, after.TotalAlloc-before.TotalAlloc)
 		}
 	}
 	evil := "\x1b[2J\u202e<b>\x00" + strings.Repeat("x", 5000)

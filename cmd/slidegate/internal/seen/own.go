@@ -161,8 +161,8 @@ func choose(all []*found, to map[*entry]*found, rank func(*found) int64) {
 	}
 }
 
-// peekAll asks the store how near keys are now, because time may have freed what they had used. Those that are no longer near are
-// removed. If the store does not answer, the last share stays.
+// peekAll asks the store how near keys are now, because time may have freed what they had used. If the store does not answer, the
+// last share stays.
 func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found) {
 	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
@@ -188,11 +188,6 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found)
 		})
 	}
 	peeking.Wait()
-	for k, f := range near {
-		if f.share < NearShare {
-			delete(near, k)
-		}
-	}
 }
 
 // addWanted adds a key that another instance shows: with its counts, or with none if it is not known here.

@@ -43,9 +43,7 @@ type entry struct {
 	first   [2]cell // where minutes begins: most keys need no more
 	lastAt  int64   // the latest of them; also here, for least
 	refused int64   // since the key is tracked
-	// weight is what the key is kept by: its refusals and admissions, and what it inherited from the key whose place it took. Without
-	// that, two keys that are refused again and again could take turns in replacing one another, and neither would be found.
-	weight int64
+	weight  int64   // what the key is kept by: its admissions and refusals, which count more
 	// lostBefore is the minute of the last loss of a key when this one began, so that it may be the one that was lost; 0 if there was none.
 	lostBefore int64
 
@@ -81,9 +79,7 @@ func (p *PolicyRecord) trackLocked(sh *shard, key string, now int64) *entry {
 			p.lastLost.Store(now)
 			return nil
 		}
-		victim := sh.least(now)
-		k.weight = victim.aged(now)
-		p.dropLocked(sh, victim, now)
+		p.dropLocked(sh, sh.least(now), now)
 		if p.tracked.Load() < p.bound.Load()-1 {
 			break // another shard has made room too
 		}
@@ -109,7 +105,7 @@ func (p *PolicyRecord) dropLocked(sh *shard, k *entry, now int64) {
 }
 
 // samples is how many keys are compared to find one that makes room. That is enough for a key that matters to stay through a flood of
-// keys that are seen once, and takes the same time however many there are.
+// keys that are seen once: it would have to be the least of five picked at random. It takes the same time however many there are.
 const samples = 5
 
 // least returns the key with the least weight among a few.

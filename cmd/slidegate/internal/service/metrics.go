@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/rulings"
 )
 
@@ -113,7 +114,9 @@ func byListener(count func(*listener) int64) func(*Server, instrument.Report) {
 }
 
 // MetricNames returns the names of the server's own metrics.
-func MetricNames() []string { return instrument.Names(serverTable) }
+func MetricNames() []string {
+	return slices.Concat(instrument.Names(serverTable), instrument.Names(notify.Metrics))
+}
 
 // countResponses reports how many responses a listener has sent by status, including the usual ones that it has not sent: the first
 // event is then an increase.

@@ -63,11 +63,7 @@ func (r *refusalLog) add(refusal gate.Refusal) {
 	if !ok {
 		return
 	}
-	keyAttr := slog.String("key", key)
-	if !r.plain {
-		keyAttr = slog.String("key_hash", r.hash(key))
-	}
-	attrs := []any{slog.String("policy", refusal.Policy), keyAttr}
+	attrs := []any{slog.String("policy", refusal.Policy), r.keyAttr(key)}
 	if refusal.Rule != "" {
 		attrs = append(attrs, slog.String("rule", refusal.Rule))
 	}
@@ -82,6 +78,15 @@ func (r *refusalLog) add(refusal gate.Refusal) {
 		attrs = append(attrs, slog.String("limits", strings.Join(limits, ", ")))
 	}
 	r.log.Info("refused", append(attrs, slog.Int64("left_out", omitted))...)
+}
+
+// keyAttr returns how a key is logged.
+func (r *refusalLog) keyAttr(key string) slog.Attr {
+	key = key[:min(len(key), maxLoggedKey)]
+	if r.plain {
+		return slog.String("key", key)
+	}
+	return slog.String("key_hash", r.hash(key))
 }
 
 // admit reports whether a refusal is logged, and how many were left out before it.

@@ -23,6 +23,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
@@ -57,6 +58,7 @@ type Server struct {
 	recent       recentLatency
 	streams      atomic.Int32 // of what was seen
 	refusals     *refusalLog  // nil if refusals are not logged
+	notifier     *notify.Notifier
 	listeners    []*listener
 
 	certificates *certificates // nil without TLS
@@ -146,10 +148,13 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
+	if err := s.openNotifier(); err != nil {
+		return err
+	}
 	s.record = seen.NewRecord(time.Now)
 	key := gate.NewKey(s.keeper(), s.log)
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.refusals.add, Seen: s.record,
+		Logger: s.log, MeterProvider: meters, OnRefused: s.refusals.add, OnCrossed: s.crossed, Seen: s.record,
 		Latency: s.telemetry.latency, Key: key,
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
@@ -351,6 +356,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
+	s.closeNotifier()
 	s.refusals.close()
 	if s.book != nil {
 		s.book.Close()
