@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help check test lint race fuzz bench long draw site modules tidy release deps
+.PHONY: help check test lint race fuzz bench long draw page site modules tidy release deps
 .PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-helm long-oldest-go long-replay long-release
 
 help: ## list the targets
@@ -31,7 +31,7 @@ test-bench: # half of its time is spent waiting for servers, so it runs while ot
 
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./modules
-	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site # uncached: they read files outside of their module, which the test cache does not track
+	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site ./page # uncached: they read files outside of their module, which the test cache does not track
 
 test-docs: # every sample, link, command and name in the documentation, what it says about bytes per key, and the manifests
 	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs ./cmd/slidegate/internal/e2e/kubernetes ./test/sizes # uncached: the test cache does not track files outside of the test's module
@@ -137,14 +137,19 @@ long-release: ### make the release of the last commit in two places and compare;
 	@tools/deps groff skopeo systemd
 	cd tools/release && GOWORK=off $(GO) test -v -count 1 -timeout 4h . -args -release
 
-draw: deps ## write the tables and pictures of the documentation again; screenshots of the report go to ./screenshots
+draw: deps ## write the tables and pictures of the documentation again; screenshots of the report and the page go to ./screenshots
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
 	$(GO) test ./internal/worstcase -update
 	$(GO) test ./internal/layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
 	cd screenshots && ../bin/slidegate generate mixed --as combined --requests 400000 --span 24h > day.log && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
+	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/page -run Looks -count 1
+	cp screenshots/page-light-desktop.png docs/page.png
 	chromium --headless --no-sandbox --disable-gpu --disable-background-networking --user-data-dir=screenshots/profile --hide-scrollbars --window-size=1280,1490 --screenshot=docs/replay.png file://$(CURDIR)/screenshots/report.html
+
+page: ## bundle the operators' page, which the program embeds
+	cd tools && GOWORK=off $(GO) run ./page -root $(CURDIR)
 
 site: ## build the documentation as a static web site, in ./dist/site
 	cd tools && GOWORK=off $(GO) run ./site -root $(CURDIR) -to $(CURDIR)/dist/site

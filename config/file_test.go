@@ -168,5 +168,5 @@ policies:
 	fmt.Println(err)
 	// Output:
 	// api {user} {method} 1 [100/1m 1000/1h sliding-log]
-	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, hold, ttl, calendar, zone)
+	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, hold, notify, ttl, calendar, zone)
 }

@@ -31,6 +31,8 @@ type formatter struct {
 	file   *File
 	depth  int  // of the mapping that is being written
 	leased bool // all limits of the policy are leased, which is written once and not per limit
+
+	thresholds []policy.Threshold // of the limits of the policy
 }
 
 func (w *formatter) linef(format string, args ...any) {
@@ -94,7 +96,7 @@ func (w *formatter) policies(f *File) {
 	w.mapping("policies", func() {
 		for i := range f.Policies {
 			p := &f.Policies[i]
-			w.leased = p.leased()
+			w.leased, w.thresholds = p.leased(), p.Notify
 			w.mapping(nameText(p.Name), func() { policyTable.show(w, p) })
 		}
 	})
@@ -153,6 +155,9 @@ func (w *formatter) limits(name string, limits []slidegate.Limit) {
 	for _, limit := range limits {
 		limit.Lease = limit.Lease && !w.leased
 		text := limit.String()
+		if name != "candidate" {
+			text += thresholdText(w.thresholds, limit)
+		}
 		if limit.Name != "" {
 			text = strconv.Quote(text) // the name may contain anything
 		}

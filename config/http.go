@@ -90,6 +90,9 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 // checkLive returns an error for everything that live requests cannot be decided by.
 func (p *Policy) checkLive() error {
 	var problems []error
+	if len(p.Notify) > 0 {
+		problems = append(problems, p.withPolicy(invalid("notify", "the middlewares send no notifications, only slidegate serve and slidegate proxy do; leave it out")))
+	}
 	for _, field := range p.Key.Fields() {
 		if field.Kind == fields.Status || field.Kind == fields.JSON {
 			problems = append(problems, p.withPolicy(invalid("key", "{%v} is known in recorded traffic only; "+

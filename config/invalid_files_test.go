@@ -16,7 +16,7 @@ var (
 )
 
 const (
-	limitList = "(want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, hold, ttl, calendar, zone)"
+	limitList = "(want one of name, quota, window, algorithm, segments, overlap, anchor, count_refused, lease, burst, hold, notify, ttl, calendar, zone)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(want one of address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)"
 )

@@ -24,10 +24,13 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 		return limit, false
 	}
 	var err error
+	r.percents = nil
 	if text, _, isScalar := yamlfile.Scalar(node); isScalar && strings.Contains(text, "://") {
 		err = errors.New("a limit must be a string such as 100/1m, not a URL") // which may contain a password
 	} else if isScalar {
-		limit, err = slidegate.ParseLimit(text)
+		if text, r.percents, err = cutThresholds(text); err == nil {
+			limit, err = slidegate.ParseLimit(text)
+		}
 	} else if yamlfile.IsMapping(node) {
 		limit = r.limitFields(at, node)
 		if len(r.Problems) == before {
@@ -38,6 +41,9 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	}
 	if err != nil {
 		r.Problems.Add(at, limitProblem(err))
+	}
+	if len(r.Problems) == before {
+		r.addThresholds(at, limit, r.percents)
 	}
 	return limit, len(r.Problems) == before
 }

@@ -63,7 +63,7 @@ func notInName(c rune) bool {
 func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: fields.Default}
 	named := len(r.namedKeys)
-	r.written, r.unleased, r.costs = nil, nil, nil
+	r.written, r.unleased, r.costs, r.thresholds = nil, nil, nil, nil
 	r.leaseAt, r.overridesFrom = yamlfile.Position{}, nil
 	given := policyTable.read(r, policy.Value, "a policy", &p)
 	label := policyLabel(p.Name)
@@ -84,6 +84,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.leaseAll(r.leaseAt)
 	}
 	r.checkClasses(&p, given)
+	r.finishThresholds(&p, given)
 	r.finishKeys(&p, named)
 	if from := r.overridesFrom; from != nil {
 		from.finishKeys(&p, 0)

@@ -8,6 +8,7 @@ import (
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // reader reads one file.
@@ -27,6 +28,9 @@ type reader struct {
 	unleased []yamlfile.Position // where one of its limits has lease: false
 	leaseAt  yamlfile.Position   // where it has lease: true
 	costs    []positionedCost    // its costs, also those of its patterns
+
+	thresholds []policy.Threshold // of its limits, and of those of its overrides and plans
+	percents   []int              // of the limit that is being read
 
 	overridesFrom *reader   // the file of its overrides
 	files         []*reader // all such files

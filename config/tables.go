@@ -325,6 +325,10 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Hold = r.window(e).Hold }, nil,
 	},
 	{
+		"notify", "a list of percentages", "", "At which parts of the quota, or of the burst, the service notifies, such as [80%, 100%]. Not with lease, count_refused and in-flight.",
+		func(r *reader, _ *slidegate.Limit, e yamlfile.Field) { r.percents = r.notify(e) }, nil,
+	},
+	{
 		"ttl", "a duration", "", "How long a slot is held unless it is renewed, such as 30s. It replaces window.",
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Window = r.window(e).Window }, nil,
 	},

@@ -47,6 +47,8 @@ type Policy struct {
 	Failure store.Mode
 	// Candidate are limits that are counted separately from the live ones, and only reported.
 	Candidate []slidegate.Limit
+	// Notify lists thresholds of the limits, at which the service notifies. Limits that are equal have the same ones.
+	Notify []policy.Threshold
 }
 
 // Service holds the settings of the server that are not policies.

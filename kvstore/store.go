@@ -130,11 +130,7 @@ func (s *Store) Node(_ *store.Limit, group, key string) int {
 	if s.nodes == nil {
 		return 0
 	}
-	of := owner{'k', key}
-	if group != "" {
-		of = owner{'g', group}
-	}
-	return s.nodes.Node(s.entryName(of))
+	return s.nodes.Node(s.entryName(ownerAt(group, key)))
 }
 
 // Apply decides a batch of requests: those for the same entry by one swap, different entries concurrently.
@@ -190,6 +186,14 @@ func firstError(batch []store.Request) error {
 type owner struct {
 	kind byte // 'k' or 'g'
 	name string
+}
+
+// ownerAt returns the owner of the entry with the state of an address.
+func ownerAt(group, key string) owner {
+	if group != "" {
+		return owner{'g', group}
+	}
+	return owner{'k', key}
 }
 
 // ownerOf returns the owner of the entry that decides a request, or an error if no single entry can.

@@ -20,6 +20,9 @@ type job struct {
 	memory rule.Micros // how long the ID must be remembered, and how many IDs of the address; 0 if it need not be
 	most   int64
 	swept  bool // holds that have ended have been released
+
+	inspected *rule.State // is to be set to the state of the only claim, instead of deciding; usually nil
+
 	claims []claim
 	items  []rule.Item
 	locks  []*page
@@ -78,7 +81,7 @@ func newJobMemory() *job {
 
 func (s *Store) newJob(op rule.Op, n int) *job {
 	j := s.work.Get().(*job)
-	j.store, j.op, j.id, j.hold, j.once, j.memory, j.swept = s, op, 0, false, false, 0, false
+	j.store, j.op, j.id, j.hold, j.once, j.memory, j.swept, j.inspected = s, op, 0, false, false, 0, false, nil
 	j.claims = slices.Grow(j.claims[:0], n)[:n]
 	j.items = slices.Grow(j.items[:0], n)[:n]
 	return j
@@ -192,6 +195,10 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 		for i := range j.claims {
 			j.claims[i].resetForgotten(now)
 		}
+	}
+	if j.inspected != nil {
+		j.inspect(now)
+		return
 	}
 	if j.canTakeLines() && j.takeLines(now, answers) {
 		return
@@ -325,7 +332,7 @@ func (j *job) charges(c *claim) int64 {
 func (j *job) close(decided bool, answers []rule.Answer) {
 	for i := range j.claims {
 		c := &j.claims[i]
-		if decided && c.inherited {
+		if decided && c.inherited && j.inspected == nil {
 			c.countRecalled(&answers[i])
 		}
 		switch {

@@ -102,6 +102,7 @@ type Store struct {
 	sweeping  sync.Mutex
 
 	documents   map[string]document // by name; guarded by mu
+	notices     notices
 	settlements *settlements
 }
 

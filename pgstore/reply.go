@@ -140,6 +140,14 @@ func readLog(l *rule.Limit, log *rule.Log, times []int64) (ok bool) {
 	return true
 }
 
+// readSlots reads the slots of an in-flight limit, of which the numbers are the id and when it was renewed.
+func readSlots(numbers []int64) (slots []rule.Slot, ok bool) {
+	for ; len(numbers) > 1; numbers = numbers[2:] {
+		slots = append(slots, rule.Slot{ID: rule.ID(numbers[0]), Renewed: rule.Micros(numbers[1])})
+	}
+	return slots, len(numbers) == 0
+}
+
 // holdNumbers is how many numbers a hold has.
 const holdNumbers = 4
 

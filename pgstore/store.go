@@ -44,8 +44,9 @@ type Store struct {
 
 	// The statements.
 	take, takeMany, takeAny, takeAnyMany, takeDefaultMany, decideOne, decide string
-	expire, randomAddress                                                    string
+	expire, randomAddress, inspect                                           string
 	loadDocument, swapDocument                                               string
+	claim, post, notes                                                       string
 
 	prefixes sync.Map // by the limit's ID
 	known    atomic.Int64
@@ -90,8 +91,9 @@ func newStore(conn conn, opts Options) (*Store, error) {
 	}
 	name := opts.prefix()
 	load, swap := documentStatements(name + "documents")
+	claim, post, notes := boardStatements(name + "state")
 	return &Store{
-		conn: conn, opts: opts, loadDocument: load, swapDocument: swap,
+		conn: conn, opts: opts, loadDocument: load, swapDocument: swap, claim: claim, post: post, notes: notes,
 		// With types, because not every protocol sends the types of parameters to the server.
 		take: "SELECT " + name + `take($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
@@ -105,6 +107,7 @@ func newStore(conn conn, opts Options) (*Store, error) {
 		decide:          "SELECT " + name + "decide($1::text[], $2::bigint[])",
 		expire:          "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
 		randomAddress:   "SELECT " + name + "random_address()",
+		inspect:         inspectStatement(name),
 	}, nil
 }
 

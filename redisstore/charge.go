@@ -14,7 +14,11 @@ const (
 	sendOnce
 	sendHolding // the charge holds its units
 	sendID      // the reservation's ID follows, and how long its units are held
+	sendWhole   // the reply has all of the state
 )
+
+// calendarByte is which byte of a packed limit says whether a calendar follows.
+const calendarByte = 3
 
 // appendLimit packs a limit and a charge for the script, in 65 bytes. The charge is one of charges in a request.
 func appendLimit(to []byte, charge *store.Charge, op rule.Op, charges int, flags byte) []byte {

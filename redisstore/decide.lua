@@ -37,10 +37,10 @@ local function read(key, text)
   it.most = it.algorithm == DEFAULT and MOST_LOGGED or it.quota
   it.capacity = it.algorithm == BUCKET and it.burst or it.quota
   it.cell = (it.algorithm == LOG or it.algorithm == BUCKET or it.parts > 2) and floor(it.window / 8)
-  it.remembered, it.once, it.holding = flags % 2 == 1, flags % 4 > 1, flags % 8 > 3
+  it.remembered, it.once, it.holding, it.whole = flags % 2 == 1, flags % 4 > 1, flags % 8 > 3, flags > 15
   if it.algorithm == IN_FLIGHT then
     it.id, at = unpack_('<c8', text, at)
-  elseif flags > 7 then
+  elseif flags % 16 > 7 then
     it.id, it.length, at = unpack_('<c8d', text, at)
     it.length = it.length > 0 and it.length -- how long units are held
   end
@@ -240,18 +240,18 @@ if not requests then
   return pack('<d', now)
 end
 
--- answerOf returns the reply to a charge: the decision, and the state that the answer is derived from. If units are held, that is
--- all of it.
+-- answerOf returns the reply to a charge: the decision, and the state that the answer is derived from. If units are held, or if the
+-- charge says so, that is all of it.
 local function answerOf(it)
   local flags = (it.allowed and 1 or 0) + ((it.moved or it.ahead) and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0) +
     (it.inParts and 32 or 0) + (it.lost and 128 or 0) + (it.notOnce and 256 or 0)
   local state, holds = '', ''
-  if #it.holds > 0 then
+  if #it.holds > 0 or it.whole then
     flags, state, holds = flags + 64, (it.rule.encodeAll or it.rule.encode)(it), pack('<H', #it.holds) .. packHolds(it.holds)
   else
     state = it.rule.encode(it)
   end
-  return pack('<HHddd', flags, #state, it.granted, it.cost, it.at) .. state .. holds
+  return pack('<HHddd', flags, #state % 65536, it.granted, it.cost, it.at) .. state .. holds
 end
 
 local memory

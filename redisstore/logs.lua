@@ -334,5 +334,9 @@ local function makeInFlight()
     return encodeBack(it, renewed)
   end
 
+  function inFlight.encodeAll(it)
+    return it.bytes
+  end
+
   return inFlight
 end

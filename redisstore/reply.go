@@ -96,8 +96,7 @@ func (r *reader) answer(request *store.Request, j int, now rule.Micros, counts [
 	inParts := flags&replyInParts != 0
 	switch {
 	case flags&replyOtherVersion != 0: // which comes instead of the length
-		return a, fmt.Errorf("redisstore: the state of this key has version %d, which this program does not know; upgrade this program, "+
-			"or delete the key to start over", length)
+		return a, versionError(length)
 	case flags&replyHeld == 0 && isList(l, inParts):
 		live, newest, blocking := r.number(), r.micros(), r.micros()
 		a = port.AnswerLog(l, live, newest, blocking, now, at, moved, cost, granted, allowed || lost)
@@ -127,6 +126,12 @@ func (r *reader) answer(request *store.Request, j int, now rule.Micros, counts [
 		a.At = at // of the first
 	}
 	return a, nil
+}
+
+// versionError is the error of a key whose state has another version.
+func versionError(version int) error {
+	return fmt.Errorf("redisstore: the state of this key has version %d, which this program does not know; upgrade this program, "+
+		"or delete the key to start over", version)
 }
 
 // isList reports whether a state lists every unit: a log, or slots.

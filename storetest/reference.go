@@ -77,6 +77,13 @@ func (r *Reference) decide(request *store.Request) {
 	r.decideLocked(request, r.clock.Now())
 }
 
+// Inspect returns the state at an address, and the time.
+func (r *Reference) Inspect(ctx context.Context, limit *store.Limit, group, key string) (rule.State, rule.Micros, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.states[address(limit.Prefix(), group, key)].Clone(), r.clock.Now(), contextError(ctx)
+}
+
 // decideLocked passes copies of the states to the rule and stores those that changed.
 func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 	addresses := make([]string, len(request.Charges))

@@ -57,7 +57,7 @@ func TestEveryCheckHasABug(t *testing.T) {
 func allBugs() []bug {
 	return slices.Concat(traitBugs(), ruleBugs(), clockBugs(), batchBugs(), singleTakerBugs(), severalBugs(), giveBackBugs(),
 		readOnlyBugs(), expiryBugs(), keyBugs(), stateBugs(), errorBugs(), raceBugs(), raceSeveralBugs(), limiterBugs(),
-		declareBugs(), settleBugs(), slotBugs(), calendarBugs(), otherLimitBugs(), defaultBugs(), holdsBugs(), onceBugs())
+		declareBugs(), settleBugs(), slotBugs(), calendarBugs(), otherLimitBugs(), defaultBugs(), holdsBugs(), onceBugs(), inspectBugs())
 }
 
 func checkNamed(name string) check {

@@ -87,6 +87,7 @@ var checks = []check{
 	{"race-several-limits", checkRaceSeveralLimits},
 	{"limiter", checkLimiter},
 	{"declare", checkDeclare},
+	{"inspect", checkInspect},
 }
 
 // times reduces a number of repetitions for -short.

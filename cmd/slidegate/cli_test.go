@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -231,12 +232,16 @@ func TestTopWatchRedraws(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	refused := 0
-	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = w.Write([]byte(`{"key":"k"}`))
+			return
+		}
 		if refused += 1000; refused == 3000 {
 			cancel()
 		}
-		_, _ = w.Write([]byte(`{"keys":[{"policy":"login","key":"k","refused":` + big.NewInt(int64(refused)).String() +
-			`,"last":"2026-11-15T12:00:00Z","limits":["3/1h"]}]}`))
+		_, _ = fmt.Fprintf(w, `{"self":"a","scope":"all","instances":[{"id":"a","name":"host:1","alive":true}],
+			"keys":{"60":{"refused":[{"policy":"login","id":"1","refused":%d,"by":"limits","last":"2026-11-15T12:00:00Z","limit":"3/1h"}]}}}`, refused)
 	}))
 	defer fake.Close()
 	var out, errs bytes.Buffer
@@ -248,7 +253,7 @@ func TestTopWatchRedraws(t *testing.T) {
 	if len(screens) < 2 {
 		t.Fatalf("got %d screens, want at least 2:\n%q", len(screens), out.String())
 	}
-	for i, want := range []string{` 1000 +- .* 3/1h +login "k"`, ` 2000 +[1-9][0-9.]* .* 3/1h +login "k"`} {
+	for i, want := range []string{` 1000 +- +0 .* 3/1h +login "k"`, ` 2000 +[1-9][0-9.]* .* 3/1h +login "k"`} {
 		if !regexp.MustCompile(want).MatchString(screens[i]) || !strings.HasSuffix(screens[i], clearLine+"\n"+clearRest) ||
 			strings.Count(screens[i], "\n") != strings.Count(screens[i], clearLine+"\n") {
 			t.Errorf("screen %d: got %q, want a match of %s that clears the previous screen", i, screens[i], want)

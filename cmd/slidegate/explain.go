@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // explainCommand shows what decides the requests of a key.
@@ -33,6 +34,8 @@ type explanation struct {
 	gate.Explanation
 	By   string        `json:"by"`
 	Also []explanation `json:"also"`
+
+	kept []gate.LimitState // what the store keeps, for each limit; empty if that is not known
 }
 
 // requestExplanation is the response of the service about a request.
@@ -66,12 +69,30 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	if printed, err := e.send(ctx, c, http.MethodGet, "/v1/explain?"+query.Encode(), nil, &reply); printed || err != nil {
 		return err
 	}
+	if reply.Source != "" && !strings.HasPrefix(reply.Source, "fallback_") { // otherwise the store would not answer
+		e.addKept(ctx, c, query, &reply)
+	}
 	text := reply.String()
 	for i := range reply.Also {
 		text += "\n" + reply.Also[i].String()
 	}
 	_, err := io.WriteString(c.out, text)
 	return err
+}
+
+// addKept adds what the store keeps to an explanation. It is only more detail, so an error leaves it out.
+func (e *explainCommand) addKept(ctx context.Context, c *console, query url.Values, to *explanation) {
+	var found struct {
+		Limits []gate.LimitState
+		Also   []struct{ Limits []gate.LimitState }
+	}
+	if _, err := e.send(ctx, c, http.MethodGet, "/v1/state?"+query.Encode(), nil, &found); err != nil {
+		return
+	}
+	to.kept = found.Limits
+	for i := range min(len(to.Also), len(found.Also)) {
+		to.Also[i].kept = found.Also[i].Limits
+	}
 }
 
 // String formats the explanation for a person.
@@ -100,7 +121,12 @@ func (e *explanation) String() string {
 	line("list", e.List)
 	line("note", e.Note)
 	line("decision", e.outcome()+e.reason())
-	writeLimits(&b, "limit", e.Limits)
+	for i := range e.Limits {
+		writeLimits(&b, "limit", e.Limits[i:i+1])
+		if i < len(e.kept) {
+			line("frees", freed(&e.kept[i]))
+		}
+	}
 	writeLimits(&b, "candidate", e.Candidate)
 	writeLimits(&b, "descriptor limit", e.DescriptorLimits)
 	return b.String()
@@ -148,6 +174,36 @@ func writeLimits(to io.Writer, name string, limits []gate.ExplainedLimit) {
 			fmt.Fprintf(to, "retry in %v\n", micros(*l.RetryAfterMicros))
 		}
 	}
+}
+
+// freed describes when what was used of a limit is free again: the first of it, and the rest; empty if nothing was used.
+func freed(l *gate.LimitState) string {
+	const most = 3
+	var parts []string
+	in := func(at rule.Micros) time.Duration { return micros(int64(at - l.Now)) }
+	switch n := len(l.Units); {
+	case l.Form == "bucket" && n > 0:
+		parts = append(parts, fmt.Sprintf("%d one after another, the last in %v", l.Units[0].Counts, in(l.Units[0].Frees)))
+	default:
+		for _, u := range l.Units[:min(n, most)] {
+			parts = append(parts, fmt.Sprintf("%d in %v", u.Counts, in(u.Frees)))
+		}
+		if n > most {
+			more := int64(0)
+			for _, u := range l.Units[most:] {
+				more += u.Counts
+			}
+			parts = append(parts, fmt.Sprintf("%d more within %v", more, in(l.Units[n-1].Frees)))
+		}
+	}
+	if n := len(l.Holds); n > 0 {
+		held := int64(0)
+		for _, h := range l.Holds {
+			held += h.Units
+		}
+		parts = append(parts, fmt.Sprintf("%d when settled, or in at most %v", held, in(l.Holds[n-1].Ends)))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // runRequest explains a request.

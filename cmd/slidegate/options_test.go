@@ -21,7 +21,7 @@ import (
 // withoutFlag are the options that errors may be about and that no flag sets: they are in policy files, or only the program sets them.
 var withoutFlag = []string{
 	"gate.file", "service.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "service.envoy", "xds.envoy",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "config.notify", "service.envoy", "xds.envoy",
 	"replay.Trails",
 }
 
@@ -166,6 +166,11 @@ func wrongForServe(t *testing.T, taken, missing string) wrongFlags {
 		serve + "--allowed-hosts http://x":                                              "--allowed-hosts",
 		serve + "--reservation-key-file " + missing:                                     "--reservation-key-file",
 		serve + "--reservation-key-file " + short:                                       "--reservation-key-file",
+		serve + "--webhook https://h":                                                   "--webhook",
+		serve + "--webhook h --webhook-secret-file " + short:                            "--webhook",
+		serve + "--webhook-secret-file " + short:                                        "--webhook-secret-file",
+		serve + "--webhook https://h --webhook-secret-file " + short:                    "--webhook-secret-file",
+		serve + "--webhook https://h --webhook-secret-file " + missing:                  "--webhook-secret-file",
 		serve + "--ipv4-prefix 33":                                                      "--ipv4-prefix",
 		serve + "--ipv6-prefix 0":                                                       "--ipv6-prefix",
 		serve + "--ipv4-prefix 0":                                                       "--ipv4-prefix",

@@ -39,7 +39,10 @@ func (r *replayCommand) paste(q replayTarget, in *input, found *replay.Findings)
 	if note != "" {
 		lines = append(lines, "# "+note)
 	}
-	if _, err := config.HTTP(&file); err != nil {
+	live := file
+	live.Policies = slices.Clone(file.Policies)
+	live.Policies[0].Notify = nil // the service has it, and not what config.HTTP is for
+	if _, err := config.HTTP(&live); err != nil {
 		lines = append(lines, "# For replay only; the service rejects it: "+strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	return strings.Join(append(lines, concise(&file)...), "\n") + "\n"

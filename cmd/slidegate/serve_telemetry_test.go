@@ -230,7 +230,7 @@ func TestObservabilityDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := allFlags(t, "serve")
+	flags := allFlags(t, "serve", "top")
 	for _, flag := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1) {
 		if !flags[flag] {
 			t.Errorf("unknown flag %s", flag)

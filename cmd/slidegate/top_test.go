@@ -19,8 +19,9 @@ func TestTop(t *testing.T) {
 	s := startServe(t, "--limit", "1/1h sliding-log")
 	at := []string{"--server", s.url("admin")}
 	commandLines{
-		{[]string{"top"}, exitOK, "no key has been refused yet\n"},
-		{[]string{"top", "--format", "json"}, exitOK, `{"keys":[]}`},
+		{[]string{"top"}, exitOK, "no key has been refused in the last hour\n"},
+		{[]string{"top", "--since", "1m"}, exitOK, "in the last minute\n\n1 instance, "},
+		{[]string{"top", "--format", "json"}, exitOK, `"keys":[],"nearest":[]`},
 	}.play(t, at...)
 	for key, n := range map[string]int{"twice": 3, "never": 1, "once\t\x1b[2J": 2} { // requests per key, of which one is admitted
 		for range n {
@@ -29,10 +30,13 @@ func TestTop(t *testing.T) {
 	}
 	r := call(t, append([]string{"top"}, at...)...)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
-	if len(lines) != 3 || !strings.HasPrefix(strings.TrimSpace(lines[0]), "refused") {
-		t.Fatalf("got status %d and\n%s%s\nwant a heading and two keys", r.status, r.out, r.err)
+	if len(lines) != 8 || !strings.HasPrefix(lines[7], "1 instance, ") || !strings.HasSuffix(lines[7], ": the store is in memory, which no other instance shares") || !strings.HasPrefix(strings.TrimSpace(lines[0]), "refused") {
+		t.Fatalf("got status %d and\n%s%s\nwant a heading, two keys, one that is near, and which instances", r.status, r.out, r.err)
 	}
-	for i, want := range []string{`^ *2 .* default "twice"$`, `^ *1 .*"once\\t\\x1b\[2J"$`} {
+	if near := lines[5]; !regexp.MustCompile(`^ *100% +1 .* default "never"$`).MatchString(near) {
+		t.Errorf("got %q, want the key that has used all", near)
+	}
+	for i, want := range []string{`^ *2 +1 .* 1/1h sliding-log +default "twice"$`, `^ *1 +1 .*"once\\t\\x1b\[2J"$`} {
 		if !regexp.MustCompile(want).MatchString(lines[1+i]) {
 			t.Errorf("line %d: got %q, want a match of %s", 1+i, lines[1+i], want)
 		}
@@ -44,7 +48,9 @@ func TestTop(t *testing.T) {
 	}
 	commandLines{
 		{[]string{"top", "-n", "0"}, exitFailure, "n: must be 1 to"},
+		{[]string{"top", "-n", "51"}, exitFailure, "n: must be 1 to"},
 		{[]string{"top", "--watch=-1s"}, exitFailure, "--watch"},
+		{[]string{"top", "--since", "2m"}, exitFailure, "--since: must be 1m, 5m or 1h"},
 	}.play(t, at...)
 	commandLines{{[]string{"top"}, exitFailure, "is not the admin listener"}}.play(t, "--server", s.url("http"))
 }
@@ -60,7 +66,7 @@ func TestTopWatch(t *testing.T) {
 	if status != exitOK || errs.String() != "" {
 		t.Errorf("got status %d, %s, want %d and no errors", status, errs.String(), exitOK)
 	}
-	if got := strings.Count(out.text.String(), "no key has been refused yet\n"); got != 3 {
+	if got := strings.Count(out.text.String(), "no key has been refused in the last hour\n"); got != 3 {
 		t.Errorf("got %d lists, want 3:\n%s", got, out.text.String())
 	}
 }
@@ -75,7 +81,7 @@ func TestTopMarksShadow(t *testing.T) {
 	}
 	admin := []string{"top", "--server", s.url("admin")}
 	top := mustCall(t, admin...)
-	for _, want := range []string{` 1/1h +watched \(shadow\) +"ann"`, `\d\d:\d\d:\d\d +api +"bad"`, ` 1/1h +api +"bob"`} {
+	for _, want := range []string{` 1/1h +watched \(shadow\) +"ann"`, `\d\d:\d\d:\d\d +block list +api +"bad"`, ` 1/1h +api +"bob"`} {
 		if !regexp.MustCompile(want).MatchString(top) {
 			t.Errorf("got\n%s\nwant %s", top, want)
 		}
@@ -116,5 +122,29 @@ func TestTopWatchEndsDuringRequest(t *testing.T) {
 	defer slow.Close()
 	if r := callWith(ctx, strings.NewReader(""), "top", "--watch", "1ms", "--server", slow.URL); r.status != exitOK || r.err != "" {
 		t.Errorf("got status %d, %s, want %d and no errors", r.status, r.err, exitOK)
+	}
+}
+
+// What several services that share no store have seen is added up by key, and asking one of them twice changes nothing.
+func TestTopOfSeveralServices(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	a, b := startServe(t, "--limit", "10/1h"), startServe(t, "--limit", "10/1h")
+	for range 12 {
+		a.allow("ann")
+	}
+	for range 13 {
+		b.allow("ann")
+	}
+	for range 9 {
+		b.allow("bob")
+	}
+	out := mustCall(t, "top", "--server", a.url("admin"), "--server", b.url("admin"), "--server", a.url("admin"), "--since", "5m")
+	for _, want := range []string{`(?m)^ +5 +20 .* default "ann"$`, `(?m)^ +90% +9 +10/1h +default +"bob"$`, `(?m)^2 instances: the store is in memory`} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("got\n%s\nwant %s", out, want)
+		}
+	}
+	if r := call(t, "top", "--server", a.url("admin"), "--server", "http://127.0.0.1:1"); r.status != exitFailure || !strings.Contains(r.err, "is the service running?") {
+		t.Errorf("got %d, %s; want an error about the one that is gone", r.status, r.err)
 	}
 }

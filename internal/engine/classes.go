@@ -86,7 +86,7 @@ func (p *compiledPolicy) classed(b *bundle, class string) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.of, made.class, made.classes = b, one.Name, nil
+	made.of, made.class, made.classes, made.notify = b, one.Name, nil, b.notify
 	made.lasts, made.override, made.ruled, made.plan, made.until = b.lasts, b.override, b.ruled, b.plan, b.until
 	if !b.classes[at].CompareAndSwap(nil, made) {
 		made = b.classes[at].Load()

@@ -16,7 +16,11 @@ func (p *compiledPolicy) bundle(limits []slidegate.Limit) (*bundle, error) {
 	if err := p.set.checkNames(limits); err != nil {
 		return nil, err
 	}
-	return p.prepare(p.withPolicyName(limits), false)
+	b, err := p.prepare(p.withPolicyName(limits), false)
+	if err == nil {
+		b.notify = p.thresholdsOf(limits)
+	}
+	return b, err
 }
 
 // prepare compiles limits whose names are those of the state.

@@ -138,7 +138,9 @@ func (s *Set) Decide(ctx context.Context, op rule.Op, part *Part, v *policy.Deci
 	v.Policy, v.Shadow, v.Limits, v.Note = p.name, p.shadow, p.own.limits, p.own.note
 	v.Refused = !d.Allowed && !p.shadow
 	if p.counter != nil {
-		p.counter(part.Key, Outcome{Shadow: p.shadow, Refused: !d.Allowed})
+		o := Outcome{Shadow: p.shadow, Refused: !d.Allowed}
+		o.describe(p.own, part, d, d.Answers)
+		p.counter(part.Key, o)
 	}
 }
 

@@ -23,8 +23,13 @@ func (p *compiledPolicy) complete(ctx context.Context, op rule.Op, r *bundle, pa
 	}
 	v.Refused = refuses(v)
 	failed := failed(v)
-	if counts(op) && !v.Ended {
-		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: !failed && !v.Decision.Allowed, Failed: failed})
+	if p.counter != nil && counts(op) && !v.Ended {
+		o := Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed, Failed: failed, Penalized: v.Penalty > 0}
+		o.describe(r, part, &v.Decision, v.Answers)
+		p.counter(part.Key, o)
+	}
+	if !failed {
+		p.noteDecision(op, r, part.Key, v)
 	}
 }
 
@@ -60,7 +65,7 @@ func (p *compiledPolicy) setListed(op rule.Op, by policy.By, r *bundle, part *Pa
 	if !refused {
 		v.Decision.Granted = part.cost()
 	}
-	p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: refused})
+	p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: refused, Plan: r.planName(), Method: part.Method, Path: part.Path})
 }
 
 // refusesAll reports whether what decided a request refuses everything, without limits.

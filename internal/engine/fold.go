@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -82,13 +83,16 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 			}
 			it.said = saidIf(!slices.ContainsFunc(p.answers(e), isRefusal))
 			if counts(p.op) && (it.said == saidNo || allowed) {
-				it.policy.count(it.Key, Outcome{Refused: it.said == saidNo})
+				t.countJoint(it, e, Outcome{Refused: it.said == saidNo, Penalized: e.kept > 0}, &d.Decision)
+			}
+			if allowed && e.role == decides && (counts(p.op) || p.op == rule.Charge) {
+				it.policy.noteAnswers(e.bundle, it.Key, t.plan.answers(e))
 			}
 			t.addJoint(e, d)
 		case e.role == adds:
 			if counts(p.op) && allowed {
 				it.said = saidYes
-				it.policy.count(it.Key, Outcome{})
+				t.countJoint(it, e, Outcome{}, &d.Decision)
 			}
 			t.addAnswers(e, d)
 		}
@@ -105,7 +109,9 @@ func (t *Transaction) foldFailed(d *policy.Decision) {
 			continue
 		}
 		if counts(t.plan.op) && !d.Ended {
-			it.policy.count(it.Key, Outcome{Failed: true})
+			it.policy.count(it.Key, Outcome{
+				Failed: true, Refused: !d.Allowed, Fallback: d.Flags&answering.Fallbacks != 0, Method: it.Method, Path: it.Path,
+			})
 		}
 		if !d.Ended && !d.Mistake { // otherwise it is about the whole request
 			own := *d

@@ -91,7 +91,7 @@ func TestFreeRequestsCheckOneUnit(t *testing.T) {
 func TestFreePolicyBesideOthers(t *testing.T) {
 	counted := map[string][]Outcome{}
 	policyOf := func(name string) Spec {
-		return Spec{Name: name, Limits: []slidegate.Limit{named("", 5)}, Count: func(_ string, o Outcome) { counted[name] = append(counted[name], o) }}
+		return Spec{Name: name, Limits: []slidegate.Limit{named("", 5)}, Count: func(_ string, o Outcome) { counted[name] = append(counted[name], withoutLimit(o)) }}
 	}
 	s := newSet(t, newMemory(t), Options{}, policyOf("free"), policyOf("paid"))
 	both := func(cost int64) policy.Decision {

@@ -153,6 +153,9 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.classes, err = newClasses(given.Classes); err != nil {
 		return nil, &Error{Option: "classes", Err: err}
 	}
+	if err = p.notify(&given); err != nil {
+		return nil, &Error{Option: "notify", Err: err}
+	}
 	if p.own, err = p.bundle(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
 	}
@@ -177,7 +180,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && p.classes == nil && !p.own.slots
+	p.simple = p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
 	return p, nil
 }
 

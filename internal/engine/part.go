@@ -29,6 +29,8 @@ type Part struct {
 	// charged, and the decision is the first one, with the flag rule.Repeated. It is for rule.Take; see slidegate.Limiter.Once. Empty means
 	// that each call counts.
 	ID string
+	// Method and Path are of the HTTP request, for Spec.Count; empty if there is none.
+	Method, Path string
 	// Err is why the application could not say who the client is, or what its plan is. The part is then not decided: it
 	// refuses the request, whatever the failure mode is, since the limits of another client or plan would be wrong. The
 	// decision has Err, and the flag rule.FallbackClosed.

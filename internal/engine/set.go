@@ -113,7 +113,7 @@ type compiledPolicy struct {
 	name      string
 	mode      store.Mode // 0 if the limiter's store has a failure layer, and the application leaves the mode to it
 	shadow    bool
-	simple    bool // it has no lists, overrides, candidate, penalty, classes or in-flight limits
+	simple    bool // it has no lists, overrides, candidate, penalty, classes, thresholds or in-flight limits
 	own       *bundle
 	form      keyform.Form // of the keys; nil if the application makes them
 	overrides keyform.Table[*bundle]
@@ -124,9 +124,12 @@ type compiledPolicy struct {
 	candidate *bundle
 	penalty   *store.Limit // nil if there is none
 	classes   *classes     // nil if there are none
-	counter   func(key string, outcome Outcome)
-	plans     memo[planID]
-	rulings   atomic.Pointer[rulingSet] // nil if there are no rulings
+
+	thresholds []policy.Threshold
+	counter    func(key string, outcome Outcome)
+	crossed    func(key string, c *Crossing)
+	plans      memo[planID]
+	rulings    atomic.Pointer[rulingSet] // nil if there are no rulings
 }
 
 // bundle is the limits that apply together to some keys of a policy: its own limits, or those of an override or a plan.
@@ -134,10 +137,11 @@ type bundle struct {
 	limiter  *slidegate.Limiter // nil if there is no limit
 	bound    []*store.Limit
 	limits   []slidegate.Limit
-	note     any       // the result of Options.Prepare
-	lasts    bool      // they belong to the policy, or are remembered, and are not made for one request
-	slots    bool      // they include an in-flight limit
-	holds    bool      // they include a limit with Hold
+	note     any  // the result of Options.Prepare
+	lasts    bool // they belong to the policy, or are remembered, and are not made for one request
+	slots    bool // they include an in-flight limit
+	holds    bool // they include a limit with Hold
+	notify   []threshold
 	override int       // the number of the override, from 1: the first that fits applies; 0 if they belong to none
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one

@@ -189,7 +189,7 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 		for _, mode := range []store.Mode{store.FailOpen, store.FailClosed, store.FailLocal} {
 			for _, several := range []bool{false, true} {
 				var counted []Outcome
-				count := func(_ string, o Outcome) { counted = append(counted, o) }
+				count := func(_ string, o Outcome) { counted = append(counted, withoutLimit(o)) }
 				dead := &faultyStore{Store: newMemory(t), trips: trips, err: errDown}
 				s := newSet(t, dead, Options{Failure: mode}, Spec{Name: "a", Limits: limits, Count: count}, Spec{Name: "b", Limits: limits})
 				decide := func(ctx context.Context) {
@@ -203,12 +203,12 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 					r.Decide(ctx, rule.Take, &v)
 				}
 				decide(t.Context())
-				if len(counted) != 1 || counted[0] != (Outcome{Failed: mode != store.FailLocal}) {
+				if len(counted) != 1 || counted[0] != (Outcome{Failed: mode != store.FailLocal, Refused: mode == store.FailClosed, Fallback: true}) {
 					t.Errorf("%d round trips, %v, several %v: counted %+v, want one that failed unless the mode is local", trips, mode, several, counted)
 				}
 				if counted = nil; mode == store.FailLocal {
 					decide(t.Context())
-					if len(counted) != 1 || counted[0] != (Outcome{Refused: true}) {
+					if len(counted) != 1 || counted[0] != (Outcome{Refused: true, Fallback: true}) {
 						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a refusal", trips, mode, several, counted)
 					}
 				}
@@ -232,7 +232,7 @@ func TestOpenKeepsRefusals(t *testing.T) {
 			var counted []Outcome
 			st := &faultyStore{Store: newMemory(t), trips: 1}
 			s := newSet(t, st, Options{Failure: store.FailOpen},
-				Spec{Name: "a", Limits: limits, Count: func(_ string, o Outcome) { counted = append(counted, o) }}, Spec{Name: "b", Limits: []slidegate.Limit{named("", 100)}})
+				Spec{Name: "a", Limits: limits, Count: func(_ string, o Outcome) { counted = append(counted, withoutLimit(o)) }}, Spec{Name: "b", Limits: []slidegate.Limit{named("", 100)}})
 			decide := func(key string) (v policy.Decision) {
 				r := s.Begin()
 				defer r.End()
@@ -254,7 +254,7 @@ func TestOpenKeepsRefusals(t *testing.T) {
 			if v := decide("bob"); v.Refused || v.Decision.Flags != rule.FallbackOpen {
 				t.Errorf("several %v: got %+v for another key, want an admission", several, v)
 			}
-			if want := []Outcome{{Refused: true}, {Failed: true}}; !slices.Equal(counted, want) {
+			if want := []Outcome{{Refused: true, Fallback: true}, {Failed: true, Fallback: true}}; !slices.Equal(counted, want) {
 				t.Errorf("several %v: counted %+v, want %+v", several, counted, want)
 			}
 		})

@@ -15,7 +15,17 @@ type Outcome struct {
 	By      policy.By
 	Shadow  bool
 	Refused bool // by the limits or the block list, also under a shadow policy
-	Failed  bool // no limit could decide: Refused is then meaningless. A request whose caller has left is not counted.
+	Failed  bool // no limit could decide, and Refused is what the failure mode did. A request whose caller has left is not counted.
+	// Fallback reports whether a failure mode decided, by limits in this process or without any, because the store did not answer.
+	Fallback bool
+	// Penalized and Never report why the limits refused: a penalty that began earlier or now, or a cost above the quota.
+	Penalized, Never bool
+	// Limit is the limit that refused, or the one of which the largest share is used, and Remaining what is left of it. It is nil if
+	// no limit decided. It is shared and must not be changed.
+	Limit     *slidegate.Limit
+	Remaining int64
+	// Plan and Class are those by which the limits decided, and Method and Path are the Part's.
+	Plan, Class, Method, Path string
 	// Candidate reports whether this is about the candidate's limits. Refused is then what these would have done, and
 	// LiveRefused what the policy's own limits did.
 	Candidate, LiveRefused bool
@@ -56,12 +66,16 @@ type Spec struct {
 	// Count is called for every request, and every candidate, that was decided; nil disables it. It must be quick and
 	// safe for concurrent use, and must not keep the key without copying it.
 	Count func(key string, outcome Outcome)
+	// Notify lists thresholds of the limits. Limits that are equal have the same ones.
+	Notify []policy.Threshold
+	// Crossed is called for every decision that crosses one upwards, as Count is. It is required if there are any.
+	Crossed func(key string, c *Crossing)
 }
 
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty or failure
+	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty, notify or failure
 	Err    error
 }
 

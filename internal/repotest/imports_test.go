@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"internal/options":  -1, // errors about options
 	"internal/yamlfile": 0,  // how config and the Envoy listener read files
 	"internal/reply":    6,  // header fields and bodies, for the middleware and the service
+	"internal/board":    0,  // what callers hand to a store's board
 	"internal/workload": 0,  // how much work requests are
 	"internal/blocks":   0,  // how long servers block a client
 	"internal/match":    0,  // which requests a pattern matches
@@ -89,14 +90,19 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/service":             15,
 	"cmd/slidegate/internal/instrument":          0,  // metrics as tables
+	"cmd/slidegate/internal/listener/page":       0,  // what browsers get
+	"cmd/slidegate/internal/look":                0,  // the style sheet of all pages
 	"cmd/slidegate/internal/listener/windows":    0,  // bounds the windows of limits that clients send
 	"cmd/slidegate/internal/listener/rulingsapi": 12, // how operators change rulings
+	"cmd/slidegate/internal/seen":                9,  // what the gate and the listeners have decided
+	"cmd/slidegate/internal/notify":              12, // events of keys that are near a limit
 	"cmd/slidegate/internal/gate":                10, // what all listeners of the server call
 	"cmd/slidegate/internal/open":                11, // opens the stores that the gate uses
 	"cmd/slidegate/internal/listener/jsonapi":    12, // the listeners do not depend on one another
 	"cmd/slidegate/internal/listener/forward":    12,
 	"cmd/slidegate/internal/listener/envoy":      12,
 	"cmd/slidegate/internal/listener/resp":       12,
+	"cmd/slidegate/internal/e2e/browser":         21, // pages in a browser, for tests of the program
 	"cmd/slidegate/internal/e2e/manifest":        21, // runs pods of manifests, for tests of the program
 }
 

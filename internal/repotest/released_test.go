@@ -230,7 +230,7 @@ func TestReleasedFieldsOfFiles(t *testing.T) {
 func TestReleasedFieldsOfJSON(t *testing.T) {
 	const folder = "cmd/slidegate/internal/listener/jsonapi/"
 	lines := append(schemaLines(t, folder+"openapi.json"), schemaLines(t, folder+"others.json")...)
-	for _, folder := range []string{"gate", "gate/problemjson", "listener/envoy", "listener/jsonapi", "listener/rulingsapi", "service"} {
+	for _, folder := range []string{"gate", "gate/problemjson", "listener/envoy", "listener/jsonapi", "listener/rulingsapi", "notify", "service"} {
 		lines = append(lines, jsonTags(t, "cmd/slidegate/internal/"+folder)...)
 	}
 	testkit.Released(t, releasedFolder+"/json.txt", slices.Compact(slices.Sorted(slices.Values(lines))))

@@ -67,11 +67,26 @@ func (h *history) checkReads(t *testing.T, server Server, lines []string) {
 			expected.Remaining, expected.RetryAfter, expected.ResetAfter = got.Remaining, got.RetryAfter, got.ResetAfter
 		}
 		expected.NextAfter, expected.At = got.NextAfter, got.At
+		if want.op == rule.Peek {
+			h.checkInspect(t, s, &want)
+		}
 		if err != nil || got != expected {
 			t.Errorf("%s, read %v later, %s %d: got %+v, %v, want %+v", h.name, want.after, want.op, want.cost, got, err, expected)
 		}
 	}
 	h.checkDocument(t, s)
+}
+
+// checkInspect checks what a store says that it keeps: the rule derives the same from it.
+func (h *history) checkInspect(t *testing.T, s store.Store, want *want) {
+	t.Helper()
+	c := h.request(t, &want.step).Charges[0]
+	state, now, err := s.(store.Inspector).Inspect(t.Context(), c.Limit, h.group, c.Key)
+	l, answers := c.Limit.Rule(), make([]rule.Answer, 1)
+	rule.Decide(rule.Peek, []rule.Item{{Limit: l, State: &state, Cost: c.Cost}}, now, answers)
+	if a := answers[0]; err != nil || a.Allowed != want.allowed || a.Remaining != want.remaining || a.RetryAfter != micros(want.retryAfter) || a.ResetAfter != micros(want.resetAfter) {
+		t.Errorf("%s, inspected %v later: got %+v, %v, and from it %+v, want %+v", h.name, want.after, l.Usage(&state, now), err, a, want)
+	}
 }
 
 func (h *history) checkDocument(t *testing.T, s store.Store) {

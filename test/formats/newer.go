@@ -69,6 +69,13 @@ func (h *history) checkRejects(t *testing.T, server Server, lines []string, ops 
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(ops) > onceOps { // the state itself is newer
+		c := h.request(t, &ops[0]).Charges[0]
+		_, _, err := s.(store.Inspector).Inspect(t.Context(), c.Limit, h.group, c.Key)
+		if err == nil || !strings.Contains(err.Error(), "99") || !strings.Contains(err.Error(), "upgrade this program") {
+			t.Errorf("%s, inspected: got %v, want an error that says to upgrade because of format 99", h.name, err)
+		}
+	}
 	for _, op := range ops {
 		r := h.request(t, &op)
 		err := s.Apply(t.Context(), []store.Request{r})

@@ -53,6 +53,8 @@ type Request struct {
 	Reservation *slidegate.Reservation
 	// Used is what was used, limit by limit, for Settle.
 	Used []slidegate.Used
+	// Why is the reason of a Reset, for the log of rulings.
+	Why string
 }
 
 // Op is an operation of Gate.Do.

@@ -63,36 +63,44 @@ type ExplainedLimit struct {
 // writes: if it means several keys, the result is about the first, and Also about the others. Explain charges nothing and
 // counts nothing. The error wraps ErrKey if no request can have the key.
 func (g *Gate) Explain(ctx context.Context, req Request) (all Explanation, err error) {
-	keys, err := g.Keys(req.Policy, req.Key)
+	var each []Explanation
+	err = g.eachPart(req, func(s *snapshot, part engine.Part) error {
+		e, err := g.explain(ctx, s, part)
+		if s.order[part.Policy].listed && !part.Address.IsValid() && e.Ruling == nil && e.By != policy.ByBlockList {
+			e.Note = addressNote
+		}
+		each = append(each, e)
+		return err
+	})
 	if err != nil {
 		return all, err
 	}
-	for i, key := range keys {
+	all, all.Also = each[0], each[1:]
+	return all, nil
+}
+
+// eachPart calls use with the part of a request for each of the keys that its text means, until use returns an error.
+func (g *Gate) eachPart(req Request, use func(s *snapshot, part engine.Part) error) error {
+	keys, err := g.Keys(req.Policy, req.Key)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
 		one := req
 		one.Key = key
 		var part engine.Part
 		s := g.current.Load()
 		if err := s.fill(&one, &part); err != nil {
-			return all, err
+			return err
 		}
-		p := s.order[part.Policy]
 		if !req.Address.IsValid() {
-			part.Address = p.addressOf(req.Key, key)
+			part.Address = s.order[part.Policy].addressOf(req.Key, key)
 		}
-		e, err := g.explain(ctx, s, part)
-		if p.listed && !part.Address.IsValid() && e.Ruling == nil && e.By != policy.ByBlockList {
-			e.Note = addressNote
-		}
-		switch {
-		case err != nil:
-			return all, err
-		case i == 0:
-			all = e
-		default:
-			all.Also = append(all.Also, e)
+		if err := use(s, part); err != nil {
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // Keys returns the keys that a text of an operator means, as requests have them. The error wraps ErrKey if no request can
@@ -116,17 +124,23 @@ func (g *Gate) Keys(policy, text string) (keys []string, err error) {
 	return keys, nil
 }
 
-// explain returns what would decide a part.
-func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Explanation, error) {
+// route returns which limits, list or ruling decide a part.
+func (g *Gate) route(s *snapshot, part *engine.Part) Explanation {
 	p := s.order[part.Policy]
 	e := Explanation{Policy: p.Name, Key: part.Key, Shadow: p.Shadow, Failure: s.set.Mode(p.index).String()}
 	var override int
-	e.By, override, e.List = s.set.Route(part)
-	e.Plan, e.Override = s.planOf(&part, e.By, override)
+	e.By, override, e.List = s.set.Route(*part)
+	e.Plan, e.Override = s.planOf(part, e.By, override)
 	if key, is := s.set.RulingOf(p.index, part.Key); is {
 		e.Ruling = ruled.Find(g.rulings(), p.Name, key)
 		e.Plan = "" // the ruling takes precedence
 	}
+	return e
+}
+
+// explain returns what would decide a part.
+func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Explanation, error) {
+	p, e := s.order[part.Policy], g.route(s, &part)
 	e.Refused = e.By == policy.ByBlockList || e.By == policy.ByRuling
 	if e.By == policy.ByLimits {
 		var v policy.Decision

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/policy"
@@ -34,6 +35,11 @@ type Options struct {
 	// OnRefused is called for every key that was refused, or would have been if its policy were not in shadow mode. It
 	// must be fast and safe for concurrent use, and must copy the key to keep it.
 	OnRefused func(Refusal)
+	// Seen remembers what was decided, by policy and key; nil remembers nothing.
+	Seen *seen.Record
+	// OnCrossed is called for every decision that crosses a threshold of a policy's Notify upwards, before the decision is returned.
+	// It must be fast and safe for concurrent use, and must copy the key to keep it. nil makes policies with Notify invalid.
+	OnCrossed func(Crossing)
 	// Latency records how long decisions take, by listener; nil disables timing.
 	Latency *Latency
 	// Key signs reservations, and reservations without its signature are rejected; nil leaves them unsigned, for clients
@@ -49,6 +55,12 @@ type Refusal struct {
 	Shadow      bool // it was admitted, because the policy or the rule is in shadow mode
 }
 
+// Crossing is that a key's usage of a limit reached a threshold.
+type Crossing struct {
+	Policy, Key string
+	*engine.Crossing
+}
+
 // Gate decides requests by policies. It is safe for concurrent use. The zero value is not usable; call New.
 type Gate struct {
 	store          store.Store
@@ -58,6 +70,7 @@ type Gate struct {
 	sampleInterval uint32                // one in this many decisions is timed
 	current        atomic.Pointer[snapshot]
 	batches        sync.Pool // of *[]engine.Part
+	held           atomic.Int64
 
 	ruled     atomic.Pointer[[]rulings.Ruling]
 	reloading sync.Mutex // also held while rulings change
@@ -71,7 +84,7 @@ func New(file *config.File, st store.Store, opts Options) (*Gate, error) {
 	}
 	g := &Gate{opts: opts, store: st, sampleInterval: sampleInterval(st)}
 	g.batches.New = func() any { return new([]engine.Part) }
-	g.metrics = metrics{tallies: map[string]*tally{}, onRefused: opts.OnRefused}
+	g.metrics = metrics{tallies: map[string]*tally{}, onRefused: opts.OnRefused, seen: opts.Seen}
 	if err := g.report(opts.MeterProvider); err != nil {
 		return nil, err
 	}

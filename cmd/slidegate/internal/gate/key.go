@@ -124,3 +124,9 @@ func (k *Key) current(ctx context.Context, age time.Duration) [][]byte {
 	}
 	return k.keys
 }
+
+// Derive returns a secret for another purpose, which all services that share the key derive alike.
+func (k *Key) Derive(ctx context.Context, purpose string) []byte {
+	derived, _ := hkdf.Key(sha256.New, k.current(ctx, renewAfter)[0], nil, "slidegate "+purpose, keyBytes) // fails only for far longer keys
+	return derived
+}

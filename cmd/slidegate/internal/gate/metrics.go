@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/lanes"
 	"github.com/slidegate/slidegate/policy"
@@ -61,7 +62,8 @@ func happens(by policy.By, outcome int) bool {
 // tally counts for one policy. It is safe for concurrent use.
 type tally struct {
 	name         string
-	onRefused    func(Refusal) // may be nil
+	onRefused    func(Refusal)      // may be nil
+	seen         *seen.PolicyRecord // may be nil
 	counts       lanes.Counters
 	hasCandidate atomic.Bool // the policy has, or had, a candidate
 }
@@ -86,9 +88,33 @@ func (t *tally) count(key string, o engine.Outcome) {
 		h = h*31 + uint32(key[i])
 	}
 	t.counts.Lane(h)[count].Add(1)
+	if t.seen != nil {
+		t.record(key, &o)
+	}
 	if t.onRefused != nil && o.Refused && !o.Failed && !o.Candidate {
 		t.onRefused(Refusal{Policy: t.name, Key: key, By: o.By, Shadow: o.Shadow})
 	}
+}
+
+// record adds the outcome to what was seen.
+func (t *tally) record(key string, o *engine.Outcome) {
+	if o.Candidate {
+		t.seen.AddCandidate(key, o.Refused, o.LiveRefused)
+		return
+	}
+	by := o.By.String()
+	switch {
+	case o.Failed:
+		by = seen.ByFailure
+	case o.Penalized:
+		by = seen.ByPenalty
+	case o.Never:
+		by = seen.ByNever
+	}
+	t.seen.Add(key, &seen.Event{
+		Refused: o.Refused, Shadow: o.Shadow, Fallback: o.Fallback, By: by, Limit: o.Limit, Remaining: o.Remaining,
+		Method: o.Method, Route: o.Path, Plan: o.Plan, Class: o.Class,
+	})
 }
 
 func toInt(is bool) int {
@@ -106,6 +132,7 @@ const maxTallies = 1000
 type metrics struct {
 	stop      func() error // stops reporting
 	onRefused func(Refusal)
+	seen      *seen.Record
 	unmatched [listeners]struct {
 		reported atomic.Bool
 		requests atomic.Int64
@@ -169,6 +196,9 @@ func (m *metrics) tallyOf(name string, hasCandidate bool) *tally {
 	}
 	if m.tallies[name] == nil {
 		m.tallies[name] = &tally{name: name, onRefused: m.onRefused, counts: lanes.New(counts)}
+		if m.seen != nil {
+			m.tallies[name].seen = m.seen.Policy(name)
+		}
 	}
 	if hasCandidate {
 		m.tallies[name].hasCandidate.Store(true)

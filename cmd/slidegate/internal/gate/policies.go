@@ -65,7 +65,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	case len(file.Policies) == 0:
 		return nil, invalid("policies", "no policies; give at least one")
 	}
-	options, err := config.HTTP(file)
+	options, err := config.HTTP(withoutNotify(file))
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,9 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
+		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
+			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
+		}
 	}
 	opts := engine.Options{Failure: cmp.Or(options.Failure, store.FailLocal)}
 	if last != nil {
@@ -104,6 +107,16 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		return nil, invalid("policies", "%w", err)
 	}
 	return s, s.findDefault()
+}
+
+// withoutNotify returns a file for config.HTTP, whose caller is usually a middleware, which sends no notifications.
+func withoutNotify(file *config.File) *config.File {
+	plain := *file
+	plain.Policies = slices.Clone(file.Policies)
+	for i := range plain.Policies {
+		plain.Policies[i].Notify = nil
+	}
+	return &plain
 }
 
 // prepare reserves capacity in the store for all limits of the file, so that limits sent with requests cannot use it up.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
@@ -54,7 +55,10 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (d
 }
 
 // Hold is the slots, and the units of limits with hold, that an admitted request holds while it runs. The zero value holds nothing.
-type Hold struct{ request *engine.Transaction }
+type Hold struct {
+	request *engine.Transaction
+	out     *atomic.Int64 // the gate's
+}
 
 // Release releases the slots after the request has run, and charges the units; call it once. If the store is reached over a network, Release
 // does not wait for it. Failed is called if the release failed; the slots then expire.
@@ -62,6 +66,7 @@ func (h *Hold) Release(ctx context.Context, failed func(error)) {
 	if h.request != nil {
 		h.request.Finish(ctx, nil, failed)
 		h.request = nil
+		h.out.Add(-1)
 	}
 }
 
@@ -86,8 +91,12 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 		return d, held, err
 	}
 	request.RenewSlots(ctx, func(lost policy.Decision) { report(lost.Err) })
-	return d, Hold{request}, nil
+	g.held.Add(1)
+	return d, Hold{request, &g.held}, nil
 }
+
+// Held returns how many requests hold slots or units now.
+func (g *Gate) Held() int64 { return g.held.Load() }
 
 // Drain waits until all releases begun by Hold.Release are done, or ctx ends.
 func (g *Gate) Drain(ctx context.Context) error { return g.current.Load().set.Drain(ctx) }
@@ -157,7 +166,7 @@ func (s *snapshot) begin(matching []*livePolicy, r *http.Request) *engine.Transa
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *livePolicy, r *http.Request) engine.Part {
 	addr, _ := s.source.Addr(r)
-	part := engine.Part{Policy: p.index, Address: addr, Cost: p.costOf(r)}
+	part := engine.Part{Policy: p.index, Address: addr, Cost: p.costOf(r), Method: r.Method, Path: r.URL.Path}
 	part.Key, _ = p.key.Of(r) // keys of a file do not fail
 	if p.plan != nil {
 		part.Plan, part.Err = p.plan(r)

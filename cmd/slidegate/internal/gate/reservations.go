@@ -114,10 +114,20 @@ func (g *Gate) end(ctx context.Context, op Op, req *Request, d *policy.Decision)
 		d.Decision.Flags = rule.Repeated
 	}
 	for i := range r.Charges {
+		if more := -done.Returned[i]; more > 0 && !done.Repeated && len(p.Notify) > 0 {
+			s.noteSettled(ctx, p, &r.Charges[i], more)
+		}
 		d.Limits = append(d.Limits, s.labelled(p, r.Charges[i].Limit))
 		d.Decision.Answers = append(d.Decision.Answers, rule.Answer{Allowed: true, Granted: done.Returned[i]})
 	}
 	return nil
+}
+
+// noteSettled notes the thresholds that were crossed by what a settlement charged in addition to the reservation.
+func (s *snapshot) noteSettled(ctx context.Context, p *livePolicy, c *slidegate.ReservedCharge, units int64) {
+	if bound, err := adapter.Bind(p.Name, c.Limit); err == nil {
+		s.set.NoteSettled(ctx, p.index, bound, string(c.Key), units)
+	}
 }
 
 // cancelCall cancels the call with the ID of a request.

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -15,7 +17,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	g := newGate(t, memory(t, newClock()), gate.Options{Latency: gate.NewLatency()}, policyOf("p", "100/1h"), richPolicy())
+	g := newGate(t, memory(t, newClock()), gate.Options{Latency: gate.NewLatency(), Seen: seen.NewRecord(time.Now)}, policyOf("p", "100/1h"), richPolicy())
 	reqs := []gate.Request{
 		{Policy: "p", Key: "ann", Cost: 1}, {Policy: "api", Key: "vip-7", Cost: 1}, {Policy: "api", Key: "ann", Cost: 1},
 		{Policy: "api", Key: "bad", Cost: 1}, {Policy: "api", Key: "robot", Cost: 1},

@@ -69,7 +69,14 @@ func TestDocumentsOfListeners(t *testing.T) {
 				if method == http.MethodPost {
 					body = `{"key":"me"}`
 				}
-				got := s.send(t, listener, method, path, body)
+				target := path
+				switch {
+				case path == "/v1/seen/stream":
+					target += "?n=0" // otherwise it does not end
+				case promised && path == "/v1/events":
+					method = http.MethodHead // the response to GET does not end
+				}
+				got := s.send(t, listener, method, target, body)
 				answered := (got.status != http.StatusNotFound || strings.Contains(got.body, `"field":`)) && got.status != http.StatusMethodNotAllowed
 				if answered != promised {
 					t.Errorf("%s: %s %s %s: got %d; in the document: %v\n%s", name, listener, method, path, got.status, promised, got.body)

@@ -79,7 +79,7 @@ func (s *started) sendAs(t *testing.T, listener, host, method, path, body string
 var reboundRequests = []struct{ listener, method, path, body string }{
 	{"http", "POST", "/v1/allow", question}, {"http", "POST", "/v1/peek", question}, {"http", "POST", "/v1/refund", question},
 	{"http", "POST", "/v1/reserve", question}, {"http", "GET", "/v1/openapi.json", ""}, {"http", "GET", "/", ""}, {"http", "POST", "/json", "{}"},
-	{"admin", "GET", "/v1/top", ""}, {"admin", "GET", "/v1/explain?key=me", ""}, {"admin", "POST", "/v1/reset", question},
+	{"admin", "GET", "/v1/top", ""}, {"admin", "GET", "/v1/explain?key=me", ""}, {"admin", "GET", "/v1/state?key=me", ""}, {"admin", "POST", "/v1/reset", question},
 	{"admin", "GET", "/metrics", ""}, {"admin", "GET", "/", ""},
 }
 

@@ -155,6 +155,7 @@ func (s *Server) reload(changes *Changes) error {
 		s.file = file
 		s.others.Store(&file.Others)
 		s.setModes(file)
+		s.announceThresholds(file)
 	}
 	hash := hashConfig(s.file, rules)
 	s.hash.Store(&hash)

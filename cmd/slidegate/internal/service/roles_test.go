@@ -27,8 +27,11 @@ func TestRoles(t *testing.T) {
 		{"http", "POST", "/v1/refund", refund},
 		{"admin", "GET", "/metrics", ""},
 		{"admin", "GET", "/v1/top", ""},
+		{"admin", "GET", "/v1/seen", ""},
+		{"admin", "POST", "/v1/seen/key", "{}"},
 		{"admin", "GET", "/v1/config", ""},
 		{"admin", "GET", "/v1/explain?key=me", ""},
+		{"admin", "GET", "/v1/state?key=me", ""},
 		{"admin", "POST", "/v1/reset", reset},
 		{"admin", "POST", "/v1/reload", ""},
 		{"admin", "GET", "/readyz", ""},
@@ -40,16 +43,16 @@ func TestRoles(t *testing.T) {
 		shown           string
 		want            []int // by request
 	}{
-		{"no tokens", nil, nil, "", []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
-		{"one kind: nothing shown", []string{clientToken}, nil, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 200}},
-		{"one kind: a client", []string{clientToken}, nil, clientToken, []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
-		{"two kinds: nothing shown", []string{clientToken}, admins, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 200}},
-		{"two kinds: a client", []string{clientToken}, admins, clientToken, []int{200, 403, 401, 401, 401, 401, 401, 401, 200}},
-		{"two kinds: an operator", []string{clientToken}, admins, adminToken, []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
-		{"two kinds: a viewer", []string{clientToken}, admins, viewerToken, []int{403, 403, 200, 200, 200, 200, 403, 403, 200}},
-		{"admins alone: a viewer", nil, admins, viewerToken, []int{200, 403, 200, 200, 200, 200, 403, 403, 200}},
-		{"admins alone: nothing shown", nil, admins, "", []int{200, 403, 401, 401, 401, 401, 401, 401, 200}},
-		{"admins alone: an operator", nil, admins, adminToken, []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
+		{"no tokens", nil, nil, "", []int{200, 200, 200, 200, 200, 400, 200, 200, 200, 204, 200, 200}},
+		{"one kind: nothing shown", []string{clientToken}, nil, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 401, 401, 401, 200}},
+		{"one kind: a client", []string{clientToken}, nil, clientToken, []int{200, 200, 200, 200, 200, 400, 200, 200, 200, 204, 200, 200}},
+		{"two kinds: nothing shown", []string{clientToken}, admins, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 401, 401, 401, 200}},
+		{"two kinds: a client", []string{clientToken}, admins, clientToken, []int{200, 403, 401, 401, 401, 401, 401, 401, 401, 401, 401, 200}},
+		{"two kinds: an operator", []string{clientToken}, admins, adminToken, []int{200, 200, 200, 200, 200, 400, 200, 200, 200, 204, 200, 200}},
+		{"two kinds: a viewer", []string{clientToken}, admins, viewerToken, []int{403, 403, 200, 200, 200, 400, 200, 200, 200, 403, 403, 200}},
+		{"admins alone: a viewer", nil, admins, viewerToken, []int{200, 403, 200, 200, 200, 400, 200, 200, 200, 403, 403, 200}},
+		{"admins alone: nothing shown", nil, admins, "", []int{200, 403, 401, 401, 401, 401, 401, 401, 401, 401, 401, 200}},
+		{"admins alone: an operator", nil, admins, adminToken, []int{200, 200, 200, 200, 200, 400, 200, 200, 200, 204, 200, 200}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := start(t, roomy, func(o *service.Options) {

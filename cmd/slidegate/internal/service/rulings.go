@@ -72,12 +72,12 @@ func (s *Server) checkRuling(r *rulings.Ruling) (known bool, err error) {
 func (s *Server) rulingReach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
 	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
 		reach := s.envoy.RulingReach(ctx, r)
-		if len(reach.Seen) == 0 && len(s.top.find(r.Policy, func(key string) bool { return key == r.Key })) > 0 {
+		if len(reach.Seen) == 0 && len(s.record.Find(r.Policy, func(key string) bool { return key == r.Key })) > 0 {
 			reach.Seen = []string{r.Key}
 		}
 		return reach
 	}
-	return s.gate.RulingReach(ctx, r, before, func(matches func(key string) bool) []string { return s.top.find(r.Policy, matches) })
+	return s.gate.RulingReach(ctx, r, before, func(matches func(key string) bool) []string { return s.record.Find(r.Policy, matches) })
 }
 
 // rulingNote returns the reason why a ruling has no effect.
@@ -127,7 +127,7 @@ func (s *Server) notApplied() []NotApplied {
 
 // recordChange logs what an operator did to a key. Resets are rare, and are also in the log of rulings.
 func (s *Server) recordChange(ctx context.Context, operator, operation string, req gate.Request) {
-	r := rulings.Ruling{Policy: req.Policy, Key: strings.Clone(req.Key), Kind: rulings.Reset}
+	r := rulings.Ruling{Policy: req.Policy, Key: strings.Clone(req.Key), Kind: rulings.Reset, Why: strings.Clone(req.Why)}
 	_, _ = s.checkRuling(&r) // it exists: something was done to it
 	attrs := []any{slog.String("policy", r.Policy), slog.String("key_sha256", errtext.HashKey(r.Key)), slog.String("who", operator)}
 	if operation != string(rulings.Reset) {

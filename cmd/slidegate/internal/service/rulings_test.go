@@ -29,6 +29,8 @@ func TestRulings(t *testing.T) {
 		{"POST", "/v1/rulings", `{"key":"bad","kind":"limits","limits":["7/1h"],"until":"2099-01-01T00:00:00+01:00","who":"bob"}`, 200, []string{`"limits":["7/1h"],"until":"2098-12-31T23:00:00Z"`, `"replaced":{"policy":"api","key":"bad","kind":"block"`}},
 		{"GET", "/v1/rulings", "", 200, []string{`"key":"bad","kind":"limits"`}},
 		{"GET", "/v1/explain?key=bad", "", 200, []string{`"ruling":{"policy":"api","key":"bad","kind":"limits"`, `"quota":7`}},
+		{"GET", "/v1/state?key=bad", "", 200, []string{`"ruling":{"policy":"api","key":"bad","kind":"limits"`, `"quota":7`, `"history":[{"policy":"api","key":"bad","kind":"limits"`, `"kind":"block"`}},
+		{"GET", "/v1/state?key=good", "", 200, []string{`"quota":2`, `"history":[]`}},
 		{"POST", "/v1/rulings/clear", `{"key":"bad","kind":"block","who":"ann"}`, 400, []string{`"field":"kind"`}},
 		{"POST", "/v1/rulings/clear", `{"key":"bad","kind":"override","who":"ann","why":"done"}`, 200, []string{`"ended":{"policy":"api","key":"bad","kind":"limits"`}},
 		{"POST", "/v1/rulings/clear", `{"key":"bad","who":"ann"}`, 404, []string{`"field":"key"`, "no ruling"}},

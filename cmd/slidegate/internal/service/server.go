@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -22,7 +23,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/systemd"
 	"github.com/slidegate/slidegate/config"
@@ -50,8 +53,12 @@ type Server struct {
 	envoy        *envoy.Service // nil without its listener
 	resp         *resp.Server   // nil without its listener
 	proxy        *proxy.Proxy   // nil without its listener
-	top          topKeys
-	refusals     *refusalLog // nil if refusals are not logged
+	record       *seen.Record
+	exchange     *seen.Exchange // of the record with those of other instances
+	recent       recentLatency
+	streams      atomic.Int32 // of what was seen
+	refusals     *refusalLog  // nil if refusals are not logged
+	notifier     *notify.Notifier
 	listeners    []*listener
 
 	certificates *certificates // nil without TLS
@@ -141,9 +148,14 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
+	if err := s.openNotifier(); err != nil {
+		return err
+	}
+	s.record = seen.NewRecord(time.Now)
+	key := gate.NewKey(s.keeper(), s.log)
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.refused,
-		Latency: s.telemetry.latency, Key: gate.NewKey(s.keeper(), s.log),
+		Logger: s.log, MeterProvider: meters, OnRefused: s.refusals.add, OnCrossed: s.crossed, Seen: s.record,
+		Latency: s.telemetry.latency, Key: key,
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
 		return err
@@ -157,7 +169,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.hash.Store(&hash)
-	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+	s.openSeen(key)
+	history := func(ctx context.Context) ([]rulings.Ruling, error) { return s.book.Log(ctx, math.MaxInt) }
+	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, ""), operation, req)
 	}}
 	if s.envoy != nil {
@@ -264,6 +278,8 @@ func (s *Server) Run(ctx context.Context) error {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
+	others.Go(func() { s.exchange.Run(ctx) })
+	others.Go(func() { s.recent.sample(ctx, s.telemetry.latency) })
 	if s.state != nil {
 		others.Go(func() { s.state.saveRegularly(ctx, s.opts.StateEvery) })
 	}
@@ -340,6 +356,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
+	s.closeNotifier()
 	s.refusals.close()
 	if s.book != nil {
 		s.book.Close()

@@ -37,7 +37,7 @@ func TestListenersShareCounts(t *testing.T) {
 	if got := s.allow(t, "default", "me"); got != http.StatusOK {
 		t.Errorf("after the reset: got %d, want 200", got)
 	}
-	for _, path := range []string{"/v1/reset", "/v1/explain", "/metrics", "/v1/top"} {
+	for _, path := range []string{"/v1/reset", "/v1/explain", "/v1/state", "/metrics", "/v1/top"} {
 		if got := s.send(t, "http", "GET", path, ""); got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed {
 			t.Errorf("%s is on the public listener: got %+v", path, got)
 		}
@@ -132,7 +132,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q: got %d, want %d", test.headers, got, test.want)
 		}
 	}
-	for _, path := range []string{"/metrics", "/v1/top", "/v1/explain?key=me"} {
+	for _, path := range []string{"/metrics", "/v1/top", "/v1/explain?key=me", "/v1/state?key=me"} {
 		if got := s.send(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
 			t.Errorf("%s on admin: got %+v, want 401", path, got)
 		}

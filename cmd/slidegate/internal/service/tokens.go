@@ -243,7 +243,7 @@ func changes(*http.Request) bool { return false }
 
 // looks reports whether a request to the admin listener changes nothing.
 func looks(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.URL.Path == "/v1/peek" || r.URL.Path == "/v1/explain/request"
+	return r.Method == http.MethodGet || r.Method == http.MethodHead || slices.Contains([]string{"/v1/peek", "/v1/explain/request", "/v1/seen/key"}, r.URL.Path)
 }
 
 // who returns who sent a request: the name of its token, or what it claims, marked as such.
@@ -252,6 +252,15 @@ func who(ctx context.Context, claimed string) string {
 		return owner.name
 	}
 	return strings.TrimSpace(claimed + " (not verified)")
+}
+
+// whoami serves GET /v1/whoami: whose token a request to the admin listener has, and what it may do there.
+func whoami(w http.ResponseWriter, r *http.Request) {
+	owner, _ := r.Context().Value(identity{}).(identity)
+	if owner.role == client { // or there are no tokens; see operators
+		owner.role = operator
+	}
+	problemjson.SendJSON(w, map[string]string{"name": owner.name, "role": string(owner.role)})
 }
 
 // tokenOf returns the token of a request; empty if it has none.

@@ -2,6 +2,8 @@ package report_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/e2e/browser"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report/reporttest"
 )
@@ -18,6 +21,41 @@ import (
 func sample() *report.Document {
 	d := report.Document(reporttest.Sample())
 	return &d
+}
+
+// open starts a browser that has no network.
+func open(t *testing.T) *browser.Tab {
+	t.Helper()
+	b := browser.Open(t)
+	b.Disconnect()
+	return b
+}
+
+// show writes the document's page to a file and opens that.
+func show(t *testing.T, b *browser.Tab, d *report.Document, width, height int64, scheme string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.HTML(file, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.Show("file://"+filepath.ToSlash(path), width, height, scheme)
+}
+
+// checkQuiet fails the test if the page logged a message or requested anything but itself.
+func checkQuiet(t *testing.T, b *browser.Tab) {
+	t.Helper()
+	b.CheckQuiet()
+	asked := browser.Eval[[]string](b, `performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"))`)
+	if len(asked) > 0 {
+		t.Errorf("the page requested %q", asked)
+	}
 }
 
 // sizes holds the window sizes of a phone and a desktop.
@@ -32,43 +70,33 @@ func TestBrowserLooks(t *testing.T) {
 	grounds := map[string]bool{}
 	for _, scheme := range []string{"light", "dark"} {
 		for _, size := range sizes {
-			b.show(sample(), size.width, size.height, scheme)
-			checkWidth(b, size.width)
-			checkInk(b)
-			b.screenshot(scheme + "-" + size.name)
-			b.checkQuiet()
+			show(t, b, sample(), size.width, size.height, scheme)
+			b.CheckWidth(size.width)
+			checkInk(t, b)
+			b.Screenshot(scheme + "-" + size.name)
+			checkQuiet(t, b)
 		}
-		grounds[eval[string](b, `getComputedStyle(document.body).backgroundColor`)] = true
+		grounds[browser.Eval[string](b, `getComputedStyle(document.body).backgroundColor`)] = true
 	}
 	if len(grounds) != 2 {
 		t.Errorf("light and dark have the same background: %v", grounds)
 	}
 }
 
-// checkWidth fails the test if the page scrolls sideways.
-func checkWidth(b *browser, width int64) {
-	b.t.Helper()
-	if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
-		wide := eval[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > %d)
-			.map(e => e.tagName + "." + e.className).slice(0, 5)`, width))
-		b.t.Errorf("at %d pixels the page is %d wide, because of %v", width, got, wide)
-	}
-}
-
 // checkInk checks the pixels of every chart.
-func checkInk(b *browser) {
-	b.t.Helper()
-	colours := eval[map[string]int](b, `Object.fromEntries([...document.querySelectorAll(".chart")].map(box => {
+func checkInk(t *testing.T, b *browser.Tab) {
+	t.Helper()
+	colours := browser.Eval[map[string]int](b, `Object.fromEntries([...document.querySelectorAll(".chart")].map(box => {
 		const c = box.querySelector("canvas");
 		const pixels = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
 		return [box.id, new Set(pixels).size];
 	}))`)
 	if len(colours) != 3 {
-		b.t.Errorf("got %d charts, want 3: %v", len(colours), colours)
+		t.Errorf("got %d charts, want 3: %v", len(colours), colours)
 	}
 	for id, n := range colours {
 		if n < 40 { // an empty chart with its axes has fewer
-			b.t.Errorf("chart %s is drawn in only %d colours", id, n)
+			t.Errorf("chart %s is drawn in only %d colours", id, n)
 		}
 	}
 }
@@ -77,7 +105,7 @@ func checkInk(b *browser) {
 func TestBrowserFigures(t *testing.T) {
 	d := sample()
 	b := open(t)
-	b.show(d, 1280, 900, "light")
+	show(t, b, d, 1280, 900, "light")
 	f, l := d.Findings, d.Findings.Outcome.Limits[0]
 	var written strings.Builder
 	if err := report.Text(&written, d); err != nil {
@@ -99,16 +127,16 @@ func TestBrowserFigures(t *testing.T) {
 		"#s-limits [data-figure=live_keys]":    {l.LiveKeys, "  %s\n"},
 	} {
 		selector := `document.querySelector("` + selector + `")`
-		if raw := eval[string](b, selector+".value || "+selector+".dataset.value"); raw != strconv.FormatInt(want.raw, 10) {
+		if raw := browser.Eval[string](b, selector+".value || "+selector+".dataset.value"); raw != strconv.FormatInt(want.raw, 10) {
 			t.Errorf("%s is %s on the page and %d in the findings", selector, raw, want.raw)
 		}
-		shown := eval[string](b, selector+".textContent")
+		shown := browser.Eval[string](b, selector+".textContent")
 		if line := strings.Replace(want.line, "%s", shown, 1); !strings.Contains(text, line) {
 			t.Errorf("the page shows %s as %q, but the text has no %q", selector, shown, line)
 		}
 	}
 	for _, o := range f.Compare {
-		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-compare [data-row=%q] td')].map(c => Number(c.dataset.value))`, o.Name))
+		cells := browser.Eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-compare [data-row=%q] td')].map(c => Number(c.dataset.value))`, o.Name))
 		c := o.Limits[0]
 		want := []int64{o.Admitted, o.KeysTouched, o.Refused, c.Highest.Units, c.WrongAdmitted, c.WrongRefused, c.StateBytes}
 		if !reflect.DeepEqual(cells, want) {
@@ -116,18 +144,17 @@ func TestBrowserFigures(t *testing.T) {
 		}
 	}
 	for _, p := range f.Sweep.Points {
-		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-sweep [data-row="%d"] td[data-value]')].map(c => Number(c.dataset.value))`, p.Quota))
+		cells := browser.Eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('#s-sweep [data-row="%d"] td[data-value]')].map(c => Number(c.dataset.value))`, p.Quota))
 		if want := []int64{p.Refused, p.KeysTouched}; !reflect.DeepEqual(cells, want) {
 			t.Errorf("the row of quota %d contains %v, want %v", p.Quota, cells, want)
 		}
 	}
-	b.checkQuiet()
+	checkQuiet(t, b)
 }
 
 // series returns the second number of every point that a chart draws.
-func series(b *browser, chart string, index int) []float64 {
-	b.t.Helper()
-	return eval[[]float64](b, fmt.Sprintf(`slidegateCharts[%q].getOption().series[%d].data.map(p => p[1])`, chart, index))
+func series(b *browser.Tab, chart string, index int) []float64 {
+	return browser.Eval[[]float64](b, fmt.Sprintf(`slidegateCharts[%q].getOption().series[%d].data.map(p => p[1])`, chart, index))
 }
 
 // TestBrowserCharts compares the charts with the findings, before and after they are used.
@@ -135,7 +162,7 @@ func TestBrowserCharts(t *testing.T) {
 	d := sample()
 	f := d.Findings
 	b := open(t)
-	b.show(d, 1280, 900, "light")
+	show(t, b, d, 1280, 900, "light")
 	admitted, refused := series(b, "timeline", 0), series(b, "timeline", 1)
 	for i, bucket := range f.Timeline.Buckets {
 		if admitted[i] != float64(bucket.Admitted) || refused[i] != float64(bucket.Refused) {
@@ -143,7 +170,7 @@ func TestBrowserCharts(t *testing.T) {
 		}
 	}
 	for i, trail := range f.Worst {
-		eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
+		browser.Eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
 		asked, got := series(b, "trail", 0), series(b, "trail", 1)
 		for j := range trail.Requested {
 			if asked[j] != float64(trail.Requested[j]) || got[j] != float64(trail.Admitted[j]) {
@@ -157,7 +184,7 @@ func TestBrowserCharts(t *testing.T) {
 		}
 	}
 	// On a phone, neighboring buckets are drawn as one bar, and none is lost.
-	b.resize(360, 740)
+	b.Resize(360, 740)
 	narrow := series(b, "timeline", 1)
 	var sum int64
 	for _, n := range narrow {
@@ -166,17 +193,19 @@ func TestBrowserCharts(t *testing.T) {
 	if len(narrow) >= len(refused) || sum != f.Outcome.Refused {
 		t.Errorf("on a phone %d bars have %d refused, want fewer than %d bars and %d refused", len(narrow), sum, len(refused), f.Outcome.Refused)
 	}
-	b.checkQuiet()
+	checkQuiet(t, b)
 }
 
 // TestBrowserControls uses every control of the page.
 func TestBrowserControls(t *testing.T) {
 	b := open(t)
-	b.show(sample(), 1280, 900, "light")
+	show(t, b, sample(), 1280, 900, "light")
 	zoom := func() string {
-		return eval[string](b, `["timeline", "trail"].map(c => slidegateCharts[c].getOption().dataZoom[0]).map(z => z.start + "-" + z.end).join(" ")`)
+		return browser.Eval[string](b, `["timeline", "trail"].map(c => slidegateCharts[c].getOption().dataZoom[0]).map(z => z.start + "-" + z.end).join(" ")`)
 	}
-	click := func(selector string) { eval[chromedp.Void](b, `document.querySelector('`+selector+`').click()`) }
+	click := func(selector string) {
+		browser.Eval[chromedp.Void](b, `document.querySelector('`+selector+`').click()`)
+	}
 	click("[data-zoom=in]")
 	if got := zoom(); got != "25-75 25-75" {
 		t.Errorf("zoomed in, the charts show %s", got)
@@ -188,16 +217,16 @@ func TestBrowserControls(t *testing.T) {
 	click("[data-chart=timeline][data-series=admitted]")
 	click("#theme") // from auto to light
 	click("#theme") // and to dark
-	drawn := eval[[]any](b, `(o => [o.legend[0].selected.admitted, o.series[1].itemStyle.color, o.dataZoom[0].start])(slidegateCharts.timeline.getOption())`)
+	drawn := browser.Eval[[]any](b, `(o => [o.legend[0].selected.admitted, o.series[1].itemStyle.color, o.dataZoom[0].start])(slidegateCharts.timeline.getOption())`)
 	if fmt.Sprint(drawn) != "[false #e69f00 50]" {
 		t.Errorf("after a change of theme the chart is %v, want the same series hidden, the same zoom, and the dark color", drawn)
 	}
-	tip := eval[string](b, `slidegateCharts.sweep.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7}), document.querySelector("#sweep .tip").innerText`)
+	tip := browser.Eval[string](b, `slidegateCharts.sweep.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7}), document.querySelector("#sweep .tip").innerText`)
 	if !strings.Contains(tip, "100 requests per 1m") || !strings.Contains(tip, "24,489 (15.8 %)") {
 		t.Errorf("the tooltip of quota 100 says %q", tip)
 	}
-	b.settle()
-	b.checkQuiet()
+	b.Settle()
+	checkQuiet(t, b)
 }
 
 // TestBrowserHostile opens a page with keys that contain markup and scripts.
@@ -205,20 +234,20 @@ func TestBrowserHostile(t *testing.T) {
 	d := report.Document(reporttest.Hostile())
 	b := open(t)
 	for _, size := range sizes {
-		b.show(&d, size.width, size.height, "light")
-		checkWidth(b, size.width)
+		show(t, b, &d, size.width, size.height, "light")
+		b.CheckWidth(size.width)
 		for i := range d.Findings.Worst {
-			eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
+			browser.Eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
 		}
-		eval[chromedp.Void](b, `slidegateCharts.trail.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7})`)
-		if eval[bool](b, `"pwned" in window`) {
+		browser.Eval[chromedp.Void](b, `slidegateCharts.trail.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7})`)
+		if browser.Eval[bool](b, `"pwned" in window`) {
 			t.Error("a key was executed as a script")
 		}
-		shown := eval[[]string](b, `[...document.querySelectorAll("#s-top bdi.key")].map(k => k.textContent)`)
+		shown := browser.Eval[[]string](b, `[...document.querySelectorAll("#s-top bdi.key")].map(k => k.textContent)`)
 		if !slices.Equal(shown, reporttest.HostileRendered) {
 			t.Errorf("the keys are shown as %q, want %q", shown, reporttest.HostileRendered)
 		}
-		b.checkQuiet()
+		checkQuiet(t, b)
 	}
 }
 
@@ -226,11 +255,11 @@ func TestBrowserHostile(t *testing.T) {
 func TestBrowserWithoutScripts(t *testing.T) {
 	d := sample()
 	b := open(t)
-	b.show(d, 360, 740, "light")
-	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.do(chromedp.Reload())
-	checkWidth(b, 360)
-	shown := eval[string](b, `document.body.innerText`)
+	show(t, b, d, 360, 740, "light")
+	browser.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.Do(chromedp.Reload())
+	b.CheckWidth(360)
+	shown := browser.Eval[string](b, `document.body.innerText`)
 	for _, k := range d.Findings.Outcome.TopRefused {
 		if !strings.Contains(strings.ReplaceAll(shown, ",", ""), strconv.FormatInt(k.Refused, 10)) {
 			t.Errorf("the page without scripts does not show the %d refusals of %s", k.Refused, k.Key)
@@ -239,7 +268,44 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	if !strings.Contains(shown, "The charts need JavaScript.") {
 		t.Error("the page does not say that charts need scripts")
 	}
-	if n := eval[int](b, `[...document.querySelectorAll(".chart, .zoom, .legend")].filter(e => e.checkVisibility()).length`); n != 0 {
+	if n := browser.Eval[int](b, `[...document.querySelectorAll(".chart, .zoom, .legend")].filter(e => e.checkVisibility()).length`); n != 0 {
 		t.Errorf("%d parts of charts are shown without scripts", n)
 	}
+}
+
+// TestBrowserAlignment checks that the bars of a column start at the same place, and that no label of an axis covers another.
+func TestBrowserAlignment(t *testing.T) {
+	d := sample()
+	d.Findings.Outcome.TopRefused[0].Refused = 1 // a share of less than 0.01 %, the longest text beside a bar
+	b := open(t)
+	for _, size := range sizes {
+		show(t, b, d, size.width, size.height, "light")
+		starts := browser.Eval[map[string][]float64](b, `[...document.querySelectorAll("td.share svg")].reduce((all, bar) => {
+			const cell = bar.closest("td"), column = cell.closest("section").id + " " + cell.cellIndex;
+			all[column] = [...new Set(all[column]).add(bar.getBoundingClientRect().left)];
+			return all;
+		}, {})`)
+		for column, places := range starts {
+			if len(places) > 1 {
+				t.Errorf("at %d pixels the bars of column %s start at %v, want one place", size.width, column, places)
+			}
+		}
+		for _, chart := range []string{"timeline", "trail"} {
+			labels := browser.Eval[[][3]any](b, fmt.Sprintf(`slidegateCharts[%q].getZr().storage.getDisplayList(true).filter(e => e.type === "tspan")
+				.filter(e => /^\d\d:\d\d$|^\d+ Nov$/.test(e.style.text)).map(e => {
+					const box = e.getBoundingRect().clone();
+					box.applyTransform(e.transform);
+					return [e.style.text, box.x, box.y, box.x + box.width, box.y + box.height];
+				}).sort((a, b) => a[2] - b[2] || a[1] - b[1]).map((e, i, all) => [e[0], e[3], i + 1 < all.length && all[i + 1][2] === e[2] ? all[i + 1][1] : 1e9])`, chart))
+			if !slices.ContainsFunc(labels, func(l [3]any) bool { return l[0] == "14 Nov" }) {
+				t.Errorf("at %d pixels the axis of %s does not name its first day: %v", size.width, chart, labels)
+			}
+			for _, l := range labels {
+				if end, next := l[1].(float64), l[2].(float64); next < end+4 {
+					t.Errorf("at %d pixels the label %v of %s ends at %v, and the next one begins at %v", size.width, l[0], chart, end, next)
+				}
+			}
+		}
+	}
+	checkQuiet(t, b)
 }

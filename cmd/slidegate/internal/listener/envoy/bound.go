@@ -11,6 +11,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/store"
 )
@@ -31,7 +32,8 @@ const maxOverrides = 4096
 // domain is a Domain in service.
 type domain struct {
 	*Domain
-	policy  string // the name that operators use for it: gate.EnvoyPrefix and the domain
+	policy  string             // the name that operators use for it: gate.EnvoyPrefix and the domain
+	seen    *seen.PolicyRecord // nil if nothing is remembered
 	root    *level
 	group   string             // the group of the counts, since those charged all or nothing must be on one node of the store
 	limiter *slidegate.Limiter // it binds limits to the store, and remembers them
@@ -57,6 +59,9 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 		Domain: given, policy: gate.EnvoyPrefix + given.name, overrides: map[override]*bound{},
 		sent:  &bound{title: overrideRule, tally: s.metrics.tallyOf(given.name, overrideRule)},
 		ruled: &bound{title: rulingRule, tally: s.metrics.tallyOf(given.name, rulingRule)},
+	}
+	if s.opts.Seen != nil {
+		d.seen = s.opts.Seen.Policy(d.policy)
 	}
 	d.sent.quotaMode, d.ruled.quotaMode = s.opts.Quota, s.opts.Quota
 	if given.charging == ChargeAll {

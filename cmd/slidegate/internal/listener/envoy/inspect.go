@@ -178,6 +178,46 @@ func (s *Service) Explain(ctx context.Context, req gate.Request) (gate.Explanati
 	return e, nil
 }
 
+// State returns what the store keeps of a descriptor under the limit of the matching rule, and what of a log of rulings is about it.
+func (s *Service) State(ctx context.Context, req gate.Request, log []rulings.Ruling) (gate.KeyState, error) {
+	t, err := s.target(req.Policy, req.Key)
+	if err != nil {
+		return gate.KeyState{}, err
+	}
+	k := gate.KeyState{
+		Policy: t.domain.policy, Key: string(appendText(nil, t.entries)), By: policy.ByUnlimited, Limits: []gate.LimitState{}, History: []rulings.Ruling{},
+	}
+	for i := range log {
+		if log[i].Policy == k.Policy && log[i].Key == k.Key {
+			k.History = append(k.History, log[i])
+		}
+	}
+	if t.ruling != nil {
+		k.Ruling = &t.ruling.Ruling
+	}
+	if t.base != nil {
+		k.Rule = t.base.title
+	}
+	switch {
+	case t.blocked():
+		k.By = policy.ByRuling
+		return k, nil
+	case t.rule == nil:
+		return k, nil
+	}
+	k.By = policy.ByLimits
+	asked := t.rule.requestFor(req.Cost, false)
+	of, err := gate.StateOf(ctx, s.store, t.rule.spec.limit, t.rule.limit, t.domain.group, t.address, asked.cost)
+	if asked.interpretation == alwaysOver {
+		of.RetryAfter = nil
+	}
+	if t.rule.spec.limit.Quota == 0 {
+		of.Quota, of.Capacity, of.Remaining = 0, 0, 0
+	}
+	k.Limits = append(k.Limits, of)
+	return k, err
+}
+
 // Reset deletes what a descriptor has used of the limit of the matching rule, and of limits that came with it.
 func (s *Service) Reset(ctx context.Context, req gate.Request) error {
 	t, err := s.target(req.Policy, req.Key)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 const apiRules = `
@@ -184,5 +185,37 @@ func TestPeekAndResetDescriptors(t *testing.T) {
 	r.store.fail.Store(&down)
 	if err := reset("remote_address=192.0.2.1"); !errors.Is(err, down) {
 		t.Errorf("with the store down: got %v", err)
+	}
+}
+
+// What the store keeps of a descriptor, with the changes of rulings about it.
+func TestStateOfDescriptors(t *testing.T) {
+	r := newRig(t, Options{}, apiRules)
+	r.send(request("api", 1, "path=/export/a,client=x"))
+	log := []rulings.Ruling{{Policy: "envoy:api", Key: "path=/export/a,client=x", Who: "ann"}, {Policy: "envoy:api", Key: "path=/export/a,client=y"}, {Policy: "api", Key: "path=/export/a,client=x"}}
+	for _, c := range []struct{ text, want string }{
+		{"path=/export/a,client=x", "limits exports 1 used, 0 left, in 1 parts [ann]"},
+		{"path=/export/z,client=x", "limits exports 1 used, 0 left, in 1 parts []"}, // all paths share the count
+		{"path=/export/a,client=z", "limits exports 0 used, 1 left, in 0 parts []"},
+		{"closed=a", "limits api.closed 0 used, 0 left, in 0 parts []"},
+		{"path=/export/z,admin=root", "unlimited api.path_/export/*.admin_root []"},
+	} {
+		k, err := r.service.State(t.Context(), gate.Request{Policy: "envoy:api", Key: c.text, Cost: 1}, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, who := fmt.Sprintf("%v %s", k.By, k.Rule), []string{}
+		for _, l := range k.Limits {
+			got += fmt.Sprintf(" %d used, %d left, in %d %s", l.Used, l.Remaining, len(l.Units), l.Form)
+		}
+		for _, change := range k.History {
+			who = append(who, change.Who)
+		}
+		if got += fmt.Sprintf(" %v", who); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.text, got, c.want)
+		}
+	}
+	if _, err := r.service.State(t.Context(), gate.Request{Policy: "envoy:apu", Key: "a=b"}, nil); !errors.Is(err, gate.ErrPolicy) {
+		t.Errorf("an unknown domain: got %v", err)
 	}
 }

@@ -39,6 +39,10 @@ func (c *countingStore) Apply(ctx context.Context, batch []store.Request) error 
 	return c.Store.Apply(ctx, batch)
 }
 
+func (c *countingStore) Inspect(ctx context.Context, limit *store.Limit, group, key string) (rule.State, rule.Micros, error) {
+	return c.Store.(store.Inspector).Inspect(ctx, limit, group, key)
+}
+
 // rig is a service on loopback with a client of Envoy's own types, and a clock that the test controls.
 type rig struct {
 	t       *testing.T

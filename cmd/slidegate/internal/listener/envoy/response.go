@@ -73,6 +73,9 @@ func (s *Service) respond(w *work, request *rls.RateLimitRequest) *rls.RateLimit
 	if o.any && s.opts.OnRefused != nil {
 		s.reportRefused(w, request, o.over)
 	}
+	if w.domain != nil && w.domain.seen != nil {
+		s.recordSeen(w, request, o.over)
+	}
 	s.headers(response, &o)
 	if s.opts.DynamicMetadata {
 		response.DynamicMetadata = dynamicMetadata(w, request, response)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/windows"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/internal/options"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
@@ -54,6 +55,8 @@ type Options struct {
 	// mode. The policy is the domain after gate.EnvoyPrefix, and the key is the text of the descriptor. It must be
 	// fast and safe for concurrent use. It may be nil.
 	OnRefused func(gate.Refusal)
+	// Seen remembers what was decided about descriptors, by the same names; nil remembers nothing.
+	Seen *seen.Record
 	// OnUnmatched is called for every request of which no descriptor matches a rule, such as one about an unknown domain. It may
 	// be nil.
 	OnUnmatched func()

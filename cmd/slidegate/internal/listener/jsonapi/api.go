@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/throttlelog"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rulings"
 )
 
 // MaxBody is the maximum size of a body in bytes, and MaxBatch the maximum number of requests in a batch.
@@ -33,6 +34,8 @@ type Options struct {
 	Envoy Inspector
 	// Reject returns why the listener for requests rejects one before the policies see it, or ""; nil rejects nothing.
 	Reject func(*http.Request) string
+	// Log returns the changes of rulings, the newest first, for /v1/state; nil means that there are none.
+	Log func(context.Context) ([]rulings.Ruling, error)
 	// OnChange is called after /v1/reset and /v1/refund have been carried out, with the name of the operation; nil means that nothing is
 	// called. It must copy the key to keep it.
 	OnChange func(ctx context.Context, operation string, req gate.Request)
@@ -42,6 +45,7 @@ type Options struct {
 type Inspector interface {
 	Peek(context.Context, gate.Request) (policy.Decision, error)
 	Explain(context.Context, gate.Request) (gate.Explanation, error)
+	State(context.Context, gate.Request, []rulings.Ruling) (gate.KeyState, error)
 	Reset(context.Context, gate.Request) error
 }
 
@@ -50,6 +54,7 @@ type API struct {
 	gate      *gate.Gate
 	envoy     Inspector // may be nil
 	reject    func(*http.Request) string
+	log       func(context.Context) ([]rulings.Ruling, error)
 	onChange  func(ctx context.Context, operation string, req gate.Request)
 	logger    *throttlelog.Logger
 	responder gate.Responder
@@ -61,9 +66,12 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	if g == nil {
 		return nil, errors.New("jsonapi: gate: must not be nil; call gate.New")
 	}
-	a := &API{gate: g, envoy: opts.Envoy, reject: opts.Reject, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
+	a := &API{gate: g, envoy: opts.Envoy, reject: opts.Reject, log: opts.Log, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
 	if a.reject == nil {
 		a.reject = func(*http.Request) string { return "" }
+	}
+	if a.log == nil {
+		a.log = func(context.Context) ([]rulings.Ruling, error) { return nil, nil }
 	}
 	if a.onChange == nil {
 		a.onChange = func(context.Context, string, gate.Request) {}
@@ -96,6 +104,7 @@ var (
 		"/v1/peek":    {http.MethodPost, peek.serve}, // a proxy has no listener for API clients
 		"/v1/reset":   {http.MethodPost, reset.serve},
 		"/v1/explain": {http.MethodGet, (*API).explain},
+		"/v1/state":   {http.MethodGet, (*API).state},
 
 		"/v1/explain/request": {http.MethodPost, (*API).explainRequest},
 	}

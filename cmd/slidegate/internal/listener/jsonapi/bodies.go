@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
@@ -32,6 +33,7 @@ var (
 		{"class", text(func(c *call) *string { return &c.into.Class })},
 	}
 	keyFields   = requestFields[:3] // the policy and the key
+	resetFields = append(slices.Clone(keyFields), field{"why", (*call).readWhy})
 	takeFields  = append(slices.Clone(requestFields), field{"id", (*call).readID})
 	allowFields = append(slices.Clone(takeFields),
 		field{"up_to", (*call).readUpTo},
@@ -199,6 +201,18 @@ func (c *call) readID() (ok bool) {
 	from := c.at
 	if c.into.ID, ok = c.stringValue(); ok && c.into.ID == "" {
 		return c.addProblem(from, c.name, "is empty; give each call its own, or leave it out")
+	}
+	return ok
+}
+
+// maxWhy is the maximum length of a reason in the log of rulings, in bytes.
+const maxWhy = 512
+
+// readWhy reads the reason of a reset.
+func (c *call) readWhy() (ok bool) {
+	from := c.at
+	if c.into.Why, ok = c.stringValue(); ok && (len(c.into.Why) > maxWhy || strings.ContainsFunc(c.into.Why, unicode.IsControl)) {
+		return c.addProblem(from, c.name, "must be one line of printable text, of at most 512 bytes")
 	}
 	return ok
 }

@@ -73,6 +73,14 @@ func (b *breakableStore) Apply(ctx context.Context, batch []store.Request) error
 	return *err
 }
 
+// Inspect fails as Apply does.
+func (b *breakableStore) Inspect(ctx context.Context, limit *store.Limit, group, key string) (rule.State, rule.Micros, error) {
+	if err := b.err.Load(); err != nil {
+		return rule.State{}, 0, *err
+	}
+	return b.Store.(store.Inspector).Inspect(ctx, limit, group, key)
+}
+
 // someModes is a store with the failure modes open and closed; requests in other modes fail if the store does.
 type someModes struct {
 	store.Store

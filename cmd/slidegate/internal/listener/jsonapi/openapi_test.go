@@ -141,12 +141,14 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("the document has %v\nthe listeners serve %v", got, want)
 	}
-	var parameters []string
-	for _, p := range doc.Paths["/v1/explain"]["get"].Parameters {
-		parameters = append(parameters, p.Name)
-	}
-	if !slices.Equal(parameters, namesOf(requestFields)) {
-		t.Errorf("got the parameters %v of explain", parameters)
+	for _, path := range []string{"/v1/explain", "/v1/state"} {
+		var parameters []string
+		for _, p := range doc.Paths[path]["get"].Parameters {
+			parameters = append(parameters, p.Name)
+		}
+		if !slices.Equal(parameters, namesOf(requestFields)) {
+			t.Errorf("got the parameters %v of %s", parameters, path)
+		}
 	}
 }
 
@@ -195,8 +197,10 @@ func TestEveryDocumentedResponse(t *testing.T) {
 	}
 	for _, query := range []string{"?policy=login&key=k", "?policy=logn&key=k", "?nonsense=1"} {
 		s.send("GET", "/v1/explain"+query, "", "")
+		s.send("GET", "/v1/state"+query, "", "")
 	}
 	s.send("POST", "/v1/explain", "", "")
+	s.send("POST", "/v1/state", "", "")
 	const explained = "/v1/explain/request"
 	s.post(explained, `{"url":"/x","address":"192.0.2.1"}`)
 	s.post(explained, `{"nonsense":1}`)
@@ -204,6 +208,7 @@ func TestEveryDocumentedResponse(t *testing.T) {
 	for _, err := range []error{errBroken, errUnsupported} {
 		s.fail(err)
 		s.send("GET", "/v1/explain?key=k", "", "")
+		s.send("GET", "/v1/state?key=k", "", "")
 		s.post(explained, `{"url":"/x","address":"192.0.2.1"}`)
 	}
 	s.send("GET", "/v1/openapi.json", "", "")

@@ -62,7 +62,7 @@ func (s schemas) check(schema any, path string, value any) error {
 func (s schemas) keyword(all map[string]any, keyword string, want any, path string, value any) error {
 	good := true
 	switch keyword {
-	case "description", "default", "contentEncoding": // no effect on validity
+	case "description", "default", "contentEncoding", "format": // no effect on validity
 	case "$ref":
 		schema, err := s.at(strings.TrimPrefix(want.(string), "#"))
 		if err != nil {

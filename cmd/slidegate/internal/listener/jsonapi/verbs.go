@@ -27,7 +27,7 @@ var (
 	peek    = verb{op: gate.Peek, read: readOne(requestFields), write: (*call).writeDecision, refused: http.StatusOK}
 	charge  = verb{op: gate.Charge, read: readOne(requestFields), write: (*call).writeDecision, refused: http.StatusOK}
 	refund  = verb{op: gate.Refund, read: readOne(requestFields), write: (*call).writeDecision, refused: http.StatusOK, changes: "refund"}
-	reset   = verb{op: gate.Reset, read: readOne(keyFields), changes: "reset"}
+	reset   = verb{op: gate.Reset, read: readOne(resetFields), changes: "reset"}
 	reserve = verb{op: gate.Reserve, read: readOne(takeFields), write: (*call).writeReservation, refused: http.StatusTooManyRequests}
 	acquire = verb{op: gate.Acquire, read: readOne(takeFields), write: (*call).writeReservation, refused: http.StatusTooManyRequests}
 	// A slot or units that are no longer held are a conflict: its holder must stop, or acquire another.

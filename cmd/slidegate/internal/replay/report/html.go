@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -11,6 +10,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/look"
 )
 
 //go:embed page/page.html page/page.css page/page.js page/echarts.common.min.js
@@ -33,7 +34,8 @@ type assets struct {
 
 // load reads the assets once. They are embedded, so errors are bugs and panic.
 var load = sync.OnceValue(func() *assets {
-	style, library, script := read("style", "page.css"), read("script", "echarts.common.min.js"), read("script", "page.js")
+	style := element("style", look.CSS+read("page.css"))
+	library, script := element("script", read("echarts.common.min.js")), element("script", read("page.js"))
 	return &assets{
 		page:  template.Must(template.New("page.html").Funcs(pageWords).ParseFS(files, "page/page.html")),
 		Style: style.Element, Library: library.Element, Script: script.Element,
@@ -42,18 +44,23 @@ var load = sync.OnceValue(func() *assets {
 	}
 })
 
-// read returns a file of the page as an element with the unmodified content.
-func read(tag, name string) block {
+// read returns a file of the page.
+func read(name string) string {
 	content, err := files.ReadFile("page/" + name)
 	if err != nil {
 		panic("report: " + err.Error())
 	}
-	if bytes.ContainsRune(content, '\r') || bytes.Contains(bytes.ToLower(content), []byte("</"+tag)) || bytes.Contains(content, []byte("<!--")) {
-		panic("report: page/" + name + " cannot be embedded unmodified in a " + tag + " element")
+	return string(content)
+}
+
+// element returns an element with the unmodified content.
+func element(tag, content string) block {
+	if strings.ContainsRune(content, '\r') || strings.Contains(strings.ToLower(content), "</"+tag) || strings.Contains(content, "<!--") {
+		panic("report: a " + tag + " of the page cannot be embedded unmodified")
 	}
-	sum := sha256.Sum256(content)
+	sum := sha256.Sum256([]byte(content))
 	return block{
-		Element: template.HTML("<" + tag + ">" + string(content) + "</" + tag + ">"), // it is embedded, and so trusted
+		Element: template.HTML("<" + tag + ">" + content + "</" + tag + ">"), // it is embedded, and so trusted
 		hash:    "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
 	}
 }

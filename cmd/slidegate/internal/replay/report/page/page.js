@@ -52,11 +52,10 @@
     return two(t.getUTCHours()) + ":" + two(t.getUTCMinutes()) + (seconds ? ":" + two(t.getUTCSeconds()) : "");
   }
 
-  // tick labels a time on the axis: the date at midnight, and the time of day elsewhere.
+  // tick labels a time on the axis: the time of day, and below it the date at midnight, so that labels are about equally wide.
   function tick(ms) {
     var t = new Date(ms);
-    if (ms % 86400000 === 0) return day(t);
-    return clock(t, ms % 60000 !== 0);
+    return clock(t, ms % 60000 !== 0) + (ms % 86400000 === 0 ? "\n" + day(t) : "");
   }
 
   function timeRange(from, to) {
@@ -143,7 +142,7 @@
     var t = data.timeline;
     return {
       type: "time", min: t.from, max: t.from + t.admitted.length * t.width, splitNumber: narrow() ? 3 : 8,
-      axisLabel: { color: c.faint, fontSize: 12, hideOverlap: true, alignMinLabel: "left", formatter: tick },
+      axisLabel: { color: c.faint, fontSize: 12, hideOverlap: true, lineHeight: 15, formatter: tick },
       axisLine: { lineStyle: { color: c.line } }, axisTick: { lineStyle: { color: c.line } }, splitLine: { show: false }
     };
   }

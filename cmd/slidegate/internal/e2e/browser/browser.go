@@ -1,7 +1,9 @@
-package report_test
+// Package browser opens pages in a real Chromium, for the tests of the program's pages. Only tests import it.
+package browser
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"os"
 	"os/exec"
@@ -15,12 +17,10 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 )
 
-// browser is one tab of a real Chromium that has no network.
-type browser struct {
+// Tab is one tab of a browser. Call Open to create it. It is not safe for concurrent use.
+type Tab struct {
 	t       *testing.T
 	ctx     context.Context
 	console chan chromedp.ConsoleMessage
@@ -41,8 +41,8 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// open starts a browser for one test.
-func open(t *testing.T) *browser {
+// Open starts a browser for one test.
+func Open(t *testing.T) *Tab {
 	t.Helper()
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(t.TempDir()), chromedp.DisableGPU, chromedp.NoFirstRun,
@@ -60,15 +60,20 @@ func open(t *testing.T) *browser {
 		cancelProcess()
 		cancelTime()
 	})
-	b := &browser{t: t, ctx: ctx, console: make(chan chromedp.ConsoleMessage, 1000)}
-	b.do()
+	b := &Tab{t: t, ctx: ctx, console: make(chan chromedp.ConsoleMessage, 1000)}
+	b.Do()
 	go b.listen(chromedp.Console(ctx))
-	call(b, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: true})
 	return b
 }
 
+// Disconnect takes the browser's network away.
+func (b *Tab) Disconnect() {
+	b.t.Helper()
+	Call(b, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: true})
+}
+
 // listen records the console messages of the page, including violations of its security policy.
-func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
+func (b *Tab) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	for message, err := range messages {
 		if err != nil {
 			break // the browser was closed
@@ -78,24 +83,24 @@ func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	close(b.console)
 }
 
-// do does the actions and fails the test if one fails.
-func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+// Do does the actions and fails the test if one fails.
+func (b *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, actions...); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// call sends a command of the browser's protocol.
-func call[P, R any](b *browser, command cdp.Command[P, R], params P) {
+// Call sends a command of the browser's protocol.
+func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, command, params); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// eval returns the value of a JavaScript expression, or of the promise that it returns.
-func eval[T any](b *browser, expression string) T {
+// Eval returns the value of a JavaScript expression, or of the promise that it returns.
+func Eval[T any](b *Tab, expression string) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -104,45 +109,45 @@ func eval[T any](b *browser, expression string) T {
 	return value
 }
 
-// show writes the document's page to a file and opens that, in a window of the given size and scheme.
-func (b *browser) show(d *report.Document, width, height int64, scheme string) {
+// Show opens an address in a window of the given size and scheme, light or dark.
+func (b *Tab) Show(address string, width, height int64, scheme string) {
 	b.t.Helper()
-	path := filepath.Join(b.t.TempDir(), "report.html")
-	file, err := os.Create(path)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := report.HTML(file, d); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		b.t.Fatal(err)
-	}
-	b.resize(width, height)
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	b.Resize(width, height)
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
-	b.do(chromedp.Navigate("file://" + filepath.ToSlash(path)))
-	b.settle()
+	b.Do(chromedp.Navigate(address))
+	b.Settle()
 }
 
-// resize changes the size of the window and waits for the layout.
-func (b *browser) resize(width, height int64) {
+// Resize changes the size of the window and waits for the layout.
+func (b *Tab) Resize(width, height int64) {
 	b.t.Helper()
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
 	})
-	b.settle()
+	b.Settle()
 }
 
-// settle waits until the page has been painted twice, after which the effects of a change of size are complete.
-func (b *browser) settle() {
+// Settle waits until the page has been painted twice, after which the effects of a change of size are complete.
+func (b *Tab) Settle() {
 	b.t.Helper()
-	eval[bool](b, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+	Eval[bool](b, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
-// screenshot writes a picture of the whole page to the folder TEST_SCREENSHOTS, or to a temporary one.
-func (b *browser) screenshot(name string) {
+// Screenshot writes a picture of the whole page to the folder TEST_SCREENSHOTS, or to a temporary one.
+func (b *Tab) Screenshot(name string) {
+	b.t.Helper()
+	b.write(name, chromedp.FullScreenshot(100))
+}
+
+// ScreenshotWindow is Screenshot for what the window shows, such as a dialog over the page.
+func (b *Tab) ScreenshotWindow(name string) {
+	b.t.Helper()
+	b.write(name, chromedp.CaptureScreenshot())
+}
+
+func (b *Tab) write(name string, take chromedp.Action[[]byte]) {
 	b.t.Helper()
 	folder := os.Getenv("TEST_SCREENSHOTS")
 	if folder == "" {
@@ -150,7 +155,7 @@ func (b *browser) screenshot(name string) {
 	} else if err := os.MkdirAll(folder, 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	picture, err := chromedp.Run(b.ctx, take)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -159,19 +164,25 @@ func (b *browser) screenshot(name string) {
 	}
 }
 
-// checkQuiet fails the test if the page logged a message or requested anything but itself.
-func (b *browser) checkQuiet() {
+// CheckQuiet fails the test if the page logged a message.
+func (b *Tab) CheckQuiet() {
 	b.t.Helper()
 	const last = "that was all"
-	eval[chromedp.Void](b, `console.log("`+last+`")`)
+	Eval[chromedp.Void](b, `console.log("`+last+`")`)
 	for message := range b.console {
 		if message.Text == last {
 			break
 		}
 		b.t.Errorf("the page logged: %s: %s", message.Type, message.Text)
 	}
-	asked := eval[[]string](b, `performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:"))`)
-	if len(asked) > 0 {
-		b.t.Errorf("the page requested %q", asked)
+}
+
+// CheckWidth fails the test if the page scrolls sideways.
+func (b *Tab) CheckWidth(width int64) {
+	b.t.Helper()
+	if got := Eval[int64](b, `document.documentElement.scrollWidth`); got > width {
+		wide := Eval[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > %d)
+			.map(e => e.tagName + "." + e.className).slice(0, 5)`, width))
+		b.t.Errorf("at %d pixels the page is %d wide, because of %v", width, got, wide)
 	}
 }

@@ -1,0 +1,167 @@
+// The panel of one key. It is masked until the operator asks for it, which is logged; then it shows each limit as stored, live, and what an
+// operator has ruled.
+import { get, post } from "./api.js";
+import { h, keep, write } from "./dom.js";
+import * as rule from "./rule.js";
+import * as sliding from "./sliding.js";
+import { by, clock, count, number, percent, span, visible } from "./words.js";
+
+let panel, key, state, received, problem, polling, frame, actions;
+
+// open shows a key: {policy, id, masked, ...} of the list of keys, or {policy, text} that an operator wrote.
+export function open(chosen, mayChange) {
+	panel = document.getElementById("key");
+	key = { ...chosen };
+	state = actions = undefined;
+	problem = "";
+	panel.replaceChildren(...[
+		h("header.panelhead", {}, h("div", {}, h("p.eyebrow", {}, "Policy ", h("bdi", {}, visible(key.policy, 60))), h("h2", { id: "key-title", tabindex: "-1" }, h("bdi"))),
+			h("button.button", { type: "button", "aria-label": "Close", onclick: close }, "\u2715")),
+		h("p.sub.about"), h("p.problem", { role: "alert" }),
+		key.id ? h("section.ask", {}, h("button.button.primary", { type: "button", onclick: reveal }, "Show this key"),
+			h("p.sub", {}, "The instance that knows it sends it. That you asked is logged.")) : null,
+		h("div.known", { hidden: true }),
+	].filter(Boolean));
+	if (mayChange) actions = rule.make(() => key, () => state, () => load());
+	panel.onclose = () => panel.open || stop(); // by Escape; the event comes later, when another key may be open
+	panel.onclick = (event) => {
+		if (event.target === panel) close(); // beside it
+	};
+	panel.showModal();
+	show();
+	if (key.text != null) begin();
+	else panel.querySelector(".ask button").focus();
+}
+
+// seen updates what the lists know of the key that is open.
+export function seen(document) {
+	if (!panel?.open || !key?.id) return;
+	for (const minutes of ["1", "5", "60"]) {
+		const { refused = [], nearest = [] } = document.keys?.[minutes] ?? {};
+		const now = [...refused, ...nearest].find((one) => one.policy === key.policy && one.id === key.id);
+		if (now) {
+			key = { ...now, text: key.text, whole: key.whole, minutes };
+			break;
+		}
+	}
+	show();
+}
+
+// close closes the panel, if it is open.
+export function close() {
+	if (!panel?.open) return;
+	panel.close();
+	stop();
+}
+
+async function reveal(event) {
+	const button = event.currentTarget;
+	button.disabled = true;
+	try {
+		const found = await post("/v1/seen/key", { policy: key.policy, id: key.id });
+		key.whole = found.key;
+		key.text = exact(found);
+		panel.querySelector(".ask").remove();
+		begin();
+		panel.querySelector("#key-title").focus();
+	} catch (failed) {
+		problem = failed.message;
+		button.disabled = false;
+		show();
+	}
+}
+
+// exact returns a key as operators write it so that it means only itself. One that is not UTF-8 is in quotes, and descriptors of Envoy are exact.
+function exact(found) {
+	return found.key_base64 || key.policy.startsWith("envoy:") ? found.key : "=" + found.key;
+}
+
+function begin() {
+	const known = panel.querySelector(".known");
+	known.hidden = false;
+	known.append(h("p.ruling", { hidden: true }), actions?.element ?? "", h("div.limits"), h("section.history", { hidden: true }, h("h3", {}, "History"), h("ol")));
+	load();
+	polling = setInterval(load, 1000);
+	frame = requestAnimationFrame(animate);
+}
+
+function stop() {
+	clearInterval(polling);
+	cancelAnimationFrame(frame);
+	key = state = undefined;
+	panel.replaceChildren(); // a whole key does not stay in the page
+}
+
+async function load() {
+	const asked = key;
+	try {
+		const found = await get("/v1/state", { policy: key.policy, key: key.text });
+		if (key?.text !== asked.text) return;
+		state = found;
+		received = performance.now();
+		problem = "";
+	} catch (failed) {
+		if (!key) return;
+		problem = failed.message;
+	}
+	show();
+}
+
+// show updates everything but the drawings.
+function show() {
+	if (!key) return;
+	write(panel.querySelector("#key-title bdi"), key.text == null ? visible(key.masked, 60) : visible(key.whole ?? key.text, 160));
+	write(panel.querySelector(".about"), about());
+	write(panel.querySelector(".problem"), problem);
+	if (!state) return;
+	actions?.update();
+	ruling(panel.querySelector(".ruling"));
+	const limits = state.limits ?? [];
+	keep(panel.querySelector(".limits"), limits, (limit) => limit.text + "\n" + (limit.name ?? "") + limits.indexOf(limit), sliding.make, drawLimit);
+	const history = state.history ?? [];
+	panel.querySelector(".history").hidden = history.length === 0;
+	keep(panel.querySelector(".history ol"), history.slice(0, 20), (one) => one.at + one.kind + one.who, (one) => h("li", {}, h("b", {}, changed(one)), h("span", {}, visible(one.why || "no reason", 200)), h("small.details", {}, clock(one.at) + ", by " + visible(one.who, 60))));
+}
+
+function about() {
+	const all = [];
+	if (key.minutes || key.admitted != null) {
+		all.push(`${key.at_least ? "at least " : ""}${number(key.admitted)} admitted and ${number(key.refused)} refused in the last ${key.minutes === "1" ? "minute" : (key.minutes ?? "5") + " minutes"}`);
+		if (key.refused > 0 && by(key)) all.push("refused by: " + by(key));
+		if (key.share > 0) all.push(percent(key.share, 1) + " of its limit used");
+		if (key.routes?.length) all.push(key.routes.slice(0, 3).map((route) => visible(route, 40)).join(", "));
+	}
+	for (const name of ["plan", "class", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));
+	if (state?.penalty_us > 0) all.push("kept out by the penalty for " + span(state.penalty_us / 1000));
+	if (state?.also?.length) all.push("the text also means " + count(state.also.length, "other key"));
+	return all.join(" \u00b7 ");
+}
+
+function ruling(line) {
+	const { ruling } = state;
+	line.hidden = !ruling;
+	if (ruling) write(line, changed(ruling) + (ruling.until ? ", until " + clock(ruling.until) : ", until it is ended") + ", by " + visible(ruling.who, 60) + (ruling.why ? ": " + visible(ruling.why, 200) : ""));
+}
+
+const kinds = { block: "Blocked", unlimited: "Unlimited", clear: "Ruling ended", reset: "Reset" };
+
+function changed(one) {
+	if (one.kind === "limits") return "Limits " + (one.limits ?? []).map((limit) => visible(limit, 40)).join(", ");
+	return kinds[one.kind] ?? visible(one.kind, 20);
+}
+
+function drawLimit(element, limit) {
+	sliding.update(element, limit, sliding.micros(limit.now) + (performance.now() - received) * 1000);
+}
+
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+let drawn = 0;
+
+// animate moves the windows on between two answers: ten times a second are smooth enough, and cost little.
+function animate(now) {
+	frame = requestAnimationFrame(animate);
+	if (!state || now - drawn < (still.matches ? 1000 : 100)) return;
+	drawn = now;
+	const elements = panel.querySelectorAll(".limit");
+	(state.limits ?? []).forEach((limit, i) => elements[i] && drawLimit(elements[i], limit));
+}

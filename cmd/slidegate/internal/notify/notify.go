@@ -1,0 +1,271 @@
+// Package notify makes an event of a key that reaches a threshold of its limit, at most once in a window over all instances, and delivers it
+// at least once: to the log, to streams that operators have open, and to a webhook. Nothing waits for it: what cannot be handled in time
+// is dropped and counted.
+package notify
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+const (
+	maxQueued    = 10_000           // crossings that are not claimed yet
+	claimers     = 4                // claims at a time: decisions need the connections too
+	claimTimeout = 5 * time.Second  // of one attempt
+	claimTries   = 4                // of a claim that was certainly not made
+	maxKey       = 1 << 10          // bytes of a key in an event
+	maxPolicies  = 1000             // that are counted separately, over all reloads
+	lineEvery    = time.Second / 10 // between two lines of the log
+)
+
+// Options configures a Notifier. Store is required.
+type Options struct {
+	// Store must have a Board.
+	Store store.Store
+	// Instance identifies this process in events.
+	Instance string
+	// Logger receives a line for each event, at most ten a second; nil discards them. KeyAttr is how a key is logged.
+	Logger  *slog.Logger
+	KeyAttr func(key string) slog.Attr
+	// Webhook receives the events too; the zero value means none.
+	Webhook Webhook
+}
+
+// Notifier makes events. It is safe for concurrent use. The zero value is not usable; call New, and Close.
+type Notifier struct {
+	opts    Options
+	board   store.Board // nil if the store has none
+	queue   chan crossing
+	pending atomic.Int64 // crossings that are in the queue or being claimed
+	recent  recent
+	stream  stream
+	webhook *sender // nil without one
+	claims  sync.WaitGroup
+	stop    context.CancelFunc // ends the claims
+	sends   sync.WaitGroup
+	cut     context.CancelFunc // ends the requests to the webhook
+
+	lost lossCounts
+
+	mu      sync.Mutex
+	made    map[madeName]int64
+	nextLog time.Time
+	unsaid  int64 // events without a line since the last one
+}
+
+// crossing is an event that has no ID yet, and the name under which it is claimed.
+type crossing struct {
+	event Event
+	name  [sha256.Size]byte
+	life  time.Duration
+}
+
+type madeName struct {
+	policy  string
+	percent int
+}
+
+// Why events were dropped.
+const (
+	lostQueue   = iota // too many had to be claimed
+	lostStore          // the claim failed
+	lostFull           // too many waited for the webhook
+	lostExpired        // the webhook did not accept it in time
+	lostStopped        // the process ended
+	losses
+)
+
+var lossNames = [losses]string{"queue_full", "store", "webhook_full", "webhook_expired", "stopped"}
+
+type lossCounts [losses]atomic.Int64
+
+// New starts a Notifier.
+func New(opts Options) *Notifier {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.KeyAttr == nil {
+		opts.KeyAttr = func(string) slog.Attr { return slog.Attr{} }
+	}
+	n := &Notifier{opts: opts, queue: make(chan crossing, maxQueued), made: map[madeName]int64{}}
+	n.board, _ = store.As[store.Board](opts.Store)
+	claiming, stop := context.WithCancel(context.Background())
+	sending, cut := context.WithCancel(context.Background())
+	n.stop, n.cut = stop, cut
+	if opts.Webhook.URL != "" {
+		n.webhook = newSender(&opts.Webhook, opts.Logger, &n.lost)
+		n.sends.Go(func() { n.webhook.run(sending) })
+	}
+	for range claimers {
+		n.claims.Go(func() { n.claimAll(claiming) })
+	}
+	return n
+}
+
+// Close ends the claims, gives what waits for the webhook another attempt until ctx ends, and stops.
+func (n *Notifier) Close(ctx context.Context) {
+	n.stop()
+	n.claims.Wait()
+	if n.webhook != nil {
+		n.webhook.finish(ctx)
+	}
+	n.cut()
+	n.sends.Wait()
+	n.lost[lostStopped].Add(int64(len(n.queue)))
+	if lost := n.lost[lostStopped].Load(); lost > 0 {
+		n.opts.Logger.Warn("events were dropped, because the process ends", slog.Int64("events", lost))
+	}
+}
+
+// Announce starts the counts of the thresholds of policies at 0: the first event is then an increase, not a new series.
+func (n *Notifier) Announce(name string, thresholds []policy.Threshold) {
+	for _, t := range thresholds {
+		n.count(name, t.Percent, 0)
+	}
+}
+
+func (n *Notifier) count(policy string, percent int, add int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name := madeName{policy, percent}
+	if _, known := n.made[name]; !known && len(n.made) >= maxPolicies {
+		name.policy = "other"
+	}
+	n.made[name] += add
+}
+
+// Crossed makes an event of a crossing unless one was made in this window. It returns at once, and is for gate.Options.OnCrossed.
+func (n *Notifier) Crossed(c gate.Crossing) {
+	made := crossing{name: claimName(&c), life: lifeOf(&c)}
+	if n.recent.has(made.name, time.Now()) {
+		return
+	}
+	made.event = newEvent(&c, n.opts.Instance)
+	n.pending.Add(1)
+	select {
+	case n.queue <- made:
+	default:
+		n.pending.Add(-1)
+		n.lost[lostQueue].Add(1)
+	}
+}
+
+// endsTogether reports whether all windows of a limit end at times that its answers show.
+func endsTogether(l *rule.Limit) bool { return l.Algorithm == rule.FixedWindow }
+
+// claimName returns what makes two crossings the same event: the address and the threshold and, where windows do not slide, the window.
+func claimName(c *gate.Crossing) (name [sha256.Size]byte) {
+	text := []byte("slidegate notify 1 ")
+	for _, part := range []string{c.Limit.Prefix(), c.Class, c.Key, strconv.Itoa(c.Percent)} {
+		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
+	}
+	if endsTogether(c.Limit.Rule()) {
+		text = binary.AppendVarint(text, int64(c.At)+c.Reset.Microseconds())
+	}
+	return sha256.Sum256(text)
+}
+
+// lifeOf returns how long a crossing is one event: the rest of a window that does not slide, a whole one that does, or the time in which an
+// empty bucket is full.
+func lifeOf(c *gate.Crossing) time.Duration {
+	l := c.Limit.Rule()
+	life := l.Window
+	switch {
+	case endsTogether(l):
+		life = rule.Micros(c.Reset.Microseconds())
+	case l.Algorithm == rule.TokenBucket && l.Burst > l.Quota:
+		life = rule.Micros(min(float64(l.Window)*float64(l.Burst)/float64(l.Quota), float64(rule.MaxWindow)))
+	}
+	return max(time.Millisecond, min(life, rule.MaxWindow).Duration())
+}
+
+// claimAll claims crossings until ctx ends.
+func (n *Notifier) claimAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-n.queue:
+			n.handle(ctx, &c)
+			n.pending.Add(-1)
+		}
+	}
+}
+
+// handle makes the event of a crossing if no other instance has.
+func (n *Notifier) handle(ctx context.Context, c *crossing) {
+	switch first, err := n.claim(ctx, c); {
+	case err != nil:
+		n.lost[lostStore].Add(1)
+		n.opts.Logger.Debug("an event was dropped, because the store did not answer", slog.Any("error", err))
+	case first:
+		n.recent.add(c.name, time.Now().Add(c.life))
+		n.make(&c.event)
+	default: // for how long is not known
+		n.recent.add(c.name, time.Now().Add(c.life/16))
+	}
+}
+
+var errNoBoard = errors.New("the store has no board")
+
+// claim claims a crossing. It repeats only what was certainly not done: a second claim would not be the first one.
+func (n *Notifier) claim(ctx context.Context, c *crossing) (first bool, err error) {
+	if n.board == nil {
+		return false, errNoBoard
+	}
+	for pause := 50 * time.Millisecond; ; pause *= 4 {
+		within, cancel := context.WithTimeout(ctx, claimTimeout)
+		first, err = n.board.Claim(within, string(c.name[:]), c.life)
+		cancel()
+		if !errors.Is(err, store.ErrUndone) || pause > 50*time.Millisecond<<(2*(claimTries-2)) {
+			return first, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// make delivers an event of which this process is the maker.
+func (n *Notifier) make(e *Event) {
+	e.ID = rand.Text()
+	n.count(e.Data.Policy, e.Data.Percent, 1)
+	n.log(e)
+	body := e.encode()
+	n.stream.publish(e.ID, body)
+	if n.webhook != nil {
+		n.webhook.add(e.ID, body)
+	}
+}
+
+// log writes a line for an event, unless there was one a moment ago.
+func (n *Notifier) log(e *Event) {
+	now := time.Now()
+	n.mu.Lock()
+	if now.Before(n.nextLog) {
+		n.unsaid++
+		n.mu.Unlock()
+		return
+	}
+	unsaid := n.unsaid
+	n.nextLog, n.unsaid = now.Add(lineEvery), 0
+	n.mu.Unlock()
+	n.opts.Logger.Info("near a limit", slog.String("policy", e.Data.Policy), n.opts.KeyAttr(e.Data.Key), slog.String("limit", e.Data.Limit),
+		slog.Int("percent", e.Data.Percent), slog.Int64("used", e.Data.Used), slog.Int64("of", e.Data.Of), slog.Bool("shadow", e.Data.Shadow),
+		slog.String("event", e.ID), slog.Int64("left_out", unsaid))
+}

@@ -1,0 +1,266 @@
+package notify
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// instance is a gate with a Notifier, as in one process of the service.
+type instance struct {
+	*gate.Gate
+	*Notifier
+	log *text
+}
+
+func newInstance(t *testing.T, st store.Store, limit string) *instance {
+	t.Helper()
+	l, err := slidegate.ParseLimit(limit)
+	testkit.NoError(t, err)
+	i := &instance{log: new(text)}
+	i.Notifier = New(Options{
+		Store: st, Instance: "here", Logger: slog.New(slog.NewTextHandler(i.log, nil)), KeyAttr: func(string) slog.Attr { return slog.String("key_hash", "x") },
+	})
+	t.Cleanup(func() { i.Notifier.Close(t.Context()) })
+	file := &config.File{Policies: []config.Policy{{
+		Name: "api", Limits: []slidegate.Limit{l}, Notify: []policy.Threshold{{Limit: l, Percent: 80}, {Limit: l, Percent: 100}},
+	}}}
+	i.Gate, err = gate.New(file, st, gate.Options{OnCrossed: i.Crossed})
+	testkit.NoError(t, err)
+	t.Cleanup(func() { _ = i.Gate.Close() })
+	return i
+}
+
+func (i *instance) allow(t *testing.T, key string, cost int64) {
+	t.Helper()
+	_, err := i.Do(context.Background(), gate.Allow, gate.Request{Policy: "api", Key: key, Cost: cost})
+	testkit.NoError(t, err)
+}
+
+func (i *instance) refund(t *testing.T, key string, cost int64) {
+	t.Helper()
+	_, err := i.Do(context.Background(), gate.Refund, gate.Request{Policy: "api", Key: key, Cost: cost})
+	testkit.NoError(t, err)
+}
+
+// settled waits until every crossing so far has been claimed, and returns how many events were made at a threshold.
+func (i *instance) settled(t *testing.T, percent int) int64 {
+	t.Helper()
+	testkit.Eventually(t, "all crossings to be claimed", func() bool { return i.pending.Load() == 0 })
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.made[madeName{"api", percent}]
+}
+
+// A key that goes up and down around a threshold makes one event in a window, whichever instance sees it, and another in the next.
+func TestOneEventInAWindow(t *testing.T) {
+	for _, limit := range []string{"10/1m", "10/1m sliding-window segments=6", "10/1m fixed-window", "10/1m token-bucket", "10/1m hold=5s"} {
+		t.Run(limit, func(t *testing.T) {
+			clock := storetest.NewClock(1_767_000_030e6) // half a minute before a full one
+			st, err := memstore.New(memstore.Options{Now: clock.Now})
+			testkit.NoError(t, err)
+			one, other := newInstance(t, st, limit), newInstance(t, st, limit)
+			events := func() [2]int64 {
+				return [2]int64{one.settled(t, 80) + other.settled(t, 80), one.settled(t, 100) + other.settled(t, 100)}
+			}
+			for range 3 {
+				one.allow(t, "ann", 8)
+				other.refund(t, "ann", 4)
+				other.allow(t, "ann", 4)
+				one.refund(t, "ann", 8)
+			}
+			if got := events(); got != [2]int64{1, 0} {
+				t.Errorf("got %v events at 80%% and 100%%, want one and none", got)
+			}
+			other.allow(t, "ann", 10)
+			other.allow(t, "bob", 9)
+			if got := events(); got != [2]int64{2, 1} {
+				t.Errorf("after all was used: got %v, want one of another key, and one", got)
+			}
+			clock.Advance(130e6)
+			one.recent.until, other.recent.until = nil, nil // they go by this machine's clock
+			other.allow(t, "ann", 10)
+			if got := events(); got != [2]int64{3, 2} {
+				t.Errorf("in the next window: got %v, want one more of each", got)
+			}
+		})
+	}
+}
+
+// In a window that does not slide, an event is once in that window, however early in the next one it comes again.
+func TestEventInTheNextFixedWindow(t *testing.T) {
+	clock := storetest.NewClock(1_767_000_059_999_990) // 10 µs before a full minute
+	st, err := memstore.New(memstore.Options{Now: clock.Now})
+	testkit.NoError(t, err)
+	i := newInstance(t, st, "10/1m fixed-window")
+	for want := range int64(4) {
+		i.allow(t, "ann", 8)
+		if got := i.settled(t, 80); got != want+1 {
+			t.Fatalf("got %d events, want %d", got, want+1)
+		}
+		clock.Advance(60e6 - 5)
+	}
+}
+
+// failingBoard fails some claims.
+type failingBoard struct {
+	*memstore.Store
+	mu   sync.Mutex
+	errs []error
+}
+
+func (b *failingBoard) Claim(ctx context.Context, name string, life time.Duration) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.errs) > 0 {
+		err := b.errs[0]
+		b.errs = b.errs[1:]
+		return false, err
+	}
+	return b.Store.Claim(ctx, name, life)
+}
+
+// A claim is repeated only if it was certainly not made; otherwise the event is dropped and counted.
+func TestClaimsThatFail(t *testing.T) {
+	undone := store.Fault(errors.New("no connection"), store.ErrDown, store.ErrUndone)
+	b := &failingBoard{Store: memstore.NewDefault(), errs: []error{undone, undone, errors.New("broken")}}
+	i := newInstance(t, b, "10/1h")
+	i.allow(t, "ann", 8) // fails in the end
+	testkit.Eventually(t, "the event to be dropped", func() bool { return i.lost[lostStore].Load() == 1 })
+	b.mu.Lock()
+	b.errs = []error{undone}
+	b.mu.Unlock()
+	i.allow(t, "bob", 8)
+	if got := i.settled(t, 80); got != 1 {
+		t.Errorf("got %d events, want one", got)
+	}
+}
+
+// Clients follow the events as a stream, and one that comes back gets what it missed.
+func TestStream(t *testing.T) {
+	i := newInstance(t, memstore.NewDefault(), "10/1h")
+	done := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.ServeEvents(w, r, done) }))
+	defer server.Close()
+	follow := func(last string) *bufio.Scanner {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL, nil)
+		r.Header.Set("Last-Event-ID", last)
+		response, err := http.DefaultClient.Do(r)
+		testkit.NoError(t, err)
+		t.Cleanup(func() { response.Body.Close() })
+		if got := response.Header.Get("Content-Type"); got != "text/event-stream" {
+			t.Errorf("got the type %q", got)
+		}
+		lines := bufio.NewScanner(response.Body)
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), ":") {
+			t.Errorf("got %q, want a comment", lines.Text())
+		}
+		return lines
+	}
+	next := func(lines *bufio.Scanner) (id, data string) {
+		for lines.Scan() {
+			if rest, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+				id = rest
+			}
+			if rest, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				return id, rest
+			}
+		}
+		return "", ""
+	}
+	lines := follow("")
+	i.allow(t, "an\nn", 8)
+	first, data := next(lines)
+	if want := `"data":{"policy":"api","key":"an\nn","limit":"10/1h","percent":80,"used":8,"of":10,`; first == "" || !strings.Contains(data, want) {
+		t.Errorf("got %q, %s; want %s", first, data, want)
+	}
+	i.allow(t, "an\nn", 2)
+	second, data := next(lines)
+	if !strings.Contains(data, `"percent":100`) {
+		t.Errorf("got %s, want the next event", data)
+	}
+	if id, _ := next(follow(first)); id != second {
+		t.Errorf("after %s: got %s, want %s", first, id, second)
+	}
+	close(done)
+	if id, data := next(lines); id != "" {
+		t.Errorf("after the end: got %s", data)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if got := i.log.String(); strings.Contains(got, "an\\n") || strings.Count(got, "near a limit") == 0 || !strings.Contains(got, "key_hash=x") {
+		t.Errorf("unexpected log:\n%s", got)
+	}
+}
+
+// A flood of crossings takes a bounded memory, never holds up a decision, and what was dropped is counted.
+func TestFlood(t *testing.T) {
+	blocked := make(chan struct{})
+	b := &blockedBoard{memstore.NewDefault(), blocked}
+	i := newInstance(t, b, "10/1h")
+	const keys = maxQueued + 500
+	for n := range keys {
+		i.allow(t, fmt.Sprint(n), 8)
+	}
+	if lost := i.lost[lostQueue].Load(); lost < 500-claimers || lost > 500 {
+		t.Errorf("%d events were dropped, want the 500 that do not fit, less those that are being claimed", lost)
+	}
+	close(blocked)
+	if got := i.settled(t, 80); got != keys-i.lost[lostQueue].Load() {
+		t.Errorf("got %d events and %d dropped of %d", got, i.lost[lostQueue].Load(), keys)
+	}
+	if n := len(i.stream.last); n > maxBehind {
+		t.Errorf("%d events are kept", n)
+	}
+	if n := strings.Count(i.log.String(), "near a limit"); n > 100 {
+		t.Errorf("%d lines were logged", n)
+	}
+}
+
+type blockedBoard struct {
+	*memstore.Store
+	until chan struct{}
+}
+
+func (b *blockedBoard) Claim(ctx context.Context, name string, life time.Duration) (bool, error) {
+	<-b.until
+	return b.Store.Claim(ctx, name, life)
+}
+
+// A crossing is one event for the rest of a window that does not slide, for a whole one that does, and until an empty bucket is full.
+func TestLife(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"10/1m": time.Minute, "600/1h sliding-window": time.Hour, "10/1m fixed-window": 20 * time.Second, "1000/month zone=UTC": 20 * time.Second,
+		"10/1m token-bucket": time.Minute, "10/1m token-bucket burst=40": 4 * time.Minute,
+	} {
+		l, err := slidegate.ParseLimit(text)
+		testkit.NoError(t, err)
+		bound, err := adapter.Bind("api", l)
+		testkit.NoError(t, err)
+		if got := lifeOf(&gate.Crossing{Crossing: &engine.Crossing{Limit: bound, Reset: 20 * time.Second}}); got != want {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package seen
+
+import "time"
+
+// Document is what the instances have seen, for people: GET /v1/seen.
+type Document struct {
+	Now  time.Time `json:"now"`
+	Self string    `json:"self"` // the ID of the instance that answers
+	// Scope is all if the instances that share the store are shown, and this if only the one that answers is, for the reason Why.
+	Scope     string     `json:"scope"`
+	Why       string     `json:"why"`
+	Instances []Instance `json:"instances"`
+	Policies  []Policy   `json:"policies"`
+	// Keys has lists by window: the current minute and the 1, 5 or 60 before it.
+	Keys map[string]Keys `json:"keys"`
+}
+
+// Instance is one instance of the service.
+type Instance struct {
+	ID            string    `json:"id"`
+	Name          string    `json:"name"` // host:pid
+	Version       string    `json:"version"`
+	Config        string    `json:"config"` // the hash of the configuration in force
+	Started       time.Time `json:"started"`
+	Seen          time.Time `json:"seen"` // when it was last heard of
+	Alive         bool      `json:"alive"`
+	Health        string    `json:"health"` // as /readyz says it
+	RestartNeeded []string  `json:"restart_needed"`
+	Store         string    `json:"store"`
+	WithoutStore  bool      `json:"without_store"` // failure modes decide, because the store does not answer
+	// Latency is of the decisions of the last minute, in milliseconds; 0 if there were none.
+	Latency   Latency `json:"latency_ms"`
+	LeasesOut int64   `json:"leases_out"` // units that were leased and are not spent yet
+	HoldsOut  int64   `json:"holds_out"`  // requests that hold slots or units
+}
+
+// Latency has two quantiles, in milliseconds.
+type Latency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// Policy is one policy over all instances.
+type Policy struct {
+	Name      string          `json:"name"`
+	Shadow    bool            `json:"shadow"`
+	Limits    []string        `json:"limits"`
+	Minutes   []Minute        `json:"minutes"` // of the last hour; those without decisions are left out
+	Candidate CandidateCounts `json:"candidate"`
+}
+
+// Minute counts the decisions of one minute.
+type Minute struct {
+	At            time.Time `json:"at"`
+	Admitted      int64     `json:"admitted"`
+	Refused       int64     `json:"refused"`
+	ShadowRefused int64     `json:"shadow_refused"`
+	WithoutStore  int64     `json:"without_store"` // of the others
+}
+
+// CandidateCounts counts what candidate limits would have done in the last hour.
+type CandidateCounts struct {
+	Admitted int64 `json:"admitted"`
+	Refused  int64 `json:"refused"`
+	Both     int64 `json:"both"` // those of Refused that the policy's limits refused too
+}
+
+func (c *CandidateCounts) add(o CandidateCounts) {
+	c.Admitted += o.Admitted
+	c.Refused += o.Refused
+	c.Both += o.Both
+}
+
+// Keys are the keys of a window.
+type Keys struct {
+	Refused []Key `json:"refused"` // the most refused first
+	Nearest []Key `json:"nearest"` // those that were not refused and have used most of a limit
+}
+
+// Key is one key, masked.
+type Key struct {
+	Policy   string    `json:"policy"`
+	ID       string    `json:"id"` // POST /v1/seen/key returns the key
+	Masked   string    `json:"masked"`
+	Admitted int64     `json:"admitted"`
+	Refused  int64     `json:"refused"`
+	AtLeast  bool      `json:"at_least"` // there may be more, which were forgotten
+	By       string    `json:"by"`       // what refused it last; empty if nothing did
+	Limit    string    `json:"limit"`    // that refused it, or that it is near to
+	Share    float64   `json:"share"`    // of the limit that is used, from 0 to 1
+	Shadow   bool      `json:"shadow"`   // it was admitted all the same, because of shadow mode
+	Last     time.Time `json:"last"`     // when it was last refused, or seen at all
+	Routes   []string  `json:"routes"`   // that it uses most
+	// Instances are the IDs of those that have seen it.
+	Instances []string `json:"instances"`
+}
+
+// Windows are the windows of Document.Keys, in minutes.
+var Windows = [...]int64{1, 5, 60}
+
+// windowNames are their names.
+var windowNames = [...]string{"1", "5", "60"}

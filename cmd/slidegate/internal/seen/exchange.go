@@ -1,0 +1,493 @@
+package seen
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The topics of notes.
+const (
+	topicLook = "look" // while somebody looks; the author is the instance that was asked
+	topicSeen = "seen" // what an instance has seen
+	topicHour = "hour" // the counts of its whole hour; the authors are its ID with a number
+	topicKey  = "key"  // keys that a person asked for
+)
+
+// How long notes are valid, and how often things happen.
+const (
+	turnEvery = time.Second
+	lookLife  = 10 * time.Second
+	lookEvery = 3 * time.Second // a mark that has not changed is posted again
+	noteLife  = 5 * time.Second
+	hourLife  = 10 * time.Second
+	aliveFor  = 5 * time.Second
+	goneFor   = 5 * time.Minute         // an instance that is gone is still shown
+	firstWait = 1600 * time.Millisecond // until every instance has seen the mark and posted
+	askWait   = 3 * time.Second
+	askEvery  = 200 * time.Millisecond
+	callLimit = 800 * time.Millisecond
+)
+
+// Options configures an Exchange. All but Board are required.
+type Options struct {
+	// Board is where the instances find one another's notes; nil shows only this instance, for the reason Why.
+	Board store.Board
+	Why   string
+	// Instance describes this instance, without the fields ID, Seen and Alive.
+	Instance func() Instance
+	// Policies returns the names, modes and limits of the policies in force.
+	Policies func() []Policy
+	// Peek returns the share of a key's limits that is used now, and which limit that is; ok is false if the store did not say.
+	Peek func(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, ok bool)
+	// Secret returns the key that all instances share, from which the IDs of keys are made.
+	Secret func(ctx context.Context) []byte
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Exchange shows what this instance and the others have seen. It writes to the store only while somebody looks: at this instance, a mark;
+// at another one, what this one has seen. It is safe for concurrent use. The zero value is not usable; call NewExchange.
+type Exchange struct {
+	record *Record
+	opts   Options
+	id     string
+	turns  atomic.Int64
+
+	mu      sync.Mutex
+	secret  secret
+	looked  time.Time // when a person last looked at this instance
+	began   time.Time // when they began, after a pause
+	ready   bool      // the first notes have been read since then
+	posted  time.Time // when the mark was last posted
+	changed bool      // what it says has changed since
+	marked  int64     // its Turn
+	shown   []keyName // the keys that are shown
+	asks    map[keyName]int
+	sources map[string]*source // of the others, by their IDs
+	known   map[string]bool    // the instances whose marks were there at the last turn
+	why     string             // why other instances are not shown; empty if they are
+}
+
+// secret makes IDs; another generation makes others.
+type secret struct {
+	key        []byte
+	generation uint64
+}
+
+// NewExchange returns an Exchange. Call Run.
+func NewExchange(record *Record, opts Options) *Exchange {
+	id := make([]byte, 8)
+	_, _ = rand.Read(id) // never fails
+	return &Exchange{
+		record: record, opts: opts, id: hex.EncodeToString(id), why: opts.Why, asks: map[keyName]int{}, sources: map[string]*source{},
+	}
+}
+
+// Run keeps the time of the record, and posts and reads notes, until ctx ends.
+func (e *Exchange) Run(ctx context.Context) {
+	tick := time.NewTicker(turnEvery)
+	defer tick.Stop()
+	for {
+		e.record.Tick()
+		if e.opts.Board != nil {
+			e.turn(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// turn does what is due once a second.
+func (e *Exchange) turn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	marks, err := e.opts.Board.Notes(ctx, topicLook)
+	e.setErr(err)
+	if err != nil {
+		return
+	}
+	delete(marks, e.id)
+	e.publish(ctx, marks)
+	if e.looks() {
+		e.mark(ctx)
+		e.read(ctx)
+	}
+}
+
+// setErr remembers whether the other instances can be shown.
+func (e *Exchange) setErr(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case err == nil:
+		e.why = ""
+	case errors.Is(err, store.ErrUnsupported):
+		e.why = "the store keeps no notes for other instances, so each one shows only itself"
+	default:
+		e.why = "the store does not answer, so other instances cannot be seen"
+	}
+}
+
+// publish posts what this instance has seen, if the marks of others say that somebody looks.
+func (e *Exchange) publish(ctx context.Context, marks map[string][]byte) {
+	var wanted, asks []keyName
+	isNew, turns := false, map[string]int64{}
+	for author, text := range marks {
+		l := decodeLook(text)
+		wanted, asks = append(wanted, l.Keys...), append(asks, l.Asks...)
+		turns[author] = l.Turn
+		isNew = isNew || !e.known[author]
+	}
+	e.known = map[string]bool{}
+	for author := range marks {
+		e.known[author] = true
+	}
+	if len(marks) == 0 {
+		return
+	}
+	now := e.record.minute.Load()
+	if isNew {
+		for i, text := range encodeHour(&note{Instance: Instance{Name: "hour"}, Policies: e.policies(now-hour, now)}) {
+			_ = e.opts.Board.Post(ctx, topicHour, fmt.Sprintf("%s-%d", e.id, i), text, hourLife) // the next minutes come with the other notes
+		}
+	}
+	n := e.own(ctx, now-2, wanted[:min(len(wanted), maxLookKeys)])
+	n.Marks = turns
+	if text, err := encodeNote(n); err == nil {
+		e.setErr(e.opts.Board.Post(ctx, topicSeen, e.id, text, noteLife))
+	}
+	e.answer(ctx, asks[:min(len(asks), maxAsks)])
+}
+
+// answer posts the keys that a person asked another instance for, if this one knows them.
+func (e *Exchange) answer(ctx context.Context, asks []keyName) {
+	var a answer
+	for _, name := range asks {
+		if key, ok := e.local(ctx, name); ok {
+			a.Keys = append(a.Keys, answerKey{name, []byte(key)})
+		}
+	}
+	if len(a.Keys) == 0 {
+		return
+	}
+	if text, err := encode(&a); err == nil {
+		_ = e.opts.Board.Post(ctx, topicKey, e.id, text, noteLife) // it is asked again
+	}
+}
+
+// local returns a key that this instance has seen.
+func (e *Exchange) local(ctx context.Context, name keyName) (key string, ok bool) {
+	p := e.record.find(name.Policy)
+	if p == nil {
+		return "", false
+	}
+	_, k := p.findID(name.ID, e.secretNow(ctx))
+	if k == nil {
+		return "", false
+	}
+	return k.key, true // it does not change
+}
+
+// secretNow returns the secret for IDs.
+func (e *Exchange) secretNow(ctx context.Context) secret {
+	key := e.opts.Secret(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if string(key) != string(e.secret.key) {
+		e.secret = secret{key, e.secret.generation + 1}
+	}
+	return e.secret
+}
+
+// looks reports whether a person looks at this instance.
+func (e *Exchange) looks() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.looked.IsZero() && e.opts.Now().Sub(e.looked) < lookLife || len(e.asks) > 0
+}
+
+// mark posts that somebody looks, if that was not done just before, or if what they look at has changed.
+func (e *Exchange) mark(ctx context.Context) {
+	e.mu.Lock()
+	now := e.opts.Now()
+	due := e.changed || now.Sub(e.posted) >= lookEvery && now.Sub(e.looked) < lookEvery
+	life := lookLife
+	if now.Sub(e.looked) >= lookLife {
+		life = askWait // somebody asks for a key and nothing else
+	}
+	l := look{Keys: e.shown, Asks: slices.Collect(maps.Keys(e.asks))}
+	if due {
+		e.posted, e.changed = now, false
+		e.marked++
+		l.Turn = e.marked
+	}
+	e.mu.Unlock()
+	if !due {
+		return
+	}
+	text, err := encode(&l)
+	if err == nil {
+		err = e.opts.Board.Post(ctx, topicLook, e.id, text, life)
+	}
+	e.setErr(err)
+}
+
+// read reads the notes of the others.
+func (e *Exchange) read(ctx context.Context) {
+	hours, err := e.opts.Board.Notes(ctx, topicHour)
+	var notes map[string][]byte
+	if err == nil {
+		notes, err = e.opts.Board.Notes(ctx, topicSeen)
+	}
+	e.setErr(err)
+	now := e.opts.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for author, text := range notes {
+		if n, err := decodeNote(author, text, now); err == nil && author != e.id {
+			e.addLocked(author, n, now)
+		}
+	}
+	for author, text := range hours {
+		id, _, _ := strings.Cut(author, "-")
+		if s := e.sources[id]; s != nil {
+			if n, err := decodeNote(author, text, now); err == nil {
+				s.keep(n, minuteOf(now))
+			}
+		}
+	}
+	for id, s := range e.sources {
+		if now.Sub(s.seen) > goneFor {
+			delete(e.sources, id)
+		}
+	}
+}
+
+// addLocked adds a note of another instance.
+func (e *Exchange) addLocked(author string, n *note, now time.Time) {
+	s := e.sources[author]
+	switch {
+	case s == nil && len(e.sources) >= store.MaxNotes:
+		return
+	case s == nil:
+		s = &source{}
+		e.sources[author] = s
+	case s.note.Turn == n.Turn:
+		return // seen before
+	}
+	s.note, s.seen = n, now
+	s.keep(n, minuteOf(now))
+}
+
+// Document returns what all instances have seen, with lists of at most n keys. After a pause it waits until they have noticed that
+// somebody looks.
+func (e *Exchange) Document(ctx context.Context, n int) *Document {
+	e.record.Tick()
+	if e.opts.Board != nil {
+		e.look(ctx)
+	}
+	d := e.document(ctx, n)
+	unsure, first := e.show(d)
+	if first {
+		e.markOnce(ctx)
+		e.awaitAnswers(ctx)
+	}
+	if unsure { // this instance may know the keys that others have listed, too
+		d = e.document(ctx, n)
+	}
+	return d
+}
+
+// awaitAnswers waits until all instances have read the last mark: then they have said what they know of the keys that are shown.
+func (e *Exchange) awaitAnswers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	for e.pause(ctx, askEvery) {
+		if e.readOnce(ctx); e.haveAnswered() {
+			return
+		}
+	}
+}
+
+func (e *Exchange) haveAnswered() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sources {
+		if s.note.Marks[e.id] < e.marked && e.opts.Now().Sub(s.seen) < aliveFor {
+			return false
+		}
+	}
+	return true
+}
+
+// look notes that somebody looks, and waits for the first notes after a pause.
+func (e *Exchange) look(ctx context.Context) {
+	e.mu.Lock()
+	now := e.opts.Now()
+	if now.Sub(e.looked) >= lookLife {
+		e.began, e.ready, e.changed, e.sources, e.shown = now, false, true, map[string]*source{}, nil
+	}
+	first := e.began.Equal(now)
+	e.looked = now
+	wait, ready := e.began.Add(firstWait).Sub(now), e.ready
+	e.mu.Unlock()
+	if first {
+		e.markOnce(ctx)
+	}
+	if ready || e.reason() != "" || !e.pause(ctx, wait) {
+		return
+	}
+	e.readOnce(ctx)
+}
+
+func (e *Exchange) markOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	e.mark(ctx)
+}
+
+func (e *Exchange) readOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	e.read(ctx)
+}
+
+// pause waits, and reports whether ctx has not ended.
+func (e *Exchange) pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(max(wait, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (e *Exchange) reason() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.why
+}
+
+// document merges what this instance has seen with what the others have.
+func (e *Exchange) document(ctx context.Context, n int) *Document {
+	e.mu.Lock()
+	shown := e.shown
+	e.mu.Unlock()
+	own := e.own(ctx, e.record.minute.Load()-hour, shown)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.opts.Now()
+	self := &source{note: own, seen: now}
+	self.keep(own, minuteOf(now))
+	sources := []*source{self}
+	for _, id := range slices.Sorted(maps.Keys(e.sources)) {
+		if e.why == "" {
+			sources = append(sources, e.sources[id])
+		}
+	}
+	d := merge(sources, now, n)
+	d.Scope, d.Why = "all", e.why
+	if e.why != "" {
+		d.Scope = "this"
+	}
+	return d
+}
+
+// show remembers the keys that are shown. It reports whether some of their counts may be too low, and whether that is for the first time
+// since somebody looks, so that the other instances do not know yet which keys are shown.
+func (e *Exchange) show(d *Document) (unsure, first bool) {
+	var shown []keyName
+	known := map[keyName]bool{}
+	for _, lists := range d.Keys {
+		for _, k := range slices.Concat(lists.Refused, lists.Nearest) {
+			name := keyName{k.Policy, k.ID}
+			if !known[name] && len(shown) < maxLookKeys {
+				known[name], shown = true, append(shown, name)
+			}
+			unsure = unsure || k.AtLeast
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if first = unsure && !e.ready && e.why == "" && len(e.sources) > 0; first {
+		e.changed = true
+	}
+	e.ready, e.shown = true, shown
+	return unsure, first
+}
+
+// Key returns the text of a key. If this instance has not seen it, the others are asked.
+func (e *Exchange) Key(ctx context.Context, policy, id string) (key string, ok bool) {
+	name := keyName{policy, id}
+	if !isID(id) {
+		return "", false
+	}
+	if key, ok = e.local(ctx, name); ok || e.opts.Board == nil || e.reason() != "" {
+		return key, ok
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	if !e.ask(name, 1) {
+		return "", false
+	}
+	defer e.ask(name, -1)
+	e.mark(ctx)
+	for e.pause(ctx, askEvery) {
+		answers, err := e.opts.Board.Notes(ctx, topicKey)
+		if err != nil {
+			return "", false
+		}
+		for _, text := range answers {
+			if key, ok := e.find(ctx, text, name); ok {
+				return key, true
+			}
+		}
+	}
+	return "", false
+}
+
+// ask adds an ask, or removes it.
+func (e *Exchange) ask(name keyName, n int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n > 0 && len(e.asks) >= maxAsks {
+		return false
+	}
+	if e.asks[name] += n; e.asks[name] == 0 {
+		delete(e.asks, name)
+	}
+	e.changed = true
+	return true
+}
+
+// find returns a key from an answer. Only the key itself has its ID.
+func (e *Exchange) find(ctx context.Context, text []byte, name keyName) (key string, ok bool) {
+	var a answer
+	if decode(text, &a) != nil {
+		return "", false
+	}
+	secret := e.secretNow(ctx)
+	for _, one := range a.Keys[:min(len(a.Keys), maxAsks)] {
+		if one.keyName == name && len(one.Key) <= maxKey && idOf(secret.key, name.Policy, string(one.Key)) == name.ID {
+			return string(one.Key), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,188 @@
+package service
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
+	"github.com/slidegate/slidegate/layer/stack"
+	"github.com/slidegate/slidegate/store"
+)
+
+// openSeen opens the exchange of what the instances have seen.
+func (s *Server) openSeen(key *gate.Key) {
+	o := seen.Options{
+		Instance: s.describe, Policies: s.gate.InForce, Peek: s.gate.Share, Now: time.Now,
+		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
+	}
+	switch board, ok := store.As[store.Board](s.stores.Store); {
+	case s.stores.Memory != nil:
+		o.Why = "the store is in memory, which no other instance shares"
+	case !ok:
+		o.Why = "the store keeps no notes for other instances, so each one shows only itself"
+	default:
+		o.Board = board
+	}
+	s.exchange = seen.NewExchange(s.record, o)
+}
+
+// describe describes this instance.
+func (s *Server) describe() seen.Instance {
+	host, _ := os.Hostname()
+	text, why := s.readiness(false)
+	if why != "" {
+		text = why
+	}
+	i := seen.Instance{
+		Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Version: s.opts.Version, Config: *s.hash.Load(), Started: s.started.UTC(), Health: text,
+		Store: s.stores.Store.Traits().Name, WithoutStore: s.stores.Health() != nil, HoldsOut: s.gate.Held(),
+	}
+	s.reloading.Lock()
+	i.RestartNeeded = restartFields(s.restart)
+	s.reloading.Unlock()
+	if layers, ok := store.As[*stack.Store](s.stores.Store); ok {
+		i.LeasesOut = layers.Stats().Lease.Outstanding
+	}
+	i.Latency = s.recent.latency(s.telemetry.latency)
+	return i
+}
+
+// recentLatency knows how long the decisions of the last minute took. The zero value is ready to use.
+type recentLatency struct{ earlier, before atomic.Pointer[gate.Sums] }
+
+const latencyEvery = 30 * time.Second
+
+// sample keeps the counts of now and of the sample before, until ctx ends.
+func (r *recentLatency) sample(ctx context.Context, of *gate.Latency) {
+	tick := time.NewTicker(latencyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			sums := of.Sums()
+			r.earlier.Store(r.before.Swap(&sums))
+		}
+	}
+}
+
+func (r *recentLatency) latency(of *gate.Latency) seen.Latency {
+	before := &gate.Sums{}
+	if earlier := r.earlier.Load(); earlier != nil {
+		before = earlier
+	}
+	now := of.Sums()
+	return seen.Latency{P50: milliseconds(now.Since(before, 0.5)), P99: milliseconds(now.Since(before, 0.99))}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// The number of keys in a list of /v1/seen.
+const (
+	usualSeenKeys = 20
+	maxSeenKeys   = 50
+)
+
+// seenRoutes adds the paths about what was seen.
+func (s *Server) seenRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/seen", func(w http.ResponseWriter, r *http.Request) {
+		if n, ok := listLength(w, r, usualSeenKeys, maxSeenKeys); ok {
+			problemjson.SendJSON(w, s.exchange.Document(r.Context(), n))
+		}
+	})
+	mux.HandleFunc("GET /v1/seen/stream", s.streamSeen)
+	mux.Handle("POST /v1/seen/key", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.revealKey)))
+}
+
+// listLength returns the parameter n, or responds with a problem.
+func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int, ok bool) {
+	text := r.URL.Query().Get("n")
+	if text == "" {
+		return usual, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(most)}.Send(w)
+		return 0, false
+	}
+	return n, true
+}
+
+const (
+	streamEvery   = time.Second
+	streamTimeout = 10 * time.Second // for a client that does not read
+	maxStreams    = 32
+)
+
+// streamSeen serves GET /v1/seen/stream: the document once a second, as server-sent events, until the client leaves or the service drains.
+func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
+	n, ok := listLength(w, r, usualSeenKeys, maxSeenKeys)
+	if !ok {
+		return
+	}
+	if s.streams.Add(1) > maxStreams {
+		s.streams.Add(-1)
+		problemjson.Document{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("%d streams are open, the most that an instance serves; close one", maxStreams)}.Send(w)
+		return
+	}
+	defer s.streams.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // the request has been read
+	tick := time.NewTicker(streamEvery)
+	defer tick.Stop()
+	for {
+		text, err := json.Marshal(s.exchange.Document(r.Context(), n))
+		if err != nil {
+			s.log.Error("what was seen cannot be written", slog.Any("error", err))
+			return
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(streamTimeout))
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.drained.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// revealKey serves POST /v1/seen/key: the text of a key, which is logged with who asked for it.
+func (s *Server) revealKey(w http.ResponseWriter, r *http.Request) {
+	var asked struct{ Policy, ID string }
+	decoder := json.NewDecoder(io.LimitReader(r.Body, 4<<10))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&asked); err != nil || asked.ID == "" || asked.Policy == "" {
+		problemjson.Document{Status: http.StatusBadRequest, Detail: `the body must be {"policy":"…","id":"…"}, as /v1/seen lists them`}.Send(w)
+		return
+	}
+	key, ok := s.exchange.Key(r.Context(), asked.Policy, asked.ID)
+	if !ok {
+		problemjson.Document{Status: http.StatusNotFound, Field: "id", Detail: "no instance has seen this key in the last hour, or it has made room for others"}.Send(w)
+		return
+	}
+	s.log.Info("key shown", slog.String("policy", asked.Policy), slog.String("key_id", asked.ID), slog.String("who", who(r.Context(), "")))
+	if utf8.ValidString(key) {
+		problemjson.SendJSON(w, map[string]string{"key": key})
+		return
+	}
+	problemjson.SendJSON(w, map[string]string{"key": fmt.Sprintf("%q", key), "key_base64": base64.StdEncoding.EncodeToString([]byte(key))})
+}

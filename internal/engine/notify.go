@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Crossing is that a key's usage of a limit reached a threshold by a decision.
+type Crossing struct {
+	Limit   *store.Limit
+	Percent int
+	Used    int64         // after the decision
+	Size    int64         // the quota or, for a token bucket, the burst
+	At      rule.Micros   // the store's time of the decision
+	Reset   time.Duration // until the whole quota is free again if nothing else arrives
+	Shadow  bool
+	Plan    string
+	Class   string
+}
+
+// threshold is a Threshold of one of the limits of a bundle.
+type threshold struct {
+	index   int // of the limit
+	percent int64
+}
+
+// CheckNotify returns an error for a limit of which no decision shows that a threshold was crossed.
+func CheckNotify(limit slidegate.Limit) error {
+	switch {
+	case limit.Algorithm == slidegate.InFlight:
+		return errors.New("cannot be used with in-flight: slots are taken and released all the time; leave one of them out")
+	case limit.Lease:
+		return errors.New("cannot be combined with lease: leased units are spent without the store, which then sees no crossing; leave one of them out")
+	case limit.CountRefused:
+		return errors.New("cannot be combined with count_refused: refused requests would cross thresholds that no answer shows; leave one of them out")
+	}
+	return nil
+}
+
+// notify sets the thresholds of a policy.
+func (p *compiledPolicy) notify(given *Spec) error {
+	for i := range given.Notify {
+		one := &given.Notify[i]
+		if one.Percent < 1 || one.Percent > 100 {
+			return fmt.Errorf("%w: must be 1%% to 100%%, not %d%%", slidegate.ErrLimit, one.Percent)
+		}
+		if err := CheckNotify(one.Limit); err != nil {
+			return fmt.Errorf("%w: %w", slidegate.ErrLimit, err)
+		}
+	}
+	if len(given.Notify) > 0 && given.Crossed == nil {
+		return fmt.Errorf("%w: nothing receives the notifications here; only slidegate serve and slidegate proxy send them", slidegate.ErrUnsupported)
+	}
+	p.thresholds, p.crossed = given.Notify, given.Crossed
+	return nil
+}
+
+// thresholdsOf returns the thresholds of limits, with the names that the policy has for them.
+func (p *compiledPolicy) thresholdsOf(limits []slidegate.Limit) (all []threshold) {
+	for i, limit := range limits {
+		for _, one := range p.thresholds {
+			if one.Limit == limit {
+				all = append(all, threshold{i, int64(one.Percent)})
+			}
+		}
+	}
+	return all
+}
+
+// noteDecision notes the thresholds that a decision of these limits crossed.
+func (p *compiledPolicy) noteDecision(op rule.Op, b *bundle, key string, d *policy.Decision) {
+	if len(b.notify) == 0 || op != rule.Take && op != rule.TakeUpTo && op != rule.Charge || !d.Allowed {
+		return
+	}
+	if d.Answers != nil {
+		p.noteAnswers(b, key, d.Answers)
+		return
+	}
+	one := [1]rule.Answer{{
+		Granted: d.Granted, Remaining: d.Remaining, ResetAfter: rule.Micros(d.ResetAfter.Microseconds()), At: d.At, Flags: d.Flags,
+	}}
+	p.noteAnswers(b, key, one[:])
+}
+
+// NoteSettled notes the thresholds that a settlement crossed by charging units to one of the policy's limits beyond its reservation. It
+// peeks, because a settlement does not say what is left, and only if the limit has thresholds.
+func (s *Set) NoteSettled(ctx context.Context, policy int, limit *store.Limit, key string, units int64) {
+	p := s.policies[policy]
+	for _, b := range append([]*bundle{p.own}, p.ordered...) {
+		index := slices.IndexFunc(b.bound, func(own *store.Limit) bool { return own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule() })
+		if index < 0 || !slices.ContainsFunc(b.notify, func(t threshold) bool { return t.index == index }) {
+			continue
+		}
+		d, err := b.limiter.Peek(context.WithoutCancel(ctx), key, 0)
+		if err != nil {
+			return
+		}
+		answers := d.Answers
+		if answers == nil {
+			answers = []rule.Answer{{Remaining: d.Remaining, ResetAfter: rule.Micros(d.ResetAfter.Microseconds()), At: d.At, Flags: d.Flags}}
+		}
+		for i := range answers {
+			answers[i].Granted = 0
+		}
+		answers[index].Granted = units
+		p.noteAnswers(b, key, answers)
+		return
+	}
+}
+
+// noteAnswers notes the thresholds that answers to an admitted request crossed. What a failure mode counted is not what the store has.
+func (p *compiledPolicy) noteAnswers(b *bundle, key string, answers []rule.Answer) {
+	for _, t := range b.notify {
+		if t.index >= len(answers) {
+			continue
+		}
+		a, l := &answers[t.index], b.bound[t.index].Rule()
+		size := l.Quota
+		if l.Algorithm == rule.TokenBucket {
+			size = l.Burst
+		}
+		used := size - a.Remaining
+		if before := used - a.Granted; used*100 < t.percent*size || before*100 >= t.percent*size || a.Flags&answering.Fallbacks != 0 {
+			continue
+		}
+		at, _ := answering.Unmark(a.At)
+		p.crossed(key, &Crossing{
+			Limit: b.bound[t.index], Percent: int(t.percent), Used: used, Size: size, At: at, Reset: a.ResetAfter.Duration(),
+			Shadow: p.shadow, Plan: b.plan, Class: b.class,
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// notifying is a Set over a memory store whose crossings are recorded.
+type notifying struct {
+	t       *testing.T
+	set     *engine.Set
+	now     rule.Micros
+	crossed []string
+}
+
+func newNotifying(t *testing.T, specs ...engine.Spec) *notifying {
+	n := &notifying{t: t, now: 1_767_000_000e6}
+	st, err := memstore.New(memstore.Options{Now: func() rule.Micros { return n.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range specs {
+		specs[i].Crossed = func(key string, c *engine.Crossing) {
+			n.crossed = append(n.crossed, fmt.Sprintf("%s %s %d%% %d/%d", key, c.Limit.Label(), c.Percent, c.Used, c.Size))
+		}
+	}
+	if n.set, err = engine.NewOver(st, specs, engine.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// expect checks what was crossed since the last call.
+func (n *notifying) expect(what string, want ...string) {
+	n.t.Helper()
+	if !slices.Equal(n.crossed, want) {
+		n.t.Errorf("%s: got %q, want %q", what, n.crossed, want)
+	}
+	n.crossed = nil
+}
+
+func (n *notifying) decide(op rule.Op, cost int64) (d policy.Decision) {
+	n.set.Decide(context.Background(), op, &engine.Part{Key: "ann", Cost: cost}, &d)
+	return d
+}
+
+func thresholds(limit slidegate.Limit, percents ...int) (all []policy.Threshold) {
+	for _, p := range percents {
+		all = append(all, policy.Threshold{Limit: limit, Percent: p})
+	}
+	return all
+}
+
+// A threshold is crossed by the decision that takes the usage from below to it or above, and by no other.
+func TestCrossings(t *testing.T) {
+	limit := slidegate.Limit{Quota: 10, Window: time.Minute}
+	n := newNotifying(t, engine.Spec{Name: "api", Limits: []slidegate.Limit{limit}, Notify: thresholds(limit, 75, 100)})
+	n.decide(rule.Take, 7)
+	n.decide(rule.Peek, 1)
+	n.expect("7 of 10")
+	n.decide(rule.Take, 1)
+	n.expect("8 of 10", "ann 10/1m 75% 8/10")
+	n.decide(rule.Take, 1)
+	n.decide(rule.Take, 5) // refused
+	n.expect("9 of 10")
+	n.decide(rule.Take, 1)
+	n.expect("10 of 10", "ann 10/1m 100% 10/10")
+	n.decide(rule.Take, 1)
+	n.decide(rule.GiveBack, 5)
+	n.expect("5 of 10")
+	n.decide(rule.TakeUpTo, 100)
+	n.expect("10 of 10 again", "ann 10/1m 75% 10/10", "ann 10/1m 100% 10/10")
+	n.now += 60e6
+	n.decide(rule.Charge, 25)
+	n.expect("25 of 10", "ann 10/1m 75% 10/10", "ann 10/1m 100% 10/10")
+	n.now += 120e6
+	n.decide(rule.Take, 1)
+	n.expect("1 of 10")
+}
+
+// Each of several limits has its own thresholds; a bucket's are those of its burst, and a shadow policy has them too.
+func TestCrossingsOfSeveralLimits(t *testing.T) {
+	log, bucket := slidegate.Limit{Quota: 10, Window: time.Minute}, slidegate.Limit{Quota: 2, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 20, Name: "burst"}
+	n := newNotifying(t,
+		engine.Spec{Name: "api", Limits: []slidegate.Limit{log, bucket}, Notify: append(thresholds(bucket, 20, 40), thresholds(log, 50)...)},
+		engine.Spec{Name: "shadow", Shadow: true, Limits: []slidegate.Limit{log}, Notify: thresholds(log, 60)})
+	request := func(cost int64) {
+		tx := n.set.Begin()
+		defer tx.End()
+		tx.Add(engine.Part{Key: "ann", Cost: cost})
+		tx.Add(engine.Part{Policy: 1, Key: "ann", Cost: cost})
+		var d policy.Decision
+		tx.Decide(context.Background(), rule.Take, &d)
+	}
+	request(4)
+	n.expect("4", "ann burst 20% 4/20")
+	request(1)
+	n.expect("5", "ann 10/1m 50% 5/10")
+	request(3)
+	n.expect("8", "ann burst 40% 8/20", "ann 10/1m 60% 8/10")
+	request(5)
+	n.expect("refused by the log, and the shadow policy too")
+}
+
+// Overrides, plans and classes have the thresholds of their own limits; batches count too.
+func TestCrossingsOfOthersLimits(t *testing.T) {
+	own, more := slidegate.Limit{Quota: 10, Window: time.Minute}, slidegate.Limit{Quota: 100, Window: time.Minute}
+	n := newNotifying(t, engine.Spec{
+		Name: "api", Limits: []slidegate.Limit{own}, Overrides: []policy.Override{{Key: "ann", Limits: []slidegate.Limit{more}}},
+		Classes: []policy.Class{{Name: "default", Percent: 50}}, Notify: append(thresholds(own, 100), thresholds(more, 20)...),
+	})
+	parts := make([]engine.Part, 11)
+	for i := range parts {
+		parts[i] = engine.Part{Key: "ann", Cost: 1}
+	}
+	n.set.DecideBatch(context.Background(), parts, make([]policy.Decision, len(parts)))
+	n.expect("11 of the 50 that the class has of 100", "ann 50/1m 20% 10/50") // the label of a limit without a name is that of the part
+}
+
+// What could not work is an error.
+func TestInvalidThresholds(t *testing.T) {
+	limit := slidegate.Limit{Quota: 10, Window: time.Minute}
+	for name, spec := range map[string]engine.Spec{
+		"percent":     {Limits: []slidegate.Limit{limit}, Notify: thresholds(limit, 101), Crossed: func(string, *engine.Crossing) {}},
+		"no receiver": {Limits: []slidegate.Limit{limit}, Notify: thresholds(limit, 80)},
+		"in-flight":   {Limits: []slidegate.Limit{limit}, Notify: thresholds(slidegate.Slots(1, time.Second), 80), Crossed: func(string, *engine.Crossing) {}},
+	} {
+		spec.Name = "api"
+		_, err := engine.NewOver(memstore.NewDefault(), []engine.Spec{spec}, engine.Options{})
+		var wrong *engine.Error
+		if !errors.As(err, &wrong) || wrong.Option != "notify" || strings.TrimSpace(wrong.Err.Error()) == "" {
+			t.Errorf("%s: got %v, want an error about notify", name, err)
+		}
+	}
+}
