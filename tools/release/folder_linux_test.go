@@ -249,8 +249,12 @@ func (f *folder) testPackage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, unitFolder, "slidegate.service"))
 	noError(t, err)
 	line := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindSubmatch(text)
-	memory := regexp.MustCompile(`(?m)^Environment=(.*)$`).FindSubmatch(text)
-	if line == nil || memory == nil {
+	var env []string
+	specifiers := strings.NewReplacer("%S", "/var/lib", "%N", "slidegate") // where systemd keeps state, and the name of the unit
+	for _, variable := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllSubmatch(text, -1) {
+		env = append(env, specifiers.Replace(string(variable[1])))
+	}
+	if line == nil || len(env) == 0 {
 		t.Fatalf("the unit has no ExecStart= or no Environment=:\n%s", text)
 	}
 	const user = 61184 // the first of systemd's dynamic users
@@ -259,7 +263,7 @@ func (f *folder) testPackage(t *testing.T) {
 	noError(t, os.Chown(state, user, user))
 	ownNetwork(t)
 	words := strings.Fields(string(line[1]))
-	start(t, jailed(root, user, []string{string(memory[1])}, words...))
+	start(t, jailed(root, user, env, words...))
 	firstMinute(t, 1)
 }
 
