@@ -297,9 +297,8 @@ func (e *Exchange) addLocked(author string, n *note, now time.Time) {
 // Document returns what all instances have seen, with lists of at most n keys. After a pause it waits until they have noticed that
 // somebody looks.
 func (e *Exchange) Document(ctx context.Context, n int) *Document {
-	e.record.Tick()
-	if e.opts.Board != nil {
-		e.look(ctx)
+	if e.look(ctx) {
+		e.awaitOthers(ctx)
 	}
 	d := e.document(ctx, n)
 	unsure, first := e.show(d)
@@ -308,6 +307,16 @@ func (e *Exchange) Document(ctx context.Context, n int) *Document {
 		e.awaitAnswers(ctx)
 	}
 	if unsure { // this instance may know the keys that others have listed, too
+		d = e.document(ctx, n)
+	}
+	return d
+}
+
+// Glance is Document for those who look again and again: it does not wait, so that the other instances appear a little later.
+func (e *Exchange) Glance(ctx context.Context, n int) *Document {
+	e.look(ctx)
+	d := e.document(ctx, n)
+	if unsure, _ := e.show(d); unsure {
 		d = e.document(ctx, n)
 	}
 	return d
@@ -335,24 +344,35 @@ func (e *Exchange) haveAnswered() bool {
 	return true
 }
 
-// look notes that somebody looks, and waits for the first notes after a pause.
-func (e *Exchange) look(ctx context.Context) {
+// look notes that somebody looks, and reports whether there are others that may not know it yet.
+func (e *Exchange) look(ctx context.Context) (others bool) {
+	e.record.Tick()
+	if e.opts.Board == nil {
+		return false
+	}
 	e.mu.Lock()
 	now := e.opts.Now()
-	if now.Sub(e.looked) >= lookLife {
+	first := now.Sub(e.looked) >= lookLife
+	if first {
 		e.began, e.ready, e.changed, e.sources, e.shown = now, false, true, map[string]*source{}, nil
 	}
-	first := e.began.Equal(now)
 	e.looked = now
-	wait, ready := e.began.Add(firstWait).Sub(now), e.ready
+	ready := e.ready
 	e.mu.Unlock()
 	if first {
 		e.markOnce(ctx)
 	}
-	if ready || e.reason() != "" || !e.pause(ctx, wait) {
-		return
+	return !ready && e.reason() == ""
+}
+
+// awaitOthers waits until all instances had the time to see the mark and to post.
+func (e *Exchange) awaitOthers(ctx context.Context) {
+	e.mu.Lock()
+	wait := e.began.Add(firstWait).Sub(e.opts.Now())
+	e.mu.Unlock()
+	if e.pause(ctx, wait) {
+		e.readOnce(ctx)
 	}
-	e.readOnce(ctx)
 }
 
 func (e *Exchange) markOnce(ctx context.Context) {
@@ -429,7 +449,8 @@ func (e *Exchange) show(d *Document) (unsure, first bool) {
 	if first = unsure && !e.ready && e.why == "" && len(e.sources) > 0; first {
 		e.changed = true
 	}
-	e.ready, e.shown = true, shown
+	e.shown = shown
+	e.ready = e.ready || e.opts.Now().Sub(e.began) >= firstWait
 	return unsure, first
 }
 

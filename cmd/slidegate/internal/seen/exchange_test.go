@@ -115,6 +115,27 @@ func TestOneLookShowsAllInstances(t *testing.T) {
 	})
 }
 
+// TestGlanceDoesNotWait: the first look shows this instance at once, and all of them two seconds later, exactly.
+func TestGlanceDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		for i := range 3 {
+			c.add(i, 10, "ann", refusal())
+		}
+		began := time.Now()
+		if d := c.exchanges[0].Glance(t.Context(), 20); time.Since(began) != 0 || len(d.Instances) != 1 || d.Keys["1"].Refused[0].Refused != 10 {
+			t.Errorf("got %+v after %v, want this instance at once", d.Instances, time.Since(began))
+		}
+		for range 3 {
+			testkit.Pass(time.Second)
+			c.exchanges[0].Glance(t.Context(), 20)
+		}
+		if d := c.exchanges[0].Glance(t.Context(), 20); len(d.Instances) != 3 || d.Keys["1"].Refused[0].Refused != 30 || d.Keys["1"].Refused[0].AtLeast {
+			t.Errorf("got %+v, %+v; want 30 by three", d.Instances, d.Keys["1"])
+		}
+	})
+}
+
 // TestNothingIsWrittenWhileNobodyLooks: notes are posted only while somebody looks, and for some seconds after.
 func TestNothingIsWrittenWhileNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -116,7 +116,6 @@ type merged struct {
 	limit   string // that refused it last
 	nearTo  string
 	last    int64
-	from    int // sources that say something about it
 }
 
 // mergeKeys adds up the counts of each key. A key that an instance does not mention, though it has more than it mentions, may have been

@@ -146,7 +146,7 @@ func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
 	for {
-		text, err := json.Marshal(s.exchange.Document(r.Context(), n))
+		text, err := json.Marshal(s.exchange.Glance(r.Context(), n))
 		if err != nil {
 			s.log.Error("what was seen cannot be written", slog.Any("error", err))
 			return
