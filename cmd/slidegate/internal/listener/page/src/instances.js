@@ -2,7 +2,7 @@
 import { h, keep, set, write } from "./dom.js";
 import { clock, count, milliseconds, number, span, visible } from "./words.js";
 
-const heads = ["Instance", "Health", "Store", "Median", "99th", "Leases", "Holds", "Version", "Configuration"];
+const heads = ["Instance", "Health", "Store", "Median", "99th", "Leased", "In the proxy", "Version", "Configuration"];
 
 export function update(seen) {
 	const box = document.getElementById("instances"), gone = seen.instances.filter((one) => !one.alive).length;

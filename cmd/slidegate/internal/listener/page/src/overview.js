@@ -20,7 +20,7 @@ export function update(seen, policies, keys, minutes) {
 		["In shadow", number(sum.shadow_refused), "would be refused"],
 		["Without the store", number(sum.without_store), "by failure modes", sum.without_store > 0],
 		["Slowest 99th percentile", slowest(alive), "of one decision"],
-		["Held and leased", number(alive.reduce((n, one) => n + (one.holds_out || 0) + (one.leases_out || 0), 0)), "holds and leases out"],
+		["Leased", number(alive.reduce((n, one) => n + (one.leases_out || 0), 0)), "units not spent yet"],
 	]);
 	write(at("scope"), scope(seen, alive));
 	banners(seen, alive);
