@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -124,8 +125,32 @@ func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int,
 const (
 	streamEvery   = time.Second
 	streamTimeout = 10 * time.Second // for a client that does not read
-	maxStreams    = 32
+	maxStreams    = 100
 )
+
+// glance is what was seen a moment ago, as JSON: all streams that are served at about the same time share it, so that many open pages cost
+// hardly more than one. The zero value is ready to use.
+type glance struct {
+	mu   sync.Mutex
+	n    int
+	at   time.Time
+	text []byte
+}
+
+// glanceAt returns what was seen, with n keys in each list.
+func (s *Server) glanceAt(ctx context.Context, n int) ([]byte, error) {
+	g := &s.glance
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n == n && time.Since(g.at) < streamEvery/2 {
+		return g.text, nil
+	}
+	text, err := json.Marshal(s.exchange.Glance(ctx, n))
+	if err == nil && ctx.Err() == nil {
+		g.n, g.at, g.text = n, time.Now(), text
+	}
+	return text, err
+}
 
 // streamSeen serves GET /v1/seen/stream: the document once a second, as server-sent events, until the client leaves or the service drains.
 func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +171,7 @@ func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(streamEvery)
 	defer tick.Stop()
 	for {
-		text, err := json.Marshal(s.exchange.Glance(r.Context(), n))
+		text, err := s.glanceAt(r.Context(), n)
 		if err != nil {
 			s.log.Error("what was seen cannot be written", slog.Any("error", err))
 			return

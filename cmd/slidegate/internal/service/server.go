@@ -56,6 +56,7 @@ type Server struct {
 	record       *seen.Record
 	exchange     *seen.Exchange // of the record with those of other instances
 	recent       recentLatency
+	glance       glance
 	streams      atomic.Int32 // of what was seen
 	refusals     *refusalLog  // nil if refusals are not logged
 	notifier     *notify.Notifier
