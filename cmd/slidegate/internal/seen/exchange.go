@@ -78,6 +78,7 @@ type Exchange struct {
 	sources map[string]*source // of the others, by their IDs
 	known   map[string]bool    // the instances whose marks were there at the last turn
 	why     string             // why other instances are not shown; empty if they are
+	turned  chan struct{}      // closed after the next turn
 }
 
 // secret makes IDs; another generation makes others.
@@ -92,6 +93,7 @@ func NewExchange(record *Record, opts Options) *Exchange {
 	_, _ = rand.Read(id) // never fails
 	return &Exchange{
 		record: record, opts: opts, id: hex.EncodeToString(id), why: opts.Why, asks: map[keyName]int{}, sources: map[string]*source{},
+		turned: make(chan struct{}),
 	}
 }
 
@@ -104,12 +106,24 @@ func (e *Exchange) Run(ctx context.Context) {
 		if e.opts.Board != nil {
 			e.turn(ctx)
 		}
+		e.mu.Lock()
+		close(e.turned)
+		e.turned = make(chan struct{})
+		e.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// Turned returns a channel that is closed when what the others have seen was read again, once a second: what is shown then is as new as it can
+// be.
+func (e *Exchange) Turned() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.turned
 }
 
 // turn does what is due once a second.

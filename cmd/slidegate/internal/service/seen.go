@@ -123,7 +123,6 @@ func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int,
 }
 
 const (
-	streamEvery   = time.Second
 	streamTimeout = 10 * time.Second // for a client that does not read
 	maxStreams    = 100
 )
@@ -131,10 +130,11 @@ const (
 // glance is what was seen a moment ago, as JSON: all streams that are served at about the same time share it, so that many open pages cost
 // hardly more than one. The zero value is ready to use.
 type glance struct {
-	mu   sync.Mutex
-	n    int
-	at   time.Time
-	text []byte
+	mu     sync.Mutex
+	n      int
+	at     time.Time
+	turned <-chan struct{} // of the exchange, at that time
+	text   []byte
 }
 
 // glanceAt returns what was seen, with n keys in each list.
@@ -142,12 +142,13 @@ func (s *Server) glanceAt(ctx context.Context, n int) ([]byte, error) {
 	g := &s.glance
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.n == n && time.Since(g.at) < streamEvery/2 {
+	turned := s.exchange.Turned()
+	if g.n == n && g.turned == turned && time.Since(g.at) < time.Second {
 		return g.text, nil
 	}
 	text, err := json.Marshal(s.exchange.Glance(ctx, n))
 	if err == nil && ctx.Err() == nil {
-		g.n, g.at, g.text = n, time.Now(), text
+		g.n, g.at, g.turned, g.text = n, time.Now(), turned, text
 	}
 	return text, err
 }
@@ -168,9 +169,8 @@ func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // the request has been read
-	tick := time.NewTicker(streamEvery)
-	defer tick.Stop()
 	for {
+		turned := s.exchange.Turned()
 		text, err := s.glanceAt(r.Context(), n)
 		if err != nil {
 			s.log.Error("what was seen cannot be written", slog.Any("error", err))
@@ -185,7 +185,7 @@ func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-s.drained.Done():
 			return
-		case <-tick.C:
+		case <-turned:
 		}
 	}
 }
