@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -118,14 +119,22 @@ func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (fir
 	return err == nil && claimed == 1, err
 }
 
-// boardRow runs a statement of the board. One that the server reports as rolled back is repeated.
+// boardTries is how often a statement of the board is tried. Where transactions are serializable, those that count the notes of a topic and
+// add one are rolled back while others do the same.
+const boardTries = 20
+
+// boardRow runs a statement of the board. One that the server reports as rolled back is repeated, after a while that differs by caller.
 func (s *Store) boardRow(ctx context.Context, statement string, args []any, into any) (err error) {
-	for range maxTries {
+	for try := range boardTries {
 		if err = s.conn.row(ctx, statement, args, into); err == nil {
 			return nil
 		}
 		if code := codeOf(err); ctx.Err() != nil || code != serializationFailure && code != deadlockDetected {
 			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(rand.N(time.Duration(try+1) * 5 * time.Millisecond)):
 		}
 	}
 	return explain(ctx, err)
