@@ -14,27 +14,9 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
-	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/store"
 )
-
-// addresses records the addresses of all charges.
-type addresses struct {
-	store.Store
-	seen []string
-}
-
-func (a *addresses) Apply(ctx context.Context, batch []store.Request) error {
-	for i := range batch {
-		for _, c := range batch[i].Charges {
-			a.seen = append(a.seen, fmt.Sprintf("namespace %q, limit %q, shape %s, group %q, key %q",
-				c.Limit.Namespace(), c.Limit.Name(), shape.Name(c.Limit.Rule()), batch[i].Group, c.Key))
-		}
-	}
-	return a.Store.Apply(ctx, batch)
-}
 
 // The counts of a client are found again by a later version of a program: a call under these policies is charged to the same addresses.
 func TestReleasedAddresses(t *testing.T) {
@@ -52,7 +34,7 @@ func TestReleasedAddresses(t *testing.T) {
 	policies = append(policies, grpclimit.Policy{
 		Name: "several", Key: user, Limits: []slidegate.Limit{slidegate.PerMinute(10), hourly}, Candidate: []slidegate.Limit{slidegate.PerMinute(5)}, Penalty: time.Minute,
 	})
-	st := &addresses{Store: memstore.NewDefault()}
+	st := &testkit.Addresses{Store: memstore.NewDefault()}
 	limits, err := grpclimit.New(slidegate.MustNew(slidegate.Namespace(st, "shop")), grpclimit.Options{
 		Policies: policies, Group: func(context.Context, string) string { return "acme" },
 	})
@@ -65,12 +47,12 @@ func TestReleasedAddresses(t *testing.T) {
 		if name != "" {
 			call = metadata.NewIncomingContext(call, metadata.Pairs("x-user", name, "x-api-key", "secret", "authorization", "Bearer secret"))
 		}
-		st.seen = nil
+		st.Seen = nil
 		_, err := limits.Unary()(call, "request", &grpc.UnaryServerInfo{FullMethod: say}, func(context.Context, any) (any, error) { return "reply", nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, address := range st.seen {
+		for _, address := range st.Seen {
 			lines = append(lines, fmt.Sprintf("client %s, user %q: %s", client, name, address))
 		}
 	}

@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,27 +9,9 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/store"
 )
-
-// addresses records the addresses of all charges.
-type addresses struct {
-	store.Store
-	seen []string
-}
-
-func (a *addresses) Apply(ctx context.Context, batch []store.Request) error {
-	for i := range batch {
-		for _, c := range batch[i].Charges {
-			a.seen = append(a.seen, fmt.Sprintf("namespace %q, limit %q, shape %s, group %q, key %q",
-				c.Limit.Namespace(), c.Limit.Name(), shape.Name(c.Limit.Rule()), batch[i].Group, c.Key))
-		}
-	}
-	return a.Store.Apply(ctx, batch)
-}
 
 // The counts of a client are found again by a later version of a program: a request under these policies is charged to the same addresses.
 func TestReleasedAddresses(t *testing.T) {
@@ -48,7 +29,7 @@ func TestReleasedAddresses(t *testing.T) {
 	policies = append(policies, httplimit.Policy{
 		Name: "several", Key: user, Limits: []slidegate.Limit{slidegate.PerMinute(10), hourly}, Candidate: []slidegate.Limit{slidegate.PerMinute(5)}, Penalty: time.Minute,
 	})
-	st := &addresses{Store: memstore.NewDefault()}
+	st := &testkit.Addresses{Store: memstore.NewDefault()}
 	limits, err := httplimit.New(slidegate.MustNew(slidegate.Namespace(st, "shop")), httplimit.Options{
 		Policies: policies, Group: func(*http.Request) string { return "acme" },
 	})
@@ -67,12 +48,12 @@ func TestReleasedAddresses(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer secret")
 			r.AddCookie(&http.Cookie{Name: "session", Value: "s1"})
 		}
-		st.seen = nil
+		st.Seen = nil
 		w := httptest.NewRecorder()
 		if mux.ServeHTTP(w, r); w.Code != http.StatusOK {
 			t.Fatalf("%s: got status %d: %s", client, w.Code, w.Body)
 		}
-		for _, address := range st.seen {
+		for _, address := range st.Seen {
 			lines = append(lines, fmt.Sprintf("client %s, user %q: %s", client, name, address))
 		}
 	}

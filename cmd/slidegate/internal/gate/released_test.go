@@ -1,31 +1,13 @@
 package gate_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/store"
 )
-
-// addresses records the addresses of all charges.
-type addresses struct {
-	store.Store
-	seen []string
-}
-
-func (a *addresses) Apply(ctx context.Context, batch []store.Request) error {
-	for i := range batch {
-		for _, c := range batch[i].Charges {
-			a.seen = append(a.seen, fmt.Sprintf("namespace %q, limit %q, shape %s, group %q, key %q", c.Limit.Namespace(), c.Limit.Name(), shape.Name(c.Limit.Rule()), batch[i].Group, c.Key))
-		}
-	}
-	return a.Store.Apply(ctx, batch)
-}
 
 // The counts of a client are found again by a later version: a request under these policies is charged to the same addresses. What stores
 // make of an address is held by test/formats.
@@ -48,7 +30,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := &addresses{Store: memory(t, newClock())}
+	st := &testkit.Addresses{Store: memory(t, newClock())}
 	g, err := gate.New(parsed, st, gate.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -61,13 +43,13 @@ policies:
 		if header != "" {
 			r.Header.Set("X-User", header)
 		}
-		st.seen = nil
+		st.Seen = nil
 		_, held, err := g.HoldRequest(ctx, r, func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		held.Release(ctx, func(err error) { t.Error(err) })
-		for _, address := range st.seen {
+		for _, address := range st.Seen {
 			lines = append(lines, fmt.Sprintf("client %s, user %q: %s", client, header, address))
 		}
 	}
