@@ -31,6 +31,7 @@ test-bench: # half of its time is spent waiting for servers, so it runs while ot
 
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./modules
+	cd tools/release && GOWORK=off $(GO) test .
 	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site ./page # uncached: they read files outside of their module, which the test cache does not track
 
 test-docs: # every sample, link, command and name in the documentation, what it says about bytes per key, and the manifests
