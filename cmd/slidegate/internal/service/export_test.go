@@ -1,6 +1,7 @@
 package service
 
 import (
+	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate/config"
@@ -26,4 +27,15 @@ func (s *Server) Connections(listener string) (open, refused int64) {
 		}
 	}
 	return 0, 0
+}
+
+// Glance returns what a stream sends now, with n keys in each list, and a channel that is closed after the turn of the exchange.
+func (s *Server) Glance(t *testing.T, n int) (turned <-chan struct{}, text []byte) {
+	t.Helper()
+	turned = s.exchange.Turned()
+	text, err := s.glanceAt(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turned, text
 }

@@ -128,9 +128,40 @@ func TestSeenStream(t *testing.T) {
 		s.allow(t, "api", "alice")
 		s.allow(t, "api", "bob")
 	}
+	for n := 1; len(event().Keys["5"].Refused) == 0; n++ { // a turn may have come before the requests
+		if n == 10 {
+			t.Fatalf("got %d events without a key", n)
+		}
+	}
 	if d := event(); len(d.Keys["5"].Refused) != 1 { // n is 1
 		t.Errorf("got %+v, want one key", d.Keys["5"])
 	}
+}
+
+// TestStreamsShare: what is sent within a turn of the exchange is made once, also for many pages, and anew for another number of keys and
+// after the turn.
+func TestStreamsShare(t *testing.T) {
+	s := start(t, seenPolicies, nil)
+	for range 20 {
+		turned, first := s.Glance(t, 20)
+		s.allow(t, "api", "alice")
+		_, other := s.Glance(t, 5)
+		_, again := s.Glance(t, 5)
+		select {
+		case <-turned:
+			continue // in between; another try
+		default:
+		}
+		if &other[0] != &again[0] || &first[0] == &other[0] {
+			t.Error("the same number of keys was not shared, or another one was")
+		}
+		<-turned
+		if _, after := s.Glance(t, 5); &after[0] == &again[0] {
+			t.Error("after a turn: got what was sent before")
+		}
+		return
+	}
+	t.Fatal("every try took longer than a turn")
 }
 
 // TestServiceThatDrainsEndsStreams: streams do not keep a service from ending.
