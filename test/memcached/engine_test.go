@@ -226,7 +226,13 @@ func TestStoppedServerFailsWithinTimeout(t *testing.T) {
 	s.Signal(syscall.SIGSTOP)
 	defer s.Signal(syscall.SIGCONT)
 	start := time.Now()
-	if _, err := take(t.Context(), st, limit, "key", 1); !errors.Is(err, context.DeadlineExceeded) {
+	var err error
+	for range 100 { // its threads do not all stop at once, so it may still answer
+		if _, err = take(t.Context(), st, limit, "key", 1); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the error is %v, want that of a deadline", err)
 	}
 	if took := time.Since(start); took > 20*time.Second {
