@@ -117,7 +117,11 @@ func (s *Set) NoteSettled(ctx context.Context, policy int, limit *store.Limit, k
 	}
 }
 
-// noteAnswers notes the thresholds that answers to an admitted request crossed. What a failure mode counted is not what the store has.
+// unnoted are the flags of answers that show no crossing: what a failure mode counted is not what the store has, and a repetition changed
+// nothing.
+const unnoted = answering.Fallbacks | rule.Repeated
+
+// noteAnswers notes the thresholds that answers to an admitted request crossed.
 func (p *compiledPolicy) noteAnswers(b *bundle, key string, answers []rule.Answer) {
 	for _, t := range b.notify {
 		if t.index >= len(answers) {
@@ -129,7 +133,7 @@ func (p *compiledPolicy) noteAnswers(b *bundle, key string, answers []rule.Answe
 			size = l.Burst
 		}
 		used := size - a.Remaining
-		if before := used - a.Granted; used*100 < t.percent*size || before*100 >= t.percent*size || a.Flags&answering.Fallbacks != 0 {
+		if before := used - a.Granted; used*100 < t.percent*size || before*100 >= t.percent*size || a.Flags&unnoted != 0 {
 			continue
 		}
 		at, _ := answering.Unmark(a.At)

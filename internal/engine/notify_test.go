@@ -89,6 +89,28 @@ func TestCrossings(t *testing.T) {
 	n.expect("1 of 10")
 }
 
+// A call that is sent again crosses nothing, whatever others have returned or charged meanwhile.
+func TestRepeatedCallCrossesNothing(t *testing.T) {
+	limit, other := slidegate.Limit{Quota: 10, Window: time.Minute}, slidegate.Limit{Quota: 100, Window: time.Minute, Name: "other"}
+	for name, limits := range map[string][]slidegate.Limit{"one limit": {limit}, "several limits": {limit, other}} {
+		n := newNotifying(t, engine.Spec{Name: "api", Limits: limits, Notify: thresholds(limit, 80)})
+		call := func() (d policy.Decision) {
+			n.set.Decide(context.Background(), rule.Take, &engine.Part{Key: "ann", Cost: 8, ID: "o1"}, &d)
+			return d
+		}
+		call()
+		n.expect(name, "ann 10/1m 80% 8/10")
+		for range 2 {
+			if d := call(); d.Decision.Flags&rule.Repeated == 0 {
+				t.Fatalf("%s: the call was not recognized: %+v", name, d)
+			}
+		}
+		n.decide(rule.Take, 1)
+		call()
+		n.expect(name + ", the call again")
+	}
+}
+
 // Each of several limits has its own thresholds; a bucket's are those of its burst, and a shadow policy has them too.
 func TestCrossingsOfSeveralLimits(t *testing.T) {
 	log, bucket := slidegate.Limit{Quota: 10, Window: time.Minute}, slidegate.Limit{Quota: 2, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 20, Name: "burst"}
