@@ -48,6 +48,11 @@ type Settlement struct {
 // and takes at most detach.MaxTime with a store that has round trips. ErrUnsettled means that the store could not
 // remember another settlement, and that no units were returned or charged.
 func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Settlement, error) {
+	return settleUsed(ctx, l, r, used, nil)
+}
+
+// settleUsed is Settle, and sets answers, unless it is nil, to those of the store; see adapter.Settle.
+func settleUsed(ctx context.Context, l *Limiter, r Reservation, used []Used, answers *[]rule.Answer) (Settlement, error) {
 	r.ended.begin()
 	actual := make([]int64, len(r.Charges))
 	settled := make([]bool, len(r.Charges))
@@ -64,7 +69,7 @@ func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Sett
 		}
 		actual[i], settled[i] = u.Cost, true
 	}
-	return r.ended.end(l.settle(ctx, r, actual))
+	return r.ended.end(l.settle(ctx, r, actual, answers))
 }
 
 // SettleAll is Settle with the same cost for every limit of the reservation. It is for limits that count the same thing,
@@ -79,7 +84,7 @@ func (l *Limiter) settleAll(ctx context.Context, r Reservation, cost int64) (Set
 	for i := range actual {
 		actual[i] = cost
 	}
-	return l.settle(ctx, r, actual)
+	return l.settle(ctx, r, actual, nil)
 }
 
 // Cancel returns everything a reservation took, units and slots: nothing of it was used. It finishes even if ctx has ended,
@@ -200,7 +205,7 @@ func errNoCharges() error {
 }
 
 // settle replaces the cost of each charge with the actual one.
-func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Settlement, error) {
+func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64, answers *[]rule.Answer) (Settlement, error) {
 	c := newCall(l, len(r.Charges))
 	defer c.end()
 	if err := c.resume(&r); err != nil {
@@ -214,6 +219,11 @@ func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Se
 	}
 	if err := c.apply(ctx, rule.Settle); err != nil {
 		return Settlement{}, err
+	}
+	if answers != nil {
+		for _, at := range c.indexes {
+			*answers = append(*answers, c.answers[at])
+		}
 	}
 	return c.settlement()
 }

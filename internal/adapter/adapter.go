@@ -3,6 +3,8 @@
 package adapter
 
 import (
+	"context"
+
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/hook"
 	"github.com/slidegate/slidegate/rule"
@@ -42,3 +44,8 @@ var Over = hook.Over.(func(l *slidegate.Limiter, wrap func(store.Store) (store.S
 // counts of another limiter's limit; see Limit.Name. New calls it. It is for limiters from With, which does not call it because its limits
 // may share counts.
 var Declare = hook.Declare.(func(l *slidegate.Limiter) error)
+
+// Settle is Limiter.Settle, and sets answers to what the store answered for each charge of the reservation. Charges with the same address
+// have the same answer.
+var Settle = hook.Settle.(func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation, used []slidegate.Used,
+	answers *[]rule.Answer) (slidegate.Settlement, error))

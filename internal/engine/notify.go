@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -91,30 +89,60 @@ func (p *compiledPolicy) noteDecision(op rule.Op, b *bundle, key string, d *poli
 	p.noteAnswers(b, key, one[:])
 }
 
-// NoteSettled notes the thresholds that a settlement crossed by charging units to one of the policy's limits beyond its reservation. It
-// peeks, because a settlement does not say what is left, and only if the limit has thresholds.
-func (s *Set) NoteSettled(ctx context.Context, policy int, limit *store.Limit, key string, units int64) {
+// NoteSettled notes the thresholds that a settlement crossed by charging units to one of the policy's limits beyond its reservation, given
+// the store's answer for that limit. The answer has what is left at that moment, so what others charge or return meanwhile hides nothing.
+func (s *Set) NoteSettled(policy int, limit *store.Limit, key string, answer rule.Answer) {
 	p := s.policies[policy]
-	for _, b := range append([]*bundle{p.own}, p.ordered...) {
-		index := slices.IndexFunc(b.bound, func(own *store.Limit) bool { return own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule() })
-		if index < 0 || !slices.ContainsFunc(b.notify, func(t threshold) bool { return t.index == index }) {
-			continue
-		}
-		d, err := b.limiter.Peek(context.WithoutCancel(ctx), key, 0)
-		if err != nil {
-			return
-		}
-		answers := d.Answers
-		if answers == nil {
-			answers = []rule.Answer{{Remaining: d.Remaining, ResetAfter: rule.Micros(d.ResetAfter.Microseconds()), At: d.At, Flags: d.Flags}}
-		}
-		for i := range answers {
-			answers[i].Granted = 0
-		}
-		answers[index].Granted = units
-		p.noteAnswers(b, key, answers)
+	b, index := p.reservedFrom(limit, key)
+	if b == nil {
 		return
 	}
+	answer.Granted = -answer.Granted // a settlement says what it returned
+	for _, t := range b.notify {
+		if t.index == index {
+			p.noteAnswer(b, t, key, &answer)
+		}
+	}
+}
+
+// reservedFrom returns the limits with thresholds from which a key reserved units of one limit, as far as that shows, and the index of that
+// limit; nil if there are none. A reservation says neither its plan nor its class: of several with the same limit, it is the first.
+func (p *compiledPolicy) reservedFrom(limit *store.Limit, key string) (b *bundle, index int) {
+	own := p.bundleFor(key)
+	all := []*bundle{own}
+	if own == p.own {
+		for _, other := range p.ordered {
+			if other.plan != "" {
+				all = append(all, other)
+			}
+		}
+	}
+	for _, b := range all {
+		if len(b.notify) == 0 {
+			continue
+		}
+		for _, part := range p.parts(b) {
+			for i, own := range part.bound {
+				if own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule() {
+					return part, i
+				}
+			}
+		}
+	}
+	return nil, 0
+}
+
+// parts returns the limits that requests of any class are decided by: those of the policy's classes, or b.
+func (p *compiledPolicy) parts(b *bundle) (all []*bundle) {
+	if p.classes == nil {
+		return []*bundle{b}
+	}
+	for i := range p.classes.all {
+		if part, err := p.classed(b, p.classes.all[i].Name); err == nil {
+			all = append(all, part)
+		}
+	}
+	return all
 }
 
 // unnoted are the flags of answers that show no crossing: what a failure mode counted is not what the store has, and a repetition changed
@@ -124,22 +152,26 @@ const unnoted = answering.Fallbacks | rule.Repeated
 // noteAnswers notes the thresholds that answers to an admitted request crossed.
 func (p *compiledPolicy) noteAnswers(b *bundle, key string, answers []rule.Answer) {
 	for _, t := range b.notify {
-		if t.index >= len(answers) {
-			continue
+		if t.index < len(answers) {
+			p.noteAnswer(b, t, key, &answers[t.index])
 		}
-		a, l := &answers[t.index], b.bound[t.index].Rule()
-		size := l.Quota
-		if l.Algorithm == rule.TokenBucket {
-			size = l.Burst
-		}
-		used := size - a.Remaining
-		if before := used - a.Granted; used*100 < t.percent*size || before*100 >= t.percent*size || a.Flags&unnoted != 0 {
-			continue
-		}
-		at, _ := answering.Unmark(a.At)
-		p.crossed(key, &Crossing{
-			Limit: b.bound[t.index], Percent: int(t.percent), Used: used, Size: size, At: at, Reset: a.ResetAfter.Duration(),
-			Shadow: p.shadow, Plan: b.plan, Class: b.class,
-		})
 	}
+}
+
+// noteAnswer notes a threshold if an answer shows that what it granted crossed it.
+func (p *compiledPolicy) noteAnswer(b *bundle, t threshold, key string, a *rule.Answer) {
+	l := b.bound[t.index].Rule()
+	size := l.Quota
+	if l.Algorithm == rule.TokenBucket {
+		size = l.Burst
+	}
+	used := size - a.Remaining
+	if before := used - a.Granted; used*100 < t.percent*size || before*100 >= t.percent*size || a.Flags&unnoted != 0 {
+		return
+	}
+	at, _ := answering.Unmark(a.At)
+	p.crossed(key, &Crossing{
+		Limit: b.bound[t.index], Percent: int(t.percent), Used: used, Size: size, At: at, Reset: a.ResetAfter.Duration(),
+		Shadow: p.shadow, Plan: b.plan, Class: b.class,
+	})
 }

@@ -94,6 +94,7 @@ func (g *Gate) end(ctx context.Context, op Op, req *Request, d *policy.Decision)
 	}
 	limiter := s.set.Limiter(p.index)
 	var done slidegate.Settlement
+	var answers []rule.Answer // to Settle only: nothing else charges more than was reserved
 	switch op {
 	case Renew:
 		d.Decision, err = limiter.Renew(ctx, r)
@@ -102,7 +103,7 @@ func (g *Gate) end(ctx context.Context, op Op, req *Request, d *policy.Decision)
 	case Release:
 		done, err = limiter.Release(ctx, r)
 	case Settle:
-		done, err = limiter.Settle(ctx, r, req.Used...)
+		done, err = adapter.Settle(ctx, limiter, r, req.Used, &answers)
 	case Cancel:
 		done, err = limiter.Cancel(ctx, r)
 	}
@@ -114,8 +115,8 @@ func (g *Gate) end(ctx context.Context, op Op, req *Request, d *policy.Decision)
 		d.Decision.Flags = rule.Repeated
 	}
 	for i := range r.Charges {
-		if more := -done.Returned[i]; more > 0 && !done.Repeated && len(p.Notify) > 0 {
-			s.noteSettled(ctx, p, &r.Charges[i], more)
+		if i < len(answers) && done.Returned[i] < 0 && len(p.Notify) > 0 {
+			s.noteSettled(p, &r.Charges[i], answers[i])
 		}
 		d.Limits = append(d.Limits, s.labelled(p, r.Charges[i].Limit))
 		d.Decision.Answers = append(d.Decision.Answers, rule.Answer{Allowed: true, Granted: done.Returned[i]})
@@ -124,9 +125,9 @@ func (g *Gate) end(ctx context.Context, op Op, req *Request, d *policy.Decision)
 }
 
 // noteSettled notes the thresholds that were crossed by what a settlement charged in addition to the reservation.
-func (s *snapshot) noteSettled(ctx context.Context, p *livePolicy, c *slidegate.ReservedCharge, units int64) {
+func (s *snapshot) noteSettled(p *livePolicy, c *slidegate.ReservedCharge, answer rule.Answer) {
 	if bound, err := adapter.Bind(p.Name, c.Limit); err == nil {
-		s.set.NoteSettled(ctx, p.index, bound, string(c.Key), units)
+		s.set.NoteSettled(p.index, bound, string(c.Key), answer)
 	}
 }
 
