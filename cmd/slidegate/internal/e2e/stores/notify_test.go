@@ -23,7 +23,7 @@ import (
 )
 
 // TestNotifications checks that each of many keys makes one event at a threshold, although three instances share its requests and it goes
-// up and down, and that a webhook that fails now and then gets all of them, each under one ID.
+// up and down or is settled by several at the same time, and that a webhook that fails now and then gets all of them, each under one ID.
 func TestNotifications(t *testing.T) {
 	for name, c := range map[string]struct {
 		url  func() string
@@ -81,6 +81,23 @@ func testNotifications(t *testing.T, url string, keys int) {
 	}
 	var next atomic.Int64
 	var workers sync.WaitGroup
+	const settled = 20 // keys of whose settlements, all at the same time, one crosses
+	for key := range settled {
+		for i := range 4 {
+			workers.Go(func() {
+				var r slidegate.Reservation
+				_, err := gates[i%3].Do(ctx, gate.Reserve, gate.Request{Key: fmt.Sprint("settled ", key), Cost: 1, Reservation: &r})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				used := []slidegate.Used{{Limit: gate.Label(&r.Charges[0].Limit), Cost: 3}}
+				if _, err = gates[i%3].Do(ctx, gate.Settle, gate.Request{Reservation: &r, Used: used}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
 	for range 32 {
 		workers.Go(func() {
 			for key := next.Add(1); key <= int64(keys); key = next.Add(1) {
@@ -97,11 +114,11 @@ func testNotifications(t *testing.T, url string, keys int) {
 		})
 	}
 	workers.Wait()
-	testkit.Eventually(t, "an event of each key", func() bool { mu.Lock(); defer mu.Unlock(); return len(byKey) == keys })
+	testkit.Eventually(t, "an event of each key", func() bool { mu.Lock(); defer mu.Unlock(); return len(byKey) == keys+settled })
 	mu.Lock()
 	defer mu.Unlock()
-	if len(ids) != keys {
-		t.Errorf("got %d IDs, want %d", len(ids), keys)
+	if len(ids) != keys+settled {
+		t.Errorf("got %d IDs, want %d", len(ids), keys+settled)
 	}
 	for key, all := range byKey {
 		if len(all) != 1 {
