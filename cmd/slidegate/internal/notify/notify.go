@@ -163,29 +163,42 @@ func (n *Notifier) Crossed(c gate.Crossing) {
 	}
 }
 
-// endsTogether reports whether all windows of a limit end at times that its answers show.
-func endsTogether(l *rule.Limit) bool { return l.Algorithm == rule.FixedWindow }
+// windowEnd returns when the window of a crossing ends, or false if windows of its limit slide, or if that does not show: where a window
+// begins with a request, only what is left tells when, and that includes what reservations hold.
+func windowEnd(c *gate.Crossing) (end rule.Micros, ok bool) {
+	switch l := c.Limit.Rule(); {
+	case l.Algorithm != rule.FixedWindow:
+		return 0, false
+	case l.Calendar != 0:
+		_, end = l.Bounds(c.At)
+		return end, true
+	case l.Anchor == rule.AnchorClock:
+		return c.At - c.At%l.Window + l.Window, true
+	default: // a clock that was set back is before At, and more than a window from the end
+		return c.At + min(rule.Micros(c.Reset.Microseconds()), l.Window), l.Hold == 0
+	}
+}
 
-// claimName returns what makes two crossings the same event: the address and the threshold and, where windows do not slide, the window.
+// claimName returns what makes two crossings the same event: the address and the threshold and, where its end shows, the window.
 func claimName(c *gate.Crossing) (name [sha256.Size]byte) {
 	text := []byte("slidegate notify 1 ")
 	for _, part := range []string{c.Limit.Prefix(), c.Class, c.Key, strconv.Itoa(c.Percent)} {
 		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 	}
-	if endsTogether(c.Limit.Rule()) {
-		text = binary.AppendVarint(text, int64(c.At)+c.Reset.Microseconds())
+	if end, ok := windowEnd(c); ok {
+		text = binary.AppendVarint(text, int64(end))
 	}
 	return sha256.Sum256(text)
 }
 
-// lifeOf returns how long a crossing is one event: the rest of a window that does not slide, a whole one that does, or the time in which an
+// lifeOf returns how long a crossing is one event: the rest of a window whose end shows, otherwise a whole one, or the time in which an
 // empty bucket is full.
 func lifeOf(c *gate.Crossing) time.Duration {
 	l := c.Limit.Rule()
 	life := l.Window
-	switch {
-	case endsTogether(l):
-		life = rule.Micros(c.Reset.Microseconds())
+	switch end, ok := windowEnd(c); {
+	case ok: // the window lasts longer if the clock was set back, and a name is not used again
+		life = max(end-c.At, rule.Micros(c.Reset.Microseconds()))
 	case l.Algorithm == rule.TokenBucket && l.Burst > l.Quota:
 		life = rule.Micros(min(float64(l.Window)*float64(l.Burst)/float64(l.Quota), float64(rule.MaxWindow)))
 	}

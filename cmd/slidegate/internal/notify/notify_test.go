@@ -23,6 +23,7 @@ import (
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
@@ -122,6 +123,44 @@ func TestEventInTheNextFixedWindow(t *testing.T) {
 			t.Fatalf("got %d events, want %d", got, want+1)
 		}
 		clock.Advance(60e6 - 5)
+	}
+}
+
+// A window is the same however long reservations hold units beyond it, and wherever the clock stands.
+func TestOneEventInAFixedWindow(t *testing.T) {
+	const minute = 1_767_000_000e6
+	for limit, at := range map[string]rule.Micros{ // when its next window begins
+		"10/1m fixed-window hold=1h": minute + 60e6, "10/1m fixed-window hold=1s": minute + 60e6, "10/day zone=Europe/Berlin hold=48h": 1_767_049_200e6,
+		"10/1m fixed-window anchor=first": minute + 70e6, "10/1m fixed-window anchor=first hold=1h": minute + 140e6, "10/1m fixed-window": minute + 60e6,
+	} {
+		t.Run(limit, func(t *testing.T) {
+			clock := storetest.NewClock(minute + 10e6)
+			st, err := memstore.New(memstore.Options{Now: clock.Now})
+			testkit.NoError(t, err)
+			one, other := newInstance(t, st, limit), newInstance(t, st, limit)
+			one.allow(t, "ann", 6)
+			for i := range 4 {
+				clock.Advance(5e6) // as units are held, each time until later
+				if i == 3 {
+					clock.Advance(-40e6) // set back, to before the window
+				}
+				var r slidegate.Reservation
+				reserve := gate.Request{Policy: "api", Key: "ann", Cost: 3, Reservation: &r}
+				_, err := []*instance{one, other}[i%2].Do(t.Context(), gate.Reserve, reserve)
+				testkit.NoError(t, err)
+				if got := one.settled(t, 80) + other.settled(t, 80); got != 1 {
+					t.Fatalf("after %d reservations: got %d events, want one", i+1, got)
+				}
+				_, err = one.Do(t.Context(), gate.Cancel, gate.Request{Policy: "api", Reservation: &r})
+				testkit.NoError(t, err)
+				one.recent.until, other.recent.until = nil, nil // they go by this machine's clock
+			}
+			clock.Set(at)
+			other.allow(t, "ann", 9)
+			if got := one.settled(t, 80) + other.settled(t, 80); got != 2 {
+				t.Errorf("in the next window: got %d events, want another", got)
+			}
+		})
 	}
 }
 
@@ -251,15 +290,17 @@ func (b *blockedBoard) Claim(ctx context.Context, name string, life time.Duratio
 
 // A crossing is one event for the rest of a window that does not slide, for a whole one that does, and until an empty bucket is full.
 func TestLife(t *testing.T) {
+	const at = 1_767_225_580e6 // 20 seconds before a month
 	for text, want := range map[string]time.Duration{
 		"10/1m": time.Minute, "600/1h sliding-window": time.Hour, "10/1m fixed-window": 20 * time.Second, "1000/month zone=UTC": 20 * time.Second,
+		"10/1m fixed-window anchor=first": 20 * time.Second, "10/1m fixed-window anchor=first hold=1s": time.Minute,
 		"10/1m token-bucket": time.Minute, "10/1m token-bucket burst=40": 4 * time.Minute,
 	} {
 		l, err := slidegate.ParseLimit(text)
 		testkit.NoError(t, err)
 		bound, err := adapter.Bind("api", l)
 		testkit.NoError(t, err)
-		if got := lifeOf(&gate.Crossing{Crossing: &engine.Crossing{Limit: bound, Reset: 20 * time.Second}}); got != want {
+		if got := lifeOf(&gate.Crossing{Crossing: &engine.Crossing{Limit: bound, At: at, Reset: 20 * time.Second}}); got != want {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
