@@ -47,18 +47,21 @@ type Options struct {
 // Notifier makes events. It is safe for concurrent use. The zero value is not usable; call New, and Close.
 type Notifier struct {
 	opts    Options
-	board   store.Board // nil if the store has none
-	queue   chan crossing
-	pending atomic.Int64 // crossings that are in the queue or being claimed
+	board   store.Board   // nil if the store has none
+	queue   chan crossing // closed by Close
+	pending atomic.Int64  // crossings that are in the queue or being claimed
 	recent  recent
 	stream  stream
 	webhook *sender // nil without one
 	claims  sync.WaitGroup
-	stop    context.CancelFunc // ends the claims
+	stop    context.CancelFunc // drops what is not claimed yet
 	sends   sync.WaitGroup
 	cut     context.CancelFunc // ends the requests to the webhook
 
 	lost lossCounts
+
+	intake sync.RWMutex // held to send to queue
+	ended  bool         // queue is closed
 
 	mu      sync.Mutex
 	made    map[madeName]int64
@@ -115,16 +118,27 @@ func New(opts Options) *Notifier {
 	return n
 }
 
-// Close ends the claims, gives what waits for the webhook another attempt until ctx ends, and stops.
+// Close makes the events of the crossings so far, gives what waits for the webhook another attempt, and stops. It drops what is left when
+// ctx ends, and crossings that come later.
 func (n *Notifier) Close(ctx context.Context) {
-	n.stop()
+	n.intake.Lock()
+	ended := n.ended
+	if n.ended = true; !ended {
+		close(n.queue)
+	}
+	n.intake.Unlock()
+	if n.webhook != nil {
+		n.webhook.hurry() // the store may take all of the time
+	}
+	release := context.AfterFunc(ctx, n.stop)
 	n.claims.Wait()
+	release()
+	n.stop()
 	if n.webhook != nil {
 		n.webhook.finish(ctx)
 	}
 	n.cut()
 	n.sends.Wait()
-	n.lost[lostStopped].Add(int64(len(n.queue)))
 	if lost := n.lost[lostStopped].Load(); lost > 0 {
 		n.opts.Logger.Warn("events were dropped, because the process ends", slog.Int64("events", lost))
 	}
@@ -154,6 +168,12 @@ func (n *Notifier) Crossed(c gate.Crossing) {
 		return
 	}
 	made.event = newEvent(&c, n.opts.Instance)
+	n.intake.RLock()
+	defer n.intake.RUnlock()
+	if n.ended {
+		n.lost[lostStopped].Add(1)
+		return
+	}
 	n.pending.Add(1)
 	select {
 	case n.queue <- made:
@@ -205,22 +225,23 @@ func lifeOf(c *gate.Crossing) time.Duration {
 	return max(time.Millisecond, min(life, rule.MaxWindow).Duration())
 }
 
-// claimAll claims crossings until ctx ends.
+// claimAll claims crossings until there will be no more. It drops those that are left when ctx ends.
 func (n *Notifier) claimAll(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case c := <-n.queue:
+	for c := range n.queue {
+		if ctx.Err() == nil {
 			n.handle(ctx, &c)
-			n.pending.Add(-1)
+		} else {
+			n.lost[lostStopped].Add(1)
 		}
+		n.pending.Add(-1)
 	}
 }
 
 // handle makes the event of a crossing if no other instance has.
 func (n *Notifier) handle(ctx context.Context, c *crossing) {
 	switch first, err := n.claim(ctx, c); {
+	case err != nil && ctx.Err() != nil:
+		n.lost[lostStopped].Add(1)
 	case err != nil:
 		n.lost[lostStore].Add(1)
 		n.opts.Logger.Debug("an event was dropped, because the store did not answer", slog.Any("error", err))

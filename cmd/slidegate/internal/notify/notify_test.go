@@ -10,7 +10,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -39,11 +41,17 @@ type instance struct {
 
 func newInstance(t *testing.T, st store.Store, limit string) *instance {
 	t.Helper()
+	return newHookedInstance(t, st, limit, Webhook{})
+}
+
+// newHookedInstance returns an instance with a webhook.
+func newHookedInstance(t *testing.T, st store.Store, limit string, hook Webhook) *instance {
+	t.Helper()
 	l, err := slidegate.ParseLimit(limit)
 	testkit.NoError(t, err)
 	i := &instance{log: new(text)}
 	i.Notifier = New(Options{
-		Store: st, Instance: "here", Logger: slog.New(slog.NewTextHandler(i.log, nil)), KeyAttr: func(string) slog.Attr { return slog.String("key_hash", "x") },
+		Store: st, Instance: "here", Webhook: hook, Logger: slog.New(slog.NewTextHandler(i.log, nil)), KeyAttr: func(string) slog.Attr { return slog.String("key_hash", "x") },
 	})
 	t.Cleanup(func() { i.Notifier.Close(t.Context()) })
 	file := &config.File{Policies: []config.Policy{{
@@ -287,6 +295,76 @@ func (b *blockedBoard) Claim(ctx context.Context, name string, life time.Duratio
 	<-b.until
 	return b.Store.Claim(ctx, name, life)
 }
+
+// silentBoard does not answer for a while.
+type silentBoard struct{ blockedBoard }
+
+func (b *silentBoard) Claim(ctx context.Context, name string, life time.Duration) (bool, error) {
+	select {
+	case <-b.until:
+		return b.Store.Claim(ctx, name, life)
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// At the end, crossings that are not claimed yet become events, and these and what waits are sent once more, as long as there is time.
+func TestClose(t *testing.T) {
+	for name, answers := range map[string]bool{"the store answers": true, "the store does not answer": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &silentBoard{blockedBoard{memstore.NewDefault(), make(chan struct{})}}
+				i := newHookedInstance(t, b, "10/1h", Webhook{URL: "http://127.0.0.1:1", Secret: make([]byte, minSecret)})
+				var accepted atomic.Int64
+				var up atomic.Bool
+				i.webhook.client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+					if !up.Load() {
+						return nil, errors.New("down")
+					}
+					accepted.Add(1)
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+				})
+				i.make(&Event{})
+				synctest.Wait() // the first attempt
+				up.Store(true)
+				for n := range 300 {
+					i.allow(t, fmt.Sprint(n), 8)
+				}
+				synctest.Wait()
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+				defer cancel()
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					i.Notifier.Close(ctx)
+				}()
+				synctest.Wait()
+				want, lost, took := int64(1), int64(300), 4*time.Second
+				if got := accepted.Load(); got != want {
+					t.Errorf("got %d requests while the store does not answer, want that of the event that waited", got)
+				}
+				if answers {
+					close(b.until)
+					want, lost, took = 301, 0, 0
+				}
+				<-ended
+				if got := accepted.Load(); got != want || i.lost[lostStopped].Load() != lost || time.Since(began) != took {
+					t.Errorf("after %v: got %d events delivered and %d dropped, want %d and %d after %v",
+						time.Since(began), got, i.lost[lostStopped].Load(), want, lost, took)
+				}
+				i.allow(t, "late", 8)
+				if got := i.lost[lostStopped].Load(); got != lost+1 {
+					t.Errorf("got %d events dropped, want the late one too", got)
+				}
+			})
+		})
+	}
+}
+
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A crossing is one event for the rest of a window that does not slide, for a whole one that does, and until an empty bucket is full.
 func TestLife(t *testing.T) {

@@ -86,6 +86,7 @@ type sender struct {
 	waiting  deliveries
 	size     int  // waiting and under way
 	ending   bool // nothing is tried again
+	closed   bool // nothing is added
 	failing  bool // since the last response that accepted an event
 	finished chan struct{}
 }
@@ -120,14 +121,14 @@ func newSender(to *Webhook, log *slog.Logger, lost *lossCounts) *sender {
 func (s *sender) add(id string, body []byte) {
 	now := time.Now()
 	s.mu.Lock()
-	full, ending := s.size >= maxWaiting, s.ending
-	if !full && !ending {
+	full, closed := s.size >= maxWaiting, s.closed
+	if !full && !closed {
 		s.size++
 		heap.Push(&s.waiting, &delivery{id: id, body: body, made: now, due: now, pause: s.to.firstPause})
 	}
 	s.mu.Unlock()
 	switch {
-	case ending:
+	case closed:
 		s.lost[lostStopped].Add(1)
 	case full:
 		s.lost[lostFull].Add(1)
@@ -225,7 +226,7 @@ func (s *sender) end(_ *delivery, why int) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.size--; s.size == 0 && s.ending {
+	if s.size--; s.size == 0 && s.closed {
 		close(s.finished)
 	}
 }
@@ -273,16 +274,23 @@ func (s *sender) report(err error) {
 	}
 }
 
-// finish makes a last attempt to send everything that waits, until ctx ends.
-func (s *sender) finish(ctx context.Context) {
+// hurry makes a last attempt to send everything that waits, and one for each event that is still added.
+func (s *sender) hurry() {
 	s.mu.Lock()
 	s.ending = true
 	for _, d := range s.waiting {
 		d.due = time.Time{}
 	}
-	none := s.size == 0
 	s.mu.Unlock()
 	s.notice()
+}
+
+// finish waits, after hurry, until everything has had its last attempt or ctx ends, and drops the rest.
+func (s *sender) finish(ctx context.Context) {
+	s.mu.Lock()
+	s.closed = true
+	none := s.size == 0
+	s.mu.Unlock()
 	if !none {
 		select {
 		case <-s.finished:

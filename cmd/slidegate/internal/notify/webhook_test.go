@@ -157,6 +157,7 @@ func TestWebhookAtTheEnd(t *testing.T) {
 	testkit.Eventually(t, "the first attempts", func() bool { return r.requests.Load() == 10 })
 	testkit.Eventually(t, "all to wait", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.waiting) == 10 })
 	r.up.Store(true)
+	s.hurry()
 	s.finish(t.Context())
 	if got := s.delivered.Load(); got != 10 {
 		t.Errorf("got %d events delivered, want 10", got)
