@@ -2,12 +2,14 @@ package notify
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -259,6 +261,65 @@ func TestStream(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	if got := i.log.String(); strings.Contains(got, "an\\n") || strings.Count(got, "near a limit") == 0 || !strings.Contains(got, "key_hash=x") {
 		t.Errorf("unexpected log:\n%s", got)
+	}
+}
+
+// client is a response that records how much is written at once.
+type client struct {
+	*httptest.ResponseRecorder
+	largest, events int
+	written         func(events int)
+}
+
+func (c *client) Write(p []byte) (int, error) {
+	c.largest, c.events = max(c.largest, len(p)), c.events+bytes.Count(p, []byte("\nevent: "))
+	c.written(c.events)
+	return c.ResponseRecorder.Write(p)
+}
+
+// A client that comes back gets all events that it missed, in order, and they take the memory of a few, however slowly it reads.
+func TestStreamOfManyEvents(t *testing.T) {
+	n := new(Notifier)
+	var ids []string
+	publish := func() {
+		ids = append(ids, fmt.Sprint("event-", len(ids)))
+		n.stream.publish(ids[len(ids)-1], make([]byte, 6*maxKey)) // of a key of control characters
+	}
+	for range maxBehind + 100 { // the oldest are forgotten
+		publish()
+	}
+	known := len(ids) - len(n.stream.last)
+	want := ids[known+1:]
+	if events, last, _ := n.stream.after(int64(known + 1)); len(events) > 32 || events[0].id != want[0] || last != int64(known+1+len(events)) {
+		t.Errorf("%d events from %s on are held for a client until number %d, want at most 32 from %s on", len(events), events[0].id, last, want[0])
+	}
+	done := make(chan struct{})
+	c := &client{ResponseRecorder: httptest.NewRecorder()}
+	c.written = func(events int) {
+		if events == 100 && len(ids) < maxBehind+150 { // there are more meanwhile
+			for range 50 {
+				publish()
+			}
+			want = ids[known+1:]
+		}
+		if events >= len(want) {
+			close(done)
+		}
+	}
+	r := httptest.NewRequest("GET", "/v1/events", nil)
+	r.Header.Set("Last-Event-ID", ids[known])
+	n.ServeEvents(c, r, done)
+	var got []string
+	for line := range strings.Lines(c.Body.String()) {
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			got = append(got, strings.TrimSpace(id))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %d events, want %d in order", len(got), len(want))
+	}
+	if c.largest > 8*maxKey {
+		t.Errorf("%d bytes were written at once, want one event", c.largest)
 	}
 }
 

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -12,8 +13,9 @@ import (
 const (
 	maxStreams = 64               // open at a time
 	maxBehind  = 1000             // events that a client may be behind, and that are kept for clients that come back
+	maxAtOnce  = 32               // events that are held for a client which does not read
 	aliveEvery = 15 * time.Second // a comment, so that both ends notice a connection that broke
-	writeTime  = 10 * time.Second // for one write
+	writeTime  = 10 * time.Second // for as many
 )
 
 // stream has the events that this process made lately, and the clients that follow them. The zero value is ready to use.
@@ -44,13 +46,16 @@ func (s *stream) publish(id string, body []byte) {
 	}
 }
 
-// after returns the events after a number and their last number, or a channel that is closed when there is one. A client that is too far
-// behind misses the oldest.
+// after returns the first events after a number and their last number, or a channel that is closed when there is one. A client that is too
+// far behind misses the oldest.
 func (s *stream) after(number int64) (events []sent, last int64, news <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if number < s.total {
-		return append(events, s.last[max(0, int64(len(s.last))-(s.total-number)):]...), s.total, nil
+		known := s.total - int64(len(s.last)) // the number before that of the first in last
+		number = max(number, known)
+		last = min(number+maxAtOnce, s.total)
+		return append(events, s.last[number-known:last-known]...), last, nil
 	}
 	if s.news == nil {
 		s.news = make(chan struct{})
@@ -97,31 +102,40 @@ func (n *Notifier) ServeEvents(w http.ResponseWriter, r *http.Request, done <-ch
 	if r.Method == http.MethodHead {
 		return
 	}
-	write := func(text string) bool {
+	write := func(text string, events []sent) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
-		_, err := w.Write([]byte(text))
+		_, err := io.WriteString(w, text)
+		for i := 0; i < len(events) && err == nil; i++ {
+			_, err = fmt.Fprintf(w, "id: %s\nevent: %s\ndata: %s\n\n", events[i].id, EventType, events[i].body)
+		}
 		return err == nil && control.Flush() == nil
 	}
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
 	number := s.numberOf(r.Header.Get("Last-Event-ID"))
-	for text := ": the events of this instance, from now on\n\n"; write(text); {
+	for ok := write(": the events of this instance, from now on\n\n", nil); ok; {
 		events, last, news := s.after(number)
-		number, text = last, ""
-		for _, e := range events {
-			text += fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", e.id, EventType, e.body)
-		}
-		if news == nil {
+		if number = last; news == nil {
+			ok = write("", events) && !isClosed(done) // a client that reads slowly must not hold up the end
 			continue
 		}
 		select {
 		case <-news:
 		case <-alive.C:
-			text = ": alive\n\n"
+			ok = write(": alive\n\n", nil)
 		case <-r.Context().Done():
 			return
 		case <-done:
 			return
 		}
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
 }
