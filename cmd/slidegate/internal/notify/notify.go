@@ -239,6 +239,7 @@ func (n *Notifier) claimAll(ctx context.Context) {
 
 // handle makes the event of a crossing if no other instance has.
 func (n *Notifier) handle(ctx context.Context, c *crossing) {
+	began := time.Now() // of the claim, which begins later in the store
 	switch first, err := n.claim(ctx, c); {
 	case err != nil && ctx.Err() != nil:
 		n.lost[lostStopped].Add(1)
@@ -246,10 +247,10 @@ func (n *Notifier) handle(ctx context.Context, c *crossing) {
 		n.lost[lostStore].Add(1)
 		n.opts.Logger.Debug("an event was dropped, because the store did not answer", slog.Any("error", err))
 	case first:
-		n.recent.add(c.name, time.Now().Add(c.life))
+		n.recent.add(c.name, began.Add(c.life))
 		n.make(&c.event)
-	default: // for how long is not known
-		n.recent.add(c.name, time.Now().Add(c.life/16))
+	default: // until when is not known
+		n.recent.add(c.name, began.Add(min(c.life/16, time.Second)))
 	}
 }
 

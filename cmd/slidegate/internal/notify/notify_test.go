@@ -174,6 +174,41 @@ func TestOneEventInAFixedWindow(t *testing.T) {
 	}
 }
 
+// slowBoard answers claims late.
+type slowBoard struct{ *memstore.Store }
+
+const slowAnswer = time.Second
+
+func (b *slowBoard) Claim(ctx context.Context, name string, life time.Duration) (bool, error) {
+	first, err := b.Store.Claim(ctx, name, life)
+	time.Sleep(slowAnswer)
+	return first, err
+}
+
+// The end of a claim is the same for all instances: for the one that made it, and for one that only saw it at the end.
+func TestEventAfterAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &slowBoard{memstore.NewDefault()}
+		one, other := newInstance(t, st, "10/24h"), newInstance(t, st, "10/24h")
+		expect := func(what string, by *instance, want int64) {
+			t.Helper()
+			by.refund(t, "ann", 10)
+			by.allow(t, "ann", 8)
+			time.Sleep(slowAnswer) // which takes no time here
+			if got := one.settled(t, 80) + other.settled(t, 80); got != want {
+				t.Errorf("%s: got %d events, want %d", what, got, want)
+			}
+		}
+		expect("at first", one, 1)
+		time.Sleep(24*time.Hour - 10*time.Second)
+		expect("in the window", other, 1)
+		time.Sleep(15 * time.Second)
+		expect("in the next", other, 2)
+		time.Sleep(24*time.Hour - slowAnswer + time.Millisecond)
+		expect("in the one after that", other, 3)
+	})
+}
+
 // failingBoard fails some claims.
 type failingBoard struct {
 	*memstore.Store
