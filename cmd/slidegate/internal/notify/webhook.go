@@ -166,7 +166,7 @@ func (s *sender) run(ctx context.Context) {
 			}
 			select {
 			case <-ctx.Done():
-				s.end(d, lostStopped)
+				s.end(lostStopped)
 				return
 			case s.slots <- struct{}{}:
 			}
@@ -178,17 +178,21 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// next takes the first delivery that is due, or returns how long to wait for one.
+// next takes the first delivery that is due, or returns how long to wait for one. It drops those that are too old.
 func (s *sender) next() (*delivery, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) == 0 {
-		return nil, time.Hour
+	for now := time.Now(); len(s.waiting) > 0; {
+		if wait := s.waiting[0].due.Sub(now); wait > 0 {
+			return nil, wait
+		}
+		d := heap.Pop(&s.waiting).(*delivery)
+		if now.Sub(d.made) < s.to.patience {
+			return d, 0
+		}
+		s.endLocked(lostExpired)
 	}
-	if wait := time.Until(s.waiting[0].due); wait > 0 {
-		return nil, wait
-	}
-	return heap.Pop(&s.waiting).(*delivery), 0
+	return nil, time.Hour
 }
 
 // send makes one attempt.
@@ -197,7 +201,7 @@ func (s *sender) send(ctx context.Context, d *delivery) {
 	s.report(err)
 	if err == nil {
 		s.delivered.Add(1)
-		s.end(d, -1)
+		s.end(-1)
 		return
 	}
 	now := time.Now()
@@ -213,19 +217,23 @@ func (s *sender) send(ctx context.Context, d *delivery) {
 	}
 	s.mu.Unlock()
 	if ending {
-		s.end(d, lostStopped)
+		s.end(lostStopped)
 	} else {
-		s.end(d, lostExpired)
+		s.end(lostExpired)
 	}
 }
 
-// end forgets a delivery, and counts why it was dropped, if it was.
-func (s *sender) end(_ *delivery, why int) {
+// end forgets a delivery, and counts why it was dropped, unless that is -1.
+func (s *sender) end(why int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLocked(why)
+}
+
+func (s *sender) endLocked(why int) {
 	if why >= 0 {
 		s.lost[why].Add(1)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.size--; s.size == 0 && s.closed {
 		close(s.finished)
 	}
