@@ -16,7 +16,7 @@ import (
 type Crossing struct {
 	Limit   *store.Limit
 	Percent int
-	Used    int64         // after the decision
+	Used    int64         // after the decision; Size if it is more
 	Size    int64         // the quota or, for a token bucket, the burst
 	At      rule.Micros   // the store's time of the decision
 	Reset   time.Duration // until the whole quota is free again if nothing else arrives
@@ -108,6 +108,9 @@ func (s *Set) NoteSettled(policy int, limit *store.Limit, key string, answer rul
 // reservedFrom returns the limits with thresholds from which a key reserved units of one limit, as far as that shows, and the index of that
 // limit; nil if there are none. A reservation says neither its plan nor its class: of several with the same limit, it is the first.
 func (p *compiledPolicy) reservedFrom(limit *store.Limit, key string) (b *bundle, index int) {
+	if r := p.rulingOf(key); r != nil && r.limiter != nil {
+		return nil, 0 // limits of a ruling have none
+	}
 	own := p.bundleFor(key)
 	all := []*bundle{own}
 	if own == p.own {
@@ -158,7 +161,8 @@ func (p *compiledPolicy) noteAnswers(b *bundle, key string, answers []rule.Answe
 	}
 }
 
-// noteAnswer notes a threshold if an answer shows that what it granted crossed it.
+// noteAnswer notes a threshold if an answer shows that what it granted crossed it, or may have: of a key that has used more than there is, no
+// answer says how much. The receiver has one event for both.
 func (p *compiledPolicy) noteAnswer(b *bundle, t threshold, key string, a *rule.Answer) {
 	l := b.bound[t.index].Rule()
 	size := l.Quota

@@ -150,6 +150,30 @@ func TestCrossingsOfOthersLimits(t *testing.T) {
 	n.expect("11 of the 50 that the class has of 100", "ann 50/1m 20% 10/50") // the label of a limit without a name is that of the part
 }
 
+// The limits of a ruling have no thresholds, even if they are equal to the policy's own, and neither have settlements under it.
+func TestNoCrossingsOfRulings(t *testing.T) {
+	limit := slidegate.Limit{Quota: 10, Window: time.Minute}
+	n := newNotifying(t, engine.Spec{Name: "api", Limits: []slidegate.Limit{limit}, Notify: thresholds(limit, 80)})
+	rulings := []engine.Ruling{{Key: "ann", Limits: []slidegate.Limit{limit}}}
+	settle := func() {
+		bound := n.set.BoundLimits(0)[0]
+		n.set.NoteSettled(0, bound, "ann", rule.Answer{Allowed: true, Granted: -2, Remaining: 1, At: n.now})
+	}
+	if err := n.set.SetRulings(0, rulings); err != nil {
+		t.Fatal(err)
+	}
+	n.decide(rule.Take, 9)
+	settle()
+	n.expect("under a ruling")
+	if err := n.set.SetRulings(0, nil); err != nil {
+		t.Fatal(err)
+	}
+	settle()
+	n.decide(rule.GiveBack, 9)
+	n.decide(rule.Take, 8)
+	n.expect("without it", "ann 10/1m 80% 9/10", "ann 10/1m 80% 8/10")
+}
+
 // What could not work is an error.
 func TestInvalidThresholds(t *testing.T) {
 	limit := slidegate.Limit{Quota: 10, Window: time.Minute}

@@ -116,7 +116,7 @@ func (p *compiledPolicy) ruling(given *Ruling, known map[planID]*bundle) (*rulin
 	case r.slots && !p.hasSlots():
 		return nil, fmt.Errorf("policy %q: ruling: %w: the policy has no in-flight limit, so nothing would release the slots of this one", p.name, slidegate.ErrUnsupported)
 	}
-	r.ruled = true
+	r.ruled, r.notify = true, nil // equal limits of the policy may have thresholds
 	if err := p.set.checkCharges(len(r.bound)); err != nil {
 		return nil, fmt.Errorf("policy %q: ruling: %w", p.name, err)
 	}

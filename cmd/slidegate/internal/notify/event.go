@@ -25,7 +25,7 @@ type Near struct {
 	Key      string    `json:"key"`   // its first 1,024 bytes
 	Limit    string    `json:"limit"` // its name, or its text if it has none
 	Percent  int       `json:"percent"`
-	Used     int64     `json:"used"`  // after the decision
+	Used     int64     `json:"used"`  // after the decision, at most Of
 	Of       int64     `json:"of"`    // the quota, or the burst of a token bucket
 	Reset    time.Time `json:"reset"` // when all of it is free again if nothing else arrives
 	Plan     string    `json:"plan,omitempty"`
