@@ -58,7 +58,8 @@ func newCluster(t *testing.T, instances int) *cluster {
 		e := NewExchange(r, Options{
 			Board: c.board, Now: time.Now,
 			Instance: func() Instance { return Instance{Name: fmt.Sprint("host:", i), Health: "ready"} },
-			Policies: func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}}} },
+			Policies: func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}, HoldsOut: 3}} },
+			LeasesOut: func() map[string]int64 { return map[string]int64{"api": 10, "api/candidate": 1} },
 			Peek: func(_ context.Context, _, key, _, _ string) (float64, *slidegate.Limit, bool) {
 				if c.share == nil {
 					return 0, nil, false
@@ -111,6 +112,23 @@ func TestOneLookShowsAllInstances(t *testing.T) {
 		}
 		if m := d.Policies[0].Minutes; len(m) != 2 || m[0].Refused != 63 || m[0].Admitted != 15 || m[1].Refused != 7 {
 			t.Errorf("got %+v, want the counts of two minutes: the earlier ones are in the notes of the hour", m)
+		}
+	})
+}
+
+// TestWhatIsOutOfAllInstances: what is leased and held is added up by policy, but not what an instance had out that is gone.
+func TestWhatIsOutOfAllInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		d := c.exchanges[0].Document(t.Context(), 20)
+		if p, i := d.Policies[0], d.Instances[1]; p.LeasesOut != 30 || p.HoldsOut != 9 || i.LeasesOut != 11 {
+			t.Errorf("got %+v, %+v, want 3 times 10 leased units and 3 requests, and at an instance also the unit of the candidate", p, i)
+		}
+		c.stops[2]()
+		testkit.Pass(aliveFor + turnEvery)
+		d = c.exchanges[0].Document(t.Context(), 20)
+		if p := d.Policies[0]; p.LeasesOut != 20 || p.HoldsOut != 6 || len(d.Instances) != 3 {
+			t.Errorf("got %+v, want what two instances have out", p)
 		}
 	})
 }

@@ -38,6 +38,7 @@ func (e *Exchange) own(ctx context.Context, from int64, wanted []keyName) *note 
 	now := e.record.minute.Load()
 	n := &note{Instance: e.opts.Instance(), Turn: e.turns.Add(1), Policies: e.policies(from, now)}
 	n.Instance.ID, n.Instance.Seen, n.Instance.Alive = e.id, e.opts.Now().UTC(), true
+	e.addLeases(n)
 	secret := e.secretNow(ctx)
 	all := e.candidates(n, now)
 	chosen := map[*entry]*found{}
@@ -82,7 +83,7 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 	index := map[string]int{}
 	for i, p := range e.opts.Policies() {
 		index[p.Name] = i
-		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits})
+		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits, HoldsOut: p.HoldsOut})
 	}
 	e.record.each(func(p *PolicyRecord) {
 		i, known := index[p.name]
@@ -101,6 +102,17 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 		}
 	})
 	return list
+}
+
+// addLeases adds what is leased now. Candidates have leases that belong to no policy.
+func (e *Exchange) addLeases(n *note) {
+	leases := e.opts.LeasesOut()
+	for _, units := range leases {
+		n.Instance.LeasesOut += units
+	}
+	for i := range n.Policies {
+		n.Policies[i].LeasesOut = leases[n.Policies[i].Name]
+	}
 }
 
 // tracked returns how many keys are tracked.

@@ -18,14 +18,13 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
-	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/store"
 )
 
 // openSeen opens the exchange of what the instances have seen.
 func (s *Server) openSeen(key *gate.Key) {
 	o := seen.Options{
-		Instance: s.describe, Policies: s.gate.InForce, Peek: s.gate.Share, Now: time.Now,
+		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.gate.Share, Now: time.Now,
 		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
 	}
 	switch board, ok := store.As[store.Board](s.stores.Store); {
@@ -53,9 +52,6 @@ func (s *Server) describe() seen.Instance {
 	s.reloading.Lock()
 	i.RestartNeeded = restartFields(s.restart)
 	s.reloading.Unlock()
-	if layers, ok := store.As[*stack.Store](s.stores.Store); ok {
-		i.LeasesOut = layers.Stats().Lease.Outstanding
-	}
 	i.Latency = s.recent.latency(s.telemetry.latency)
 	return i
 }

@@ -263,6 +263,9 @@ func sample(keys map[string]string) object {
 		if p.name == "api" {
 			one["candidate"] = object{"admitted": 35120, "refused": 410, "both": 402}
 		}
+		if p.name == "webhooks" {
+			one["leases_out"], one["holds_out"] = 120, 5
+		}
 		policies = append(policies, one)
 	}
 	instances := []object{}

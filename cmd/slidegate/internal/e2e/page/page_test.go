@@ -160,6 +160,9 @@ func TestFigures(t *testing.T) {
 			t.Errorf("in %d minutes the first key was refused %s times, want %s", minutes, first, want)
 		}
 	}
+	if shown := browser.Eval[string](b, `[...document.querySelectorAll(".policyout")].map(p => p.textContent).join(";")`); shown != ";;;;120\u00a0leased, 5\u00a0in\u00a0the\u00a0proxy" {
+		t.Errorf("the policies show %s, want only 120 leased units and 5 requests of webhooks", shown)
+	}
 	// Choosing a policy shows only its keys.
 	browser.Eval[chromedp.Void](b, `[...document.querySelectorAll(".policy")].find(p => p.innerText.startsWith("login")).querySelector("input").click()`)
 	if got := browser.Eval[int](b, `document.querySelectorAll("#refused tbody tr").length`); got != 2 {
