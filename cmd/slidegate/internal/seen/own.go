@@ -3,6 +3,7 @@ package seen
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type found struct {
 	counts [len(Windows)]Pair
 	near   [len(Windows)]bool
 	share  float64
+	asked  bool // the store was asked for share
 }
 
 // own returns what this instance has seen: the counts since a minute, its top keys, and those of the wanted that it knows.
@@ -45,19 +47,7 @@ func (e *Exchange) own(ctx context.Context, from int64, wanted []keyName) *note 
 	for w := range Windows {
 		choose(all, chosen, func(f *found) int64 { return f.counts[w][1] })
 	}
-	near := map[*entry]*found{}
-	for w := range Windows {
-		choose(all, near, func(f *found) int64 {
-			if !f.near[w] {
-				return 0
-			}
-			return int64(f.share * 1e9)
-		})
-	}
-	e.peekAll(ctx, n, near)
-	for k, f := range near {
-		chosen[k] = f
-	}
+	maps.Copy(chosen, e.nearest(ctx, n, all))
 	n.Cut = len(chosen) < e.record.tracked()
 	for _, name := range wanted {
 		e.addWanted(n, name, chosen, now, secret)
@@ -173,14 +163,39 @@ func choose(all []*found, to map[*entry]*found, rank func(*found) int64) {
 	}
 }
 
-// peekAll asks the store how near keys are now, because time may have freed what they had used. If the store does not answer, the
-// last share stays.
-func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found) {
+// nearest returns the keys that are nearest to a limit. Those that are not near any more make room for the next ones, until all that are left are near,
+// or the store was asked for maxPeeks.
+func (e *Exchange) nearest(ctx context.Context, n *note, all []*found) map[*entry]*found {
 	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
+	for left := maxPeeks; ; {
+		near := map[*entry]*found{}
+		for w := range Windows {
+			choose(all, near, func(f *found) int64 {
+				if !f.near[w] || f.share < NearShare {
+					return 0
+				}
+				return int64(f.share * 1e9)
+			})
+		}
+		asked := e.peekAll(ctx, n, near, left)
+		if left -= asked; asked == 0 {
+			return near
+		}
+	}
+}
+
+// peekAll asks the store how near those keys are now that were not asked for yet, because time, or a reset, may have freed what they had
+// used. It returns how many, at most some. If the store does not answer, the last share stays.
+func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found, most int) (asked int) {
 	var peeking sync.WaitGroup
 	places := make(chan struct{}, peeksAtOnce)
 	for _, f := range near {
+		if f.asked || asked == most {
+			continue
+		}
+		f.asked = true
+		asked++
 		peeking.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
@@ -200,6 +215,7 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found)
 		})
 	}
 	peeking.Wait()
+	return asked
 }
 
 // addWanted adds a key that another instance shows: with its counts, or with none if it is not known here.
@@ -266,7 +282,7 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 	if k.near != nil {
 		d.Near = k.near.String()
 	}
-	if f.share < NearShare {
+	if !f.asked || f.share < NearShare {
 		d.NearIn = [len(Windows)]bool{}
 	}
 	return d
@@ -275,4 +291,6 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 const (
 	peekTimeout = 500 * time.Millisecond
 	peeksAtOnce = 8
+	// maxPeeks is how many keys are asked for at a time: more than all lists have, and few enough for the store.
+	maxPeeks = 500
 )
