@@ -4,6 +4,7 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -113,6 +114,11 @@ func New(opts Options) *Notifier {
 		n.claims.Go(func() { n.claimAll(claiming) })
 	}
 	return n
+}
+
+// SetSecret signs what is sent to the webhook from now on with another secret. It reports whether it differs from the last one.
+func (n *Notifier) SetSecret(secret []byte) (changed bool) {
+	return !bytes.Equal(*n.webhook.secret.Swap(&secret), secret)
 }
 
 // Close ends the claims, gives what waits for the webhook another attempt until ctx ends, and stops.

@@ -40,12 +40,9 @@ func (o *Options) checkWebhook() error {
 func (s *Server) openNotifier() error {
 	hook := notify.Webhook{URL: s.opts.Webhook, Agent: "slidegate/" + cmp.Or(s.opts.Version, "devel")}
 	if hook.URL != "" {
-		text, err := os.ReadFile(s.opts.WebhookSecretFile)
-		if err != nil {
-			return invalid("WebhookSecretFile", "%w", err)
-		}
-		if hook.Secret, err = notify.ReadSecret(string(text[:min(len(text), maxSecretFile)])); err != nil {
-			return invalid("WebhookSecretFile", "%w", err)
+		var err error
+		if hook.Secret, err = s.readWebhookSecret(); err != nil {
+			return err
 		}
 	}
 	keys := s.refusals // so that a key has the same hash in both
@@ -58,6 +55,27 @@ func (s *Server) openNotifier() error {
 	})
 	s.announceThresholds(s.opts.File)
 	return nil
+}
+
+func (s *Server) readWebhookSecret() ([]byte, error) {
+	text, err := os.ReadFile(s.opts.WebhookSecretFile)
+	if err != nil {
+		return nil, invalid("WebhookSecretFile", "%w", err)
+	}
+	secret, err := notify.ReadSecret(string(text[:min(len(text), maxSecretFile)]))
+	if err != nil {
+		return nil, invalid("WebhookSecretFile", "%w", err)
+	}
+	return secret, nil
+}
+
+// reloadWebhookSecret reads the secret again, and reports whether it changed.
+func (s *Server) reloadWebhookSecret() (changed bool, err error) {
+	if s.opts.Webhook == "" {
+		return false, nil
+	}
+	secret, err := s.readWebhookSecret()
+	return err == nil && s.notifier.SetSecret(secret), err
 }
 
 // announceThresholds starts the counts of a file's thresholds.
