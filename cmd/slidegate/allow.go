@@ -59,21 +59,6 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 }
 
 // resetCommand clears the counts of a key.
-type resetCommand struct {
-	Key string `arg:"" help:"The key to reset; it may be quoted as top prints it."`
-	keyFlags
-}
-
-// Run resets the key.
-func (r *resetCommand) Run(ctx context.Context, c *console) error {
-	body := map[string]any{"policy": r.Policy, "key": operatorKey(r.Policy, r.Key)}
-	_, err := r.send(ctx, c, http.MethodPost, "/v1/reset", body, nil)
-	if err == nil {
-		_, err = fmt.Fprintln(c.out, "reset")
-	}
-	return err
-}
-
 // unquoteKey undoes the quoting of a key that is written as top prints it: in quotes, with unprintable characters escaped. It returns
 // any other key unchanged.
 func unquoteKey(key string) string {

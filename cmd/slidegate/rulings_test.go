@@ -137,3 +137,16 @@ func TestRulingsAfterReload(t *testing.T) {
 		{[]string{"reload"}, exitOK, "reloaded"},
 	}.play(t, "--server", s.url("admin"))
 }
+
+// A reset has a reason in the log, and says if the key had used nothing.
+func TestReset(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--limit", "9/1h")
+	s.allow("alice")
+	commandLines{
+		{[]string{"reset", "alice", "--why", "case 4711", "--who", "eve"}, exitOK, "\"alice\" under the policy default: reset\n"},
+		{[]string{"rulings", "--log"}, exitOK, "eve (not verified)  default  \"alice\"  usage reset         case 4711"},
+		{[]string{"reset", "alcie"}, exitOK, "\"alcie\" under the policy default: reset; it had used nothing: check the spelling\n"},
+		{[]string{"reset", "x", "--policy", "nosuch"}, exitFailure, "policy: "},
+	}.play(t, "--server", s.url("admin"))
+}

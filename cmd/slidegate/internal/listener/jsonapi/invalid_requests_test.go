@@ -138,6 +138,7 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/reset", `{"key":"k","cost":1}`, "cost", "not a field"},
 		{"/v1/reset", `{"key":"k","why":"a\nb"}`, "why", "must be one line"},
 		{"/v1/reset", `{"key":"k","why":"` + strings.Repeat("x", 513) + `"}`, "why", "at most 512 bytes"},
+		{"/v1/reset", `{"key":"k","who":"` + strings.Repeat("x", 129) + `"}`, "who", "at most 128 bytes"},
 		{"/v1/peek", `{"key":"k","why":"a"}`, "why", "not a field"},
 		{"/v1/peek", `{"key":"k"} 1`, "", "unexpected data"},
 		{"/v1/settle", `{"cost":1}`, "reservation", "is missing"},
