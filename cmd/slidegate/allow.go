@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -119,13 +120,25 @@ func (a *decision) line() string {
 	case mode != "":
 		note = "; the store does not answer, so failure mode " + mode + " decided"
 	}
+	left := left(*a.Remaining, a.Quota, a.Limit)
 	if a.Allowed {
-		return fmt.Sprintf("allowed: %d of %d left, resets in %v%s", *a.Remaining, a.Quota, micros(a.ResetAfterMicros), note)
+		return fmt.Sprintf("allowed: %s, resets in %v%s", left, micros(a.ResetAfterMicros), note)
 	}
 	if a.RetryAfterMicros == nil {
 		return fmt.Sprintf("refused by %s: it can never be admitted%s", a.Limit, note)
 	}
-	return fmt.Sprintf("refused by %s: %d of %d left, retry in %v%s", a.Limit, *a.Remaining, a.Quota, micros(*a.RetryAfterMicros), note)
+	return fmt.Sprintf("refused by %s: %s, retry in %v%s", a.Limit, left, micros(*a.RetryAfterMicros), note)
+}
+
+// left describes what is left of a limit, which is given by its text or its name: of the quota or, for a token bucket, of the burst.
+func left(remaining, quota int64, text string) string {
+	if limit, err := slidegate.ParseLimit(text); err == nil && limit.Burst > 0 {
+		quota = limit.Burst
+	}
+	if remaining > quota { // a bucket that is given by its name
+		return fmt.Sprintf("%d left", remaining)
+	}
+	return fmt.Sprintf("%d of %d left", remaining, quota)
 }
 
 // fallbackMode returns the failure mode that decided, or "" if the store did.
