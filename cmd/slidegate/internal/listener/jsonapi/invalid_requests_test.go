@@ -219,7 +219,7 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("a body of exactly 1 MiB: got %d, want 200", got.status)
 	}
 	s.post("/v1/allow", `{"policy":"logn","key":"k"}`).wantProblem(t, 404, "policy", `did you mean "login"`)
-	if status, detail := new(API).classify(gate.ErrNoPolicy); status != 400 || detail != gate.ErrNoPolicy.Error() {
+	if status, detail := new(API).classify(gate.ErrNoPolicy, false); status != 400 || detail != gate.ErrNoPolicy.Error() {
 		t.Errorf("no policy: got %d, %q; want 400 and the text of the error", status, detail)
 	}
 	s.fail(errBroken)
