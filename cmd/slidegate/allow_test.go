@@ -73,8 +73,8 @@ func TestDecisionsNeedToken(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	s := startServe(t, "--tokens-file", write(t, "tokens", []byte("# ours\n"+token+"\n")))
 	commandLines{
-		{[]string{"allow", "me"}, exitFailure, "a token is required"},
-		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "a token is required"},
+		{[]string{"allow", "me"}, exitFailure, "a token is required: send Authorization: Bearer TOKEN (--token TOKEN, or SLIDEGATE_TOKEN)"},
+		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "the token is not valid here; a token is required (--token TOKEN, or SLIDEGATE_TOKEN)"},
 		{[]string{"allow", "me", "--token", token}, exitOK, "99 of 100"},
 	}.play(t, "--server", s.url("http"))
 	t.Setenv("SLIDEGATE_TOKEN", token)

@@ -72,6 +72,8 @@ func (c *client) problem(status int, path string, text []byte) error {
 		return fmt.Errorf("%s: %s is not the admin listener of a service; use its address, which is %s by default", c.flag, c.base, adminURL)
 	case strings.HasSuffix(found.Type, "#temporary-reduced-capacity"):
 		return fmt.Errorf("%s: %s The store does not answer, and failure mode closed refuses all requests", c.base, found)
+	case status == http.StatusUnauthorized && found.Detail != "":
+		return fmt.Errorf("%s: %s (--token TOKEN, or SLIDEGATE_TOKEN)", c.base, found)
 	case found.Detail != "":
 		return fmt.Errorf("%s: %s", c.base, found)
 	case status == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")): // the response of net/http to a request without TLS

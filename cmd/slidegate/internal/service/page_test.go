@@ -34,7 +34,8 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for token, want := range map[string]string{
-		adminToken: `{"name":"ann","role":"operator"}`, "viewer-" + adminToken: `{"name":"bob","role":"viewer"}`, "another-token-of-nobody": "an admin token is required",
+		adminToken: `{"name":"ann","role":"operator"}`, "viewer-" + adminToken: `{"name":"bob","role":"viewer"}`, "another-token-of-nobody": "the token is not valid here; an admin token is required",
+		"": "an admin token is required: send", "bob:viewer:viewer-" + adminToken: "send only the token, which follows the second colon",
 	} {
 		if got := s.send(t, "admin", "GET", "/v1/whoami", "", "Authorization", "Bearer "+token); !strings.Contains(got.body, want) {
 			t.Errorf("with the token %s, whoami responds with %d and %s, want %s", token, got.status, got.body, want)
