@@ -104,7 +104,7 @@ func TestDecisionErrors(t *testing.T) {
 		{[]string{"peek", "me", "--server", refusing.URL}, exitFailure, "the response is not from a Slidegate service; if this is a slidegate proxy, use its admin listener"},
 		{[]string{"allow", "me", "--server", refusing.URL}, exitFailure, "the response is not from a Slidegate service"},
 		{[]string{"top", "--server", other.URL}, exitFailure, "the response is not from a Slidegate service"},
-		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "such as http://127.0.0.1:8080"},
+		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "it has no scheme; write http://localhost:8080"},
 		{[]string{"allow", "me", "--format", "xml"}, exitFailure, "--format"},
 	}.play(t)
 }

@@ -172,7 +172,10 @@ func newClient(flag, base, token string, secure serverTLS) (*client, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%s: invalid URL %q; want a URL with its scheme and port, such as http://127.0.0.1:8080, or unix:/path", flag, base)
+		if _, _, err := net.SplitHostPort(base); err == nil {
+			return nil, fmt.Errorf("%s: invalid URL %q: it has no scheme; write http://%s", flag, base, base)
+		}
+		return nil, fmt.Errorf("%s: invalid URL %q; want a URL with its scheme and port, such as http://HOST:PORT, or unix:/path", flag, base)
 	}
 	if config != nil && u.Scheme == "http" {
 		return nil, fmt.Errorf("%s: %s does not use TLS, so --tls-ca, --tls-cert, --tls-key and --insecure have no effect; write https://", flag, base)

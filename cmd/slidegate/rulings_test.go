@@ -42,7 +42,8 @@ func TestRulingCommands(t *testing.T) {
 		{[]string{"block", "x", "--until", "18:00", "--for", "1h"}, exitFailure, []string{"can't be used together"}},
 		{[]string{"override", "x"}, exitFailure, []string{"give limits, such as 1000/1m"}},
 		{[]string{"override", "x", "--end", "--for", "1h"}, exitFailure, []string{"--end ends the override now"}},
-		{[]string{"override", "x", "1/fortnight"}, exitFailure, []string{"limits: ", "fortnight"}},
+		{[]string{"override", "x", "1/fortnight"}, exitFailure, []string{`limits: invalid limit: window: "fortnight" is`, `(in "1/fortnight")`}},
+		{[]string{"rulings", "--log", "-n", "0"}, exitFailure, []string{"-n: must be 1 or more"}},
 		{[]string{"block", "x", "--server", s.url("http")}, exitFailure, []string{"is not the admin listener"}},
 	} {
 		args := step.args

@@ -90,13 +90,14 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // The number of keys in a list of /v1/seen.
 const (
 	usualSeenKeys = 20
-	maxSeenKeys   = 50
+	// MaxSeenKeys is exported for the commands.
+	MaxSeenKeys = 50
 )
 
 // seenRoutes adds the paths about what was seen.
 func (s *Server) seenRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/seen", func(w http.ResponseWriter, r *http.Request) {
-		if n, ok := listLength(w, r, usualSeenKeys, maxSeenKeys); ok {
+		if n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys); ok {
 			problemjson.SendJSON(w, s.exchange.Document(r.Context(), n))
 		}
 	})
@@ -151,7 +152,7 @@ func (s *Server) glanceAt(ctx context.Context, n int) ([]byte, error) {
 
 // streamSeen serves GET /v1/seen/stream: the document once a second, as server-sent events, until the client leaves or the service drains.
 func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
-	n, ok := listLength(w, r, usualSeenKeys, maxSeenKeys)
+	n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys)
 	if !ok {
 		return
 	}
