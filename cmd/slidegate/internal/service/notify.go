@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"os"
@@ -27,11 +26,12 @@ func (o *Options) checkWebhook() error {
 		return invalid("WebhookSecretFile", "nothing is signed without a webhook; give its URL too")
 	case o.Webhook == "":
 		return nil
-	case o.WebhookSecretFile == "":
-		return invalid("Webhook", "needs a secret, so that its receiver can tell the events from others'; give the file with it too")
 	}
 	if err := notify.CheckURL(o.Webhook); err != nil {
 		return invalid("Webhook", "%w", err)
+	}
+	if o.WebhookSecretFile == "" {
+		return invalid("Webhook", "needs a secret, so that its receiver can tell the events from others'; set --webhook-secret-file too")
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (s *Server) openNotifier() error {
 		keys = newRefusalLog(LogRefusalsHashed, s.log, s.limitsOf)
 	}
 	s.notifier = notify.New(notify.Options{
-		Store: s.stores.Store, Instance: rand.Text()[:8], Logger: s.log, Webhook: hook,
+		Store: s.stores.Store, Instance: instanceName(), Logger: s.log, Webhook: hook,
 		KeyAttr: func(key string) slog.Attr { return keys.keyAttr(key) },
 	})
 	s.announceThresholds(s.opts.File)

@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,6 +64,11 @@ func TestNotifications(t *testing.T) {
 		page := s.send(t, "admin", "GET", "/metrics", "").body
 		return strings.Contains(page, `slidegate_policy_near_limit_total{percent="80",policy="api"} 1`) && strings.Contains(page, "slidegate_events_delivered_total 1")
 	})
+	var seen struct{ Instances []struct{ Name string } }
+	testkit.NoError(t, json.Unmarshal([]byte(s.send(t, "admin", "GET", "/v1/seen", "").body), &seen))
+	if name := fmt.Sprintf(`"instance":"%s"`, seen.Instances[0].Name); !strings.Contains(body, name) {
+		t.Errorf("the event is %s, want %s, as /v1/seen has it", body, name)
+	}
 	leave()
 	s.Stop(t)
 	if log := s.Log.String(); !strings.Contains(log, "near a limit") || !strings.Contains(log, "key_hash=") || strings.Contains(log, "ann") {
@@ -117,9 +123,10 @@ func TestInvalidWebhook(t *testing.T) {
 	parsed, err := config.Parse("f.yaml", []byte(roomy))
 	testkit.NoError(t, err)
 	for _, c := range []struct{ url, file, want string }{
-		{"https://example.com", "", "Webhook: needs a secret"},
+		{"https://example.com", "", "Webhook: needs a secret, so that its receiver can tell the events from others'; set --webhook-secret-file"},
 		{"", good, "WebhookSecretFile: nothing is signed"},
 		{"example.com/hunter2", good, "Webhook: must be a URL"},
+		{"example.com/hunter2", "", "Webhook: must be a URL"},
 		{"https://example.com", bad, "WebhookSecretFile: must be whsec_"},
 		{"https://example.com", filepath.Join(folder, "none"), "WebhookSecretFile: "},
 	} {

@@ -38,15 +38,20 @@ func (s *Server) openSeen(key *gate.Key) {
 	s.exchange = seen.NewExchange(s.record, o)
 }
 
+// instanceName returns the name of this instance in what was seen and in events.
+func instanceName() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
 // describe describes this instance.
 func (s *Server) describe() seen.Instance {
-	host, _ := os.Hostname()
 	text, why := s.readiness(false)
 	if why != "" {
 		text = why
 	}
 	i := seen.Instance{
-		Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Version: s.opts.Version, Config: *s.hash.Load(), Started: s.started.UTC(), Health: text,
+		Name: instanceName(), Version: s.opts.Version, Config: *s.hash.Load(), Started: s.started.UTC(), Health: text,
 		Store: s.stores.Store.Traits().Name, WithoutStore: s.stores.Health() != nil, HoldsOut: s.gate.Held(),
 	}
 	s.reloading.Lock()
