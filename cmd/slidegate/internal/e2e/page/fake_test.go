@@ -86,7 +86,7 @@ func (f *fake) guard(next http.Handler) http.Handler {
 		f.tokens = append(f.tokens, r.Header.Get("Authorization"))
 		switch looks := r.Method == http.MethodGet || r.URL.Path == "/v1/seen/key"; {
 		case f.role != "" && r.Header.Get("Authorization") != "Bearer "+token:
-			problem(w, http.StatusUnauthorized, "an admin token is required: send Authorization: Bearer TOKEN")
+			problem(w, http.StatusUnauthorized, "the token is not valid here; an admin token is required")
 		case f.role == "viewer" && !looks:
 			problem(w, http.StatusForbidden, "this requires the role operator")
 		default:

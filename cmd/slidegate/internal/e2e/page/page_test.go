@@ -334,7 +334,7 @@ func TestToken(t *testing.T) {
 	wait(t, b, `document.activeElement.id === "token"`)
 	keys := func(text string) { b.Do(chromedp.KeyEvent(text)) }
 	keys("not the token" + kb.Enter)
-	wait(t, b, `document.querySelector("#signin-problem").innerText === "This token is not valid here."`)
+	wait(t, b, `document.querySelector("#signin-problem").innerText === "the token is not valid here; an admin token is required"`)
 	b.ScreenshotWindow("page-signin")
 	browser.Eval[chromedp.Void](b, `document.querySelector("#token").select()`)
 	keys(token + kb.Enter)
