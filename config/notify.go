@@ -75,17 +75,41 @@ func cutThresholds(text string) (rest string, percents []int, err error) {
 	return text[:at], percents, err
 }
 
+// AddLimit adds a limit that is written as a text, and the thresholds at its end. The error is a slidegate.LimitError.
+func (p *Policy) AddLimit(text string) error {
+	rest, percents, err := cutThresholds(text)
+	if err != nil {
+		return &slidegate.LimitError{Text: text, Err: fmt.Errorf("%w: %w", slidegate.ErrLimit, err)}
+	}
+	limit, err := slidegate.ParseLimit(rest)
+	if err != nil {
+		return err
+	}
+	if err := engine.CheckNotify(limit); err != nil && len(percents) > 0 {
+		return &slidegate.LimitError{Text: text, Err: fmt.Errorf("%w: notify: %w", slidegate.ErrLimit, err)}
+	}
+	p.Limits = append(p.Limits, limit)
+	p.Notify = appendThresholds(p.Notify, limit, percents)
+	return nil
+}
+
 // addThresholds adds the thresholds of a valid limit to those of its policy.
 func (r *reader) addThresholds(at yamlfile.Position, limit slidegate.Limit, percents []int) {
 	if err := engine.CheckNotify(limit); err != nil && len(percents) > 0 {
 		r.Problems.Addf(at, "notify: %w", err)
 		return
 	}
+	r.thresholds = appendThresholds(r.thresholds, limit, percents)
+}
+
+// appendThresholds appends the thresholds of a limit that are not there yet.
+func appendThresholds(to []policy.Threshold, limit slidegate.Limit, percents []int) []policy.Threshold {
 	for _, percent := range percents {
-		if one := (policy.Threshold{Limit: limit, Percent: percent}); !slices.Contains(r.thresholds, one) {
-			r.thresholds = append(r.thresholds, one)
+		if one := (policy.Threshold{Limit: limit, Percent: percent}); !slices.Contains(to, one) {
+			to = append(to, one)
 		}
 	}
+	return to
 }
 
 // finishThresholds sets the thresholds of a policy that has been read.

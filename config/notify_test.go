@@ -1,11 +1,14 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -64,6 +67,32 @@ func TestInvalidNotify(t *testing.T) {
 		}
 		if _, err := parseOffline("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", text, err, c.want)
+		}
+	}
+}
+
+// A limit that a program adds has thresholds as one in a file does.
+func TestAddLimit(t *testing.T) {
+	p := &Policy{}
+	for _, text := range []string{"10/1m", "10/1m notify=80%,100%", "10/1m notify=100%,50%"} {
+		if err := p.AddLimit(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit := slidegate.MustParseLimit("10/1m")
+	if want := []policy.Threshold{{Limit: limit, Percent: 80}, {Limit: limit, Percent: 100}, {Limit: limit, Percent: 50}}; len(p.Limits) != 3 || !slices.Equal(p.Notify, want) {
+		t.Errorf("got %v and %v, want three limits and %v", p.Limits, p.Notify, want)
+	}
+	for text, want := range map[string]string{
+		"10/1m notify=101%":             "notify: must be 1% to 100%",
+		"10/1 notify=80%":               "window",
+		"9 in-flight ttl=1m notify=80%": "notify: cannot be used with in-flight",
+		"10/1m lease notify=80%":        "notify: cannot be combined with lease",
+		"10/1m notify=80% hold=1":       "unknown option",
+	} {
+		var wrong *slidegate.LimitError
+		if err := p.AddLimit(text); !errors.As(err, &wrong) || !errors.Is(err, slidegate.ErrLimit) || !strings.Contains(err.Error(), want) || len(p.Limits) != 3 {
+			t.Errorf("%s: got %v, want an error about %s", text, err, want)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func (s *Store) register(ctx context.Context, topic, author string, life time.Du
 		}
 		last := slices.Max(slices.Collect(maps.Values(authors)))
 		value := binary.AppendVarint([]byte{boardFormat}, int64(last))
-		for name, until := range authors {
-			value = appendBytes(binary.AppendVarint(value, int64(until)), name)
+		for _, name := range slices.Sorted(maps.Keys(authors)) {
+			value = appendBytes(binary.AppendVarint(value, int64(authors[name])), name)
 		}
 		return value, (last - now).Duration(), nil
 	})

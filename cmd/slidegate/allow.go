@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -59,21 +60,6 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 }
 
 // resetCommand clears the counts of a key.
-type resetCommand struct {
-	Key string `arg:"" help:"The key to reset; it may be quoted as top prints it."`
-	keyFlags
-}
-
-// Run resets the key.
-func (r *resetCommand) Run(ctx context.Context, c *console) error {
-	body := map[string]any{"policy": r.Policy, "key": operatorKey(r.Policy, r.Key)}
-	_, err := r.send(ctx, c, http.MethodPost, "/v1/reset", body, nil)
-	if err == nil {
-		_, err = fmt.Fprintln(c.out, "reset")
-	}
-	return err
-}
-
 // unquoteKey undoes the quoting of a key that is written as top prints it: in quotes, with unprintable characters escaped. It returns
 // any other key unchanged.
 func unquoteKey(key string) string {
@@ -134,13 +120,25 @@ func (a *decision) line() string {
 	case mode != "":
 		note = "; the store does not answer, so failure mode " + mode + " decided"
 	}
+	left := left(*a.Remaining, a.Quota, a.Limit)
 	if a.Allowed {
-		return fmt.Sprintf("allowed: %d of %d left, resets in %v%s", *a.Remaining, a.Quota, micros(a.ResetAfterMicros), note)
+		return fmt.Sprintf("allowed: %s, resets in %v%s", left, micros(a.ResetAfterMicros), note)
 	}
 	if a.RetryAfterMicros == nil {
 		return fmt.Sprintf("refused by %s: it can never be admitted%s", a.Limit, note)
 	}
-	return fmt.Sprintf("refused by %s: %d of %d left, retry in %v%s", a.Limit, *a.Remaining, a.Quota, micros(*a.RetryAfterMicros), note)
+	return fmt.Sprintf("refused by %s: %s, retry in %v%s", a.Limit, left, micros(*a.RetryAfterMicros), note)
+}
+
+// left describes what is left of a limit, which is given by its text or its name: of the quota or, for a token bucket, of the burst.
+func left(remaining, quota int64, text string) string {
+	if limit, err := slidegate.ParseLimit(text); err == nil && limit.Burst > 0 {
+		quota = limit.Burst
+	}
+	if remaining > quota { // a bucket that is given by its name
+		return fmt.Sprintf("%d left", remaining)
+	}
+	return fmt.Sprintf("%d of %d left", remaining, quota)
 }
 
 // fallbackMode returns the failure mode that decided, or "" if the store did.

@@ -73,8 +73,8 @@ func TestDecisionsNeedToken(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
 	s := startServe(t, "--tokens-file", write(t, "tokens", []byte("# ours\n"+token+"\n")))
 	commandLines{
-		{[]string{"allow", "me"}, exitFailure, "a token is required"},
-		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "a token is required"},
+		{[]string{"allow", "me"}, exitFailure, "a token is required: send Authorization: Bearer TOKEN (--token TOKEN, or SLIDEGATE_TOKEN)"},
+		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "the token is not valid here; a token is required (--token TOKEN, or SLIDEGATE_TOKEN)"},
 		{[]string{"allow", "me", "--token", token}, exitOK, "99 of 100"},
 	}.play(t, "--server", s.url("http"))
 	t.Setenv("SLIDEGATE_TOKEN", token)
@@ -104,7 +104,7 @@ func TestDecisionErrors(t *testing.T) {
 		{[]string{"peek", "me", "--server", refusing.URL}, exitFailure, "the response is not from a Slidegate service; if this is a slidegate proxy, use its admin listener"},
 		{[]string{"allow", "me", "--server", refusing.URL}, exitFailure, "the response is not from a Slidegate service"},
 		{[]string{"top", "--server", other.URL}, exitFailure, "the response is not from a Slidegate service"},
-		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "such as http://127.0.0.1:8080"},
+		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "it has no scheme; write http://localhost:8080"},
 		{[]string{"allow", "me", "--format", "xml"}, exitFailure, "--format"},
 	}.play(t)
 }

@@ -72,6 +72,8 @@ func (c *client) problem(status int, path string, text []byte) error {
 		return fmt.Errorf("%s: %s is not the admin listener of a service; use its address, which is %s by default", c.flag, c.base, adminURL)
 	case strings.HasSuffix(found.Type, "#temporary-reduced-capacity"):
 		return fmt.Errorf("%s: %s The store does not answer, and failure mode closed refuses all requests", c.base, found)
+	case status == http.StatusUnauthorized && found.Detail != "":
+		return fmt.Errorf("%s: %s (--token TOKEN, or SLIDEGATE_TOKEN)", c.base, found)
 	case found.Detail != "":
 		return fmt.Errorf("%s: %s", c.base, found)
 	case status == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")): // the response of net/http to a request without TLS
@@ -170,7 +172,10 @@ func newClient(flag, base, token string, secure serverTLS) (*client, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%s: invalid URL %q; want a URL with its scheme and port, such as http://127.0.0.1:8080, or unix:/path", flag, base)
+		if _, _, err := net.SplitHostPort(base); err == nil {
+			return nil, fmt.Errorf("%s: invalid URL %q: it has no scheme; write http://%s", flag, base, base)
+		}
+		return nil, fmt.Errorf("%s: invalid URL %q; want a URL with its scheme and port, such as http://HOST:PORT, or unix:/path", flag, base)
 	}
 	if config != nil && u.Scheme == "http" {
 		return nil, fmt.Errorf("%s: %s does not use TLS, so --tls-ca, --tls-cert, --tls-key and --insecure have no effect; write https://", flag, base)

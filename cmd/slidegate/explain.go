@@ -121,6 +121,9 @@ func (e *explanation) String() string {
 	line("list", e.List)
 	line("note", e.Note)
 	line("decision", e.outcome()+e.reason())
+	if e.Source == "fallback_local" || e.Source == "fallback_optimistic" {
+		line("note", "what is left is by the count of this instance alone, since the store began not to answer")
+	}
 	for i := range e.Limits {
 		writeLimits(&b, "limit", e.Limits[i:i+1])
 		if i < len(e.kept) {
@@ -164,7 +167,7 @@ func writeLimits(to io.Writer, name string, limits []gate.ExplainedLimit) {
 			fmt.Fprintf(to, "%-10s %s: what is left is not known\n", name, l.Limit)
 			continue
 		}
-		fmt.Fprintf(to, "%-10s %s: %d of %d left, ", name, l.Limit, *l.Remaining, l.Quota)
+		fmt.Fprintf(to, "%-10s %s: %s, ", name, l.Limit, left(*l.Remaining, l.Quota, l.Limit))
 		switch {
 		case l.Allowed:
 			fmt.Fprintf(to, "resets in %v\n", micros(l.ResetAfterMicros))

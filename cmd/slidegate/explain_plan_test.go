@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -58,5 +59,28 @@ func TestExplainRequestWithSlots(t *testing.T) {
 		if got.Body.Close(); got.StatusCode != test.status {
 			t.Errorf("%s of %s: /v1/check answered %d, want %d", test.path, test.address, got.StatusCode, test.status)
 		}
+	}
+}
+
+// What is left of a token bucket is a part of its burst, under any name.
+func TestLeftOfBucket(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--config", write(t, "policies.yaml", []byte("default_policy: a\npolicies:\n  a: {limits: [20/1h token-bucket burst=40]}\n  b: {limits: [20/1h token-bucket burst=40 name=x]}\n")))
+	commandLines{
+		{[]string{"explain", "ann"}, exitOK, "burst=40: 40 of 40 left"},
+		{[]string{"explain", "ann", "--policy", "b"}, exitOK, `name="x": 40 of 40 left`},
+		{[]string{"peek", "ann"}, exitOK, "allowed: 40 of 40 left"},
+		{[]string{"peek", "ann", "--policy", "b"}, exitOK, "allowed: 40 left"}, // its name does not say the burst
+	}.play(t, "--server", s.url("admin"))
+}
+
+// In an outage, what is left is said to be by the count of one instance.
+func TestExplainInOutage(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--store", "redis://127.0.0.1:1", "--limit", "9/1h")
+	const note = "note       what is left is by the count of this instance alone"
+	commandLines{{[]string{"explain", "ann"}, exitOK, note}}.play(t, "--server", s.url("admin"))
+	if got := mustCall(t, "explain", "ann", "--server", startServe(t, "--limit", "9/1h").url("admin")); strings.Contains(got, "note") {
+		t.Errorf("got\n%s\nwant no note while the store answers", got)
 	}
 }

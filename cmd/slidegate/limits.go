@@ -32,7 +32,8 @@ func (f *limitFlags) read() (q replayTarget, err error) {
 		if f.Policy != "" {
 			return q, errors.New("--policy: needs the file of the policy; add --config FILE")
 		}
-		q.limits, err = f.limits()
+		made, err := f.policy()
+		q.limits = made.Limits
 		return q, err
 	}
 	if len(f.Limit) > 0 {
@@ -60,21 +61,19 @@ func (r *replayCommand) against() (*routing.Policies, error) {
 	return routing.New(file, r.Policy)
 }
 
-func (f *limitFlags) limits() ([]slidegate.Limit, error) {
+// policy returns a policy with the limits, and with their thresholds.
+func (f *limitFlags) policy() (p config.Policy, err error) {
 	texts := f.Limit
 	if len(texts) == 0 {
 		texts = []string{defaultLimit}
 	}
-	var limits []slidegate.Limit
-	for _, text := range texts {
-		limit, err := slidegate.ParseLimit(text)
-		if err != nil {
-			return nil, inFlag("--limit", err)
+	for i, text := range texts {
+		if err := p.AddLimit(text); err != nil {
+			return p, inFlag("--limit", err)
 		}
-		if err := adapter.Check(limit); err != nil {
-			return nil, inFlag("--limit "+text, err)
+		if err := adapter.Check(p.Limits[i]); err != nil {
+			return p, inFlag("--limit "+text, err)
 		}
-		limits = append(limits, limit)
 	}
-	return limits, nil
+	return p, nil
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
@@ -96,10 +95,8 @@ func (p *proxyCommand) file() (*config.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(p.Key) > 0 {
-		if file.Policies[0].Key, err = templateOf(p.Key); err != nil {
-			return nil, err
-		}
+	if file.Policies[0].Key, err = templateOf(p.Key); err != nil {
+		return nil, err
 	}
 	if file.Service.TrustedProxies, err = trustedProxies(p.TrustedProxies); err != nil {
 		return nil, inFlag("--trusted-proxies", err)
@@ -116,8 +113,11 @@ func (p *proxyCommand) file() (*config.File, error) {
 }
 
 // templateOf combines several templates. For each request, the result uses the first template whose fields the
-// request has.
+// request has. Without a template it is the client's address, not fields.Default: no application sends a proxy other keys.
 func templateOf(texts []string) (fields.Template, error) {
+	if len(texts) == 0 {
+		texts = []string{"{address}"}
+	}
 	templates := make([]fields.Template, len(texts))
 	for i, text := range texts {
 		var err error
@@ -142,19 +142,14 @@ func addRoute(file *config.File, text string) error {
 	if err := config.CheckMatch(pattern); err != nil {
 		return err
 	}
-	limit, err := slidegate.ParseLimit(strings.TrimSpace(limitText))
-	if err != nil {
+	at := slices.IndexFunc(file.Policies, func(p config.Policy) bool { return slices.Contains(p.Patterns(), pattern) })
+	if at < 0 {
+		at = len(file.Policies)
+		file.Policies = append(file.Policies, config.Policy{Name: routeName(file, pattern), Match: config.Routes(pattern), Key: file.Policies[0].Key})
+	}
+	if err := file.Policies[at].AddLimit(strings.TrimSpace(limitText)); err != nil {
 		return inFlag("--route "+text, err)
 	}
-	for i := range file.Policies {
-		if slices.Contains(file.Policies[i].Patterns(), pattern) {
-			file.Policies[i].Limits = append(file.Policies[i].Limits, limit)
-			return nil
-		}
-	}
-	file.Policies = append(file.Policies, config.Policy{
-		Name: routeName(file, pattern), Match: config.Routes(pattern), Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
-	})
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 // The commands for operators work with the admin listener of a proxy, and counts survive a restart.
 func TestProxyOperatorCommands(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
-	args := []string{"--to", hello(t), "--limit", "1/1h", "--metrics", "127.0.0.1:0", "--state", filepath.Join(t.TempDir(), "state")}
+	args := []string{"--to", hello(t), "--limit", "1/1h", "--route", "GET /login=9/1h", "--metrics", "127.0.0.1:0", "--state", filepath.Join(t.TempDir(), "state")}
 	p := startProxy(t, args...)
 	for i, want := range []int{200, 429, 429} {
 		if got := p.send("GET", "/"); got != want {
@@ -35,7 +35,9 @@ func TestProxyOperatorCommands(t *testing.T) {
 	commandLines{
 		{[]string{"top"}, exitOK, `default "127.0.0.1"`},
 		{[]string{"peek", "127.0.0.1"}, exitRefused, "refused by 1/1h"},
-		{[]string{"reset", "127.0.0.1"}, exitOK, "reset"},
+		{[]string{"reset", "127.0.0.1"}, exitOK, `"127.0.0.1" under the policy default: reset`},
+		{[]string{"block", "Ann"}, exitFailure, "key: must be an address"}, // no request has this key
+		{[]string{"block", "Ann", "--policy", "get-login"}, exitFailure, "key: must be an address"},
 		{[]string{"peek", "127.0.0.1"}, exitOK, "allowed"},
 	}.play(t, "--server", p.url("admin"))
 	if got := p.send("GET", "/"); got != 200 {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,6 +148,8 @@ func TestProxyWrongFlags(t *testing.T) {
 		{"--to http://h --limit ten", "--limit: "},
 		{"--to http://h --route /login", "write a pattern, = and a limit"},
 		{"--to http://h --route /login=ten", "--route /login=ten: "},
+		{"--to http://h --route /login=9/1h_notify=8", "--route /login=9/1h notify=8: invalid limit: notify: must be 1% to 100%"},
+		{"--to http://h --limit 9_in-flight_ttl=1m_notify=80%", "--limit: invalid limit: notify: cannot be used with in-flight"},
 		{"--to http://h --route post_/login=1/1s", `--route: methods are written in capitals; write "POST /login"`},
 		{"--to http://h --route login=1/1s", `--route: "login" has no path; write "/login"`},
 		{"--to http://h --route /api/*=1/1m", `--route: * is not a wildcard here; write "/api/"`},
@@ -180,5 +183,24 @@ func TestProxyWrongFlags(t *testing.T) {
 		if got.status != exitFailure || !strings.Contains(got.err, c.want) {
 			t.Errorf("%s: got status %d and\n%swant %q", c.args, got.status, got.err, c.want)
 		}
+	}
+}
+
+// A limit in a flag has thresholds as one in a file does.
+func TestThresholdsInFlags(t *testing.T) {
+	p := &proxyCommand{Route: []string{"GET /login=9/1h notify=50%", "GET /login=5/1m notify=80%,100%"}}
+	p.Limit = []string{"10/1h notify=80%"}
+	file, err := p.file()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, policy := range file.Policies {
+		for _, one := range policy.Notify {
+			got = append(got, fmt.Sprintf("%s %s %d", policy.Name, one.Limit, one.Percent))
+		}
+	}
+	if want := []string{"default 10/1h 80", "get-login 9/1h 50", "get-login 5/1m 80", "get-login 5/1m 100"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -237,6 +237,9 @@ func (r *rulingsCommand) Run(ctx context.Context, c *console) error {
 		Rulings []rulingsapi.Listed
 		Log     []rulings.Ruling
 	}
+	if r.N < 1 {
+		return fmt.Errorf("-n: must be 1 or more, not %d", r.N)
+	}
 	path := "/v1/rulings"
 	if r.Log {
 		path = fmt.Sprintf("/v1/rulings/log?n=%d", r.N)

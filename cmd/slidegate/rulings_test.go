@@ -42,7 +42,8 @@ func TestRulingCommands(t *testing.T) {
 		{[]string{"block", "x", "--until", "18:00", "--for", "1h"}, exitFailure, []string{"can't be used together"}},
 		{[]string{"override", "x"}, exitFailure, []string{"give limits, such as 1000/1m"}},
 		{[]string{"override", "x", "--end", "--for", "1h"}, exitFailure, []string{"--end ends the override now"}},
-		{[]string{"override", "x", "1/fortnight"}, exitFailure, []string{"limits: ", "fortnight"}},
+		{[]string{"override", "x", "1/fortnight"}, exitFailure, []string{`limits: invalid limit: window: "fortnight" is`, `(in "1/fortnight")`}},
+		{[]string{"rulings", "--log", "-n", "0"}, exitFailure, []string{"-n: must be 1 or more"}},
 		{[]string{"block", "x", "--server", s.url("http")}, exitFailure, []string{"is not the admin listener"}},
 	} {
 		args := step.args
@@ -135,5 +136,18 @@ func TestRulingsAfterReload(t *testing.T) {
 	commandLines{
 		{[]string{"unblock", "2001:db8::/64"}, exitOK, "ended; it was blocked"},
 		{[]string{"reload"}, exitOK, "reloaded"},
+	}.play(t, "--server", s.url("admin"))
+}
+
+// A reset has a reason in the log, and says if the key had used nothing.
+func TestReset(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--limit", "9/1h")
+	s.allow("alice")
+	commandLines{
+		{[]string{"reset", "alice", "--why", "case 4711", "--who", "eve"}, exitOK, "\"alice\" under the policy default: reset\n"},
+		{[]string{"rulings", "--log"}, exitOK, "eve (not verified)  default  \"alice\"  usage reset         case 4711"},
+		{[]string{"reset", "alcie"}, exitOK, "\"alcie\" under the policy default: reset; it had used nothing: check the spelling\n"},
+		{[]string{"reset", "x", "--policy", "nosuch"}, exitFailure, "policy: "},
 	}.play(t, "--server", s.url("admin"))
 }

@@ -66,10 +66,11 @@ func (f *policyFlags) read() (*config.File, error) {
 		}
 		return loadConfig(config.Options{}, f.Config...)
 	}
-	limits, err := (&limitFlags{Limit: f.Limit}).limits()
+	made, err := (&limitFlags{Limit: f.Limit}).policy()
 	if err != nil {
 		return nil, err
 	}
+	made.Name, made.Key = defaultPolicy, fields.Default
 	service := config.Service{Store: f.Store}
 	if f.Failure != "" {
 		if service.Failure, err = store.ParseMode(f.Failure); err != nil {
@@ -87,7 +88,7 @@ func (f *policyFlags) read() (*config.File, error) {
 	if service.AddressGroups.V6, err = prefixLength("--ipv6-prefix", f.V6, 128); err != nil {
 		return nil, err
 	}
-	return &config.File{Policies: []config.Policy{{Name: defaultPolicy, Key: fields.Default, Limits: limits}}, Service: service}, nil
+	return &config.File{Policies: []config.Policy{made}, Service: service}, nil
 }
 
 // prefixLength returns the value of a flag, or 0, which means the default, if it was not given. An explicit 0 is an error, as in a

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 )
 
 // topCommand shows the keys that the instances of a service have refused most often, and those near to a limit.
@@ -14,7 +16,7 @@ type topCommand struct {
 	N      int           `short:"n" default:"20" help:"Number of keys to show, up to 50."`
 	Since  time.Duration `default:"1h" placeholder:"5m" help:"Count the last 1m, 5m or 1h. (default: 1h)"`
 	Watch  time.Duration `placeholder:"2s" help:"Refresh the list at this interval."`
-	Server []string      `sep:"none" default:"${server}" placeholder:"URL" help:"URL of ${listener}, or unix:/path. It shows all instances that share its store; give several for instances that share none. (default: ${server})" group:"Service"`
+	Server []string      `sep:"none" default:"${server}" placeholder:"URL" help:"URL of ${listener}, or unix:/path. It shows all instances that share its store; repeat the flag for instances that share none. (default: ${server})" group:"Service"`
 	Token  string        `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"Token to send to the service." group:"Service"`
 	serverTLS
 	Format string `enum:"text,json" default:"text" help:"Output format: text, json." group:"Service"`
@@ -31,8 +33,11 @@ func (t *topCommand) windowName() (string, error) {
 
 // Run prints the list, once or, with --watch, until ctx ends.
 func (t *topCommand) Run(ctx context.Context, c *console) error {
-	if t.Watch < 0 {
+	if t.Watch < 0 || t.Watch == 0 && c.given("watch") {
 		return errors.New("--watch: must be positive")
+	}
+	if t.N < 1 || t.N > service.MaxSeenKeys {
+		return fmt.Errorf("-n: must be 1 to %d, not %d", service.MaxSeenKeys, t.N)
 	}
 	window, err := t.windowName()
 	if err != nil {
@@ -60,14 +65,22 @@ func (t *topCommand) Run(ctx context.Context, c *console) error {
 	}
 }
 
+// show prints what the services that answer show. The others are an error, except in a watch, which goes on.
 func (t *topCommand) show(ctx context.Context, c *console, sources topSources, watched *watch) error {
-	list, err := sources.list(ctx, t.N)
+	list, missing, err := sources.list(ctx, t.N)
 	if err != nil {
 		return err
 	}
-	if t.Format == "json" {
-		return json.NewEncoder(c.out).Encode(list)
+	for _, one := range missing {
+		list.Missing = append(list.Missing, c.message(one))
 	}
-	_, err = io.WriteString(c.out, watched.screen(list, time.Now()))
+	if t.Format == "json" {
+		err = json.NewEncoder(c.out).Encode(list)
+	} else {
+		_, err = io.WriteString(c.out, watched.screen(list, time.Now()))
+	}
+	if t.Watch == 0 && err == nil {
+		err = errors.Join(missing...)
+	}
 	return err
 }

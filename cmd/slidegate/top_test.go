@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 )
 
@@ -47,12 +48,14 @@ func TestTop(t *testing.T) {
 		t.Errorf("got status %d, %s, %v, want one key, twice, refused 2 times", r.status, r.out, err)
 	}
 	commandLines{
-		{[]string{"top", "-n", "0"}, exitFailure, "n: must be 1 to"},
-		{[]string{"top", "-n", "51"}, exitFailure, "n: must be 1 to"},
+		{[]string{"top", "-n", "0"}, exitFailure, "slidegate: -n: must be 1 to 50, not 0"},
+		{[]string{"top", "-n", "51"}, exitFailure, "slidegate: -n: must be 1 to 50, not 51"},
 		{[]string{"top", "--watch=-1s"}, exitFailure, "--watch"},
+		{[]string{"top", "--watch=0s"}, exitFailure, "--watch"},
 		{[]string{"top", "--since", "2m"}, exitFailure, "--since: must be 1m, 5m or 1h"},
 	}.play(t, at...)
 	commandLines{{[]string{"top"}, exitFailure, "is not the admin listener"}}.play(t, "--server", s.url("http"))
+	commandLines{{[]string{"top"}, exitFailure, "it has no scheme; write http://127.0.0.1:17012"}}.play(t, "--server", "127.0.0.1:17012")
 }
 
 // top --watch runs until its context ends, which is not a failure.
@@ -144,7 +147,40 @@ func TestTopOfSeveralServices(t *testing.T) {
 			t.Errorf("got\n%s\nwant %s", out, want)
 		}
 	}
-	if r := call(t, "top", "--server", a.url("admin"), "--server", "http://127.0.0.1:1"); r.status != exitFailure || !strings.Contains(r.err, "is the service running?") {
-		t.Errorf("got %d, %s; want an error about the one that is gone", r.status, r.err)
+	one := call(t, "top", "--server", "http://127.0.0.1:1", "--server", a.url("admin"))
+	if one.status != exitFailure || !strings.Contains(one.out, `"ann"`) || !strings.HasPrefix(one.err, "slidegate: --server: http://127.0.0.1:1: ") {
+		t.Errorf("got %d, %s\n%s; want the keys of one, and an error about the one that is gone", one.status, one.out, one.err)
+	}
+	if r := call(t, "top", "--server", "http://127.0.0.1:1", "--server", "http://127.0.0.1:2"); r.status != exitFailure || r.out != "" || strings.Count(r.err, "is the service running?") != 2 {
+		t.Errorf("got %d, %s\n%s; want errors about both", r.status, r.out, r.err)
+	}
+}
+
+// A watch of several services goes on while one of them does not answer, and says which.
+func TestTopWatchWithoutOne(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &watchedOutput{enough: cancel}
+	var errs bytes.Buffer
+	status := run(ctx, &console{in: strings.NewReader(""), out: out, err: &errs}, []string{"top", "--watch", "1ms", "--server", s.url("admin"), "--server", "http://127.0.0.1:1"})
+	if got := strings.Count(out.text.String(), "not shown: --server: http://127.0.0.1:1: "); status != exitOK || errs.String() != "" || got < 2 {
+		t.Errorf("got status %d, %s and %d notes; want %d, no errors, and a note with each list:\n%s", status, errs.String(), got, exitOK, out.text.String())
+	}
+}
+
+// Why an instance shows only itself is said of that instance, if others do not.
+func TestTopScope(t *testing.T) {
+	here, there, gone := seen.Instance{Name: "here", Alive: true}, seen.Instance{Name: "there", Alive: true}, seen.Instance{Name: "gone"}
+	memory := alone{"here", "its store is in memory"}
+	for want, list := range map[string]topList{
+		"2 instances, and 1 gone; here shows only itself: its store is in memory": {Instances: []seen.Instance{here, there, gone}, Why: memory.why, alone: []alone{memory}, asked: 2},
+		"1 instance, here: its store is in memory":                                {Instances: []seen.Instance{here}, Why: memory.why, alone: []alone{memory}, asked: 1},
+		"2 instances": {Instances: []seen.Instance{here, there}, asked: 1},
+	} {
+		if got := list.scope(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

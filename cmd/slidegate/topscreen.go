@@ -59,6 +59,11 @@ func (w *watch) table(to io.Writer, list *topList, now time.Time) {
 		_ = writeTable(to, tabwriter.AlignRight, rows) // to memory
 	}
 	fmt.Fprintf(to, "\n%s\n", list.scope())
+	for _, one := range list.Missing {
+		if w.every > 0 { // otherwise it is the error of the command
+			fmt.Fprintf(to, "not shown: %s\n", one)
+		}
+	}
 }
 
 func (w *watch) refused(to io.Writer, keys []topKey, now time.Time) {

@@ -33,9 +33,15 @@ type topList struct {
 	Instances []seen.Instance `json:"instances"`
 	Keys      []topKey        `json:"keys"` // the most refused first
 	Nearest   []topKey        `json:"nearest"`
+	Missing   []string        `json:"missing,omitempty"` // errors of the services that did not answer
 
 	window string // for people
+	alone  []alone
+	asked  int // services that answered, those that show one another once
 }
+
+// alone is an instance that shows only itself, and why.
+type alone struct{ instance, why string }
 
 // topKey is one key with its text, which is masked only if no instance knows it any more. The other fields are those of /v1/top.
 type topKey struct {
@@ -83,10 +89,23 @@ func (l *topList) scope() string {
 	if gone := len(l.Instances) - len(alive); gone > 0 {
 		text += fmt.Sprintf(", and %d gone", gone)
 	}
-	if l.Why != "" {
-		text += ": " + l.Why
+	if others := func(a alone) bool { return a.why != l.Why }; l.asked == len(l.alone) && !slices.ContainsFunc(l.alone, others) {
+		return text + ": " + l.Why
+	}
+	for _, one := range l.alone {
+		text += "; " + one.instance + " shows only itself: " + one.why
 	}
 	return text
+}
+
+// selfOf returns the name of the instance that a document is from.
+func selfOf(d *seen.Document) string {
+	for _, i := range d.Instances {
+		if i.ID == d.Self {
+			return i.Name
+		}
+	}
+	return d.Self
 }
 
 // open makes a client for each service.
@@ -108,26 +127,33 @@ func (all topSources) close() error {
 	return nil
 }
 
-// list asks all services, and merges what those say that do not show one another.
-func (all topSources) list(ctx context.Context, n int) (*topList, error) {
+// list asks all services, and merges what those say that do not show one another. Missing are the errors of those that do not answer; if
+// none does, they are the error.
+func (all topSources) list(ctx context.Context, n int) (list *topList, missing []error, err error) {
 	documents, errs := make([]seen.Document, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
 	for i, one := range all {
 		asking.Go(func() { _, errs[i] = one.ask(ctx, http.MethodGet, fmt.Sprintf("/v1/seen?n=%d", n), nil, &documents[i]) })
 	}
 	asking.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	if !slices.Contains(errs, nil) {
+		return nil, nil, errors.Join(errs...)
 	}
-	list := &topList{Scope: "all", Instances: []seen.Instance{}, window: map[string]string{"1": "minute", "5": "5 minutes", "60": "hour"}[all[0].window]}
+	list = &topList{Scope: "all", Instances: []seen.Instance{}, window: map[string]string{"1": "minute", "5": "5 minutes", "60": "hour"}[all[0].window]}
 	refused, nearest := topKeys{}, topKeys{}
 	for i := range documents {
 		d := &documents[i]
+		if errs[i] != nil {
+			missing = append(missing, errs[i])
+			continue
+		}
 		if slices.ContainsFunc(list.Instances, func(known seen.Instance) bool { return known.ID == d.Self }) {
 			continue // its store is shared with one that has been added
 		}
-		if list.Instances = append(list.Instances, d.Instances...); d.Scope != "all" {
+		list.Instances = append(list.Instances, d.Instances...)
+		if list.asked++; d.Scope != "all" {
 			list.Scope, list.Why = d.Scope, d.Why
+			list.alone = append(list.alone, alone{selfOf(d), d.Why})
 		}
 		keys := d.Keys[all[i].window]
 		texts := all[i].texts(ctx, slices.Concat(keys.Refused, keys.Nearest))
@@ -136,7 +162,7 @@ func (all topSources) list(ctx context.Context, n int) (*topList, error) {
 	}
 	list.Keys = refused.sorted(n, func(a, b *topKey) int { return cmp.Compare(b.Refused, a.Refused) })
 	list.Nearest = nearest.sorted(n, func(a, b *topKey) int { return cmp.Compare(b.Share, a.Share) })
-	return list, nil
+	return list, missing, nil
 }
 
 // keysAtOnce is how many texts of keys are fetched at the same time. Another instance needs a second for one.

@@ -124,6 +124,15 @@ func (t *Transaction) HoldsUnits() bool {
 	return t.held.admitted && t.anyTaken(func(one *heldCharge) bool { return !one.slot && t.parts[one.part].Hold })
 }
 
+// HeldBy calls use with the index of each policy for which the request holds what it took: the same ones until it is finished.
+func (t *Transaction) HeldBy(use func(policy int)) {
+	for i := range t.parts {
+		if t.anyTaken(func(one *heldCharge) bool { return one.part == i }) {
+			use(t.parts[i].Policy)
+		}
+	}
+}
+
 // anyTaken reports whether is returns true for anything that was taken. It makes no copies, because the keeper may be changing
 // some fields.
 func (t *Transaction) anyTaken(is func(*heldCharge) bool) bool {

@@ -22,6 +22,20 @@ type Stats struct {
 	Calls       int64  // calls to the store to lease and to return units
 }
 
+// Outstanding returns the units that were leased and are neither spent nor returned yet, by the namespace of their limit.
+func (s *Store) Outstanding() map[string]int64 {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	units := map[string]int64{}
+	for _, e := range s.table.held {
+		e.mu.Lock()
+		_, out := e.spent()
+		e.mu.Unlock()
+		units[e.limit.Namespace()] += out
+	}
+	return units
+}
+
 // Stats returns the current counts. All but Keys and Outstanding never decrease.
 func (s *Store) Stats() Stats {
 	s.table.mu.Lock()

@@ -53,8 +53,8 @@ type Request struct {
 	Reservation *slidegate.Reservation
 	// Used is what was used, limit by limit, for Settle.
 	Used []slidegate.Used
-	// Why is the reason of a Reset, for the log of rulings.
-	Why string
+	// Why is the reason of a Reset, and Who says who makes it, for the log of rulings.
+	Why, Who string
 }
 
 // Op is an operation of Gate.Do.

@@ -113,11 +113,11 @@ func (g *Gate) Keys(policy, text string) (keys []string, err error) {
 	}
 	read, err := s.set.ReadKey(p.index, text)
 	if err != nil {
-		return nil, fmt.Errorf("gate: %w: the key %w", ErrKey, err)
+		return nil, fmt.Errorf("%w: the key %w", ErrKey, err)
 	}
 	for _, match := range read.Keys {
 		if match.Prefix.IsValid() {
-			return nil, fmt.Errorf("gate: %w: it is a prefix, whose addresses have keys of their own; give one address", ErrKey)
+			return nil, fmt.Errorf("%w: it is a prefix, whose addresses have keys of their own; give one address", ErrKey)
 		}
 		keys = append(keys, match.Key)
 	}

@@ -151,7 +151,7 @@ type usage struct {
 func inspect(ctx context.Context, st store.Store, limit *store.Limit, group, key string, cost int64) (u usage, a rule.Answer, err error) {
 	inspector, ok := store.As[store.Inspector](st)
 	if !ok {
-		return u, a, fmt.Errorf("gate: %w: the %s store does not return states", store.ErrUnsupported, st.Traits().Name)
+		return u, a, fmt.Errorf("%w: the %s store does not return states", store.ErrUnsupported, st.Traits().Name)
 	}
 	state, now, err := inspector.Inspect(ctx, limit, group, key)
 	if err != nil {

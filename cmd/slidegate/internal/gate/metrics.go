@@ -65,7 +65,8 @@ type tally struct {
 	onRefused    func(Refusal)      // may be nil
 	seen         *seen.PolicyRecord // may be nil
 	counts       lanes.Counters
-	hasCandidate atomic.Bool // the policy has, or had, a candidate
+	hasCandidate atomic.Bool  // the policy has, or had, a candidate
+	held         atomic.Int64 // requests that hold slots or units
 }
 
 // count counts the outcome of a part of a request. The lane depends on the end of the key, where keys differ most.

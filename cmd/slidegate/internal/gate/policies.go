@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
@@ -50,6 +51,7 @@ type livePolicy struct {
 	findClass func(value string) string                // the class that a value selects; nil if there are no classes
 	slots     bool                                     // the policy has an in-flight limit
 	holds     bool                                     // requests hold slots, or units of a limit with Hold
+	held      *atomic.Int64                            // how many requests hold some of them now
 	groups    clientip.Grouping
 	byAddress bool         // a key without a mark is an address, or what an application sends instead
 	listed    bool         // the lists have addresses
@@ -84,7 +86,8 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p.slots = hasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
+		counts := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
+		rules[i].Count, p.held = counts.count, &counts.held
 		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
 			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
 		}

@@ -57,16 +57,23 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (d
 // Hold is the slots, and the units of limits with hold, that an admitted request holds while it runs. The zero value holds nothing.
 type Hold struct {
 	request *engine.Transaction
+	by      *snapshot     // the policies of the request
 	out     *atomic.Int64 // the gate's
+}
+
+// count counts that it began or, with -1, ended.
+func (h *Hold) count(n int64) {
+	h.out.Add(n)
+	h.request.HeldBy(func(policy int) { h.by.order[policy].held.Add(n) })
 }
 
 // Release releases the slots after the request has run, and charges the units; call it once. If the store is reached over a network, Release
 // does not wait for it. Failed is called if the release failed; the slots then expire.
 func (h *Hold) Release(ctx context.Context, failed func(error)) {
 	if h.request != nil {
+		h.count(-1)
 		h.request.Finish(ctx, nil, failed)
 		h.request = nil
-		h.out.Add(-1)
 	}
 }
 
@@ -91,8 +98,9 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 		return d, held, err
 	}
 	request.RenewSlots(ctx, func(lost policy.Decision) { report(lost.Err) })
-	g.held.Add(1)
-	return d, Hold{request, &g.held}, nil
+	held = Hold{request, s, &g.held}
+	held.count(1)
+	return d, held, nil
 }
 
 // Held returns how many requests hold slots or units now.

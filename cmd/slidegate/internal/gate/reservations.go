@@ -182,7 +182,7 @@ func (s *snapshot) labelled(p *livePolicy, charged slidegate.Limit) slidegate.Li
 // could otherwise make the store keep state for limits that it invents.
 func (s *snapshot) checkReservation(p *livePolicy, r *slidegate.Reservation) error {
 	if r.Namespace != p.Name {
-		return fmt.Errorf("gate: %w: it was made under the policy %q, not %q; name the policy that it was made under",
+		return fmt.Errorf("%w: it was made under the policy %q, not %q; name the policy that it was made under",
 			slidegate.ErrReservation, r.Namespace, p.Name)
 	}
 	known := map[string]bool{}

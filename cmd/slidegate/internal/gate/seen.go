@@ -10,10 +10,10 @@ import (
 	"github.com/slidegate/slidegate/internal/engine"
 )
 
-// InForce returns the names, modes and limits of the policies, in the order of the file.
+// InForce returns the names, modes and limits of the policies, and how many requests hold slots or units of them, in the order of the file.
 func (g *Gate) InForce() (list []seen.Policy) {
 	for _, p := range g.current.Load().order {
-		one := seen.Policy{Name: p.Name, Shadow: p.Shadow}
+		one := seen.Policy{Name: p.Name, Shadow: p.Shadow, HoldsOut: p.held.Load()}
 		for _, limit := range p.Limits {
 			one.Limits = append(one.Limits, limit.String())
 		}

@@ -110,13 +110,21 @@ func TestSlotWithoutHoldIsAnError(t *testing.T) {
 // TestHoldRequest: the slots of all policies that match a request are held together until it is released.
 func TestHoldRequest(t *testing.T) {
 	c := newClock()
-	g := newGate(t, memory(t, c), gate.Options{}, policyOf("a", "1 in-flight ttl=30s"), policyOf("b", "5/1h"))
+	policies := []config.Policy{policyOf("a", "1 in-flight ttl=30s"), policyOf("b", "5/1h"), policyOf("c", "9 in-flight ttl=30s")}
+	g := newGate(t, memory(t, c), gate.Options{}, policies...)
+	checkOut := func(a, b, c, all int64) {
+		t.Helper()
+		if p := g.InForce(); p[0].HoldsOut != a || p[1].HoldsOut != b || p[2].HoldsOut != c || g.Held() != all {
+			t.Errorf("got %+v, %d requests that hold something, want %d, %d, %d and %d", p, g.Held(), a, b, c, all)
+		}
+	}
 	r := httptest.NewRequest("GET", "/", nil)
 	report := func(err error) { t.Error(err) }
 	v, held, err := g.HoldRequest(ctx, r, report)
 	if err != nil || !v.Decision.Allowed {
 		t.Fatalf("got %+v, %v; want it admitted", v, err)
 	}
+	checkOut(1, 0, 1, 1)
 	for range 2 {
 		refused, none, err := g.HoldRequest(ctx, r, report)
 		if err != nil || refused.Decision.Allowed || refused.Policy != "a" {
@@ -129,8 +137,14 @@ func TestHoldRequest(t *testing.T) {
 	if err != nil || !v.Decision.Allowed || v.Decision.Answers[1].Remaining != 3 {
 		t.Errorf("after the release: got %+v, %v; want it admitted, and 3 of b left", v, err)
 	}
+	checkOut(1, 0, 1, 1)
+	if err := g.Reload(&config.File{Policies: policies}); err != nil {
+		t.Fatal(err)
+	}
+	checkOut(1, 0, 1, 1)
 	held.Release(ctx, report)
 	held.Release(ctx, report) // does nothing
+	checkOut(0, 0, 0, 0)
 	if err := g.Drain(ctx); err != nil {
 		t.Error(err)
 	}

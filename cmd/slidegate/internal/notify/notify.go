@@ -4,6 +4,7 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -22,13 +23,13 @@ import (
 )
 
 const (
-	maxQueued    = 10_000           // crossings that are not claimed yet
-	claimers     = 4                // claims at a time: decisions need the connections too
-	claimTimeout = 5 * time.Second  // of one attempt
-	claimTries   = 4                // of a claim that was certainly not made
-	maxKey       = 1 << 10          // bytes of a key in an event
-	maxPolicies  = 1000             // that are counted separately, over all reloads
-	lineEvery    = time.Second / 10 // between two lines of the log
+	maxQueued    = 10_000          // crossings that are not claimed yet
+	claimers     = 4               // claims at a time: decisions need the connections too
+	claimTimeout = 5 * time.Second // of one attempt
+	claimTries   = 4               // of a claim that was certainly not made
+	maxKey       = 1 << 10         // bytes of a key in an event
+	maxPolicies  = 1000            // that are counted separately, over all reloads
+	maxLines     = 10              // of the log in any second
 )
 
 // Options configures a Notifier. Store is required.
@@ -63,10 +64,11 @@ type Notifier struct {
 	intake sync.RWMutex // held to send to queue
 	ended  bool         // queue is closed
 
-	mu      sync.Mutex
-	made    map[madeName]int64
-	nextLog time.Time
-	unsaid  int64 // events without a line since the last one
+	mu     sync.Mutex
+	made   map[madeName]int64
+	lines  [maxLines]time.Time // of the last lines of the log; the oldest is at line
+	line   int
+	unsaid int64 // events without a line since the last one
 }
 
 // crossing is an event that has no ID yet, and the name under which it is claimed.
@@ -116,6 +118,11 @@ func New(opts Options) *Notifier {
 		n.claims.Go(func() { n.claimAll(claiming) })
 	}
 	return n
+}
+
+// SetSecret signs what is sent to the webhook from now on with another secret. It reports whether it differs from the last one.
+func (n *Notifier) SetSecret(secret []byte) (changed bool) {
+	return !bytes.Equal(*n.webhook.secret.Swap(&secret), secret)
 }
 
 // Close makes the events of the crossings so far, gives what waits for the webhook another attempt, and stops. It drops what is left when
@@ -288,17 +295,17 @@ func (n *Notifier) make(e *Event) {
 	}
 }
 
-// log writes a line for an event, unless there was one a moment ago.
+// log writes a line for an event, unless there were too many in the last second.
 func (n *Notifier) log(e *Event) {
 	now := time.Now()
 	n.mu.Lock()
-	if now.Before(n.nextLog) {
+	if now.Sub(n.lines[n.line]) < time.Second {
 		n.unsaid++
 		n.mu.Unlock()
 		return
 	}
 	unsaid := n.unsaid
-	n.nextLog, n.unsaid = now.Add(lineEvery), 0
+	n.lines[n.line], n.line, n.unsaid = now, (n.line+1)%maxLines, 0
 	n.mu.Unlock()
 	n.opts.Logger.Info("near a limit", slog.String("policy", e.Data.Policy), n.opts.KeyAttr(e.Data.Key), slog.String("limit", e.Data.Limit),
 		slog.Int("percent", e.Data.Percent), slog.Int64("used", e.Data.Used), slog.Int64("of", e.Data.Of), slog.Bool("shadow", e.Data.Shadow),

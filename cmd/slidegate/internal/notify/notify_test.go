@@ -479,3 +479,32 @@ func TestLife(t *testing.T) {
 		}
 	}
 }
+
+// The log has ten lines in any second, also if all of them come at once, and says how many events it left out.
+func TestTenLinesInASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(text)
+		n := &Notifier{opts: Options{Logger: slog.New(slog.NewTextHandler(log, nil)), KeyAttr: func(string) slog.Attr { return slog.Attr{} }}}
+		for _, step := range []struct {
+			after  time.Duration
+			events int
+			lines  int
+			last   string
+		}{
+			{0, 4, 4, "left_out=0"},
+			{600 * time.Millisecond, 9, 10, "left_out=0"},
+			{399 * time.Millisecond, 1, 10, "left_out=0"},
+			{time.Millisecond, 6, 14, "left_out=0"}, // the first four are a second old
+			{600 * time.Millisecond, 1, 15, "left_out=2"},
+		} {
+			time.Sleep(step.after)
+			for range step.events {
+				n.log(&Event{})
+			}
+			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+			if len(lines) != step.lines || !strings.HasSuffix(lines[len(lines)-1], step.last) {
+				t.Errorf("%v later: got %d lines, the last %q; want %d and %s", step.after, len(lines), lines[len(lines)-1], step.lines, step.last)
+			}
+		}
+	})
+}

@@ -24,7 +24,7 @@ import (
 // Webhook is a receiver of events, over HTTP and signed as Standard Webhooks describes.
 type Webhook struct {
 	URL    string
-	Secret []byte // with which requests are signed
+	Secret []byte // with which requests are signed, until Notifier.SetSecret changes it
 	Agent  string // the User-Agent
 
 	firstPause, patience time.Duration // set by tests; 0 means the constants
@@ -76,6 +76,7 @@ type sender struct {
 	to        Webhook
 	log       *slog.Logger
 	client    *http.Client
+	secret    atomic.Pointer[[]byte]
 	delivered atomic.Int64
 	lost      *lossCounts
 	wake      chan struct{}
@@ -102,6 +103,7 @@ type delivery struct {
 
 func newSender(to *Webhook, log *slog.Logger, lost *lossCounts) *sender {
 	s := &sender{to: *to, log: log, lost: lost, wake: make(chan struct{}, 1), slots: make(chan struct{}, senders), finished: make(chan struct{})}
+	s.secret.Store(&to.Secret)
 	if s.to.firstPause == 0 {
 		s.to.firstPause = firstPause
 	}
@@ -250,7 +252,7 @@ func (s *sender) post(ctx context.Context, d *delivery) error {
 	r.Header.Set("User-Agent", s.to.Agent)
 	r.Header.Set("webhook-id", d.id)
 	r.Header.Set("webhook-timestamp", timestamp)
-	r.Header.Set("webhook-signature", sign(s.to.Secret, d.id, timestamp, d.body))
+	r.Header.Set("webhook-signature", sign(*s.secret.Load(), d.id, timestamp, d.body))
 	response, err := s.client.Do(r)
 	if err != nil {
 		var inner *url.Error

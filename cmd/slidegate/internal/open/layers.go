@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/store"
@@ -72,6 +73,20 @@ func (o *Opened) closeLayers(log *slog.Logger) {
 	if owed := after.Failure.Owed + after.Failure.Unknown; owed > 0 {
 		log.Warn("units that failure mode optimistic admitted may not be charged", slog.Int64("units", owed), slog.Any("error", err))
 	}
+}
+
+// LeasesOut returns the units that were leased and are neither spent nor returned yet, by policy, as metrics name it. Those of a candidate
+// are apart.
+func (o *Opened) LeasesOut() map[string]int64 {
+	layer, ok := store.As[*lease.Store](o.Store)
+	if !ok {
+		return nil
+	}
+	units := map[string]int64{}
+	for namespace, out := range layer.Outstanding() {
+		units[policyName(namespace)] += out
+	}
+	return units
 }
 
 // policyOf returns the name of a limit's policy. Limits of candidates refuse nothing, and are counted by policy elsewhere.

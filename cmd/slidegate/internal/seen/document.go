@@ -47,6 +47,8 @@ type Policy struct {
 	Limits    []string        `json:"limits"`
 	Minutes   []Minute        `json:"minutes"` // of the last hour; those without decisions are left out
 	Candidate CandidateCounts `json:"candidate"`
+	LeasesOut int64           `json:"leases_out"` // units that instances leased and that are not spent yet
+	HoldsOut  int64           `json:"holds_out"`  // requests that hold slots or units
 }
 
 // Minute counts the decisions of one minute.

@@ -45,10 +45,12 @@ type Options struct {
 	// Board is where the instances find one another's notes; nil shows only this instance, for the reason Why.
 	Board store.Board
 	Why   string
-	// Instance describes this instance, without the fields ID, Seen and Alive.
+	// Instance describes this instance, without the fields ID, Seen, Alive and LeasesOut.
 	Instance func() Instance
-	// Policies returns the names, modes and limits of the policies in force.
+	// Policies returns the policies in force: Name, Shadow, Limits and HoldsOut.
 	Policies func() []Policy
+	// LeasesOut returns the leased units that are not spent yet, by policy.
+	LeasesOut func() map[string]int64
 	// Peek returns the share of a key's limits that is used now, and which limit that is; ok is false if the store did not say.
 	Peek func(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, ok bool)
 	// Secret returns the key that all instances share, from which the IDs of keys are made.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -57,8 +58,9 @@ func newCluster(t *testing.T, instances int) *cluster {
 		r := NewRecord(time.Now)
 		e := NewExchange(r, Options{
 			Board: c.board, Now: time.Now,
-			Instance: func() Instance { return Instance{Name: fmt.Sprint("host:", i), Health: "ready"} },
-			Policies: func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}}} },
+			Instance:  func() Instance { return Instance{Name: fmt.Sprint("host:", i), Health: "ready"} },
+			Policies:  func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}, HoldsOut: 3}} },
+			LeasesOut: func() map[string]int64 { return map[string]int64{"api": 10, "api/candidate": 1} },
 			Peek: func(_ context.Context, _, key, _, _ string) (float64, *slidegate.Limit, bool) {
 				if c.share == nil {
 					return 0, nil, false
@@ -111,6 +113,23 @@ func TestOneLookShowsAllInstances(t *testing.T) {
 		}
 		if m := d.Policies[0].Minutes; len(m) != 2 || m[0].Refused != 63 || m[0].Admitted != 15 || m[1].Refused != 7 {
 			t.Errorf("got %+v, want the counts of two minutes: the earlier ones are in the notes of the hour", m)
+		}
+	})
+}
+
+// TestWhatIsOutOfAllInstances: what is leased and held is added up by policy, but not what an instance had out that is gone.
+func TestWhatIsOutOfAllInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		d := c.exchanges[0].Document(t.Context(), 20)
+		if p, i := d.Policies[0], d.Instances[1]; p.LeasesOut != 30 || p.HoldsOut != 9 || i.LeasesOut != 11 {
+			t.Errorf("got %+v, %+v, want 3 times 10 leased units and 3 requests, and at an instance also the unit of the candidate", p, i)
+		}
+		c.stops[2]()
+		testkit.Pass(aliveFor + turnEvery)
+		d = c.exchanges[0].Document(t.Context(), 20)
+		if p := d.Policies[0]; p.LeasesOut != 20 || p.HoldsOut != 6 || len(d.Instances) != 3 {
+			t.Errorf("got %+v, want what two instances have out", p)
 		}
 	})
 }
@@ -256,6 +275,36 @@ func TestNearestKeysAreAskedAgain(t *testing.T) {
 			t.Errorf("got %+v, want one key at 0.9 of 100/1m", near)
 		}
 	})
+}
+
+// TestNearestListIsFull: keys that are near no longer, as after a reset, leave their places to the next ones at once. The store is asked for
+// a bounded number of keys at a time.
+func TestNearestListIsFull(t *testing.T) {
+	for _, test := range []struct{ reset, want int }{{13, listed}, {maxPeeks - 2*listed, listed}, {maxPeeks, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1)
+			for i := range test.reset {
+				c.add(0, 1, fmt.Sprint("reset ", i), &Event{Limit: &limit, Remaining: 1})
+			}
+			for i := range 2 * listed {
+				c.add(0, 1, fmt.Sprint("near ", i), &Event{Limit: &limit, Remaining: 10})
+			}
+			var asked atomic.Int64
+			c.share = func(key string) float64 {
+				if asked.Add(1); strings.HasPrefix(key, "reset") {
+					return 0
+				}
+				return 0.9
+			}
+			near := c.exchanges[0].Document(t.Context(), listed).Keys["1"].Nearest
+			if n := asked.Load(); len(near) != test.want || n > maxPeeks || n < int64(test.reset) {
+				t.Errorf("%d were reset: got %d keys for %d questions, want %d keys", test.reset, len(near), n, test.want)
+			}
+			if near := c.exchanges[0].Document(t.Context(), listed).Keys["1"].Nearest; len(near) != listed {
+				t.Errorf("%d were reset: got %d keys at the second look, want %d", test.reset, len(near), listed)
+			}
+		})
+	}
 }
 
 // TestKeyOfAnotherInstance: the text of a key comes from the instance that knows it, only on request, and nobody else can make one up.

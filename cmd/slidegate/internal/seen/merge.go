@@ -54,7 +54,7 @@ func merge(sources []*source, now time.Time, n int) *Document {
 		d.Instances = append(d.Instances, i)
 	}
 	slices.SortFunc(d.Instances[1:], func(a, b Instance) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	d.Policies = mergePolicies(sources, minuteOf(now))
+	d.Policies = mergePolicies(sources, now)
 	all := mergeKeys(sources)
 	for w, name := range windowNames {
 		d.Keys[name] = Keys{Refused: refusedMost(all, w, n), Nearest: nearest(all, w, n)}
@@ -63,7 +63,8 @@ func merge(sources []*source, now time.Time, n int) *Document {
 }
 
 // mergePolicies adds up the counts of each policy. The policies of the instance itself come first, in their order.
-func mergePolicies(sources []*source, now int64) []Policy {
+func mergePolicies(sources []*source, at time.Time) []Policy {
+	now := minuteOf(at)
 	all, index := []Policy{}, map[string]int{}
 	minutes := map[string]map[int64]*Minute{}
 	for _, s := range sources {
@@ -79,17 +80,21 @@ func mergePolicies(sources []*source, now int64) []Policy {
 				all = append(all, Policy{Name: p.Name, Shadow: p.Shadow, Limits: append([]string{}, p.Limits...), Minutes: []Minute{}})
 			}
 			all[i].Candidate.add(p.Candidate)
+			if at.Sub(s.seen) < aliveFor {
+				all[i].LeasesOut += p.LeasesOut
+				all[i].HoldsOut += p.HoldsOut
+			}
 		}
 		for name, of := range s.minutes {
 			to := minutes[name]
-			for at, m := range of {
-				if to == nil || at <= now-hour || at > now+1 {
+			for minute, m := range of {
+				if to == nil || minute <= now-hour || minute > now+1 {
 					continue
 				}
-				sum := to[at]
+				sum := to[minute]
 				if sum == nil {
-					sum = &Minute{At: time.Unix(at*60, 0).UTC()}
-					to[at] = sum
+					sum = &Minute{At: time.Unix(minute*60, 0).UTC()}
+					to[minute] = sum
 				}
 				sum.Admitted += m[1]
 				sum.Refused += m[2]

@@ -31,6 +31,8 @@ type notePolicy struct {
 	Limits    []string        `json:"l,omitempty"`
 	Minutes   []noteMinute    `json:"m,omitempty"`
 	Candidate CandidateCounts `json:"c"`
+	LeasesOut int64           `json:"u,omitempty"`
+	HoldsOut  int64           `json:"h,omitempty"`
 }
 
 // noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store.
@@ -208,6 +210,7 @@ func cleanTexts(texts []string, most int) []string {
 // clean makes the texts printable, and reports whether the numbers are possible. Minutes outside the hour are removed.
 func (p *notePolicy) clean(now int64) bool {
 	p.Name, p.Limits = printable(p.Name, maxName), cleanTexts(p.Limits, maxLimitTexts)
+	p.LeasesOut, p.HoldsOut = min(max(p.LeasesOut, 0), maxCount), min(max(p.HoldsOut, 0), maxCount)
 	if len(p.Minutes) > 2*hour || !isCount(p.Candidate.Admitted) || !isCount(p.Candidate.Refused) || !isCount(p.Candidate.Both) {
 		return false
 	}

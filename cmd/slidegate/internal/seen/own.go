@@ -3,6 +3,7 @@ package seen
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type found struct {
 	counts [len(Windows)]Pair
 	near   [len(Windows)]bool
 	share  float64
+	asked  bool // the store was asked for share
 }
 
 // own returns what this instance has seen: the counts since a minute, its top keys, and those of the wanted that it knows.
@@ -38,25 +40,14 @@ func (e *Exchange) own(ctx context.Context, from int64, wanted []keyName) *note 
 	now := e.record.minute.Load()
 	n := &note{Instance: e.opts.Instance(), Turn: e.turns.Add(1), Policies: e.policies(from, now)}
 	n.Instance.ID, n.Instance.Seen, n.Instance.Alive = e.id, e.opts.Now().UTC(), true
+	e.addLeases(n)
 	secret := e.secretNow(ctx)
 	all := e.candidates(n, now)
 	chosen := map[*entry]*found{}
 	for w := range Windows {
 		choose(all, chosen, func(f *found) int64 { return f.counts[w][1] })
 	}
-	near := map[*entry]*found{}
-	for w := range Windows {
-		choose(all, near, func(f *found) int64 {
-			if !f.near[w] {
-				return 0
-			}
-			return int64(f.share * 1e9)
-		})
-	}
-	e.peekAll(ctx, n, near)
-	for k, f := range near {
-		chosen[k] = f
-	}
+	maps.Copy(chosen, e.nearest(ctx, n, all))
 	n.Cut = len(chosen) < e.record.tracked()
 	for _, name := range wanted {
 		e.addWanted(n, name, chosen, now, secret)
@@ -82,7 +73,7 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 	index := map[string]int{}
 	for i, p := range e.opts.Policies() {
 		index[p.Name] = i
-		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits})
+		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits, HoldsOut: p.HoldsOut})
 	}
 	e.record.each(func(p *PolicyRecord) {
 		i, known := index[p.name]
@@ -101,6 +92,17 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 		}
 	})
 	return list
+}
+
+// addLeases adds what is leased now. Candidates have leases that belong to no policy.
+func (e *Exchange) addLeases(n *note) {
+	leases := e.opts.LeasesOut()
+	for _, units := range leases {
+		n.Instance.LeasesOut += units
+	}
+	for i := range n.Policies {
+		n.Policies[i].LeasesOut = leases[n.Policies[i].Name]
+	}
 }
 
 // tracked returns how many keys are tracked.
@@ -161,14 +163,39 @@ func choose(all []*found, to map[*entry]*found, rank func(*found) int64) {
 	}
 }
 
-// peekAll asks the store how near keys are now, because time may have freed what they had used. If the store does not answer, the
-// last share stays.
-func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found) {
+// nearest returns the keys that are nearest to a limit. Those that are not near any more make room for the next ones, until all that are left are near,
+// or the store was asked for maxPeeks.
+func (e *Exchange) nearest(ctx context.Context, n *note, all []*found) map[*entry]*found {
 	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
 	defer cancel()
+	for left := maxPeeks; ; {
+		near := map[*entry]*found{}
+		for w := range Windows {
+			choose(all, near, func(f *found) int64 {
+				if !f.near[w] || f.share < NearShare {
+					return 0
+				}
+				return int64(f.share * 1e9)
+			})
+		}
+		asked := e.peekAll(ctx, n, near, left)
+		if left -= asked; asked == 0 {
+			return near
+		}
+	}
+}
+
+// peekAll asks the store how near those keys are now that were not asked for yet, because time, or a reset, may have freed what they had
+// used. It returns how many, at most some. If the store does not answer, the last share stays.
+func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found, most int) (asked int) {
 	var peeking sync.WaitGroup
 	places := make(chan struct{}, peeksAtOnce)
 	for _, f := range near {
+		if f.asked || asked == most {
+			continue
+		}
+		f.asked = true
+		asked++
 		peeking.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
@@ -188,6 +215,7 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found)
 		})
 	}
 	peeking.Wait()
+	return asked
 }
 
 // addWanted adds a key that another instance shows: with its counts, or with none if it is not known here.
@@ -254,7 +282,7 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 	if k.near != nil {
 		d.Near = k.near.String()
 	}
-	if f.share < NearShare {
+	if !f.asked || f.share < NearShare {
 		d.NearIn = [len(Windows)]bool{}
 	}
 	return d
@@ -263,4 +291,6 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 const (
 	peekTimeout = 500 * time.Millisecond
 	peeksAtOnce = 8
+	// maxPeeks is how many keys are asked for at a time: more than all lists have, and few enough for the store.
+	maxPeeks = 500
 )

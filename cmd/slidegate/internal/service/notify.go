@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"os"
@@ -27,11 +26,12 @@ func (o *Options) checkWebhook() error {
 		return invalid("WebhookSecretFile", "nothing is signed without a webhook; give its URL too")
 	case o.Webhook == "":
 		return nil
-	case o.WebhookSecretFile == "":
-		return invalid("Webhook", "needs a secret, so that its receiver can tell the events from others'; give the file with it too")
 	}
 	if err := notify.CheckURL(o.Webhook); err != nil {
 		return invalid("Webhook", "%w", err)
+	}
+	if o.WebhookSecretFile == "" {
+		return invalid("Webhook", "needs a secret, so that its receiver can tell the events from others'; set --webhook-secret-file too")
 	}
 	return nil
 }
@@ -40,12 +40,9 @@ func (o *Options) checkWebhook() error {
 func (s *Server) openNotifier() error {
 	hook := notify.Webhook{URL: s.opts.Webhook, Agent: "slidegate/" + cmp.Or(s.opts.Version, "devel")}
 	if hook.URL != "" {
-		text, err := os.ReadFile(s.opts.WebhookSecretFile)
-		if err != nil {
-			return invalid("WebhookSecretFile", "%w", err)
-		}
-		if hook.Secret, err = notify.ReadSecret(string(text[:min(len(text), maxSecretFile)])); err != nil {
-			return invalid("WebhookSecretFile", "%w", err)
+		var err error
+		if hook.Secret, err = s.readWebhookSecret(); err != nil {
+			return err
 		}
 	}
 	keys := s.refusals // so that a key has the same hash in both
@@ -53,11 +50,32 @@ func (s *Server) openNotifier() error {
 		keys = newRefusalLog(LogRefusalsHashed, s.log, s.limitsOf)
 	}
 	s.notifier = notify.New(notify.Options{
-		Store: s.stores.Store, Instance: rand.Text()[:8], Logger: s.log, Webhook: hook,
+		Store: s.stores.Store, Instance: instanceName(), Logger: s.log, Webhook: hook,
 		KeyAttr: func(key string) slog.Attr { return keys.keyAttr(key) },
 	})
 	s.announceThresholds(s.opts.File)
 	return nil
+}
+
+func (s *Server) readWebhookSecret() ([]byte, error) {
+	text, err := os.ReadFile(s.opts.WebhookSecretFile)
+	if err != nil {
+		return nil, invalid("WebhookSecretFile", "%w", err)
+	}
+	secret, err := notify.ReadSecret(string(text[:min(len(text), maxSecretFile)]))
+	if err != nil {
+		return nil, invalid("WebhookSecretFile", "%w", err)
+	}
+	return secret, nil
+}
+
+// reloadWebhookSecret reads the secret again, and reports whether it changed.
+func (s *Server) reloadWebhookSecret() (changed bool, err error) {
+	if s.opts.Webhook == "" {
+		return false, nil
+	}
+	secret, err := s.readWebhookSecret()
+	return err == nil && s.notifier.SetSecret(secret), err
 }
 
 // announceThresholds starts the counts of a file's thresholds.

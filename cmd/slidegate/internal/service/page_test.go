@@ -34,7 +34,8 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for token, want := range map[string]string{
-		adminToken: `{"name":"ann","role":"operator"}`, "viewer-" + adminToken: `{"name":"bob","role":"viewer"}`, "another-token-of-nobody": "an admin token is required",
+		adminToken: `{"name":"ann","role":"operator"}`, "viewer-" + adminToken: `{"name":"bob","role":"viewer"}`, "another-token-of-nobody": "the token is not valid here; an admin token is required",
+		"": "an admin token is required: send", "bob:viewer:viewer-" + adminToken: "send only the token, which follows the second colon",
 	} {
 		if got := s.send(t, "admin", "GET", "/v1/whoami", "", "Authorization", "Bearer "+token); !strings.Contains(got.body, want) {
 			t.Errorf("with the token %s, whoami responds with %d and %s, want %s", token, got.status, got.body, want)
@@ -53,10 +54,10 @@ func TestWhoamiWithoutTokens(t *testing.T) {
 // TestResetHasAReason finds the reason of a reset in the log of rulings.
 func TestResetHasAReason(t *testing.T) {
 	s := start(t, "policies:\n  api:\n    limits: [5/1m]\n", nil)
-	if got := s.send(t, "admin", "POST", "/v1/reset", `{"policy":"api","key":"me","why":"support case 4711"}`); got.status != 204 {
+	if got := s.send(t, "admin", "POST", "/v1/reset", `{"policy":"api","key":"me","why":"support case 4711","who":"eve"}`); got.status != 204 {
 		t.Fatalf("got %d and %s, want 204", got.status, got.body)
 	}
-	if got := s.send(t, "admin", "GET", "/v1/rulings/log", "").body; !strings.Contains(got, `"kind":"reset"`) || !strings.Contains(got, `"why":"support case 4711"`) {
-		t.Errorf("the log is %s, want the reset and its reason", got)
+	if got := s.send(t, "admin", "GET", "/v1/rulings/log", "").body; !strings.Contains(got, `"kind":"reset"`) || !strings.Contains(got, `"who":"eve (not verified)","why":"support case 4711"`) {
+		t.Errorf("the log is %s, want the reset, who made it and its reason", got)
 	}
 }

@@ -18,14 +18,13 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
-	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/store"
 )
 
 // openSeen opens the exchange of what the instances have seen.
 func (s *Server) openSeen(key *gate.Key) {
 	o := seen.Options{
-		Instance: s.describe, Policies: s.gate.InForce, Peek: s.gate.Share, Now: time.Now,
+		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.gate.Share, Now: time.Now,
 		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
 	}
 	switch board, ok := store.As[store.Board](s.stores.Store); {
@@ -39,23 +38,25 @@ func (s *Server) openSeen(key *gate.Key) {
 	s.exchange = seen.NewExchange(s.record, o)
 }
 
+// instanceName returns the name of this instance in what was seen and in events.
+func instanceName() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
 // describe describes this instance.
 func (s *Server) describe() seen.Instance {
-	host, _ := os.Hostname()
 	text, why := s.readiness(false)
 	if why != "" {
 		text = why
 	}
 	i := seen.Instance{
-		Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Version: s.opts.Version, Config: *s.hash.Load(), Started: s.started.UTC(), Health: text,
+		Name: instanceName(), Version: s.opts.Version, Config: *s.hash.Load(), Started: s.started.UTC(), Health: text,
 		Store: s.stores.Store.Traits().Name, WithoutStore: s.stores.Health() != nil, HoldsOut: s.gate.Held(),
 	}
 	s.reloading.Lock()
 	i.RestartNeeded = restartFields(s.restart)
 	s.reloading.Unlock()
-	if layers, ok := store.As[*stack.Store](s.stores.Store); ok {
-		i.LeasesOut = layers.Stats().Lease.Outstanding
-	}
 	i.Latency = s.recent.latency(s.telemetry.latency)
 	return i
 }
@@ -94,13 +95,14 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // The number of keys in a list of /v1/seen.
 const (
 	usualSeenKeys = 20
-	maxSeenKeys   = 50
+	// MaxSeenKeys is exported for the commands.
+	MaxSeenKeys = 50
 )
 
 // seenRoutes adds the paths about what was seen.
 func (s *Server) seenRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/seen", func(w http.ResponseWriter, r *http.Request) {
-		if n, ok := listLength(w, r, usualSeenKeys, maxSeenKeys); ok {
+		if n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys); ok {
 			problemjson.SendJSON(w, s.exchange.Document(r.Context(), n))
 		}
 	})
@@ -155,7 +157,7 @@ func (s *Server) glanceAt(ctx context.Context, n int) ([]byte, error) {
 
 // streamSeen serves GET /v1/seen/stream: the document once a second, as server-sent events, until the client leaves or the service drains.
 func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
-	n, ok := listLength(w, r, usualSeenKeys, maxSeenKeys)
+	n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys)
 	if !ok {
 		return
 	}

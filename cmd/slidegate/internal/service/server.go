@@ -173,7 +173,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.openSeen(key)
 	history := func(ctx context.Context) ([]rulings.Ruling, error) { return s.book.Log(ctx, math.MaxInt) }
 	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
-		s.recordChange(ctx, who(ctx, ""), operation, req)
+		s.recordChange(ctx, who(ctx, req.Who), operation, req)
 	}}
 	if s.envoy != nil {
 		api.Envoy = s.envoy

@@ -155,6 +155,17 @@ func (t *tokens) kind() string {
 	return "a token"
 }
 
+// missing returns what is wrong with a token that is not one of these, or with a request without one.
+func (t *tokens) missing(token string) string {
+	if token == "" {
+		return t.kind() + " is required: send Authorization: Bearer TOKEN"
+	}
+	if parts := strings.SplitN(token, ":", 3); len(parts) == 3 && (role(parts[1]) == viewer || role(parts[1]) == operator) {
+		return "this is the line of a token, with its name and its role; send only the token, which follows the second colon"
+	}
+	return "the token is not valid here; " + t.kind() + " is required"
+}
+
 // texts returns the tokens themselves, without those of viewers, which only the admin listener accepts.
 func (t *tokens) texts() (all []string) {
 	set := t.current.Load()
@@ -213,7 +224,7 @@ func (t *tokens) require(looks func(*http.Request) bool, next http.Handler) http
 		switch {
 		case !ok:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="slidegate"`)
-			problemjson.Document{Status: http.StatusUnauthorized, Detail: t.kind() + " is required: send Authorization: Bearer TOKEN"}.Send(w)
+			problemjson.Document{Status: http.StatusUnauthorized, Detail: t.missing(tokenOf(r))}.Send(w)
 		case owner.role == viewer && !looks(r):
 			forbidden(owner).Send(w)
 		default:
@@ -288,7 +299,7 @@ func (s *Server) requireAdmin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch owner, ok := s.admins.find(tokenOf(r)); {
 		case !ok:
-			problemjson.Document{Status: http.StatusForbidden, Detail: "an admin token is required for this: send Authorization: Bearer TOKEN"}.Send(w)
+			problemjson.Document{Status: http.StatusForbidden, Detail: s.admins.missing(tokenOf(r))}.Send(w)
 		case owner.role == viewer:
 			forbidden(owner).Send(w)
 		default:

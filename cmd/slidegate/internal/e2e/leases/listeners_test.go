@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
@@ -58,6 +59,22 @@ func testTwoInstances(t *testing.T, store string) {
 	if leased.Load() == 0 {
 		t.Error("no decision had the flag leased")
 	}
+}
+
+// TestSeenHasLeases: what the instances have seen says how many leased units are out, of an instance and of its policies.
+func TestSeenHasLeases(t *testing.T) {
+	s := servicetest.Start(t, policies(newRedis(t), 100*quota), nil)
+	var leased atomic.Int64
+	send := viaJSON(t, s, "default", "hot", &leased)
+	testkit.Eventually(t, "leased units are seen", func() bool {
+		runCallers(t, quota/4, send)
+		var d seen.Document
+		if err := json.Unmarshal([]byte(s.Send(t, "admin", "GET", "/v1/seen", "").Body), &d); err != nil {
+			t.Fatal(err)
+		}
+		p := d.Policies
+		return p[0].LeasesOut > 0 && p[0].LeasesOut == d.Instances[0].LeasesOut && p[1].LeasesOut == 0
+	})
 }
 
 // remaining returns how many units of a key are left, according to an instance that has no lease for it.

@@ -86,7 +86,7 @@ func (f *fake) guard(next http.Handler) http.Handler {
 		f.tokens = append(f.tokens, r.Header.Get("Authorization"))
 		switch looks := r.Method == http.MethodGet || r.URL.Path == "/v1/seen/key"; {
 		case f.role != "" && r.Header.Get("Authorization") != "Bearer "+token:
-			problem(w, http.StatusUnauthorized, "an admin token is required: send Authorization: Bearer TOKEN")
+			problem(w, http.StatusUnauthorized, "the token is not valid here; an admin token is required")
 		case f.role == "viewer" && !looks:
 			problem(w, http.StatusForbidden, "this requires the role operator")
 		default:
@@ -262,6 +262,9 @@ func sample(keys map[string]string) object {
 		one := object{"name": p.name, "shadow": p.shadow, "limits": []string{p.limit}, "minutes": minutes}
 		if p.name == "api" {
 			one["candidate"] = object{"admitted": 35120, "refused": 410, "both": 402}
+		}
+		if p.name == "webhooks" {
+			one["leases_out"], one["holds_out"] = 120, 5
 		}
 		policies = append(policies, one)
 	}

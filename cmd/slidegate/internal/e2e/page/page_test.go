@@ -160,6 +160,9 @@ func TestFigures(t *testing.T) {
 			t.Errorf("in %d minutes the first key was refused %s times, want %s", minutes, first, want)
 		}
 	}
+	if shown := browser.Eval[string](b, `[...document.querySelectorAll(".policyout")].map(p => p.textContent).join(";")`); shown != ";;;;120\u00a0leased, 5\u00a0in\u00a0the\u00a0proxy" {
+		t.Errorf("the policies show %s, want only 120 leased units and 5 requests of webhooks", shown)
+	}
 	// Choosing a policy shows only its keys.
 	browser.Eval[chromedp.Void](b, `[...document.querySelectorAll(".policy")].find(p => p.innerText.startsWith("login")).querySelector("input").click()`)
 	if got := browser.Eval[int](b, `document.querySelectorAll("#refused tbody tr").length`); got != 2 {
@@ -331,7 +334,7 @@ func TestToken(t *testing.T) {
 	wait(t, b, `document.activeElement.id === "token"`)
 	keys := func(text string) { b.Do(chromedp.KeyEvent(text)) }
 	keys("not the token" + kb.Enter)
-	wait(t, b, `document.querySelector("#signin-problem").innerText === "This token is not valid here."`)
+	wait(t, b, `document.querySelector("#signin-problem").innerText === "the token is not valid here; an admin token is required"`)
 	b.ScreenshotWindow("page-signin")
 	browser.Eval[chromedp.Void](b, `document.querySelector("#token").select()`)
 	keys(token + kb.Enter)

@@ -57,6 +57,7 @@ type API struct {
 	log       func(context.Context) ([]rulings.Ruling, error)
 	onChange  func(ctx context.Context, operation string, req gate.Request)
 	logger    *throttlelog.Logger
+	debug     *slog.Logger
 	responder gate.Responder
 	calls     sync.Pool // of *call
 }
@@ -67,6 +68,9 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 		return nil, errors.New("jsonapi: gate: must not be nil; call gate.New")
 	}
 	a := &API{gate: g, envoy: opts.Envoy, reject: opts.Reject, log: opts.Log, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
+	if a.debug = opts.Logger; a.debug == nil {
+		a.debug = slog.New(slog.DiscardHandler)
+	}
 	if a.reject == nil {
 		a.reject = func(*http.Request) string { return "" }
 	}
@@ -128,22 +132,15 @@ func (a *API) handler(some map[string]route, document *page) http.Handler {
 	routes[documentPath] = route{http.MethodGet, document.serve}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, ok := routes[r.URL.Path]
+		allow := document.allow[r.URL.Path] // others serve some of the paths, and leave requests with other methods to this handler
 		switch {
-		case !ok:
-			send(w, noSuchPath(r.URL.Path, document.paths))
-		case r.Method != at.method && (at.method != http.MethodGet || r.Method != http.MethodHead):
-			w.Header().Set("Allow", at.allow())
-			send(w, &problem{Status: http.StatusMethodNotAllowed, Detail: r.URL.Path + " only accepts " + at.allow()})
-		default:
+		case ok && (r.Method == at.method || at.method == http.MethodGet && r.Method == http.MethodHead):
 			at.serve(a, w, r)
+		case allow != "":
+			w.Header().Set("Allow", allow)
+			send(w, &problem{Status: http.StatusMethodNotAllowed, Detail: r.URL.Path + " only accepts " + allow})
+		default:
+			send(w, noSuchPath(r.URL.Path, document.paths))
 		}
 	})
-}
-
-// allow returns the value of the header Allow.
-func (r route) allow() string {
-	if r.method == http.MethodGet {
-		return "GET, HEAD"
-	}
-	return r.method
 }

@@ -33,7 +33,10 @@ var (
 		{"class", text(func(c *call) *string { return &c.into.Class })},
 	}
 	keyFields   = requestFields[:3] // the policy and the key
-	resetFields = append(slices.Clone(keyFields), field{"why", (*call).readWhy})
+	resetFields = append(slices.Clone(keyFields),
+		field{"why", logText(maxWhy, func(c *call) *string { return &c.into.Why })},
+		field{"who", logText(maxWho, func(c *call) *string { return &c.into.Who })},
+	)
 	takeFields  = append(slices.Clone(requestFields), field{"id", (*call).readID})
 	allowFields = append(slices.Clone(takeFields),
 		field{"up_to", (*call).readUpTo},
@@ -205,16 +208,21 @@ func (c *call) readID() (ok bool) {
 	return ok
 }
 
-// maxWhy is the maximum length of a reason in the log of rulings, in bytes.
-const maxWhy = 512
+// The maximum length of a reason and of a name in the log of rulings, in bytes.
+const (
+	maxWhy = 512
+	maxWho = 128
+)
 
-// readWhy reads the reason of a reset.
-func (c *call) readWhy() (ok bool) {
-	from := c.at
-	if c.into.Why, ok = c.stringValue(); ok && (len(c.into.Why) > maxWhy || strings.ContainsFunc(c.into.Why, unicode.IsControl)) {
-		return c.addProblem(from, c.name, "must be one line of printable text, of at most 512 bytes")
+// logText reads a text for the log of rulings.
+func logText(most int, into func(*call) *string) func(*call) bool {
+	return func(c *call) (ok bool) {
+		from := c.at
+		if *into(c), ok = c.stringValue(); ok && (len(*into(c)) > most || strings.ContainsFunc(*into(c), unicode.IsControl)) {
+			return c.addProblem(from, c.name, "must be one line of printable text, of at most %d bytes", most)
+		}
+		return ok
 	}
-	return ok
 }
 
 // readCancel reads the body of cancel: a reservation, or the ID and the key of a call.

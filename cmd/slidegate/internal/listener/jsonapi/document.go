@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // document is the OpenAPI document of everything that an API serves, and others holds the other paths of the service's
@@ -23,6 +24,7 @@ var (
 type page struct {
 	text  []byte
 	paths []string
+	allow map[string]string // the methods of each path, as in the header Allow
 }
 
 // pageOf returns the document with only the paths that have one of the tags: a listener must not document the paths of
@@ -53,7 +55,15 @@ func pageOf(tags ...string) *page {
 	if err != nil {
 		panic(err) // it was just decoded
 	}
-	return &page{text: append(text, '\n'), paths: slices.Sorted(maps.Keys(paths))}
+	allow := map[string]string{}
+	for path, operations := range paths {
+		methods := slices.Sorted(maps.Keys(operations))
+		if at := slices.Index(methods, "get"); at >= 0 {
+			methods = slices.Insert(methods, at+1, "head")
+		}
+		allow[path] = strings.ToUpper(strings.Join(methods, ", "))
+	}
+	return &page{append(text, '\n'), slices.Sorted(maps.Keys(paths)), allow}
 }
 
 // mustRead decodes a part of the embedded documents.

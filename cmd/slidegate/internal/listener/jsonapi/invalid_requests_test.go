@@ -138,6 +138,7 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/reset", `{"key":"k","cost":1}`, "cost", "not a field"},
 		{"/v1/reset", `{"key":"k","why":"a\nb"}`, "why", "must be one line"},
 		{"/v1/reset", `{"key":"k","why":"` + strings.Repeat("x", 513) + `"}`, "why", "at most 512 bytes"},
+		{"/v1/reset", `{"key":"k","who":"` + strings.Repeat("x", 129) + `"}`, "who", "at most 128 bytes"},
 		{"/v1/peek", `{"key":"k","why":"a"}`, "why", "not a field"},
 		{"/v1/peek", `{"key":"k"} 1`, "", "unexpected data"},
 		{"/v1/settle", `{"cost":1}`, "reservation", "is missing"},
@@ -218,7 +219,7 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("a body of exactly 1 MiB: got %d, want 200", got.status)
 	}
 	s.post("/v1/allow", `{"policy":"logn","key":"k"}`).wantProblem(t, 404, "policy", `did you mean "login"`)
-	if status, detail := new(API).classify(gate.ErrNoPolicy); status != 400 || detail != gate.ErrNoPolicy.Error() {
+	if status, detail := new(API).classify(gate.ErrNoPolicy, false); status != 400 || detail != gate.ErrNoPolicy.Error() {
 		t.Errorf("no policy: got %d, %q; want 400 and the text of the error", status, detail)
 	}
 	s.fail(errBroken)

@@ -3,6 +3,7 @@ package jsonapi
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -68,15 +69,15 @@ var listenerOf = sync.OnceValue(func() map[string]string {
 
 // fail sends the problem for an error of an operation.
 func (a *API) fail(w http.ResponseWriter, op gate.Op, err error) {
-	status, detail := a.classify(err)
+	status, detail := a.classify(err, op == gate.Peek)
 	if op == gate.Reset && errors.Is(err, failure.ErrUnavailable) {
 		detail = notReset
 	}
 	send(w, &problem{Status: status, Detail: detail, Field: gate.FieldOf(err)})
 }
 
-// classify returns the status of an error of the gate, and the detail for clients.
-func (a *API) classify(err error) (status int, detail string) {
+// classify returns the status of an error of the gate, and the detail for clients. Looks charge nothing.
+func (a *API) classify(err error, looks bool) (status int, detail string) {
 	switch {
 	case errors.Is(err, gate.ErrPolicy):
 		return http.StatusNotFound, err.Error()
@@ -89,11 +90,18 @@ func (a *API) classify(err error) (status int, detail string) {
 	case errors.Is(err, store.ErrUnsupported):
 		return http.StatusInternalServerError, err.Error()
 	}
+	if looks { // a page looks every second, and what decides without the store logs that
+		a.debug.Debug("jsonapi: the store could not answer", slog.Any("error", err))
+		return http.StatusServiceUnavailable, notSeen
+	}
 	if !errors.Is(err, context.Canceled) { // the client disconnected
 		a.logger.Warn("jsonapi: the store could not answer", err) // in an outage it is the same for every request
 	}
 	return http.StatusServiceUnavailable, "the store could not answer, and it is not known whether anything was charged; try again later"
 }
+
+// notSeen is the detail for what charges nothing.
+const notSeen = "the store does not answer, so what it has counted cannot be shown; nothing was charged; try again later"
 
 // notReset is the detail for a reset that the store did not confirm.
 const notReset = "the store does not answer: what this instance counted without it was reset, but not what the store has counted; try again later"

@@ -1,8 +1,10 @@
 package jsonapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -36,5 +38,27 @@ func TestState(t *testing.T) {
 	failing = errors.New("broken")
 	if got := s.send("GET", "/v1/state?policy=login&key=k", "", ""); got.status != 503 {
 		t.Errorf("without the log: got %d %s, want 503", got.status, got.body)
+	}
+}
+
+// A look charges nothing, so in an outage the response does not say that something may have been charged, and a page that looks every
+// second does not fill the log.
+func TestStateInOutage(t *testing.T) {
+	log := new(bytes.Buffer)
+	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s.fail(errBroken)
+	got := s.send("GET", "/v1/state?policy=login&key=k", "", "")
+	got.wantProblem(t, 503, "", "nothing was charged")
+	if strings.Contains(got.body, "10.1.2.3") || log.Len() > 0 {
+		t.Errorf("got %s and the log %q, want neither a machine's name nor a line", got.body, log)
+	}
+}
+
+// What is wrong with a key is said without the name of a package.
+func TestProblemsNameNoPackage(t *testing.T) {
+	s := newService(t, Options{})
+	got := s.send("GET", "/v1/state?policy=listed&key=10.0.0.0/8", "", "").wantProblem(t, 400, "key", "it is a prefix")
+	if strings.Contains(got.Detail, "gate:") {
+		t.Errorf("got %q, want no name of a package", got.Detail)
 	}
 }

@@ -128,7 +128,7 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 		status, detail := http.StatusOK, ""
 		switch {
 		case c.errs[i] != nil:
-			status, detail = a.classify(c.errs[i])
+			status, detail = a.classify(c.errs[i], false)
 		case gate.Closed(d):
 			status, detail = http.StatusServiceUnavailable, gate.ErrClosed.Error()
 		case !d.Decision.Allowed:

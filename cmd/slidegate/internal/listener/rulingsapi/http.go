@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/internal/errtext"
@@ -299,13 +300,25 @@ func ParseFor(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// detailOf returns the text of an error for an operator. About a limit it is what is wrong with it, without the names of packages.
+func detailOf(err error) string {
+	var limit *slidegate.LimitError
+	switch {
+	case !errors.As(err, &limit):
+		return err.Error()
+	case limit.Text == "":
+		return limit.Err.Error()
+	}
+	return fmt.Sprintf("%v (in %q)", limit.Err, limit.Text)
+}
+
 // fail sends the problem for a change that was not made.
 func (a *API) fail(w http.ResponseWriter, err error) {
 	p := problemjson.Document{Status: http.StatusServiceUnavailable}
 	var field *rulings.FieldError
 	switch {
 	case errors.As(err, &field):
-		p.Status, p.Field, p.Detail = http.StatusBadRequest, field.Field, field.Err.Error()
+		p.Status, p.Field, p.Detail = http.StatusBadRequest, field.Field, detailOf(field.Err)
 		if field.Field == "policy" {
 			p.Status = http.StatusNotFound // as for all requests that name a policy
 		}

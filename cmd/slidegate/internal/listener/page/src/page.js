@@ -76,7 +76,7 @@ at("signin").addEventListener("submit", async (event) => {
 		await get("/v1/whoami");
 	} catch (problem) {
 		useToken("");
-		return write(at("signin-problem"), problem.status === 401 ? "This token is not valid here." : problem.message);
+		return write(at("signin-problem"), problem.message);
 	}
 	at("token").value = "";
 	write(at("signin-problem"), "");

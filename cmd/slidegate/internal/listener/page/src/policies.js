@@ -25,7 +25,7 @@ function make(row, choose) {
 			h("span", {}, h("span.policyname", {}, h("bdi"), h("span.tag", { hidden: true }, "shadow")), h("span.policylimits")),
 			row.every ? h("span") : svg("svg", { class: "spark", viewBox: "0 0 180 24", preserveAspectRatio: "none", "aria-hidden": "true" },
 				svg("path", { class: "spark-admitted" }), svg("path", { class: "spark-refused" })),
-			h("span.policyshare", {}, h("b"), h("span"))));
+			h("span.policyshare", {}, h("b"), h("span"), h("span.policyout"))));
 }
 
 function fill(element, row, seen, chosen) {
@@ -40,6 +40,8 @@ function fill(element, row, seen, chosen) {
 	part(".tag").hidden = !policy.shadow;
 	const limits = (policy.limits ?? []).map((limit) => visible(limit, 40)).join(", ") || "no limit";
 	write(part(".policylimits"), limits + (near > 0 ? " \u00b7 nearest\u00a0" + percent(near, 1).replace(/\.\d/, "") : ""));
+	const out = [policy.leases_out > 0 && number(policy.leases_out) + "\u00a0leased", policy.holds_out > 0 && number(policy.holds_out) + "\u00a0in\u00a0the\u00a0proxy"];
+	write(part(".policyout"), out.filter(Boolean).join(", "));
 	draw(element.querySelector("svg"), hour([policy], seen.now));
 	const [text, title] = beside(row);
 	write(part("b ~ span"), text);
