@@ -33,7 +33,7 @@ func (s *Server) Connections(listener string) (open, refused int64) {
 func (s *Server) Glance(t *testing.T, n int) (turned <-chan struct{}, text []byte) {
 	t.Helper()
 	turned = s.exchange.Turned()
-	text, err := s.glanceAt(t.Context(), n)
+	text, err := s.glanceAt(t.Context(), n, false)
 	if err != nil {
 		t.Fatal(err)
 	}
