@@ -11,7 +11,7 @@ import (
 const ByOther = "other"
 
 // maxCauses is how many causes of refusals are told apart of a key within an hour; others are counted together.
-const maxCauses = 3
+const maxCauses = 1<<causeBits - 1
 
 // cause is why a key was refused.
 type cause struct {
@@ -41,7 +41,7 @@ func (k *entry) causeOf(e *Event) uint8 {
 		return uint8(len(k.causes) - 1)
 	}
 	for i := range k.causes {
-		if !slices.ContainsFunc(k.minutes, func(c cell) bool { return c.refused > 0 && int(c.cause) == i }) {
+		if !slices.ContainsFunc(k.minutes, func(c cell) bool { return c.refused > 0 && int(c.cause()) == i }) {
 			k.causes[i] = new
 			return uint8(i)
 		}
@@ -60,13 +60,13 @@ func (c *cause) same(o *cause) bool {
 
 // cellOf returns the counts of the current minute that are for a cause.
 func (k *entry) cellOf(cause uint8) *cell {
-	at := k.minutes[len(k.minutes)-1].at
-	for i := len(k.minutes) - 1; i >= 0 && k.minutes[i].at == at; i-- {
-		if c := &k.minutes[i]; c.refused == 0 || c.cause == cause {
+	minute := k.minutes[len(k.minutes)-1].minute()
+	for i := len(k.minutes) - 1; i >= 0 && k.minutes[i].minute() == minute; i-- {
+		if c := &k.minutes[i]; c.refused == 0 || c.cause() == cause {
 			return c
 		}
 	}
-	k.minutes = append(k.minutes, cell{at: at})
+	k.minutes = append(k.minutes, newCell(minute))
 	return &k.minutes[len(k.minutes)-1]
 }
 
@@ -92,8 +92,8 @@ func (k *entry) said(now int64) (all []noteCause) {
 		c := &k.causes[i]
 		one := noteCause{By: c.by, Limit: c.limitText(), Shadow: c.shadow}
 		for w, window := range Windows {
-			for _, m := range k.minutes {
-				if int(m.cause) == i && int64(m.at) >= now-window {
+			for j := range k.minutes {
+				if m := &k.minutes[j]; int(m.cause()) == i && m.minute() >= now-window {
 					one.Refused[w] += int64(m.refused)
 				}
 			}

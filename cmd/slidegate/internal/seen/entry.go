@@ -33,10 +33,10 @@ func (k *entry) count(e *Event, now int64, clock func() time.Time) {
 	switch {
 	case e.Refused:
 		k.lastCause = k.causeOf(e)
-		if c.refused > 0 && c.cause != k.lastCause {
+		if c.refused > 0 && c.cause() != k.lastCause {
 			c = k.cellOf(k.lastCause)
 		}
-		c.cause = k.lastCause
+		c.setCause(k.lastCause)
 		c.refused++
 		k.refused++
 		k.weight += refusalWeight - 1
@@ -57,21 +57,21 @@ func (k *entry) count(e *Event, now int64, clock func() time.Time) {
 
 // cell returns the counts of the current minute.
 func (k *entry) cell(now int64) *cell {
-	if n := len(k.minutes); n > 0 && int64(k.minutes[n-1].at) >= now { // the clock may have stepped back
+	if n := len(k.minutes); n > 0 && k.minutes[n-1].minute() >= now { // the clock may have stepped back
 		return &k.minutes[n-1]
 	}
 	gone := 0
-	for gone < len(k.minutes) && int64(k.minutes[gone].at) < now-hour {
+	for gone < len(k.minutes) && k.minutes[gone].minute() < now-hour {
 		gone++
 	}
 	k.lastAt = now
-	k.minutes = append(k.minutes[:copy(k.minutes, k.minutes[gone:])], cell{at: int32(now)})
+	k.minutes = append(k.minutes[:copy(k.minutes, k.minutes[gone:])], newCell(now))
 	return &k.minutes[len(k.minutes)-1]
 }
 
 // within returns the counts from a minute on.
 func (k *entry) within(from int64) (n Pair) {
-	for i := len(k.minutes) - 1; i >= 0 && int64(k.minutes[i].at) >= from; i-- {
+	for i := len(k.minutes) - 1; i >= 0 && k.minutes[i].minute() >= from; i-- {
 		n[0] += int64(k.minutes[i].admitted)
 		n[1] += int64(k.minutes[i].refused)
 	}
@@ -80,8 +80,8 @@ func (k *entry) within(from int64) (n Pair) {
 
 // shadowWithin returns how many refusals of within were in shadow mode.
 func (k *entry) shadowWithin(from int64) (n int64) {
-	for i := len(k.minutes) - 1; i >= 0 && int64(k.minutes[i].at) >= from; i-- {
-		if c := &k.minutes[i]; c.refused > 0 && k.causes[c.cause].shadow {
+	for i := len(k.minutes) - 1; i >= 0 && k.minutes[i].minute() >= from; i-- {
+		if c := &k.minutes[i]; c.refused > 0 && k.causes[c.cause()].shadow {
 			n += int64(c.refused)
 		}
 	}

@@ -66,10 +66,20 @@ type entry struct {
 
 // cell counts the decisions about a key in one minute. If it was refused for several causes, each has a cell of its own.
 type cell struct {
-	at                int32
+	word              uint32 // the minute, and in the last bits the cause of refused; together, since there are many cells
 	admitted, refused uint32
-	cause             uint8 // of refused: index in entry.causes
 }
+
+// causeBits are enough for an index in entry.causes.
+const causeBits = 2
+
+func newCell(minute int64) cell { return cell{word: uint32(minute) << causeBits} }
+
+func (c *cell) minute() int64 { return int64(c.word >> causeBits) }
+
+func (c *cell) cause() uint8 { return uint8(c.word & (1<<causeBits - 1)) }
+
+func (c *cell) setCause(cause uint8) { c.word = c.word&^(1<<causeBits-1) | uint32(cause) }
 
 // refusalWeight is how much more a refusal counts than an admission when a key has to make room.
 const refusalWeight = 16

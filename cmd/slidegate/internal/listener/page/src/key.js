@@ -137,7 +137,7 @@ function known() {
 		const { admitted, refused } = counts(key);
 		all.push(`${key.at_least ? "at least " : ""}${number(admitted)} admitted and ${number(refused)} refused in the last ${key.minutes === "1" ? "minute" : (key.minutes ?? "5") + " minutes"}`);
 		if (key.refused > 0 && causes(key)) all.push("refused by: " + causes(key));
-		if (key.share > 0) all.push(percent(key.share, 1) + " of its limit used");
+		if (key.share > 0 && !state) all.push(percent(key.share, 1) + " of its limit used");
 		if (key.routes?.length) all.push(key.routes.slice(0, 3).map((route) => visible(route, 40)).join(", "));
 	}
 	for (const name of ["plan", "class", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));

@@ -17,7 +17,7 @@ export function update(seen, policies, keys, minutes) {
 	figures([
 		["Admitted", number(sum.admitted), percent(sum.admitted, all) + " of decisions"],
 		["Refused", number(sum.refused), percent(sum.refused, all) + " of decisions", sum.refused > 0],
-		["In shadow", number(sum.shadow_refused), "admitted, but would be refused"],
+		["Refused in shadow", number(sum.shadow_refused), "of the admitted"],
 		["Without the store", number(sum.without_store), "by failure modes", sum.without_store > 0],
 		["Slowest 99th percentile", slowest(alive), "of one decision"],
 		["Leased", number(alive.reduce((n, one) => n + (one.leases_out || 0), 0)), "units not spent yet"],

@@ -22,7 +22,7 @@ function make(row, choose) {
 		h("input", { type: "radio", name: "policy", onchange: () => choose(name) }),
 		h("span.policyrow", {},
 			h("span", {}, h("span.policyname", {}, h("bdi"), h("span.tag", { hidden: true }, "shadow")), h("span.policylimits")),
-			row.every ? h("span") : svg("svg", { class: "spark", viewBox: "0 0 183 24", preserveAspectRatio: "none", "aria-hidden": "true" },
+			row.every ? h("span.spark") : svg("svg", { class: "spark", viewBox: "0 0 183 24", preserveAspectRatio: "none", "aria-hidden": "true" },
 				svg("path", { class: "spark-admitted" }), svg("path", { class: "spark-refused" })),
 			h("span.policyshare", {}, h("b"), h("span"), h("span.policyout"))));
 }

@@ -1,6 +1,6 @@
 // The keys: who is refused most, and who is nearest to a limit. They are masked; a row opens the panel of its key.
 import { h, keep, svg, set, write } from "./dom.js";
-import { causes, counts, masked, number, percent, visible } from "./words.js";
+import { causes, counts, masked, number, percent, tag, visible } from "./words.js";
 
 const most = { refused: 6, nearest: 6 };
 const first = 6;
@@ -33,7 +33,7 @@ function table(list) {
 }
 
 function make(list, key, open) {
-	const button = h("button.keybutton", { type: "button" }, h("bdi"));
+	const button = h("button.keybutton", { type: "button" }, h("bdi"), h("span.keyid"));
 	const row = h("tr", {}, h("th", { scope: "row" }, button, h("small.details")),
 		list === "refused" ? h("td.strong") : h("td.text.used", {}, meter(), h("span")), h("td"), h("td.text.why"));
 	button.addEventListener("click", () => open(row.key));
@@ -49,7 +49,8 @@ function fill(list, row, key) {
 	row.key = key;
 	const [name, one, two, why] = row.children, atLeast = key.at_least ? "\u2265\u00a0" : "";
 	const { refused, admitted } = counts(key);
-	write(name.querySelector("bdi"), masked(key));
+	write(name.querySelector("bdi"), visible(key.masked, 32));
+	write(name.querySelector(".keyid"), tag(key));
 	set(name.querySelector("button"), { "aria-label": "Open " + masked(key) + " of " + visible(key.policy, 32) });
 	write(name.querySelector("small"), [visible(key.policy, 28), ...(key.routes ?? []).slice(0, 2).map((route) => visible(route, 36))].join(" \u00b7 "));
 	write(two, atLeast + number(admitted));

@@ -100,9 +100,14 @@ function escape(c) {
 	return point < 0x10000 ? "\\u" + point.toString(16).padStart(4, "0") : "\\U" + point.toString(16).padStart(8, "0");
 }
 
-// masked returns what is shown of a key that is masked. Several may look alike, so the beginning of its ID follows.
+// tag is the beginning of the ID of a key, since masks may look alike.
+export function tag(key) {
+	return key.id ? " #" + visible(key.id, 16).slice(0, 4) : "";
+}
+
+// masked returns what is shown of a key that is masked.
 export function masked(key) {
-	return visible(key.masked, 32) + (key.id ? " #" + visible(key.id, 16).slice(0, 4) : "");
+	return visible(key.masked, 32) + tag(key);
 }
 
 const reasons = {
