@@ -170,6 +170,27 @@ func TestNearestDropsWhatNoLimitDecides(t *testing.T) {
 	})
 }
 
+// TestSharesAreAskedOnceASecond: however often somebody looks, the store is asked once in a second how near a key is.
+func TestSharesAreAskedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.add(0, 1, "ann", &Event{Limit: &limit, Remaining: 5})
+		asked := 0
+		c.share = func(string) float64 { asked++; return 0.9 }
+		for range 5 {
+			for range 10 {
+				if near := c.exchanges[0].Document(t.Context(), 20).Keys["5"].Nearest; len(near) != 1 || near[0].Share != 0.9 {
+					t.Errorf("got %+v, want one key at 0.9", near)
+				}
+			}
+			testkit.Pass(turnEvery)
+		}
+		if asked != 5 {
+			t.Errorf("the store was asked %d times in 5 seconds, want 5", asked)
+		}
+	})
+}
+
 // TestInstanceWithoutThePolicy: an instance that does not have a policy has seen nothing of its keys, so that their counts are exact.
 func TestInstanceWithoutThePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

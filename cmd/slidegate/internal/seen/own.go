@@ -189,15 +189,22 @@ func (e *Exchange) nearest(ctx context.Context, n *note, all []*found) map[*entr
 }
 
 // peekAll asks the store how near those keys are now that were not asked for yet, because time, a reset or a ruling may have freed what they
-// had used. It returns how many, at most some. If the store does not answer, the last share stays.
+// had used. It returns how many, at most some. If the store does not answer, the last share stays; so does one that is not a second old.
 func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found, most int) (asked int) {
 	var peeking sync.WaitGroup
+	now := e.opts.Now().UnixNano()
 	places := make(chan struct{}, peeksAtOnce)
 	for _, f := range near {
 		if f.asked || asked == most {
 			continue
 		}
 		f.asked = true
+		f.shard.mu.Lock()
+		recent := now-f.k.asked < int64(turnEvery)
+		f.shard.mu.Unlock()
+		if recent {
+			continue
+		}
 		asked++
 		peeking.Go(func() {
 			places <- struct{}{}
@@ -211,6 +218,7 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found,
 			}
 			f.shard.mu.Lock()
 			defer f.shard.mu.Unlock()
+			f.k.asked = now
 			if f.k.share = share; limit != nil {
 				f.k.near = limit
 			}

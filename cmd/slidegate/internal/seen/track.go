@@ -57,6 +57,7 @@ type entry struct {
 
 	near        *slidegate.Limit // of which the largest share was used at the last admission; nil if there is none
 	share       float64
+	asked       int64 // when the store was last asked for share, in nanoseconds since 1970
 	plan, class string
 	routes      [maxRoutes]route
 

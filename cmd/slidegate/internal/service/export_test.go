@@ -29,6 +29,9 @@ func (s *Server) Connections(listener string) (open, refused int64) {
 	return 0, 0
 }
 
+// GlanceEvery is the shortest time between two documents that requests make.
+const GlanceEvery = glanceEvery
+
 // Glance returns what a stream sends now, with n keys in each list, and a channel that is closed after the turn of the exchange.
 func (s *Server) Glance(t *testing.T, n int) (turned <-chan struct{}, text []byte) {
 	t.Helper()

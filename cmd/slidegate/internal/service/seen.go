@@ -141,32 +141,38 @@ const (
 	maxStreams    = 100
 )
 
-// glance is what was seen a moment ago: all requests and streams that are served at about the same time share it, so that many open pages cost
-// hardly more than one. The zero value is ready to use.
+// glanceEvery is the shortest time between two documents that requests make.
+const glanceEvery = 50 * time.Millisecond
+
+// glance is what was seen a moment ago: all requests and streams that are served at about the same time share it, so that many cost hardly more
+// than one. The zero value is ready to use.
 type glance struct {
 	mu     sync.Mutex
-	at     time.Time
+	at     time.Time       // when it was begun
 	turned <-chan struct{} // of the exchange, at that time
 	seen   *seen.Document
 	texts  map[int][]byte // as JSON, by the most keys in a list
 }
 
-// glanceAt returns what was seen, with n keys in each list. With wait, it waits for the instances that do not know yet that somebody looks.
-func (s *Server) glanceAt(ctx context.Context, n int, wait bool) (text []byte, err error) {
-	g := &s.glance
+// glanceAt returns what was seen, with n keys in each list: for a stream, in this turn of the exchange, and for a request, by now and by all
+// instances, so that it may wait.
+func (s *Server) glanceAt(ctx context.Context, n int, request bool) (text []byte, err error) {
+	g, asked := &s.glance, time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	turned := s.exchange.Turned()
-	if g.turned != turned || time.Since(g.at) >= time.Second || wait && !s.exchange.Ready() {
-		look := s.exchange.Glance
-		if wait {
-			look = s.exchange.Document
+	turned, look, old := s.exchange.Turned(), s.exchange.Glance, time.Since(g.at) >= time.Second
+	if old = old || g.turned != turned; request {
+		look, old = s.exchange.Document, g.at.Before(asked) || !s.exchange.Ready()
+	}
+	if old {
+		if request && !pause(ctx, glanceEvery-time.Since(g.at)) {
+			return nil, ctx.Err()
 		}
-		found := look(ctx, maxSeenKeys)
+		began, found := time.Now(), look(ctx, maxSeenKeys)
 		if err := ctx.Err(); err != nil { // it is not complete
 			return nil, err
 		}
-		g.at, g.turned, g.seen, g.texts = time.Now(), s.exchange.Turned(), found, map[int][]byte{}
+		g.at, g.turned, g.seen, g.texts = began, turned, found, map[int][]byte{}
 	}
 	if text = g.texts[n]; text == nil {
 		if text, err = json.Marshal(g.seen.Cut(n)); err == nil {
@@ -174,6 +180,18 @@ func (s *Server) glanceAt(ctx context.Context, n int, wait bool) (text []byte, e
 		}
 	}
 	return text, err
+}
+
+// pause waits, and reports whether ctx has not ended.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 // streamSeen serves GET /v1/seen/stream: the document once a second, as server-sent events, until the client leaves or the service drains.

@@ -73,7 +73,6 @@ func TestRaiseOfAPlan(t *testing.T) {
 	pro := sampleLimits()[:1]
 	pro[0]["text"], pro[0]["quota"] = "1000/1m", int64(1000)
 	f.plans = map[string][]object{"pro": pro}
-	first := func() object { return f.seen["keys"].(object)["5"].(object)["refused"].([]object)[0] }
 	b := browser.Open(t)
 	proposed := func() string {
 		click(b, "#key [data-action=raise]")
@@ -83,7 +82,10 @@ func TestRaiseOfAPlan(t *testing.T) {
 		{"", "100/1m", "100/1m", "200/1m, 10000/1h"}, {"pro", "1000/1m", "1000/1m", "2000/1m"}, {"", "1000/1m", "100/1m", ""},
 	} {
 		f.change(func() {
-			first()["plan"], first()["limit"], first()["causes"] = x.plan, x.limit, []object{{"by": "limits", "limit": x.limit, "refused": 5}}
+			for _, keys := range f.seen["keys"].(object) {
+				first := keys.(object)["refused"].([]object)[0]
+				first["plan"], first["limit"], first["causes"] = x.plan, x.limit, []object{{"by": "limits", "limit": x.limit, "refused": 5}}
+			}
 		})
 		show(t, b, f, 0, "light")
 		click(b, "#refused .keybutton")
