@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/keyform"
 	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -85,6 +86,11 @@ func (g *Gate) eachPart(req Request, use func(s *snapshot, part engine.Part) err
 	if err != nil {
 		return err
 	}
+	return g.eachOf(keys, req, use)
+}
+
+// eachOf is eachPart for some of the keys.
+func (g *Gate) eachOf(keys []string, req Request, use func(s *snapshot, part engine.Part) error) error {
 	for _, key := range keys {
 		one := req
 		one.Key = key
@@ -106,14 +112,9 @@ func (g *Gate) eachPart(req Request, use func(s *snapshot, part engine.Part) err
 // Keys returns the keys that a text of an operator means, as requests have them. The error wraps ErrKey if no request can
 // have the key, and for a prefix of addresses.
 func (g *Gate) Keys(policy, text string) (keys []string, err error) {
-	s := g.current.Load()
-	p, err := s.find(policy)
+	_, read, err := g.read(policy, text)
 	if err != nil {
 		return nil, err
-	}
-	read, err := s.set.ReadKey(p.index, text)
-	if err != nil {
-		return nil, fmt.Errorf("%w: the key %w", ErrKey, err)
 	}
 	for _, match := range read.Keys {
 		if match.Prefix.IsValid() {
@@ -122,6 +123,18 @@ func (g *Gate) Keys(policy, text string) (keys []string, err error) {
 		keys = append(keys, match.Key)
 	}
 	return keys, nil
+}
+
+// read returns a policy, and what a text of an operator means in it.
+func (g *Gate) read(policy, text string) (p *livePolicy, read keyform.Meaning, err error) {
+	s := g.current.Load()
+	if p, err = s.find(policy); err != nil {
+		return nil, read, err
+	}
+	if read, err = s.set.ReadKey(p.index, text); err != nil {
+		return nil, read, fmt.Errorf("%w: the key %w", ErrKey, err)
+	}
+	return p, read, nil
 }
 
 // route returns which limits, list or ruling decide a part.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/rulings"
@@ -17,8 +18,9 @@ import (
 // it only to operators who may see keys.
 type KeyState struct {
 	Policy   string           `json:"policy"`
-	Key      string           `json:"key"` // as requests have it
-	By       policy.By        `json:"by"`  // what decides; the fields from here to Rule are those of an Explanation
+	Key      string           `json:"key"`              // as requests have it
+	Prefix   bool             `json:"prefix,omitempty"` // Key is a prefix, whose addresses have keys of their own: only rulings are about it
+	By       policy.By        `json:"by"`               // what decides; the fields from here to Rule are those of an Explanation
 	Ruling   *rulings.Ruling  `json:"ruling,omitempty"`
 	List     string           `json:"list,omitempty"`
 	Override string           `json:"override,omitempty"`
@@ -67,11 +69,23 @@ type StateHold struct {
 }
 
 // State returns what the store keeps of the keys that a text means, under the limits that decide a request, and what of a log of rulings is
-// about them. It charges nothing and counts nothing. The error wraps ErrKey if no request can have the key, and store.ErrUnsupported if the
+// about them. Of a prefix, which has no counts of its own, it returns the ruling. It charges nothing and counts nothing. The error wraps ErrKey if no request can have the key, and store.ErrUnsupported if the
 // store does not return states.
 func (g *Gate) State(ctx context.Context, req Request, log []rulings.Ruling) (all KeyState, err error) {
+	p, read, err := g.read(req.Policy, req.Key)
+	if err != nil {
+		return all, err
+	}
 	var each []KeyState
-	err = g.eachPart(req, func(s *snapshot, part engine.Part) error {
+	var keys []string
+	for _, match := range read.Keys {
+		if match.Prefix.IsValid() {
+			each = append(each, g.stateOfPrefix(p.Name, match.String(), read.Text, log))
+		} else {
+			keys = append(keys, match.Key)
+		}
+	}
+	err = g.eachOf(keys, req, func(s *snapshot, part engine.Part) error {
 		k, err := g.state(ctx, s, part)
 		k.History = s.historyOf(&part, log)
 		each = append(each, k)
@@ -82,6 +96,20 @@ func (g *Gate) State(ctx context.Context, req Request, log []rulings.Ruling) (al
 	}
 	all, all.Also = each[0], each[1:]
 	return all, nil
+}
+
+// stateOfPrefix returns the ruling about a prefix, which is stored under a text, and what of a log is about it.
+func (g *Gate) stateOfPrefix(policyName, prefix, text string, log []rulings.Ruling) KeyState {
+	k := KeyState{Policy: policyName, Key: prefix, Prefix: true, Limits: []LimitState{}, History: []rulings.Ruling{}}
+	if k.Ruling = ruled.Find(g.rulings(), policyName, text); k.Ruling != nil {
+		k.By = policy.ByRuling
+	}
+	for i := range log {
+		if log[i].Policy == policyName && log[i].Key == text {
+			k.History = append(k.History, log[i])
+		}
+	}
+	return k
 }
 
 // state returns what the store keeps of a part, without its history.

@@ -2,18 +2,25 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/engine"
+	"github.com/slidegate/slidegate/policy"
 )
+
+// varies reports whether the plan or the class of a request selects its limits.
+func (p *livePolicy) varies() bool {
+	return len(p.RequestPlans()) > 0 || len(p.Classes) > 0 && !p.ClassByKey()
+}
 
 // InForce returns the names, modes and limits of the policies, and how many requests hold slots or units of them, in the order of the file.
 func (g *Gate) InForce() (list []seen.Policy) {
 	for _, p := range g.current.Load().order {
-		one := seen.Policy{Name: p.Name, Shadow: p.Shadow, HoldsOut: p.held.Load()}
+		one := seen.Policy{Name: p.Name, Shadow: p.Shadow, Varies: p.varies(), HoldsOut: p.held.Load()}
 		for _, limit := range p.Limits {
 			one.Limits = append(one.Limits, limit.String())
 		}
@@ -22,22 +29,36 @@ func (g *Gate) InForce() (list []seen.Policy) {
 	return list
 }
 
-// Share returns the largest share of a limit of a key that is used now, and that limit. Plan and class are the names of those by which
-// the key was decided. It returns false if no limit decides about the key, or the store did not answer.
-func (g *Gate) Share(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, ok bool) {
+// errUnknown says that the store did not answer.
+var errUnknown = errors.New("gate: the store did not answer")
+
+// Share returns the largest share of a limit of a key that is used now, and that limit; nil if no limit decides about the key, such as one that
+// a ruling blocks. Plan and class are the names of those by which the key was decided. The error means that it is not known.
+func (g *Gate) Share(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, err error) {
 	d, err := g.Do(ctx, Peek, Request{Policy: policy, Key: key, Plan: plan, Class: class})
-	if err != nil || len(d.Limits) == 0 || d.Flags&answering.Fallbacks != 0 {
-		return 0, nil, false
-	}
-	if len(d.Answers) == 0 {
-		return engine.Share(&d.Limits[0], d.Remaining), &d.Limits[0], true
+	return ShareOf(&d, err)
+}
+
+// ShareOf returns the result of Share from that of a peek.
+func ShareOf(d *policy.Decision, err error) (share float64, limit *slidegate.Limit, unknown error) {
+	switch {
+	case errors.Is(err, ErrPolicy) || errors.Is(err, ErrKey):
+		return 0, nil, nil // a reload has removed it
+	case err != nil:
+		return 0, nil, err
+	case d.Flags&answering.Fallbacks != 0:
+		return 0, nil, errUnknown
+	case d.By != policy.ByLimits || len(d.Limits) == 0:
+		return 0, nil, nil
+	case len(d.Answers) == 0:
+		return engine.Share(&d.Limits[0], d.Remaining), &d.Limits[0], nil
 	}
 	for i := range d.Answers {
 		if s := engine.Share(&d.Limits[i], d.Answers[i].Remaining); i == 0 || s > share {
 			share, limit = s, &d.Limits[i]
 		}
 	}
-	return share, limit, true
+	return share, limit, nil
 }
 
 // Sums has the counts of a Latency at one time, for Since.

@@ -2,7 +2,7 @@ package seen
 
 import "context"
 
-// Key returns the text of a key. If this instance has not seen it, the others are asked.
+// Key returns the text of a key, of which IsCut may be true. If this instance has not seen it, the others are asked.
 func (e *Exchange) Key(ctx context.Context, policy, id string) (key string, ok bool) {
 	name := keyName{policy, id}
 	if !isID(id) {
@@ -54,7 +54,7 @@ func (e *Exchange) find(ctx context.Context, text []byte, name keyName) (key str
 	}
 	secret := e.secretNow(ctx)
 	for _, one := range a.Keys[:min(len(a.Keys), maxAsks)] {
-		if one.keyName == name && len(one.Key) <= maxKey && idOf(secret.key, name.Policy, string(one.Key)) == name.ID {
+		if one.keyName == name && len(one.Key) <= maxKey+1 && idOf(secret.key, name.Policy, string(one.Key)) == name.ID {
 			return string(one.Key), true
 		}
 	}
@@ -69,11 +69,12 @@ func (e *Exchange) answer(ctx context.Context, asks []keyName) {
 			a.Keys = append(a.Keys, answerKey{name, []byte(key)})
 		}
 	}
-	if len(a.Keys) == 0 {
-		return
-	}
-	if text, err := encode(&a); err == nil {
-		_ = e.opts.Board.Post(ctx, topicKey, e.id, text, noteLife) // it is asked again
+	for ; len(a.Keys) > 0; a.Keys = a.Keys[:len(a.Keys)/2] { // what does not fit is asked again
+		text, err := encode(&a)
+		if err == nil {
+			_ = e.opts.Board.Post(ctx, topicKey, e.id, text, noteLife) // it is asked again
+			return
+		}
 	}
 }
 

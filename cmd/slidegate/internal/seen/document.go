@@ -15,6 +15,16 @@ type Document struct {
 	Keys map[string]Keys `json:"keys"`
 }
 
+// Cut returns the document with lists of at most n keys.
+func (d *Document) Cut(n int) *Document {
+	short := *d
+	short.Keys = map[string]Keys{}
+	for window, keys := range d.Keys {
+		short.Keys[window] = Keys{Refused: keys.Refused[:min(len(keys.Refused), n)], Nearest: keys.Nearest[:min(len(keys.Nearest), n)]}
+	}
+	return &short
+}
+
 // Instance is one instance of the service.
 type Instance struct {
 	ID            string    `json:"id"`
@@ -45,6 +55,7 @@ type Policy struct {
 	Name      string          `json:"name"`
 	Shadow    bool            `json:"shadow"`
 	Limits    []string        `json:"limits"`
+	Varies    bool            `json:"varies"`  // the plan or the class of a request selects other limits than Limits
 	Minutes   []Minute        `json:"minutes"` // of the last hour; those without decisions are left out
 	Candidate CandidateCounts `json:"candidate"`
 	LeasesOut int64           `json:"leases_out"` // units that instances leased and that are not spent yet
@@ -58,6 +69,8 @@ type Minute struct {
 	Refused       int64     `json:"refused"`
 	ShadowRefused int64     `json:"shadow_refused"`
 	WithoutStore  int64     `json:"without_store"` // of the others
+	// Candidate counts what candidate limits would have done; nil if they decided nothing.
+	Candidate *CandidateCounts `json:"candidate,omitempty"`
 }
 
 // CandidateCounts counts what candidate limits would have done in the last hour.
@@ -75,26 +88,43 @@ func (c *CandidateCounts) add(o CandidateCounts) {
 
 // Keys are the keys of a window.
 type Keys struct {
-	Refused []Key `json:"refused"` // the most refused first
+	Refused []Key `json:"refused"` // the most refused first; those that were only refused in shadow mode last
 	Nearest []Key `json:"nearest"` // those that were not refused and have used most of a limit
 }
 
 // Key is one key, masked.
 type Key struct {
-	Policy   string    `json:"policy"`
-	ID       string    `json:"id"` // POST /v1/seen/key returns the key
-	Masked   string    `json:"masked"`
-	Admitted int64     `json:"admitted"`
-	Refused  int64     `json:"refused"`
-	AtLeast  bool      `json:"at_least"` // there may be more, which were forgotten
-	By       string    `json:"by"`       // what refused it last; empty if nothing did
-	Limit    string    `json:"limit"`    // that refused it, or that it is near to
-	Share    float64   `json:"share"`    // of the limit that is used, from 0 to 1
-	Shadow   bool      `json:"shadow"`   // it was admitted all the same, because of shadow mode
-	Last     time.Time `json:"last"`     // when it was last refused, or seen at all
-	Routes   []string  `json:"routes"`   // that it uses most
+	Policy   string  `json:"policy"`
+	ID       string  `json:"id"` // POST /v1/seen/key returns the key
+	Masked   string  `json:"masked"`
+	Admitted int64   `json:"admitted"`
+	Refused  int64   `json:"refused"`
+	AtLeast  bool    `json:"at_least"` // there may be more, which were forgotten
+	By       string  `json:"by"`       // what refused it most: that of the first of Causes; empty if nothing did
+	Limit    string  `json:"limit"`    // that refused it most, or that it is near to
+	Share    float64 `json:"share"`    // of the limit that is used, from 0 to 1
+	Shadow   bool    `json:"shadow"`   // it was admitted all the same, because of shadow mode
+	// ShadowRefused counts those of Refused that were admitted, because of shadow mode.
+	ShadowRefused int64 `json:"shadow_refused"`
+	// Causes are what refused it in the window, what refused it most first.
+	Causes []Cause `json:"causes"`
+	// Plan and Class are those by which it was decided last: they select the limits of the policy that apply to it.
+	Plan  string `json:"plan"`
+	Class string `json:"class"`
+	// Cut says that the key is too long to be kept, so that only its beginning is known and nothing can be done about it.
+	Cut    bool      `json:"cut"`
+	Last   time.Time `json:"last"`   // when it was last refused, or seen at all
+	Routes []string  `json:"routes"` // that it uses most
 	// Instances are the IDs of those that have seen it.
 	Instances []string `json:"instances"`
+}
+
+// Cause is one of the reasons why a key was refused.
+type Cause struct {
+	By      string `json:"by"`
+	Limit   string `json:"limit"`  // empty if no limit refused
+	Shadow  bool   `json:"shadow"` // in shadow mode, so that it was admitted
+	Refused int64  `json:"refused"`
 }
 
 // Windows are the windows of Document.Keys, in minutes.

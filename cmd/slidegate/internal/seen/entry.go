@@ -32,15 +32,23 @@ func (k *entry) count(e *Event, now int64, clock func() time.Time) {
 	k.weight++
 	switch {
 	case e.Refused:
+		k.lastCause = k.causeOf(e)
+		if c.refused > 0 && c.cause() != k.lastCause {
+			c = k.cellOf(k.lastCause)
+		}
+		c.setCause(k.lastCause)
 		c.refused++
 		k.refused++
 		k.weight += refusalWeight - 1
-		k.by, k.shadow, k.refusedBy, k.lastRefused = e.By, e.Shadow, e.Limit, clock()
+		k.lastRefused = clock()
 	default:
 		c.admitted++
 		if e.Limit != nil && !e.Fallback {
-			k.near, k.share, k.plan, k.class = e.Limit, engine.Share(e.Limit, e.Remaining), e.Plan, e.Class
+			k.near, k.share = e.Limit, engine.Share(e.Limit, e.Remaining)
 		}
+	}
+	if e.Limit != nil {
+		k.plan, k.class = e.Plan, e.Class // by which a peek finds the limits that decide
 	}
 	if e.Route != "" {
 		k.addRoute(e.Method, e.Route[:min(len(e.Route), maxRoute)])
@@ -49,23 +57,33 @@ func (k *entry) count(e *Event, now int64, clock func() time.Time) {
 
 // cell returns the counts of the current minute.
 func (k *entry) cell(now int64) *cell {
-	if n := len(k.minutes); n > 0 && int64(k.minutes[n-1].at) >= now { // the clock may have stepped back
+	if n := len(k.minutes); n > 0 && k.minutes[n-1].minute() >= now { // the clock may have stepped back
 		return &k.minutes[n-1]
 	}
 	gone := 0
-	for gone < len(k.minutes) && int64(k.minutes[gone].at) < now-hour {
+	for gone < len(k.minutes) && k.minutes[gone].minute() < now-hour {
 		gone++
 	}
 	k.lastAt = now
-	k.minutes = append(k.minutes[:copy(k.minutes, k.minutes[gone:])], cell{at: int32(now)})
+	k.minutes = append(k.minutes[:copy(k.minutes, k.minutes[gone:])], newCell(now))
 	return &k.minutes[len(k.minutes)-1]
 }
 
 // within returns the counts from a minute on.
 func (k *entry) within(from int64) (n Pair) {
-	for i := len(k.minutes) - 1; i >= 0 && int64(k.minutes[i].at) >= from; i-- {
+	for i := len(k.minutes) - 1; i >= 0 && k.minutes[i].minute() >= from; i-- {
 		n[0] += int64(k.minutes[i].admitted)
 		n[1] += int64(k.minutes[i].refused)
+	}
+	return n
+}
+
+// shadowWithin returns how many refusals of within were in shadow mode.
+func (k *entry) shadowWithin(from int64) (n int64) {
+	for i := len(k.minutes) - 1; i >= 0 && k.minutes[i].minute() >= from; i-- {
+		if c := &k.minutes[i]; c.refused > 0 && k.causes[c.cause()].shadow {
+			n += int64(c.refused)
+		}
 	}
 	return n
 }

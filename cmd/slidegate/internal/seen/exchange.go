@@ -3,6 +3,7 @@ package seen
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -51,8 +52,9 @@ type Options struct {
 	Policies func() []Policy
 	// LeasesOut returns the leased units that are not spent yet, by policy.
 	LeasesOut func() map[string]int64
-	// Peek returns the share of a key's limits that is used now, and which limit that is; ok is false if the store did not say.
-	Peek func(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, ok bool)
+	// Peek returns the share of a key's limits that is used now, and which limit that is: nil if no limit decides about it. The error means
+	// that the store did not say.
+	Peek func(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, err error)
 	// Secret returns the key that all instances share, from which the IDs of keys are made.
 	Secret func(ctx context.Context) []byte
 	// Now is the clock.
@@ -77,10 +79,12 @@ type Exchange struct {
 	marked  int64     // its Turn
 	shown   []keyName // the keys that are shown
 	asks    map[keyName]int
-	sources map[string]*source // of the others, by their IDs
-	known   map[string]bool    // the instances whose marks were there at the last turn
-	why     string             // why other instances are not shown; empty if they are
-	turned  chan struct{}      // closed after the next turn
+	sources map[string]*source           // of the others, by their IDs
+	taken   map[string][sha256.Size]byte // the notes that sources has, by topic and author
+	lost    time.Time                    // when the store ceased to answer; zero if it does
+	known   map[string]bool              // the instances whose marks were there at the last turn
+	why     string                       // why other instances are not shown; empty if they are
+	turned  chan struct{}                // closed after the next turn
 }
 
 // secret makes IDs; another generation makes others.
@@ -95,7 +99,7 @@ func NewExchange(record *Record, opts Options) *Exchange {
 	_, _ = rand.Read(id) // never fails
 	return &Exchange{
 		record: record, opts: opts, id: hex.EncodeToString(id), why: opts.Why, asks: map[keyName]int{}, sources: map[string]*source{},
-		turned: make(chan struct{}),
+		taken: map[string][sha256.Size]byte{}, turned: make(chan struct{}),
 	}
 }
 
@@ -151,12 +155,26 @@ func (e *Exchange) setErr(err error) {
 	defer e.mu.Unlock()
 	switch {
 	case err == nil:
-		e.why = ""
+		if e.why = ""; !e.lost.IsZero() {
+			e.forgiveLocked()
+		}
 	case errors.Is(err, store.ErrUnsupported):
 		e.why = "the store keeps no notes for other instances, so each one shows only itself"
 	default:
-		e.why = "the store does not answer, so other instances cannot be seen"
+		if e.why = "the store does not answer, so other instances cannot be seen"; e.lost.IsZero() {
+			e.lost = e.opts.Now()
+		}
 	}
+}
+
+// forgiveLocked keeps instances that were there when the store ceased to answer from being shown as gone before they can have been heard again.
+func (e *Exchange) forgiveLocked() {
+	for _, s := range e.sources {
+		if s.alive(e.lost) {
+			s.forgiven = e.opts.Now()
+		}
+	}
+	e.lost = time.Time{}
 }
 
 // publish posts what this instance has seen, if the marks of others say that somebody looks.
@@ -243,21 +261,11 @@ func (e *Exchange) read(ctx context.Context) {
 	}
 	e.setErr(err)
 	now := e.opts.Now()
+	delete(notes, e.id)
+	e.take(topicSeen, notes, now)
+	e.take(topicHour, hours, now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for author, text := range notes {
-		if n, err := decodeNote(author, text, now); err == nil && author != e.id {
-			e.addLocked(author, n, now)
-		}
-	}
-	for author, text := range hours {
-		id, _, _ := strings.Cut(author, "-")
-		if s := e.sources[id]; s != nil {
-			if n, err := decodeNote(author, text, now); err == nil {
-				s.keep(n, minuteOf(now))
-			}
-		}
-	}
 	for id, s := range e.sources {
 		if now.Sub(s.seen) > goneFor {
 			delete(e.sources, id)
@@ -265,10 +273,42 @@ func (e *Exchange) read(ctx context.Context) {
 	}
 }
 
+// take adds the notes of a topic that have changed. It decodes them without the lock, since anybody who may write to the store can make that slow.
+func (e *Exchange) take(topic string, texts map[string][]byte, now time.Time) {
+	for author, text := range texts {
+		id, _, _ := strings.Cut(author, "-")
+		name, sum := topic+" "+author, sha256.Sum256(text)
+		e.mu.Lock()
+		known := e.taken[name] == sum || topic == topicHour && e.sources[id] == nil // that one is taken later
+		e.mu.Unlock()
+		if known {
+			continue
+		}
+		n, err := decodeNote(author, text, now)
+		e.mu.Lock()
+		e.taken[name] = sum
+		if err == nil {
+			e.addLocked(topic, id, n, now)
+		}
+		e.mu.Unlock()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.taken, func(name string, _ [sha256.Size]byte) bool {
+		author, of := strings.CutPrefix(name, topic+" ")
+		return of && texts[author] == nil
+	})
+}
+
 // addLocked adds a note of another instance.
-func (e *Exchange) addLocked(author string, n *note, now time.Time) {
+func (e *Exchange) addLocked(topic, author string, n *note, now time.Time) {
 	s := e.sources[author]
 	switch {
+	case topic == topicHour:
+		if s != nil {
+			s.keep(n, minuteOf(now))
+		}
+		return
 	case s == nil && len(e.sources) >= store.MaxNotes:
 		return
 	case s == nil:
@@ -299,6 +339,13 @@ func (e *Exchange) Document(ctx context.Context, n int) *Document {
 	return d
 }
 
+// Ready reports whether the other instances have had the time to notice that somebody looks, so that Document does not wait.
+func (e *Exchange) Ready() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.opts.Board == nil || e.why != "" || e.ready && e.opts.Now().Sub(e.looked) < lookLife
+}
+
 // Glance is Document for those who look again and again: it does not wait, so that the other instances appear a little later.
 func (e *Exchange) Glance(ctx context.Context, n int) *Document {
 	e.look(ctx)
@@ -324,7 +371,7 @@ func (e *Exchange) haveAnswered() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.sources {
-		if s.note.Marks[e.id] < e.marked && e.opts.Now().Sub(s.seen) < aliveFor {
+		if s.note.Marks[e.id] < e.marked && s.alive(e.opts.Now()) {
 			return false
 		}
 	}
@@ -342,6 +389,7 @@ func (e *Exchange) look(ctx context.Context) (others bool) {
 	first := now.Sub(e.looked) >= lookLife
 	if first {
 		e.began, e.ready, e.changed, e.sources, e.shown = now, false, true, map[string]*source{}, nil
+		clear(e.taken)
 	}
 	e.looked = now
 	ready := e.ready

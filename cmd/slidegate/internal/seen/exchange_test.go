@@ -47,7 +47,7 @@ type cluster struct {
 	records   []*Record
 	exchanges []*Exchange
 	stops     []func()
-	share     func(key string) float64 // what a peek returns; nil means that the store does not say
+	share     func(key string) float64 // what a peek returns; below 0 if no limit decides about the key; nil means that the store does not say
 }
 
 // newCluster runs instances until the test ends.
@@ -61,11 +61,14 @@ func newCluster(t *testing.T, instances int) *cluster {
 			Instance:  func() Instance { return Instance{Name: fmt.Sprint("host:", i), Health: "ready"} },
 			Policies:  func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}, HoldsOut: 3}} },
 			LeasesOut: func() map[string]int64 { return map[string]int64{"api": 10, "api/candidate": 1} },
-			Peek: func(_ context.Context, _, key, _, _ string) (float64, *slidegate.Limit, bool) {
+			Peek: func(_ context.Context, _, key, _, _ string) (float64, *slidegate.Limit, error) {
 				if c.share == nil {
-					return 0, nil, false
+					return 0, nil, errDown
 				}
-				return c.share(key), &limit, true
+				if share := c.share(key); share >= 0 {
+					return share, &limit, nil
+				}
+				return 0, nil, nil // no limit decides about it
 			},
 			Secret: func(context.Context) []byte { return []byte("shared") },
 		})
@@ -343,6 +346,34 @@ func TestKeyOfAnotherInstance(t *testing.T) {
 		testkit.Pass(noteLife + 2*time.Second)
 		if notes, _ := c.board.Notes(t.Context(), topicKey); len(notes) > 1 { // the forged one
 			t.Errorf("got %d notes with keys, want none any more", len(notes))
+		}
+	})
+}
+
+// TestUnchangedNotesAreNotReadAgain: a note that makes work is read once, and again only if it changes.
+func TestUnchangedNotesAreNotReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		post := func(keys int) {
+			text, _ := encodeNote(someNote(1, keys, minuteOf(time.Now())))
+			if err := c.board.Post(t.Context(), topicSeen, "other", text, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := c.exchanges[0]
+		post(3)
+		e.Document(t.Context(), 20)
+		first := e.sources["other"].note
+		first.Turn-- // so that it would be taken as a later one
+		e.Document(t.Context(), 20)
+		testkit.Pass(turnEvery)
+		if e.sources["other"].note != first {
+			t.Error("a note that has not changed was read again")
+		}
+		post(4)
+		testkit.Pass(turnEvery)
+		if n := e.sources["other"].note; n == first || len(n.Keys) != 4 {
+			t.Error("a note that has changed was not read")
 		}
 	})
 }

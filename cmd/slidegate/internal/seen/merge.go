@@ -11,8 +11,15 @@ import (
 type source struct {
 	note *note
 	seen time.Time
+	// forgiven is when the store answered again after an outage in which nothing could be heard of the instance; zero if there was none.
+	forgiven time.Time
 	// minutes are the counts by policy and minute, also those of earlier notes.
 	minutes map[string]map[int64]noteMinute
+}
+
+// alive reports whether the instance was heard of lately.
+func (s *source) alive(now time.Time) bool {
+	return now.Sub(s.seen) < aliveFor || now.Sub(s.forgiven) < aliveFor
 }
 
 // keep adds the minutes of a note. A later note has the higher counts of a minute that has not ended.
@@ -50,7 +57,7 @@ func merge(sources []*source, now time.Time, n int) *Document {
 		if i.RestartNeeded == nil {
 			i.RestartNeeded = []string{}
 		}
-		i.Seen, i.Alive = s.seen.UTC(), now.Sub(s.seen) < aliveFor
+		i.Seen, i.Alive = s.seen.UTC(), s.alive(now)
 		d.Instances = append(d.Instances, i)
 	}
 	slices.SortFunc(d.Instances[1:], func(a, b Instance) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
@@ -79,8 +86,9 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 				minutes[p.Name] = map[int64]*Minute{}
 				all = append(all, Policy{Name: p.Name, Shadow: p.Shadow, Limits: append([]string{}, p.Limits...), Minutes: []Minute{}})
 			}
+			all[i].Varies = all[i].Varies || p.Varies
 			all[i].Candidate.add(p.Candidate)
-			if at.Sub(s.seen) < aliveFor {
+			if s.alive(at) {
 				all[i].LeasesOut += p.LeasesOut
 				all[i].HoldsOut += p.HoldsOut
 			}
@@ -88,7 +96,7 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 		for name, of := range s.minutes {
 			to := minutes[name]
 			for minute, m := range of {
-				if to == nil || minute <= now-hour || minute > now+1 {
+				if to == nil || minute < now-hour || minute > now+1 {
 					continue
 				}
 				sum := to[minute]
@@ -100,6 +108,12 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 				sum.Refused += m[2]
 				sum.ShadowRefused += m[3]
 				sum.WithoutStore += m[4]
+				if candidate := (CandidateCounts{m[5], m[6], m[7]}); candidate != (CandidateCounts{}) {
+					if sum.Candidate == nil {
+						sum.Candidate = &CandidateCounts{}
+					}
+					sum.Candidate.add(candidate)
+				}
 			}
 		}
 	}
@@ -118,13 +132,13 @@ type merged struct {
 	counts  [len(Windows)]Pair
 	atLeast [len(Windows)]bool
 	near    [len(Windows)]bool
-	limit   string // that refused it last
+	causes  []noteCause
 	nearTo  string
 	last    int64
 }
 
 // mergeKeys adds up the counts of each key. A key that an instance does not mention, though it has more than it mentions, may have been
-// seen there too.
+// seen there too, unless it has seen nothing of the policy.
 func mergeKeys(sources []*source) map[keyName]*merged {
 	all := map[keyName]*merged{}
 	for _, s := range sources {
@@ -143,12 +157,15 @@ func mergeKeys(sources []*source) map[keyName]*merged {
 		if !s.note.Cut {
 			continue
 		}
-		mentioned := map[keyName]bool{}
+		mentioned, policies := map[keyName]bool{}, map[string]bool{}
+		for i := range s.note.Policies {
+			policies[s.note.Policies[i].Name] = true
+		}
 		for i := range s.note.Keys {
 			mentioned[keyName{s.note.Policies[s.note.Keys[i].Policy].Name, s.note.Keys[i].ID}] = true
 		}
 		for name, m := range all {
-			if !mentioned[name] {
+			if !mentioned[name] && policies[name.Policy] {
 				m.atLeast = [len(Windows)]bool{true, true, true}
 			}
 		}
@@ -170,12 +187,12 @@ func (m *merged) add(k *noteKey, instance string) {
 	if k.Share >= m.Share && k.Near != "" {
 		m.Share, m.nearTo = k.Share, k.Near
 	}
-	if k.By != "" && (m.By == "" || k.Last >= m.last) {
-		m.By, m.limit, m.Shadow = k.By, k.Limit, k.Shadow
-	}
+	m.addCauses(k.causes())
 	if k.Last >= m.last {
 		m.last, m.Last = k.Last, time.Unix(k.Last, 0).UTC()
+		m.Plan, m.Class = k.Plan, k.Class
 	}
+	m.Cut = m.Cut || k.Cut
 	if m.Masked == "" {
 		m.Masked = k.Masked
 	}
@@ -188,9 +205,19 @@ func (m *merged) add(k *noteKey, instance string) {
 }
 
 // in returns the key as it was in a window.
-func (m *merged) in(w int, limit string, share float64) Key {
+func (m *merged) in(w int) Key {
 	k := m.Key
-	k.Admitted, k.Refused, k.AtLeast, k.Limit, k.Share = m.counts[w][0], m.counts[w][1], m.atLeast[w], limit, share
+	k.Admitted, k.Refused, k.AtLeast, k.Causes = m.counts[w][0], m.counts[w][1], m.atLeast[w], m.causesIn(w)
+	if len(k.Causes) == 0 {
+		k.Limit = m.nearTo
+		return k
+	}
+	k.By, k.Limit, k.Shadow = k.Causes[0].By, k.Causes[0].Limit, k.Causes[0].Shadow
+	for _, c := range k.Causes {
+		if c.Shadow {
+			k.ShadowRefused += c.Refused
+		}
+	}
 	return k
 }
 
@@ -198,14 +225,16 @@ func refusedMost(all map[keyName]*merged, w, n int) []Key {
 	keys := []Key{}
 	for _, m := range all {
 		if m.counts[w][1] > 0 {
-			share := m.Share
-			if m.By == ByLimits || m.By == ByPenalty {
-				share = 1
+			k := m.in(w)
+			if k.By == ByLimits || k.By == ByPenalty {
+				k.Share = 1
 			}
-			keys = append(keys, m.in(w, m.limit, share))
+			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Refused, a.Refused), compareNames(&a, &b)) })
+	slices.SortFunc(keys, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(b.Refused-b.ShadowRefused, a.Refused-a.ShadowRefused), cmp.Compare(b.Refused, a.Refused), compareNames(&a, &b))
+	})
 	return keys[:min(len(keys), n)]
 }
 
@@ -213,7 +242,7 @@ func nearest(all map[keyName]*merged, w, n int) []Key {
 	keys := []Key{}
 	for _, m := range all {
 		if m.near[w] && m.counts[w][1] == 0 {
-			keys = append(keys, m.in(w, m.nearTo, m.Share))
+			keys = append(keys, m.in(w))
 		}
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Share, a.Share), compareNames(&a, &b)) })

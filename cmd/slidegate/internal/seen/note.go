@@ -15,11 +15,11 @@ import (
 
 // note is what one instance posts for the others.
 type note struct {
-	Instance Instance     `json:"i"`
-	Turn     int64        `json:"n"` // increases with every note, so that one that is read twice is known
-	Policies []notePolicy `json:"p,omitempty"`
-	Keys     []noteKey    `json:"k,omitempty"`
-	Cut      bool         `json:"c,omitempty"` // it has seen more keys than these
+	Instance Instance        `json:"i"`
+	Turn     int64           `json:"n"` // increases with every note, so that one that is read twice is known
+	Policies few[notePolicy] `json:"p,omitempty"`
+	Keys     few[noteKey]    `json:"k,omitempty"`
+	Cut      bool            `json:"c,omitempty"` // it has seen more keys than these
 	// Marks has the Turn of each mark that it had read before, by instance.
 	Marks map[string]int64 `json:"m,omitempty"`
 }
@@ -29,14 +29,16 @@ type notePolicy struct {
 	Name      string          `json:"n"`
 	Shadow    bool            `json:"s,omitempty"`
 	Limits    []string        `json:"l,omitempty"`
+	Varies    bool            `json:"v,omitempty"`
 	Minutes   []noteMinute    `json:"m,omitempty"`
 	Candidate CandidateCounts `json:"c"`
 	LeasesOut int64           `json:"u,omitempty"`
 	HoldsOut  int64           `json:"h,omitempty"`
 }
 
-// noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store.
-type noteMinute [5]int64
+// noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store, and of the candidate
+// admitted, refused, and refused by both. Earlier versions write and read the first five.
+type noteMinute [8]int64
 
 // noteKey is what an instance says of one key.
 type noteKey struct {
@@ -47,6 +49,10 @@ type noteKey struct {
 	AtLeast [len(Windows)]bool `json:"a"`
 	By      string             `json:"b,omitempty"`
 	Limit   string             `json:"l,omitempty"` // that refused it last
+	Causes  few[noteCause]     `json:"e,omitempty"` // if there are several
+	Plan    string             `json:"q,omitempty"`
+	Class   string             `json:"c,omitempty"`
+	Cut     bool               `json:"x,omitempty"` // see IsCut
 	Near    string             `json:"r,omitempty"` // that it is near to
 	Share   float64            `json:"s,omitempty"`
 	NearIn  [len(Windows)]bool `json:"w"` // the windows in which it was near, and not refused
@@ -82,7 +88,7 @@ type answerKey struct {
 
 // Bounds of what is read from the store.
 const (
-	maxNoteText   = 1 << 20 // bytes, uncompressed
+	maxNoteText   = 256 << 10 // bytes, uncompressed
 	maxNoteKeys   = 2000
 	maxLookKeys   = 1000
 	maxAsks       = 64
@@ -96,6 +102,9 @@ func encode(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
+	}
+	if len(text) > maxNoteText {
+		return nil, errTooLarge
 	}
 	var b bytes.Buffer
 	w, _ := flate.NewWriter(&b, flate.BestSpeed) // the level is valid
@@ -125,6 +134,33 @@ func decode(text []byte, value any) error {
 }
 
 var errInvalid = errors.New("seen: invalid note")
+
+// few is a list in a note. It is read one by one, since an element of three bytes may take a hundred times as much in memory.
+type few[T any] []T
+
+// maxFew is more than any list of a note has.
+const maxFew = max(maxNoteKeys, maxPolicies+1)
+
+// UnmarshalJSON reads the list, as far as it has not too many elements.
+func (f *few[T]) UnmarshalJSON(text []byte) error {
+	from := json.NewDecoder(bytes.NewReader(text))
+	if start, err := from.Token(); err != nil || start == nil {
+		return err
+	} else if start != json.Delim('[') {
+		return errInvalid
+	}
+	for from.More() {
+		if len(*f) == maxFew {
+			return errInvalid
+		}
+		var one T
+		if err := from.Decode(&one); err != nil {
+			return err
+		}
+		*f = append(*f, one)
+	}
+	return nil
+}
 
 // encodeNote returns a note with as many keys as fit.
 func encodeNote(n *note) ([]byte, error) {
@@ -240,7 +276,14 @@ func (k *noteKey) clean() bool {
 			return false
 		}
 	}
-	k.Masked, k.By = printable(k.Masked, 16), printable(k.By, 16)
+	for i := range k.Causes {
+		c := &k.Causes[i]
+		if i > maxCauses || !isCount(c.Refused[0]) || !isCount(c.Refused[1]) || !isCount(c.Refused[2]) {
+			return false
+		}
+		c.By, c.Limit = printable(c.By, 16), printable(c.Limit, maxName)
+	}
+	k.Masked, k.By, k.Plan, k.Class = printable(k.Masked, 16), printable(k.By, 16), printable(k.Plan, maxName), printable(k.Class, maxName)
 	k.Limit, k.Near, k.Routes = printable(k.Limit, maxName), printable(k.Near, maxName), cleanTexts(k.Routes, maxRoutes)
 	return true
 }

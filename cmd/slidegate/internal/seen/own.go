@@ -30,6 +30,7 @@ type found struct {
 	k      *entry
 	policy int // index in note.Policies
 	counts [len(Windows)]Pair
+	shadow [len(Windows)]int64 // refusals of counts in shadow mode
 	near   [len(Windows)]bool
 	share  float64
 	asked  bool // the store was asked for share
@@ -45,7 +46,8 @@ func (e *Exchange) own(ctx context.Context, from int64, wanted []keyName) *note 
 	all := e.candidates(n, now)
 	chosen := map[*entry]*found{}
 	for w := range Windows {
-		choose(all, chosen, func(f *found) int64 { return f.counts[w][1] })
+		choose(all, chosen, func(f *found) int64 { return f.counts[w][1] - f.shadow[w] })
+		choose(all, chosen, func(f *found) int64 { return f.shadow[w] })
 	}
 	maps.Copy(chosen, e.nearest(ctx, n, all))
 	n.Cut = len(chosen) < e.record.tracked()
@@ -73,7 +75,7 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 	index := map[string]int{}
 	for i, p := range e.opts.Policies() {
 		index[p.Name] = i
-		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits, HoldsOut: p.HoldsOut})
+		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits, Varies: p.Varies, HoldsOut: p.HoldsOut})
 	}
 	e.record.each(func(p *PolicyRecord) {
 		i, known := index[p.name]
@@ -87,7 +89,8 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 		for _, m := range minutes {
 			list[i].Candidate.add(m.Candidate)
 			if m.at >= from {
-				list[i].Minutes = append(list[i].Minutes, noteMinute{m.at, m.Admitted, m.Refused, m.ShadowRefused, m.WithoutStore})
+				list[i].Minutes = append(list[i].Minutes, noteMinute{m.at, m.Admitted, m.Refused, m.ShadowRefused, m.WithoutStore,
+					m.Candidate.Admitted, m.Candidate.Refused, m.Candidate.Both})
 			}
 		}
 	})
@@ -144,8 +147,8 @@ func (f *found) count(now int64) bool {
 	k := f.k
 	may := false
 	for w, window := range Windows {
-		f.counts[w] = k.within(now - window)
-		f.near[w] = k.near != nil && k.share >= NearShare && f.counts[w][0] > 0 && f.counts[w][1] == 0
+		f.counts[w], f.shadow[w] = k.within(now-window), k.shadowWithin(now-window)
+		f.near[w] = k.near != nil && !IsCut(k.key) && k.share >= NearShare && f.counts[w][0] > 0 && f.counts[w][1] == 0
 		may = may || f.counts[w][1] > 0 || f.near[w]
 	}
 	f.share = k.share
@@ -185,16 +188,23 @@ func (e *Exchange) nearest(ctx context.Context, n *note, all []*found) map[*entr
 	}
 }
 
-// peekAll asks the store how near those keys are now that were not asked for yet, because time, or a reset, may have freed what they had
-// used. It returns how many, at most some. If the store does not answer, the last share stays.
+// peekAll asks the store how near those keys are now that were not asked for yet, because time, a reset or a ruling may have freed what they
+// had used. It returns how many, at most some. If the store does not answer, the last share stays; so does one that is not a second old.
 func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found, most int) (asked int) {
 	var peeking sync.WaitGroup
+	now := e.opts.Now().UnixNano()
 	places := make(chan struct{}, peeksAtOnce)
 	for _, f := range near {
 		if f.asked || asked == most {
 			continue
 		}
 		f.asked = true
+		f.shard.mu.Lock()
+		recent := now-f.k.asked < int64(turnEvery)
+		f.shard.mu.Unlock()
+		if recent {
+			continue
+		}
 		asked++
 		peeking.Go(func() {
 			places <- struct{}{}
@@ -202,12 +212,13 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found,
 			f.shard.mu.Lock()
 			key, plan, class := f.k.key, f.k.plan, f.k.class
 			f.shard.mu.Unlock()
-			share, limit, ok := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan, class)
-			if !ok {
+			share, limit, err := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan, class)
+			if err != nil {
 				return
 			}
 			f.shard.mu.Lock()
 			defer f.shard.mu.Unlock()
+			f.k.asked = now
 			if f.k.share = share; limit != nil {
 				f.k.near = limit
 			}
@@ -224,11 +235,11 @@ func (e *Exchange) addWanted(n *note, name keyName, chosen map[*entry]*found, no
 	if i < 0 {
 		return // nothing was seen of the policy
 	}
-	p := e.record.find(name.Policy)
-	if p == nil {
-		return
+	var sh *shard
+	var k *entry
+	if p := e.record.find(name.Policy); p != nil {
+		sh, k = p.findID(name.ID, secret)
 	}
-	sh, k := p.findID(name.ID, secret)
 	switch {
 	case k == nil:
 		n.Keys = append(n.Keys, noteKey{Policy: i, ID: name.ID})
@@ -268,16 +279,16 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 	k := f.k
 	d := noteKey{
 		Policy: f.policy, ID: k.idOf(n.Policies[f.policy].Name, secret), Masked: mask(k.key), Counts: f.counts, NearIn: f.near,
-		By: k.by, Shadow: k.shadow, Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.lastAt * 60,
+		Plan: k.plan, Class: k.class, Cut: IsCut(k.key), Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.lastAt * 60,
 	}
 	for w, window := range Windows {
 		d.AtLeast[w] = k.lostBefore >= now-window
 	}
-	if k.by != "" {
-		d.Last = k.lastRefused.Unix()
-	}
-	if k.refusedBy != nil {
-		d.Limit = k.refusedBy.String()
+	if last := k.last(); last.by != "" {
+		d.By, d.Limit, d.Shadow, d.Last = last.by, last.limitText(), last.shadow, k.lastRefused.Unix()
+		if said := k.said(now); len(said) > 1 || len(said) == 1 && (said[0].By != d.By || said[0].Limit != d.Limit || said[0].Shadow != d.Shadow) {
+			d.Causes = said
+		}
 	}
 	if k.near != nil {
 		d.Near = k.near.String()

@@ -200,8 +200,11 @@ func TestLongKeysStayTwo(t *testing.T) {
 		r.Policy("api").Add(key, refusal())
 	}
 	got := r.Refused(5)
-	if len(got) != 2 || got[0].Refused != 2 || got[1].Refused != 1 || len(got[0].Key) != maxKey {
-		t.Errorf("got %v, want two keys of %d bytes, refused 2 and 1 times", got, maxKey)
+	if len(got) != 2 || got[0].Refused != 2 || got[1].Refused != 1 || len(got[0].Key) != maxKey+1 || !IsCut(got[0].Key) {
+		t.Errorf("got %v, want two keys of %d bytes that are cut, refused 2 and 1 times", got, maxKey+1)
+	}
+	if whole := long[:maxKey]; shorten(whole) != whole || IsCut(whole) {
+		t.Errorf("a key of %d bytes was cut", maxKey)
 	}
 }
 

@@ -12,8 +12,8 @@ type RefusedKey struct {
 	Rule        string // the route without a method that it used most: a rule of Envoy's
 	Refused     int64  // since the key is tracked
 	Last        time.Time
-	By          string
-	Shadow      bool
+	By          string // what refused it last
+	Shadow      bool   // in shadow mode
 }
 
 // Refused returns the n most refused keys that are tracked, the most refused first.
@@ -22,7 +22,8 @@ func (r *Record) Refused(n int) (all []RefusedKey) {
 		p.eachShard(func(sh *shard) {
 			for _, k := range sh.list {
 				if k.refused > 0 {
-					all = append(all, RefusedKey{p.name, k.key, k.rule(), k.refused, k.lastRefused, k.by, k.shadow})
+					last := k.last()
+					all = append(all, RefusedKey{p.name, k.key, k.rule(), k.refused, k.lastRefused, last.by, last.shadow})
 				}
 			}
 		})

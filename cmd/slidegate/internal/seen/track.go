@@ -11,19 +11,23 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// maxKey is how many bytes are kept of a key. Of a longer one, the end is replaced by a hash, so that two keys stay two.
-const maxKey = 256
+// maxKey is the length, in bytes, up to which keys are kept whole: that of the longest key that a ruling can be about. Of a longer one, the end
+// is replaced by a hash, so that two keys stay two.
+const maxKey = 1024
 
 const hashDigits = 16
 
-// shorten returns the key as it is tracked.
+// shorten returns the key as it is tracked. One that was cut is longer than any that is whole; see IsCut.
 func shorten(key string) string {
 	if len(key) <= maxKey {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))
-	return key[:maxKey-hashDigits-1] + "#" + hex.EncodeToString(sum[:hashDigits/2])
+	return key[:maxKey-hashDigits] + "#" + hex.EncodeToString(sum[:hashDigits/2])
 }
+
+// IsCut reports whether a key, as it is tracked, is only the beginning of one: nothing can be asked or ruled about it.
+func IsCut(key string) bool { return len(key) > maxKey }
 
 // shard is a part of a policy's keys.
 type shard struct {
@@ -47,13 +51,13 @@ type entry struct {
 	// lostBefore is the minute of the last loss of a key when this one began, so that it may be the one that was lost; 0 if there was none.
 	lostBefore int64
 
-	by          string // what refused it last
-	shadow      bool   // in shadow mode
-	refusedBy   *slidegate.Limit
+	causes      []cause // what refused it; see causeOf
+	lastCause   uint8   // index of the latest in causes
 	lastRefused time.Time
 
 	near        *slidegate.Limit // of which the largest share was used at the last admission; nil if there is none
 	share       float64
+	asked       int64 // when the store was last asked for share, in nanoseconds since 1970
 	plan, class string
 	routes      [maxRoutes]route
 
@@ -61,11 +65,22 @@ type entry struct {
 	of uint64 // the generation of the secret that id was made with
 }
 
-// cell counts the decisions about a key in one minute.
+// cell counts the decisions about a key in one minute. If it was refused for several causes, each has a cell of its own.
 type cell struct {
-	at                int32
+	word              uint32 // the minute, and in the last bits the cause of refused; together, since there are many cells
 	admitted, refused uint32
 }
+
+// causeBits are enough for an index in entry.causes.
+const causeBits = 2
+
+func newCell(minute int64) cell { return cell{word: uint32(minute) << causeBits} }
+
+func (c *cell) minute() int64 { return int64(c.word >> causeBits) }
+
+func (c *cell) cause() uint8 { return uint8(c.word & (1<<causeBits - 1)) }
+
+func (c *cell) setCause(cause uint8) { c.word = c.word&^(1<<causeBits-1) | uint32(cause) }
 
 // refusalWeight is how much more a refusal counts than an admission when a key has to make room.
 const refusalWeight = 16

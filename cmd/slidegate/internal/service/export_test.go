@@ -29,11 +29,14 @@ func (s *Server) Connections(listener string) (open, refused int64) {
 	return 0, 0
 }
 
+// GlanceEvery is the shortest time between two documents that requests make.
+const GlanceEvery = glanceEvery
+
 // Glance returns what a stream sends now, with n keys in each list, and a channel that is closed after the turn of the exchange.
 func (s *Server) Glance(t *testing.T, n int) (turned <-chan struct{}, text []byte) {
 	t.Helper()
 	turned = s.exchange.Turned()
-	text, err := s.glanceAt(t.Context(), n)
+	text, err := s.glanceAt(t.Context(), n, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func (s *Server) operations() http.Handler {
 	mux.HandleFunc("GET /v1/top", s.listTop)
 	mux.HandleFunc("GET /v1/whoami", whoami)
 	s.seenRoutes(mux)
-	mux.HandleFunc("GET /v1/events", s.followEvents)
+	mux.HandleFunc("GET /v1/events", s.whileAllowed(s.followEvents))
 	mux.HandleFunc("GET /v1/config", s.showConfig)
 	// A request to reload has no body whose type would make a browser send a preflight request, so a web page could
 	// trigger it.

@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
@@ -24,7 +26,7 @@ import (
 // openSeen opens the exchange of what the instances have seen.
 func (s *Server) openSeen(key *gate.Key) {
 	o := seen.Options{
-		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.gate.Share, Now: time.Now,
+		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.share, Now: time.Now,
 		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
 	}
 	switch board, ok := store.As[store.Board](s.stores.Store); {
@@ -42,6 +44,18 @@ func (s *Server) openSeen(key *gate.Key) {
 func instanceName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+// share returns how much is used of a limit of a key; see gate.Share.
+func (s *Server) share(ctx context.Context, of, key, plan, class string) (share float64, limit *slidegate.Limit, err error) {
+	if !strings.HasPrefix(of, gate.EnvoyPrefix) {
+		return s.gate.Share(ctx, of, key, plan, class)
+	}
+	if s.envoy == nil {
+		return 0, nil, nil
+	}
+	d, err := s.envoy.Peek(ctx, gate.Request{Policy: of, Key: key})
+	return gate.ShareOf(&d, err)
 }
 
 // describe describes this instance.
@@ -102,11 +116,15 @@ const (
 // seenRoutes adds the paths about what was seen.
 func (s *Server) seenRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/seen", func(w http.ResponseWriter, r *http.Request) {
-		if n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys); ok {
-			problemjson.SendJSON(w, s.exchange.Document(r.Context(), n))
+		n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys)
+		if !ok {
+			return
+		}
+		if text, err := s.glanceAt(r.Context(), n, true); err == nil { // otherwise the client has left
+			problemjson.SendJSON(w, json.RawMessage(text))
 		}
 	})
-	mux.HandleFunc("GET /v1/seen/stream", s.streamSeen)
+	mux.HandleFunc("GET /v1/seen/stream", s.whileAllowed(s.streamSeen))
 	mux.Handle("POST /v1/seen/key", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.revealKey)))
 }
 
@@ -129,30 +147,57 @@ const (
 	maxStreams    = 100
 )
 
-// glance is what was seen a moment ago, as JSON: all streams that are served at about the same time share it, so that many open pages cost
-// hardly more than one. The zero value is ready to use.
+// glanceEvery is the shortest time between two documents that requests make.
+const glanceEvery = 50 * time.Millisecond
+
+// glance is what was seen a moment ago: all requests and streams that are served at about the same time share it, so that many cost hardly more
+// than one. The zero value is ready to use.
 type glance struct {
 	mu     sync.Mutex
-	n      int
-	at     time.Time
+	at     time.Time       // when it was begun
 	turned <-chan struct{} // of the exchange, at that time
-	text   []byte
+	seen   *seen.Document
+	texts  map[int][]byte // as JSON, by the most keys in a list
 }
 
-// glanceAt returns what was seen, with n keys in each list.
-func (s *Server) glanceAt(ctx context.Context, n int) ([]byte, error) {
-	g := &s.glance
+// glanceAt returns what was seen, with n keys in each list: for a stream, in this turn of the exchange, and for a request, by now and by all
+// instances, so that it may wait.
+func (s *Server) glanceAt(ctx context.Context, n int, request bool) (text []byte, err error) {
+	g, asked := &s.glance, time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	turned := s.exchange.Turned()
-	if g.n == n && g.turned == turned && time.Since(g.at) < time.Second {
-		return g.text, nil
+	turned, look, old := s.exchange.Turned(), s.exchange.Glance, time.Since(g.at) >= time.Second
+	if old = old || g.turned != turned; request {
+		look, old = s.exchange.Document, g.at.Before(asked) || !s.exchange.Ready()
 	}
-	text, err := json.Marshal(s.exchange.Glance(ctx, n))
-	if err == nil && ctx.Err() == nil {
-		g.n, g.at, g.turned, g.text = n, time.Now(), turned, text
+	if old {
+		if request && !pause(ctx, glanceEvery-time.Since(g.at)) {
+			return nil, ctx.Err()
+		}
+		began, found := time.Now(), look(ctx, MaxSeenKeys)
+		if err := ctx.Err(); err != nil { // it is not complete
+			return nil, err
+		}
+		g.at, g.turned, g.seen, g.texts = began, turned, found, map[int][]byte{}
+	}
+	if text = g.texts[n]; text == nil {
+		if text, err = json.Marshal(g.seen.Cut(n)); err == nil {
+			g.texts[n] = text
+		}
 	}
 	return text, err
+}
+
+// pause waits, and reports whether ctx has not ended.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 // streamSeen serves GET /v1/seen/stream: the document once a second, as server-sent events, until the client leaves or the service drains.
@@ -173,10 +218,9 @@ func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Time{}) // the request has been read
 	for {
 		turned := s.exchange.Turned()
-		text, err := s.glanceAt(r.Context(), n)
+		text, err := s.glanceAt(r.Context(), n, false)
 		if err != nil {
-			s.log.Error("what was seen cannot be written", slog.Any("error", err))
-			return
+			return // the client has left
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(streamTimeout))
 		if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil || control.Flush() != nil {
@@ -190,6 +234,13 @@ func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
 		case <-turned:
 		}
 	}
+}
+
+// revealed is the response of revealKey.
+type revealed struct {
+	Key    string `json:"key"`                  // in quotes if it is not text
+	Base64 string `json:"key_base64,omitempty"` // if it is not text
+	Cut    bool   `json:"cut,omitempty"`        // it is only the beginning of the key, and a hash
 }
 
 // revealKey serves POST /v1/seen/key: the text of a key, which is logged with who asked for it.
@@ -208,8 +259,8 @@ func (s *Server) revealKey(w http.ResponseWriter, r *http.Request) {
 	}
 	s.log.Info("key shown", slog.String("policy", asked.Policy), slog.String("key_id", asked.ID), slog.String("who", who(r.Context(), "")))
 	if utf8.ValidString(key) {
-		problemjson.SendJSON(w, map[string]string{"key": key})
+		problemjson.SendJSON(w, revealed{Key: key, Cut: seen.IsCut(key)})
 		return
 	}
-	problemjson.SendJSON(w, map[string]string{"key": fmt.Sprintf("%q", key), "key_base64": base64.StdEncoding.EncodeToString([]byte(key))})
+	problemjson.SendJSON(w, revealed{fmt.Sprintf("%q", key), base64.StdEncoding.EncodeToString([]byte(key)), seen.IsCut(key)})
 }

@@ -5,14 +5,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 const seenPolicies = `
@@ -97,6 +104,33 @@ func TestSeenOverMemory(t *testing.T) {
 	}
 }
 
+// TestNearestOfEnvoy: what a descriptor has used is asked again, so that it is near no longer after a reset or under a block.
+func TestNearestOfEnvoy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, file, "domain: web\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 10}}]\n")
+	s := start(t, seenPolicies+"envoy: {files: ["+file+"]}\n", nil)
+	hit := func(user string) {
+		s.send(t, "http", "POST", "/json", `{"domain":"web","descriptors":[{"entries":[{"key":"user","value":"`+user+`"}]}],"hitsAddend":9}`)
+	}
+	near := func() (shares []float64) {
+		var d seen.Document
+		if err := json.Unmarshal([]byte(s.send(t, "admin", "GET", "/v1/seen", "").body), &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range d.Keys["5"].Nearest {
+			shares = append(shares, k.Share)
+		}
+		return shares
+	}
+	hit("ann")
+	hit("bob")
+	testkit.Eventually(t, "both are near", func() bool { return slices.Equal(near(), []float64{0.9, 0.9}) })
+	s.send(t, "admin", "POST", "/v1/reset", `{"policy":"envoy:web","key":"user=ann"}`)
+	testkit.Eventually(t, "the one that was reset is not near", func() bool { return slices.Equal(near(), []float64{0.9}) })
+	s.send(t, "admin", "POST", "/v1/rulings", `{"policy":"envoy:web","key":"user=bob","kind":"block"}`)
+	testkit.Eventually(t, "nor is the one that is blocked", func() bool { return len(near()) == 0 })
+}
+
 // TestSeenStream: the stream has the document once a second, and ends when the service drains.
 func TestSeenStream(t *testing.T) {
 	s := start(t, seenPolicies, nil)
@@ -138,8 +172,7 @@ func TestSeenStream(t *testing.T) {
 	}
 }
 
-// TestStreamsShare: what is sent within a turn of the exchange is made once, also for many pages, and anew for another number of keys and
-// after the turn.
+// TestStreamsShare: what is sent within a turn of the exchange is made once, also for many pages and other numbers of keys, and anew after the turn.
 func TestStreamsShare(t *testing.T) {
 	s := start(t, seenPolicies, nil)
 	for range 20 {
@@ -152,8 +185,9 @@ func TestStreamsShare(t *testing.T) {
 			continue // in between; another try
 		default:
 		}
-		if &other[0] != &again[0] || &first[0] == &other[0] {
-			t.Error("the same number of keys was not shared, or another one was")
+		var seenFirst, seenOther seen.Document
+		if json.Unmarshal(first, &seenFirst) != nil || json.Unmarshal(other, &seenOther) != nil || !seenFirst.Now.Equal(seenOther.Now) || &other[0] != &again[0] {
+			t.Errorf("made at %v and %v, want one document for all numbers of keys, written once for each", seenFirst.Now, seenOther.Now)
 		}
 		<-turned
 		if _, after := s.Glance(t, 5); &after[0] == &again[0] {
@@ -162,6 +196,68 @@ func TestStreamsShare(t *testing.T) {
 		return
 	}
 	t.Fatal("every try took longer than a turn")
+}
+
+// TestRequestsShare: requests that wait at the same time get one document, which was begun after all of them, and a loop makes only some in a second.
+func TestRequestsShare(t *testing.T) {
+	s := start(t, seenPolicies, nil)
+	var mu sync.Mutex
+	times := map[time.Time]bool{}
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 10 {
+				var d seen.Document
+				asked := time.Now()
+				got := s.send(t, "admin", "GET", fmt.Sprint("/v1/seen?n=", 1+i), "")
+				if err := json.Unmarshal([]byte(got.body), &d); err != nil || d.Now.Before(asked.Truncate(0).UTC()) {
+					t.Errorf("got %v of %v, %v, want what was seen after it was asked for at %v", got.status, d.Now, err, asked)
+				}
+				mu.Lock()
+				times[d.Now] = true
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if most := 2 + int(time.Since(began)/service.GlanceEvery); len(times) > most {
+		t.Errorf("80 requests in %v made %d documents, want at most %d", time.Since(began), len(times), most)
+	}
+}
+
+// TestStreamsEndWithTheirToken: a token that was removed reads no further, and the stream says why it ends; others go on.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "admins")
+	write(t, file, "ann:operator:"+adminToken+"\nsue:viewer:"+viewerToken+"\n")
+	s := start(t, seenPolicies, func(o *service.Options) { o.AdminTokensFile = file })
+	open := func(path, token string) *bufio.Reader {
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address("admin")+path, nil)
+		request.Header.Set("Authorization", "Bearer "+token)
+		got, err := http.DefaultClient.Do(request)
+		if err != nil || got.StatusCode != http.StatusOK {
+			t.Fatalf("got %v, %v", got, err)
+		}
+		t.Cleanup(func() { got.Body.Close() })
+		return bufio.NewReader(got.Body)
+	}
+	stays := open("/v1/seen/stream", adminToken)
+	ends := map[string]*bufio.Reader{}
+	for _, path := range []string{"/v1/seen/stream", "/v1/events"} {
+		ends[path] = open(path, viewerToken)
+	}
+	write(t, file, "ann:operator:"+adminToken+"\n")
+	const want = "event: problem\ndata: {\"status\":401,\"detail\":\"the token is no longer valid\"}\n\n"
+	for path, stream := range ends {
+		if text, err := io.ReadAll(stream); err != nil || !strings.HasSuffix(string(text), want) {
+			t.Errorf("%s: got %.100q and then %v, want an end that says why", path, text, err)
+		}
+	}
+	for range 3 {
+		if line, err := stays.ReadString('\n'); err != nil {
+			t.Errorf("the stream of the other token: got %q, %v", line, err)
+		}
+	}
 }
 
 // TestServiceThatDrainsEndsStreams: streams do not keep a service from ending.

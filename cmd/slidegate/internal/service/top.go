@@ -14,7 +14,7 @@ const maxTopKeys = 1000
 // RefusedKey is an entry of /v1/top, which programs used before there was /v1/seen.
 type RefusedKey struct {
 	Policy string `json:"policy"`
-	Key    string `json:"key"`            // its first 256 bytes; the text of an Envoy descriptor
+	Key    string `json:"key"`            // up to 1,024 bytes whole; the text of an Envoy descriptor
 	Rule   string `json:"rule,omitempty"` // the Envoy rule that it used most: its name, or its path of keys
 	// Refused is the number of refusals since this instance tracks the key. TooMany is 0: it said by how much Refused might be too high.
 	Refused int64     `json:"refused"`

@@ -24,7 +24,12 @@ type fake struct {
 	mu       sync.Mutex
 	role     string // "" means that any request is accepted without a token
 	seen     object
-	limits   []object // of every key
+	limits   []object            // of every key
+	plans    map[string][]object // of every key under a plan
+	prefix   bool                // every key is a prefix
+	notSeen  bool                // no key was seen
+	cut      bool                // every key is too long to be kept
+	revoked  bool                // streams end, since their token is no longer valid
 	ruling   object
 	history  []object
 	keys     map[string]string // whole keys by id
@@ -58,7 +63,7 @@ func newFake(t *testing.T) *fake {
 	api.HandleFunc("GET /v1/seen/stream", f.stream)
 	api.HandleFunc("POST /v1/seen/key", func(w http.ResponseWriter, r *http.Request) {
 		body := f.note(r)
-		send(w, object{"key": f.keys[body["id"].(string)]})
+		send(w, object{"key": f.keys[body["id"].(string)], "cut": f.cut})
 	})
 	api.HandleFunc("GET /v1/state", f.state)
 	api.HandleFunc("POST /v1/rulings", f.add)
@@ -123,7 +128,11 @@ func (f *fake) add(w http.ResponseWriter, r *http.Request) {
 		f.ruling["until"] = time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	}
 	f.history = append([]object{maps.Clone(f.ruling)}, f.history...)
-	send(w, object{"ruling": f.ruling})
+	reach := object{"ruling": f.ruling}
+	if f.notSeen {
+		reach["matches"], reach["seen"] = []string{"alcie"}, []string{}
+	}
+	send(w, reach)
 }
 
 // stream sends the document again and again. It holds mu only while it reads.
@@ -143,7 +152,13 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 		if !f.streams {
 			text = nil
 		}
+		revoked := f.revoked
 		f.mu.Unlock()
+		if revoked {
+			fmt.Fprint(w, "event: problem\ndata: {\"status\":401,\"detail\":\"the token is no longer valid\"}\n\n")
+			f.change(func() { f.role = "operator" })
+			return
+		}
 		if text != nil {
 			fmt.Fprintf(w, "data: %s\n\n", text)
 			w.(http.Flusher).Flush()
@@ -163,7 +178,14 @@ func (f *fake) state(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	limits := []object{}
-	for _, one := range f.limits {
+	of, planned := f.plans[r.URL.Query().Get("plan")]
+	if !planned {
+		of = f.limits
+	}
+	if f.prefix || f.ruling["kind"] == "block" {
+		of = nil
+	}
+	for _, one := range of {
 		one = maps.Clone(one)
 		now := time.Now().UnixMicro()
 		one["now"] = now
@@ -198,7 +220,7 @@ func (f *fake) state(w http.ResponseWriter, r *http.Request) {
 		}
 		limits = append(limits, one)
 	}
-	send(w, object{"policy": r.URL.Query().Get("policy"), "key": r.URL.Query().Get("key"), "limits": limits, "ruling": f.ruling, "plan": "team", "class": "", "history": f.history})
+	send(w, object{"policy": r.URL.Query().Get("policy"), "key": r.URL.Query().Get("key"), "limits": limits, "ruling": f.ruling, "plan": "team", "class": "", "history": f.history, "prefix": f.prefix, "by": map[bool]string{true: "ruling", false: "limits"}[f.ruling != nil]})
 }
 
 // lastRequest returns the last change.
@@ -257,12 +279,12 @@ func sample(keys map[string]string) object {
 			if p.outage && m > 18 && m < 23 {
 				one["without_store"] = int(p.level * wave)
 			}
+			if p.name == "api" {
+				one["candidate"] = object{"admitted": 580, "refused": 20, "both": 12}
+			}
 			minutes = append(minutes, one)
 		}
 		one := object{"name": p.name, "shadow": p.shadow, "limits": []string{p.limit}, "minutes": minutes}
-		if p.name == "api" {
-			one["candidate"] = object{"admitted": 35120, "refused": 410, "both": 402}
-		}
 		if p.name == "webhooks" {
 			one["leases_out"], one["holds_out"] = 120, 5
 		}
@@ -295,18 +317,29 @@ func sampleKeys(whole map[string]string, times int) object {
 		{"login", "alice@example.com", "penalty", "5/1m", "POST /login", 5, 4, 1},
 		{"api", "mobile-4.2.1", "limits", "100/1m", "GET /v1/feed", 88, 3, 1},
 		{"login", "bob@example.com", "limits", "5/1m", "POST /login", 5, 2, 1},
-		{"api", "198.51.100.4", "list", "", "GET /v1/items", 0, 1, 0},
+		{"api", "198.51.100.4", "block_list", "", "GET /v1/items", 0, 1, 0},
+		{"search", "crawler-7", "limits", "20/1s", "GET /search", 3, 18, 1},
 		{"api", "tenant-northwind", "", "100/1m", "GET /v1/items", 96, 0, .96},
 		{"api", "203.0.113.80", "", "100/1m", "GET /v1/items", 91, 0, .91},
 		{"webhooks", "stripe-events", "", "10000/1h", "POST /hooks", 143, 0, .86},
 		{"api", "tenant-harbour", "", "100/1m", "GET /v1/orders", 84, 0, .84},
 		{"search", "warehouse-sync", "", "20/1s", "GET /search", 88, 0, .8},
 	} {
-		id := fmt.Sprintf("%016x", 0x9f2c+977*n)
+		id := fmt.Sprintf("%04x000000000000", 0x9f2c+977*n)
 		whole[id] = k.key
 		key := object{
 			"policy": k.policy, "id": id, "masked": k.key[:2] + "…" + k.key[len(k.key)-1:], "admitted": times * k.admitted, "refused": times * k.refused, "at_least": k.key == "bob@example.com",
-			"by": k.by, "limit": k.limit, "share": k.share, "routes": []string{k.route}, "instances": []string{"i0", "i1"},
+			"by": k.by, "limit": k.limit, "share": k.share, "routes": []string{k.route}, "instances": []string{"i0", "i1"}, "shadow": k.policy == "search", "shadow_refused": 0, "causes": []object{},
+			"plan": "", "class": "", "cut": false,
+		}
+		if k.policy == "search" {
+			key["shadow_refused"] = times * k.refused
+		}
+		switch {
+		case n == 0: // an operator has blocked it for a moment
+			key["causes"] = []object{{"by": k.by, "limit": k.limit, "refused": times * (k.refused - 12)}, {"by": "ruling", "limit": "", "refused": times * 12}}
+		case k.refused > 0:
+			key["causes"] = []object{{"by": k.by, "limit": k.limit, "shadow": key["shadow"], "refused": times * k.refused}}
 		}
 		if k.refused > 0 {
 			refused = append(refused, key)

@@ -48,7 +48,7 @@ export async function post(path, body) {
 // A document is at most this long. The instance bounds it too.
 const most = 8 << 20;
 
-// follow calls each with the data of every event of a stream, until the stream or the signal ends.
+// follow calls each with the data of every event of a stream, until the stream or the signal ends. An event that is a problem ends it.
 export async function follow(path, signal, each) {
 	const response = await request(path, { signal, headers: { Accept: "text/event-stream" } });
 	const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -65,6 +65,7 @@ export async function follow(path, signal, each) {
 		if (rest.length > most) throw new Problem(0, "The instance sent too much.");
 		for (const event of events) {
 			const data = event.split(/\r?\n/).filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
+			if (/^event: ?problem\r?$/m.test(event)) throw new Problem(JSON.parse(data).status, "The stream ended: " + JSON.parse(data).detail + ".");
 			if (data) each(JSON.parse(data));
 		}
 	}

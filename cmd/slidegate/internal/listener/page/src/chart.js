@@ -62,7 +62,7 @@ export function redraw() {
 	const bars = (share, most) => uPlot.paths.bars({ size: [share, most] });
 	const axis = { stroke: colour("faint"), font, ticks: { show: false }, grid: { stroke: colour("line"), width: 1 } };
 	plot = new uPlot({
-		width: box.clientWidth, height: box.clientHeight, padding: [10, 6, 0, 0], legend: { show: false },
+		width: box.clientWidth, height: box.clientHeight, padding: [10, 22, 0, 0], legend: { show: false },
 		cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
 		scales: {
 			x: { time: true, range: (_, from, to) => [from - 30, to + 30] },

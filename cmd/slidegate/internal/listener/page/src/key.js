@@ -4,14 +4,15 @@ import { get, post } from "./api.js";
 import { h, keep, write } from "./dom.js";
 import * as rule from "./rule.js";
 import * as sliding from "./sliding.js";
-import { by, clock, count, number, percent, span, visible } from "./words.js";
+import { causes, clock, count, counts, masked, moment, number, percent, span, visible } from "./words.js";
 
-let panel, key, state, received, problem, polling, frame, actions;
+let panel, key, policy, state, received, problem, polling, frame, actions;
 
-// open shows a key: {policy, id, masked, ...} of the list of keys, or {policy, text} that an operator wrote.
-export function open(chosen, mayChange) {
+// open shows a key: {policy, id, masked, ...} of the list of keys, or {policy, text} that an operator wrote; and what is known of its policy.
+export function open(chosen, mayChange, of) {
 	panel = document.getElementById("key");
 	key = { ...chosen };
+	policy = of;
 	state = actions = undefined;
 	problem = "";
 	panel.replaceChildren(...[
@@ -22,7 +23,7 @@ export function open(chosen, mayChange) {
 			h("p.sub", {}, "The instance that knows it sends it. That you asked is logged.")) : null,
 		h("div.known", { hidden: true }),
 	].filter(Boolean));
-	if (mayChange) actions = rule.make(() => key, () => state, () => load());
+	if (mayChange) actions = rule.make(() => key, () => state, () => policy, () => load());
 	panel.onclose = () => panel.open || stop(); // by Escape; the event comes later, when another key may be open
 	panel.onclick = (event) => {
 		if (event.target === panel) close(); // beside it
@@ -60,9 +61,12 @@ async function reveal(event) {
 	try {
 		const found = await post("/v1/seen/key", { policy: key.policy, id: key.id });
 		key.whole = found.key;
-		key.text = exact(found);
 		panel.querySelector(".ask").remove();
-		begin();
+		if (found.cut) show(); // nothing can be asked about it
+		else {
+			key.text = exact(found);
+			begin();
+		}
 		panel.querySelector("#key-title").focus();
 	} catch (failed) {
 		problem = failed.message;
@@ -95,7 +99,9 @@ function stop() {
 async function load() {
 	const asked = key;
 	try {
-		const found = await get("/v1/state", { policy: key.policy, key: key.text });
+		const query = { policy: key.policy, key: key.text };
+		for (const name of ["plan", "class"]) if (key[name]) query[name] = key[name]; // otherwise the limits would be those of others
+		const found = await get("/v1/state", query);
 		if (key?.text !== asked.text) return;
 		state = found;
 		received = performance.now();
@@ -103,6 +109,7 @@ async function load() {
 	} catch (failed) {
 		if (!key) return;
 		problem = failed.message;
+		if (failed.status === 400 || failed.status === 404) clearInterval(polling); // it would fail again
 	}
 	show();
 }
@@ -110,8 +117,8 @@ async function load() {
 // show updates everything but the drawings.
 function show() {
 	if (!key) return;
-	write(panel.querySelector("#key-title bdi"), key.text == null ? visible(key.masked, 60) : visible(key.whole ?? key.text, 160));
-	write(panel.querySelector(".about"), about());
+	write(panel.querySelector("#key-title bdi"), key.whole == null && key.text == null ? masked(key) : visible(key.whole ?? key.text, 160));
+	write(panel.querySelector(".about"), known());
 	write(panel.querySelector(".problem"), problem);
 	if (!state) return;
 	actions?.update();
@@ -120,19 +127,29 @@ function show() {
 	keep(panel.querySelector(".limits"), limits, (limit) => limit.text + "\n" + (limit.name ?? "") + limits.indexOf(limit), sliding.make, drawLimit);
 	const history = state.history ?? [];
 	panel.querySelector(".history").hidden = history.length === 0;
-	keep(panel.querySelector(".history ol"), history.slice(0, 20), (one) => one.at + one.kind + one.who, (one) => h("li", {}, h("b", {}, changed(one)), h("span", {}, visible(one.why || "no reason", 200)), h("small.details", {}, clock(one.at) + ", by " + visible(one.who, 60))));
+	keep(panel.querySelector(".history ol"), history.slice(0, 20), (one) => one.at + one.kind + one.who, (one) => h("li", {}, h("b", {}, changed(one) + about(one)), h("span", {}, visible(one.why || "no reason", 200)), h("small.details", {}, clock(one.at) + ", by " + visible(one.who, 60))));
 }
 
-function about() {
+// known is what there is to say about the key, beside its limits.
+function known() {
 	const all = [];
 	if (key.minutes || key.admitted != null) {
-		all.push(`${key.at_least ? "at least " : ""}${number(key.admitted)} admitted and ${number(key.refused)} refused in the last ${key.minutes === "1" ? "minute" : (key.minutes ?? "5") + " minutes"}`);
-		if (key.refused > 0 && by(key)) all.push("refused by: " + by(key));
-		if (key.share > 0) all.push(percent(key.share, 1) + " of its limit used");
+		const { admitted, refused } = counts(key);
+		all.push(`${key.at_least ? "at least " : ""}${number(admitted)} admitted and ${number(refused)} refused in the last ${key.minutes === "1" ? "minute" : (key.minutes ?? "5") + " minutes"}`);
+		if (key.refused > 0 && causes(key)) all.push("refused by: " + causes(key));
+		if (key.share > 0 && !state) all.push(percent(key.share, 1) + " of its limit used");
 		if (key.routes?.length) all.push(key.routes.slice(0, 3).map((route) => visible(route, 40)).join(", "));
 	}
 	for (const name of ["plan", "class", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));
 	if (state?.penalty_us > 0) all.push("kept out by the penalty for " + span(state.penalty_us / 1000));
+	if (key.cut) all.push("it is longer than 1,024 bytes, so only its beginning is known, and nothing can be asked or ruled about it");
+	if (state?.prefix) all.push("a prefix: the addresses in it have keys and counts of their own, and a ruling is about them all");
+	else if (state && !key.id && !state.ruling && !state.history?.length && !state.list && state.limits?.every((limit) => limit.used === 0)) {
+		all.push("nothing counts for it now; if you expected something, check the spelling");
+	}
+	if (state?.by === "ruling" && !state.limits?.length && !state.prefix && policy?.limits?.length && !policy.varies) {
+		all.push("without the ruling: " + policy.limits.map((limit) => visible(limit, 40)).join(", "));
+	}
 	if (state?.also?.length) all.push("the text also means " + count(state.also.length, "other key"));
 	return all.join(" \u00b7 ");
 }
@@ -140,7 +157,12 @@ function about() {
 function ruling(line) {
 	const { ruling } = state;
 	line.hidden = !ruling;
-	if (ruling) write(line, changed(ruling) + (ruling.until ? ", until " + clock(ruling.until) : ", until it is ended") + ", by " + visible(ruling.who, 60) + (ruling.why ? ": " + visible(ruling.why, 200) : ""));
+	if (ruling) write(line, changed(ruling) + about(ruling) + (ruling.until ? ", until " + moment(ruling.until) : ", until it is ended") + ", by " + visible(ruling.who, 60) + (ruling.why ? ": " + visible(ruling.why, 200) : ""));
+}
+
+// about names what a ruling is about, if that is more than this key: a prefix, or a text that means several keys.
+function about(ruling) {
+	return rule.isWider(ruling, state) ? " for " + visible(ruling.key, 60) : "";
 }
 
 const kinds = { block: "Blocked", unlimited: "Unlimited", clear: "Ruling ended", reset: "Reset" };

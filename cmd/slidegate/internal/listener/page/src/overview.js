@@ -1,23 +1,23 @@
 // The headline, the figures and the banners: is it refusing, and does something need an operator?
 import { h, keep, write } from "./dom.js";
 import { total } from "./sums.js";
-import { by, count, milliseconds, number, percent, visible } from "./words.js";
+import { by, count, counts, masked, milliseconds, number, percent, visible } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 const rangeWords = { 1: "the last minute", 5: "the last 5 minutes", 60: "the last hour" };
 
-// update shows a document for a range of minutes and the chosen policies.
+// update shows a document for a range of minutes and the chosen policies. It counts decisions: a request that two policies decide counts twice.
 export function update(seen, policies, keys, minutes) {
 	const sum = total(policies, seen.now, minutes), all = sum.admitted + sum.refused;
 	const alive = seen.instances.filter((one) => one.alive);
-	write(at("headline"), all === 0 ? "No requests" : sum.refused === 0 ? "Nothing is refused" : "Refusing " + percent(sum.refused, all));
+	write(at("headline"), all === 0 ? "No decisions" : sum.refused === 0 ? "Nothing is refused" : "Refusing " + percent(sum.refused, all));
 	at("headline").classList.toggle("alarm", sum.refused > 0);
 	write(at("verdict"), verdict(sum, all, keys, minutes));
 	document.title = (sum.refused > 0 ? percent(sum.refused, all) + " refused" : "Slidegate") + " \u2013 " + count(alive.length, "instance");
 	figures([
-		["Admitted", number(sum.admitted), percent(sum.admitted, all) + " of requests"],
-		["Refused", number(sum.refused), percent(sum.refused, all) + " of requests", sum.refused > 0],
-		["In shadow", number(sum.shadow_refused), "would be refused"],
+		["Admitted", number(sum.admitted), percent(sum.admitted, all) + " of decisions"],
+		["Refused", number(sum.refused), percent(sum.refused, all) + " of decisions", sum.refused > 0],
+		["Refused in shadow", number(sum.shadow_refused), "of the admitted"],
 		["Without the store", number(sum.without_store), "by failure modes", sum.without_store > 0],
 		["Slowest 99th percentile", slowest(alive), "of one decision"],
 		["Leased", number(alive.reduce((n, one) => n + (one.leases_out || 0), 0)), "units not spent yet"],
@@ -28,11 +28,12 @@ export function update(seen, policies, keys, minutes) {
 
 function verdict(sum, all, keys, minutes) {
 	if (all === 0) return "Nothing was decided in " + rangeWords[minutes] + ".";
-	const range = number(all) + (all === 1 ? " request in " : " requests in ") + rangeWords[minutes] + ".";
+	const range = number(all) + (all === 1 ? " decision in " : " decisions in ") + rangeWords[minutes] + ".";
 	const worst = keys.refused[0];
-	if (sum.refused === 0 || !worst) return range;
-	const share = worst.refused > sum.refused ? "" : " with " + percent(worst.refused, sum.refused) + " of all refusals";
-	return range + " Most refused: " + visible(worst.masked, 32) + " under " + visible(worst.policy, 32) + share + (by(worst) ? ", by " + by(worst) : "") + ".";
+	const refused = worst ? counts(worst).refused : 0;
+	if (sum.refused === 0 || refused === 0) return range;
+	const share = refused > sum.refused ? "" : " with " + percent(refused, sum.refused) + " of all refusals";
+	return range + " Most refused: " + masked(worst) + " under " + visible(worst.policy, 32) + share + (by(worst) ? (worst.causes?.length > 1 ? ", mostly by " : ", by ") + by(worst) : "") + ".";
 }
 
 function slowest(alive) {
@@ -59,8 +60,9 @@ function scope(seen, alive) {
 function banners(seen, alive) {
 	const all = [], without = alive.filter((one) => one.without_store), names = (list) => list.map((one) => visible(one.name, 40)).join(", ");
 	if (without.length) {
-		all.push(["store", "Deciding without the store.", (without.length === alive.length ? "No instance reaches it" : names(without) + (without.length === 1 ? " does" : " do") +
-			" not reach it") + ", so failure modes decide, and counts are not shared."]);
+		const who = seen.scope !== "all" ? "This instance does not reach it" : without.length === alive.length ? "No instance reaches it" :
+			names(without) + (without.length === 1 ? " does" : " do") + " not reach it";
+		all.push(["store", "Deciding without the store.", who + ", so failure modes decide, and counts are not shared."]);
 	}
 	if (seen.scope !== "all") all.push(["scope", "Only this instance is shown.", seen.why ? visible(seen.why, 300) : ""]);
 	const configs = new Set(alive.map((one) => one.config));

@@ -36,7 +36,7 @@ function choose(policy) {
 }
 
 function open(key) {
-	panel.open(key, me.role === "operator");
+	panel.open(key, me.role === "operator", seen?.policies.find((policy) => policy.name === key.policy));
 }
 
 // ---- who looks -----------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ async function watch() {
 	};
 	while (!own.signal.aborted) {
 		try {
-			if (!seen) take(await get("/v1/seen", {}, own.signal));
+			take(await get("/v1/seen", {}, own.signal)); // it waits for the other instances, which the stream does not
 			await follow("/v1/seen/stream", own.signal, take);
 		} catch (problem) {
 			if (own.signal.aborted) return;

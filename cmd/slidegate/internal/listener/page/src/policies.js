@@ -1,4 +1,4 @@
-// The policies: which refuses, how near its keys are to their limits, and what its candidate would do. Choosing one shows only its requests and keys.
+// The policies: which refuses, how near the nearest key that it did not refuse is to a limit, and what its candidate would do. Choosing one shows only its requests and keys.
 import { h, keep, svg, set, write } from "./dom.js";
 import { hour, total } from "./sums.js";
 import { count, number, percent, visible } from "./words.js";
@@ -8,8 +8,7 @@ const box = () => document.getElementById("policies");
 // update lists the policies, those that refuse most first.
 export function update(seen, minutes, chosen, choose) {
 	const nearest = new Map();
-	const { refused = [], nearest: near = [] } = seen.keys?.[minutes] ?? {};
-	for (const key of [...refused, ...near]) nearest.set(key.policy, Math.max(nearest.get(key.policy) ?? 0, key.share || 0));
+	for (const key of seen.keys?.[minutes]?.nearest ?? []) nearest.set(key.policy, Math.max(nearest.get(key.policy) ?? 0, key.share || 0));
 	const rows = seen.policies.map((policy) => ({ policy, sum: total([policy], seen.now, minutes), near: nearest.get(policy.name) }));
 	rows.sort((a, b) => b.sum.refused - a.sum.refused || b.sum.admitted - a.sum.admitted || a.policy.name.localeCompare(b.policy.name));
 	write(document.getElementById("policies-count"), count(rows.length, "policy", "policies"));
@@ -23,7 +22,7 @@ function make(row, choose) {
 		h("input", { type: "radio", name: "policy", onchange: () => choose(name) }),
 		h("span.policyrow", {},
 			h("span", {}, h("span.policyname", {}, h("bdi"), h("span.tag", { hidden: true }, "shadow")), h("span.policylimits")),
-			row.every ? h("span") : svg("svg", { class: "spark", viewBox: "0 0 180 24", preserveAspectRatio: "none", "aria-hidden": "true" },
+			row.every ? h("span.spark") : svg("svg", { class: "spark", viewBox: "0 0 183 24", preserveAspectRatio: "none", "aria-hidden": "true" },
 				svg("path", { class: "spark-admitted" }), svg("path", { class: "spark-refused" })),
 			h("span.policyshare", {}, h("b"), h("span"), h("span.policyout"))));
 }
@@ -34,7 +33,7 @@ function fill(element, row, seen, chosen) {
 	write(part("bdi"), row.every ? "All policies" : visible(policy.name, 40));
 	write(part("b"), sum.refused > 0 ? percent(sum.refused, sum.admitted + sum.refused) + " refused" : "");
 	if (row.every) {
-		write(part(".policylimits"), count(sum.admitted + sum.refused, "request"));
+		write(part(".policylimits"), count(sum.admitted + sum.refused, "decision"));
 		return;
 	}
 	part(".tag").hidden = !policy.shadow;
@@ -49,11 +48,11 @@ function fill(element, row, seen, chosen) {
 }
 
 // beside returns what shadow mode or the candidate would refuse, to be shown below what is refused.
-function beside({ policy, sum }) {
-	const { candidate } = policy, decided = candidate ? candidate.admitted + candidate.refused : 0;
+function beside({ sum }) {
+	const { candidate } = sum, decided = candidate.admitted + candidate.refused;
 	if (decided > 0) {
-		return ["candidate " + percent(candidate.refused, decided), "In the last hour, the candidate limits would have refused " + number(candidate.refused) + " of " +
-			count(decided, "request") + (candidate.both != null ? ", of which the limits refused " + number(candidate.both) : "")];
+		return ["candidate " + percent(candidate.refused, decided), "The candidate limits would have refused " + number(candidate.refused) + " of " +
+			count(decided, "request") + ", of which the limits refused " + number(candidate.both)];
 	}
 	return sum.shadow_refused > 0 ? [number(sum.shadow_refused) + " in shadow", "Shadow mode would have refused them"] : ["", null];
 }

@@ -24,7 +24,8 @@ export function arrange(limit, now) {
 	const width = Math.max(window, ...units.map((one) => one.frees - now), ...holds.map((one) => Math.min(one.frees - now, 4 * window)));
 	const place = (time) => Math.min(1, Math.max(0, (time - now + window) / width));
 	const frees = [...units, ...holds].sort((a, b) => a.frees - b.frees), free = freeAt(limit, frees, now);
-	return { bars: bars(units, place, window / width), steps: steps(limit, frees, free, now, width), next: next(limit, frees, now), now: window / width, free, width };
+	const drawn = bars(units, place, window / width);
+	return { bars: drawn, highest: Math.max(0, ...drawn.map((bar) => bar.units)), steps: steps(limit, frees, free, now, width), next: next(limit, frees, now), now: window / width, free, width };
 }
 
 // freeAt returns how many units are free: more and more after the answer.
@@ -94,23 +95,23 @@ export function make() {
 	return h("section.limit", {},
 		h("div.limithead", {}, h("h3", {}, h("bdi")), h("span.limitstate")),
 		h("p.sub.limitsub"),
-		h("div.drawing", {}, h("div.axis", {}, h("span"), h("span.axisname", {}, "counts in the window"), h("span.nowlabel")), drawing,
+		h("div.drawing", {}, h("div.axis", {}, h("span"), h("span.axisname"), h("span.nowlabel")), drawing,
 			h("div.axis", {}, h("span", {}, "now"), h("span.axisname"), h("span"))),
+		h("p.details.barkey"),
 		h("ul.next"), h("ul.next.holds"));
 }
 
 // update shows a limit at a time.
 export function update(element, limit, now) {
-	const at = arrange(limit, now), part = (name) => element.querySelector(name);
+	const at = arrange(limit, now), slots = limit.form === "slots", bucket = limit.form === "bucket", part = (name) => element.querySelector(name);
 	const wait = limit.retry_after_us == null || limit.retry_after_us < 0 ? null : Math.max(0, limit.retry_after_us - (now - micros(limit.now))) / 1000;
 	write(part("h3 bdi"), visible(limit.text, 60));
 	write(part(".limitstate"), number(at.free) + " of " + number(most(limit)) + " free");
 	element.classList.toggle("refusing", at.free <= 0);
 	write(part(".limitsub"), [limit.name && visible(limit.name, 40), limit.algorithm === "default" ? "hard cap" : visible(limit.algorithm ?? "", 40), at.free > 0 ? "admits now" :
-		wait == null ? "never admits" : wait > 0 ? "admits again in " + span(wait) : "admits again"].filter((text) => text && text !== '""').join(" \u00b7 "));
+		wait == null ? "never admits" : wait > 0 ? "admits again in " + span(wait) + (slots ? " at the latest" : "") : "admits again"].filter((text) => text && text !== '""').join(" \u00b7 "));
 	draw(element.querySelector("svg"), at);
 	const [top, name, nowLabel] = element.querySelectorAll(".axis:first-child span"), bottom = element.querySelector(".axis:last-child span:last-child");
-	const bucket = limit.form === "bucket";
 	element.classList.toggle("bucket", bucket);
 	element.querySelector(".axis").hidden = bucket; // it keeps no times
 	set(element.querySelector("svg"), { viewBox: bucket ? `0 ${high + 16} 1000 ${high + 2}` : `0 0 1000 ${2 * high + 18}` });
@@ -118,9 +119,11 @@ export function update(element, limit, now) {
 	write(nowLabel, "now");
 	nowLabel.style.right = 100 * (1 - at.now) + "%";
 	name.hidden = at.now < 0.75;
+	write(name, slots ? "slots by when they were taken or renewed" : "counts in the window");
+	write(part(".barkey"), bucket || !at.highest ? "" : `The highest bar is ${count(at.highest, slots ? "slot" : "unit")}. ` + (slots ? "Green ends first, unless it is renewed or released." : "Green becomes free first."));
 	write(element.querySelector(".axis:last-child .axisname"), "free, of " + number(most(limit)));
 	write(bottom, "+" + span(at.width / 1000));
-	list(part(".next"), soon(limit, at.next, bucket));
+	list(part(".next"), soon(limit, at.next));
 	list(part(".holds"), (limit.holds ?? []).filter((one) => micros(one.ends) > now).slice(0, 5).map((one) =>
 		["held", number(one.units), "until " + span((micros(one.ends) - now) / 1000) + " from now, by " + visible(one.id ?? "", 24)]));
 	set(element.querySelector("svg"), { "aria-label": spoken(limit) });
@@ -132,9 +135,10 @@ function spoken(limit) {
 	return `${number(limit.used)} of ${number(most(limit))} units count.` + groups.slice(0, 3).map((one) => ` ${number(one.units)} free in ${span(one.after)}.`).join("");
 }
 
-function soon(limit, groups, bucket) {
-	if (!groups.length) return [["free", "all", "now"]];
-	if (bucket) return [["free", number(most(limit)), "in " + span(groups.at(-1).after) + ", filling all the time"]];
+function soon(limit, groups) {
+	if (!groups.length) return [];
+	if (limit.form === "slots") return groups.slice(0, 3).map((one) => ["free", "+" + number(one.units), "in " + span(one.after) + " at the latest, unless renewed"]);
+	if (limit.form === "bucket") return [["free", number(most(limit)), "in " + span(groups.at(-1).after) + ", filling all the time"]];
 	const lines = groups.slice(0, 3).map((one) => ["free", "+" + number(one.units), "in " + span(one.after)]);
 	if (groups.length > 3) lines.push(["free", "all " + number(most(limit)), "in " + span(groups.at(-1).after)]);
 	return lines;

@@ -55,6 +55,14 @@ export function time(at) {
 	return new Date(at).toLocaleTimeString([], hours);
 }
 
+const whole = { day: "numeric", month: "short", year: "numeric", ...hours, timeZoneName: "short" };
+
+// moment formats a time with its date and zone, for what is kept or told to others.
+export function moment(text) {
+	const at = new Date(text);
+	return Number.isNaN(at.getTime()) ? String(text) : at.toLocaleString("en-GB", whole);
+}
+
 // clock formats a time of today, and the date too on another day, in the operator's own time zone.
 export function clock(text) {
 	const at = new Date(text);
@@ -92,15 +100,35 @@ function escape(c) {
 	return point < 0x10000 ? "\\u" + point.toString(16).padStart(4, "0") : "\\U" + point.toString(16).padStart(8, "0");
 }
 
-// by is what refused a key, in words.
+// tag is the beginning of the ID of a key, since masks may look alike.
+export function tag(key) {
+	return key.id ? " #" + visible(key.id, 16).slice(0, 4) : "";
+}
+
+// masked returns what is shown of a key that is masked.
+export function masked(key) {
+	return visible(key.masked, 32) + tag(key);
+}
+
 const reasons = {
-	limits: "limit", limit: "limit", list: "on a block list", block_list: "on a block list", ruling: "blocked by a ruling", penalty: "penalty",
-	failure: "failure mode", "failure mode": "failure mode", failure_mode: "failure mode", never: "costs more than the quota",
-	"never admissible": "costs more than the quota", never_admissible: "costs more than the quota",
+	limits: "a limit", block_list: "a block list", ruling: "a ruling", penalty: "the penalty", failure: "the failure mode", never: "a cost above the quota",
+	other: "other causes",
 };
 
-export function by(key) {
-	if (!key.by) return "";
-	const reason = key.by === "limits" && key.limit ? visible(key.limit, 48) : (reasons[key.by] ?? visible(key.by, 48));
-	return reason + (key.shadow ? ", in shadow" : "");
+// by is one cause of refusals, in words.
+export function by(one) {
+	if (!one.by) return "";
+	return one.by === "limits" && one.limit ? visible(one.limit, 48) : (reasons[one.by] ?? visible(one.by, 48));
+}
+
+// causes is all that refused a key, what refused it most first.
+export function causes(key) {
+	const all = key.causes?.length ? key.causes : key.by ? [key] : [];
+	return all.map((one) => by(one) + (one.shadow ? " in shadow" : "") + (all.length > 1 || one.shadow ? " (" + number(one.refused) + ")" : "")).join(", ");
+}
+
+// counts returns how many requests of a key were refused, and how many admitted: also those that shadow mode would have refused.
+export function counts(key) {
+	const shadow = key.shadow_refused || 0;
+	return { refused: key.refused - shadow, admitted: key.admitted + shadow };
 }
