@@ -57,7 +57,7 @@ func TestStateInOutage(t *testing.T) {
 // What is wrong with a key is said without the name of a package.
 func TestProblemsNameNoPackage(t *testing.T) {
 	s := newService(t, Options{})
-	got := s.send("GET", "/v1/state?policy=listed&key=10.0.0.0/8", "", "").wantProblem(t, 400, "key", "it is a prefix")
+	got := s.send("GET", "/v1/explain?policy=listed&key=10.0.0.0%2F8", "", "").wantProblem(t, 400, "key", "it is a prefix")
 	if strings.Contains(got.Detail, "gate:") {
 		t.Errorf("got %q, want no name of a package", got.Detail)
 	}
