@@ -1,8 +1,6 @@
 package memstore
 
 import (
-	"encoding/binary"
-	"hash/crc32"
 	"sync"
 
 	"github.com/slidegate/slidegate/store"
@@ -27,11 +25,14 @@ func (s *Store) SetCapacity(n int64) { s.capacity = n }
 // Capacity returns how many bytes keys take, and may take.
 func (s *Store) Capacity() (used, room int64) { return s.used.Load(), s.capacity }
 
-// Sign replaces the checksum at the end of forged snapshot bytes with the correct one.
-func Sign(snapshot []byte) []byte {
-	body := snapshot[:len(snapshot)-4]
-	return binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, checksums))
+// WithPause makes the store call a function at certain points.
+func WithPause(opts Options, pause func(point string)) Options {
+	opts.pause = pause
+	return opts
 }
+
+// Checkpoint writes a checkpoint now.
+func (s *Store) Checkpoint() error { return s.checkpoint() }
 
 // SlabBytes returns how much memory the states of a limit take in addition to their pages.
 func SlabBytes(s *Store, limit *store.Limit) int64 {

@@ -52,19 +52,20 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	}
 }
 
-// tableOf returns the table of a limit that a request uses.
-func (s *Store) tableOf(limit *store.Limit) (*table, error) {
+// tableOf returns the table of a limit that a request uses, and its tag.
+func (s *Store) tableOf(limit *store.Limit) (t *table, tag uint32, own bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tables[limit.Prefix()]
+	t = s.tables[limit.Prefix()]
 	if t == nil {
 		if s.counted >= s.opts.MaxLimits && !s.dropIdle() {
-			return nil, tooManyLimits(s.counted)
+			return nil, 0, false, tooManyLimits(s.counted)
 		}
 		t = s.addTable(idOf(limit), shape.Of(limit.Rule()))
 	}
 	s.changeUse(t, func(u *use) { u.requested = true })
-	return t, nil
+	tag, own = s.tagOf(t, limit.Rule())
+	return t, tag, own, nil
 }
 
 func tooManyLimits(n int) error {
