@@ -20,6 +20,8 @@ const (
 // checkpoint writes a checkpoint, and reports why it could not.
 func (s *Store) checkpoint() error {
 	k := s.keeper
+	k.checkpointing.Lock()
+	defer k.checkpointing.Unlock()
 	tables, err := s.beginCheckpoint()
 	if err != nil {
 		return fmt.Errorf("memstore: beginning a checkpoint: %w", err)
@@ -29,6 +31,7 @@ func (s *Store) checkpoint() error {
 	}
 	s.settlements.checkpoint(s)
 	if err := k.journal.Commit(); err != nil {
+		k.journal.Abandon(err)
 		return fmt.Errorf("memstore: ending a checkpoint: %w", err)
 	}
 	return nil

@@ -25,6 +25,9 @@ func (s *Store) SetCapacity(n int64) { s.capacity = n }
 // Capacity returns how many bytes keys take, and may take.
 func (s *Store) Capacity() (used, room int64) { return s.used.Load(), s.capacity }
 
+// Many stores are opened in tests, and small files are made faster.
+func init() { segmentBytes = 2 << 20 }
+
 // WithPause makes the store call a function at certain points.
 func WithPause(opts Options, pause func(point string)) Options {
 	opts.pause = pause

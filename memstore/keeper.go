@@ -24,6 +24,8 @@ type keeper struct {
 	// its beginning. Those without locks need not hold it, because a checkpoint claims the slots that it copies.
 	gate sync.RWMutex
 
+	checkpointing sync.Mutex // held while there is one
+
 	lastTag uint32 // guarded by Store.mu
 
 	stop, stopped chan struct{}

@@ -18,6 +18,9 @@ var (
 	ErrNewer = journal.ErrNewer
 )
 
+// segmentBytes is the size of a file; 0 means what the journal prefers.
+var segmentBytes int64
+
 // Open returns a store that survives the death of the process: it continues from what is in a folder, and records there what it
 // decides. A folder that does not exist is made; it belongs to one process at a time. Time that has passed since counts as passed.
 //
@@ -45,7 +48,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	r := &replayer{store: s, dir: dir, plans: map[uint32]*plan{}}
 	real := s.clock
 	s.clock = clock{now: func() rule.Micros { return r.now }}
-	j, report, err := journal.Open(dir, journal.Options{Synced: opts.Synced, Pause: opts.pause}, r.replay)
+	j, report, err := journal.Open(dir, journal.Options{Synced: opts.Synced, Segment: segmentBytes, Pause: opts.pause}, r.replay)
 	if err != nil {
 		return nil, fmt.Errorf("memstore: %w", err)
 	}
@@ -72,9 +75,6 @@ func (k *keeper) run(s *Store) {
 		case <-k.journal.Due():
 			before := k.journal.Err()
 			err := s.checkpoint()
-			if err != nil {
-				k.journal.Abandon(err)
-			}
 			if s.opts.Logger != nil && (err == nil) != (before == nil) {
 				k.log(s.opts.Logger, err)
 			}
