@@ -44,9 +44,6 @@ func TestReleasedCommands(t *testing.T) {
 			}
 		}
 		for _, flag := range node.Flags {
-			if flag.Name == "state" || flag.Name == "state-every" { // they will be replaced
-				continue
-			}
 			name := "--" + flag.Name
 			if flag.Short != 0 {
 				name += fmt.Sprintf(" -%c", flag.Short)

@@ -2,9 +2,7 @@ package service_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -157,15 +155,14 @@ func TestRulingsBesideMemcached(t *testing.T) {
 // An instance that has not read the rulings says so: it is not ready while the store answers, and lists none.
 func TestRulingsNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	st := memstore.NewDefault()
-	if _, err := st.SwapDocument(t.Context(), "rulings", []byte("damaged"), 0); err != nil { // the store answers, but not this
-		t.Fatal(err)
-	}
-	file, err := os.Create(path)
+	st, err := memstore.Open(path, memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(st.Snapshot(file), file.Close()); err != nil {
+	if _, err := st.SwapDocument(t.Context(), "rulings", []byte("damaged"), 0); err != nil { // the store answers, but not this
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s := start(t, ruledFile, func(o *service.Options) { o.State = path })
