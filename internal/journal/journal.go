@@ -134,7 +134,7 @@ func Open(dir string, opts Options, replay func(Record) error) (*Journal, Report
 		return nil, found.Report, err
 	}
 	j := &Journal{
-		dir: dir, files: opts.Files, lock: lock, synced: opts.Synced, size: opts.Segment, boot: bootID(), pause: opts.Pause,
+		dir: dir, files: opts.Files, lock: lock, synced: opts.Synced, size: opts.Segment, boot: bootID(opts.Files), pause: opts.Pause,
 		wake: make(chan struct{}, 1), due: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	j.changed.L = &j.mu

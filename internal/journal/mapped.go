@@ -63,7 +63,10 @@ func (j *Journal) find(pos, n uint64) (s *segment, again bool) {
 			}
 		}
 		last := j.lastLocked()
-		if last == nil || pos < last.base || !j.nextLocked(last) {
+		if last != nil && pos < last.base { // reserved before the segment was given up
+			return nil, true
+		}
+		if last == nil || !j.nextLocked(last) {
 			return nil, false
 		}
 	}

@@ -140,7 +140,7 @@ func Inspect(dir string, each func(Record) error) (Info, error) {
 }
 
 func inspect(dir string, files Files, each func(Record) error) (Info, error) {
-	r := &reader{dir: dir, files: files, replay: each, boot: bootID()}
+	r := &reader{dir: dir, files: files, replay: each, boot: bootID(files)}
 	defer r.close()
 	err := r.list()
 	if err == nil {

@@ -70,7 +70,7 @@ type reader struct {
 }
 
 func read(dir string, files Files, replay func(Record) error) (found, error) {
-	r := &reader{dir: dir, files: files, replay: replay, boot: bootID()}
+	r := &reader{dir: dir, files: files, replay: replay, boot: bootID(files)}
 	defer r.close()
 	if err := r.list(); err != nil {
 		return r.found, err
@@ -295,7 +295,9 @@ func (r *reader) forward(chain []*source) ([]*source, error) {
 		switch {
 		case s.seq <= last.seq:
 		case r.PowerLoss:
-			r.Blanks++
+			if err := r.drop(s); err != nil {
+				return nil, err
+			}
 		case !s.blank:
 			return nil, r.damaged(last.seq+1, 0, "the file is missing or has no header")
 		default:
@@ -349,13 +351,25 @@ func (r *reader) readAll() error {
 // dropRest drops the files behind the i-th.
 func (r *reader) dropRest(i int) error {
 	for _, s := range r.kept[i+1:] {
-		if err := r.load(s); err != nil {
+		if err := r.drop(s); err != nil {
 			return err
 		}
-		r.Cut += int64(len(bytes.TrimRight(r.data, "\x00")))
 		r.dropped = append(r.dropped, segmentName(s.seq))
 	}
 	r.kept = r.kept[:i+1]
+	return nil
+}
+
+// drop counts what a file has, because something before it did not reach the disk.
+func (r *reader) drop(s *source) error {
+	if err := r.load(s); err != nil {
+		return err
+	}
+	if n := int64(len(bytes.TrimRight(r.data, "\x00"))); n > 0 {
+		r.cutAt(s, 0, n)
+	} else {
+		r.Blanks++
+	}
 	return nil
 }
 

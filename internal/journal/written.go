@@ -1,6 +1,9 @@
 package journal
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"runtime"
+)
 
 // Without a mapping, records are written in order. With Options.Synced they gather in memory, and whoever waits first writes all of them
 // and waits for the disk; the others share that.
@@ -171,8 +174,12 @@ func (w *writer) turnLocked(j *Journal) {
 
 // writeLocked writes what has gathered, and syncs it.
 func (w *writer) writeLocked(j *Journal) error {
+	w.busy = true
+	j.mu.Unlock()
+	runtime.Gosched() // callers that are about to record something share this write; a call that waits for the disk keeps their processor
+	j.mu.Lock()
 	chunks, end, epoch := w.gathered, j.cursor.Load(), j.failure.epoch
-	w.busy, w.gathered, w.bytes = true, nil, 0
+	w.gathered, w.bytes = nil, 0
 	j.mu.Unlock()
 	err := writeChunks(chunks)
 	j.mu.Lock()
