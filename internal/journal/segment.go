@@ -26,6 +26,8 @@ type segment struct {
 	size int64 // of the file
 	file File  // nil if this process has not opened it
 	mmap []byte
+
+	released bool // file is closed
 	end  uint64 // offset of what was written, in order; not used in a mapping
 }
 
@@ -122,13 +124,14 @@ func (j *Journal) reserve(s *segment, mapped bool) error {
 
 // release closes the file. The mapping is replaced and stays, because a caller may still be writing there.
 func (s *segment) release() {
-	if s.file != nil {
-		if s.mmap != nil {
-			detach(s.mmap)
-		}
-		_ = s.file.Close()
-		s.file = nil
+	if s.file == nil || s.released {
+		return
 	}
+	s.released = true // file stays: who writes it at the same time gets an error
+	if s.mmap != nil {
+		detach(s.mmap)
+	}
+	_ = s.file.Close()
 }
 
 // prepare makes the next segment unless there is one. Nobody waits for it in a decision unless segments fill faster than they are made.
