@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,8 +15,9 @@ const (
 // failure is why records are not durable. Only a complete checkpoint ends it: it contains what was not recorded.
 type failure struct {
 	err   error
-	epoch int // how many failures, and failures of attempts to recover
-	count int // how many times records stopped being durable
+	now   atomic.Bool // err is not nil, or the journal is closed
+	epoch int         // how many failures, and failures of attempts to recover
+	count int         // how many times records stopped being durable
 	pause time.Duration
 	timer *time.Timer // of the next attempt; nil if none is scheduled
 }
@@ -31,6 +33,7 @@ func (j *Journal) failLocked(err error) {
 	}
 	f.epoch++
 	f.err = fmt.Errorf("journal: %s: %w", j.dir, err)
+	f.now.Store(true)
 	j.current.Store(notRecording)
 	for _, s := range j.segments {
 		s.durable.Store(false)
@@ -58,6 +61,7 @@ func (j *Journal) retryLocked() {
 // recoveredLocked says that records are durable again.
 func (f *failure) recoveredLocked() {
 	f.err = nil
+	f.now.Store(false)
 	f.stop()
 	f.pause = 0
 }

@@ -186,6 +186,12 @@ func (j *Journal) Wait(at Position) (durable bool) {
 	return j.writer.wait(j, uint64(at))
 }
 
+// End returns the end of everything that was recorded so far.
+func (j *Journal) End() Position { return Position(j.cursor.Load()) }
+
+// Failing reports whether Err is not nil, or the journal is closed. It takes no lock.
+func (j *Journal) Failing() bool { return j.failure.now.Load() }
+
 // Err returns why records are not durable now, or nil if they are.
 func (j *Journal) Err() error {
 	j.mu.Lock()
@@ -226,6 +232,7 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.closed = true
+	j.failure.now.Store(true)
 	failed := j.failure.err
 	j.failure.stop()
 	j.mu.Unlock()
