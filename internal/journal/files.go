@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/slidegate/slidegate/internal/filelock"
 )
@@ -54,13 +57,32 @@ func (f folder) Lock() (io.Closer, error) {
 		return nil, err
 	}
 	if err := filelock.Lock(file); err != nil {
-		_ = file.Close()
+		defer file.Close()
 		if errors.Is(err, filelock.ErrLocked) {
-			return nil, fmt.Errorf("%s: another process uses this folder; stop it, or choose another folder: %w", string(f), err)
+			return nil, fmt.Errorf("%s: %s uses this folder; stop it, or choose another folder: %w", string(f), holder(file), err)
 		}
 		return nil, fmt.Errorf("%s: %w", f.path(lockName), err)
 	}
+	if err := errors.Join(file.Truncate(0), writeAll(file, strconv.Itoa(os.Getpid())+"\n")); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		_ = file.Close()
+		return nil, err
+	}
 	return file, nil
+}
+
+func writeAll(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// holder describes the process that holds the lock.
+func holder(file *os.File) string {
+	text := make([]byte, 32)
+	n, _ := file.ReadAt(text, 0) // io.EOF is expected
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text[:n]))); err == nil {
+		return "process " + strconv.Itoa(pid)
+	}
+	return "another process"
 }
 
 func (f folder) List() ([]string, error) {
