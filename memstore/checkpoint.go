@@ -17,9 +17,13 @@ const (
 	checkpointPart = 1 << 20 // bytes, about, of one record
 )
 
-// checkpoint writes a checkpoint, and reports why it could not.
-func (s *Store) checkpoint() error {
+// Checkpoint makes the folder of a store that Open returned as short as it can be, while requests go on. The store does so by itself
+// when it is worth it. For a store in memory only, it does nothing.
+func (s *Store) Checkpoint() error {
 	k := s.keeper
+	if k == nil {
+		return nil
+	}
 	k.checkpointing.Lock()
 	defer k.checkpointing.Unlock()
 	tables, err := s.beginCheckpoint()

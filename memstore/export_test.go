@@ -34,9 +34,6 @@ func WithPause(opts Options, pause func(point string)) Options {
 	return opts
 }
 
-// Checkpoint writes a checkpoint now.
-func (s *Store) Checkpoint() error { return s.checkpoint() }
-
 // SlabBytes returns how much memory the states of a limit take in addition to their pages.
 func SlabBytes(s *Store, limit *store.Limit) int64 {
 	t := s.findTable(limit.Prefix())

@@ -74,7 +74,7 @@ func (k *keeper) run(s *Store) {
 			return
 		case <-k.journal.Due():
 			before := k.journal.Err()
-			err := s.checkpoint()
+			err := s.Checkpoint()
 			if s.opts.Logger != nil && (err == nil) != (before == nil) {
 				k.log(s.opts.Logger, err)
 			}
