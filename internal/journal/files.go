@@ -103,7 +103,7 @@ func (f folder) Create(name string) (File, error) {
 
 func (f folder) Open(name string) (File, error) {
 	file, err := os.OpenFile(f.path(name), os.O_RDWR, 0)
-	if errors.Is(err, os.ErrPermission) { // somebody else's, or a read-only file system: enough to read it
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) { // somebody else's, or a read-only file system: enough to read it
 		file, err = os.Open(f.path(name))
 	}
 	return asFile(file, err)
