@@ -20,7 +20,7 @@ type use struct {
 }
 
 // counts reports whether the table counts towards MaxLimits: tables of prepared limits have reserved space, and those from
-// a snapshot cost nothing more until they are requested.
+// a folder cost nothing more until they are requested.
 func (u *use) counts() bool { return u.requested && u.prepared == 0 }
 
 // Prepare reserves space for limits in advance, so that others cannot take it: they do not count towards Options.MaxLimits

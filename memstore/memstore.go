@@ -49,7 +49,7 @@ type Options struct {
 	Synced bool
 	// MaxLimits is the maximum number of different limits (namespace, name, algorithm, window, segments, anchor, calendar,
 	// zone). A limit without a live key makes space for another. Limits passed to Prepare do not count, nor do those of a
-	// snapshot before they are requested. 0 means 4,096; the maximum is 1,048,576.
+	// folder before they are requested. 0 means 4,096; the maximum is 1,048,576.
 	MaxLimits int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
 	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is created.
