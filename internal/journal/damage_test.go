@@ -176,7 +176,7 @@ func leave(t *testing.T, dir string, opts journal.Options, closed bool) *disk {
 	}
 	d := newDisk()
 	for _, entry := range testkit.Must(os.ReadDir(dir))(t) {
-		if text := testkit.Must(os.ReadFile(filepath.Join(dir, entry.Name())))(t); len(text) > 0 {
+		if text := testkit.Must(os.ReadFile(filepath.Join(dir, entry.Name())))(t); filepath.Ext(entry.Name()) == ".log" && len(text) > 0 {
 			d.names[entry.Name()] = &content{now: text}
 			if b := journal.Boot(text); b != [16]byte{} {
 				d.boot = b
