@@ -31,6 +31,7 @@ const (
 	crashPause = "SLIDEGATE_TEST_CRASH_PAUSE"
 	callers    = 64
 	smallQuota = 7
+	smallLimit = 8 // the one that has it
 )
 
 // said is one answer, as the process that is killed reports it.
@@ -90,8 +91,8 @@ func runToBeKilled(dir string, pauses bool) {
 	opts := memstore.Options{MaxBytes: 64 << 20}
 	if pauses {
 		opts = memstore.WithPause(opts, func(string) {
-			if rand.Uint32N(256) == 0 {
-				time.Sleep(time.Duration(rand.Uint32N(3)) * time.Millisecond)
+			if rand.Uint32N(32) == 0 {
+				time.Sleep(time.Duration(rand.Uint32N(4)) * time.Millisecond)
 			}
 		})
 	}
@@ -122,7 +123,7 @@ func runToBeKilled(dir string, pauses bool) {
 		}()
 	}
 	for {
-		time.Sleep(time.Duration(5+rand.IntN(50)) * time.Millisecond)
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 		if err := st.Checkpoint(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -145,6 +146,12 @@ func crashStep(st *memstore.Store, limits []*store.Limit, ids *atomic.Uint64) []
 		return r.Answers[0]
 	}
 	n := rand.IntN(len(limits))
+	if rand.IntN(3) == 0 {
+		n = smallLimit
+	}
+	if n == smallLimit { // a few callers use it up at the same time, again and again
+		key = uint32(time.Now().UnixMilli())
+	}
 	charge := store.Charge{Limit: limits[n], Key: crashKey(key), Cost: 1}
 	one := said{Limit: uint32(n), Key: key, Units: 1}
 	switch rand.IntN(8) {

@@ -1,6 +1,8 @@
 package memstore
 
 import (
+	"github.com/slidegate/slidegate/internal/journal"
+	"github.com/slidegate/slidegate/rule"
 	"sync"
 
 	"github.com/slidegate/slidegate/store"
@@ -48,3 +50,21 @@ func SlabBytes(s *Store, limit *store.Limit) int64 {
 
 // HeldBytes returns how many bytes holds take.
 func HeldBytes(s *Store) int64 { return s.heldBytes.Load() }
+
+// Replay returns a store in memory that has carried out records.
+func Replay(records []journal.Record, opts Options) (*Store, error) {
+	s, err := newStore(opts)
+	if err != nil {
+		return nil, err
+	}
+	real := s.clock
+	r := &replayer{store: s, plans: map[uint32]*plan{}, ahead: true}
+	s.keeper, s.opened, s.clock = &keeper{}, s.clock.read(), clock{now: func() rule.Micros { return r.now }}
+	for _, record := range records {
+		if err := r.replay(record); err != nil {
+			return nil, err
+		}
+	}
+	s.keeper, s.clock = nil, real
+	return s, nil
+}

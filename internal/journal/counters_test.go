@@ -69,13 +69,18 @@ func (c *counters) checkpoint(j *journal.Journal) error {
 	if err := j.Begin(); err != nil {
 		return err
 	}
+	c.append(j)
+	return j.Commit()
+}
+
+// append appends all counters.
+func (c *counters) append(j *journal.Journal) {
 	for w := range uint64(workers) {
 		c.mu[w].Lock()
 		body := binary.LittleEndian.AppendUint64(nil, w)
 		j.Append(1, binary.LittleEndian.AppendUint64(body, c.value[w]))
 		c.mu[w].Unlock()
 	}
-	return j.Commit()
 }
 
 // restored returns the counters of a folder.

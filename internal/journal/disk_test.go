@@ -16,7 +16,7 @@ import (
 // disk is a model of a folder on a disk: it knows what would be left if the power failed now.
 type disk struct {
 	mu     sync.Mutex
-	boot   byte // changes when the power fails
+	boot   [16]byte // changes when the power fails
 	names  map[string]*content
 	stored map[string]*content // what the folder was when it was synced
 	calls  int
@@ -41,7 +41,7 @@ type change struct {
 const sector = 512
 
 func newDisk() *disk {
-	return &disk{boot: 1, names: map[string]*content{}, stored: map[string]*content{}}
+	return &disk{boot: [16]byte{1}, names: map[string]*content{}, stored: map[string]*content{}}
 }
 
 func (c change) apply(to []byte) []byte {
@@ -80,7 +80,7 @@ func (d *disk) afterKill() *disk {
 // afterPowerLoss returns the disk with any of the changes that were not synced.
 func (d *disk) afterPowerLoss(random *rand.Rand) *disk {
 	after := d.afterKill()
-	after.boot++
+	after.boot[0]++
 	share := []float64{0, 0.1, 0.5, 0.9, 1}[random.IntN(5)]
 	any := func() bool { return random.Float64() < share }
 	all := maps.Clone(after.stored)
@@ -123,7 +123,7 @@ func (d *disk) call(fails bool) error {
 
 var errPlanned = errors.New("planned failure")
 
-func (d *disk) BootID() [16]byte { return [16]byte{d.boot} }
+func (d *disk) BootID() [16]byte { return d.boot }
 
 func (d *disk) Lock() (io.Closer, error) { return io.NopCloser(nil), nil }
 

@@ -20,8 +20,9 @@ type Report struct {
 	PowerLoss  bool // the operating system has been restarted since, and the journal had not been closed
 
 	// After the end of a process, records that it had begun to write, and that nobody was told of, are skipped.
-	Holes      int // places where nothing was written
-	Unfinished int // records that were not finished
+	Holes      int   // places where nothing was written
+	HoleBytes  int64 // in these places
+	Unfinished int   // records that were not finished
 
 	// After a loss of power, everything behind the first place that is not a whole record is dropped. After the end of a process, that is
 	// at most what the last write left.
@@ -437,6 +438,7 @@ func (r *reader) atEnd(s *source, size, end uint64, last, tolerant bool) (uint64
 		return end, r.damaged(s.seq, end, "records are missing")
 	}
 	r.Holes++
+	r.HoleBytes += int64(size - end)
 	return end, nil
 }
 
@@ -465,6 +467,7 @@ func (r *reader) judge(s *source, data []byte, off, n uint64, what state) error 
 		return damaged
 	case what == hole:
 		r.Holes++
+		r.HoleBytes += int64(n)
 	case what == open:
 		r.Unfinished++
 	default:

@@ -27,8 +27,8 @@ type segment struct {
 	file File  // nil if this process has not opened it
 	mmap []byte
 
-	released bool // file is closed
-	end  uint64 // offset of what was written, in order; not used in a mapping
+	released bool   // file is closed
+	end      uint64 // offset of what was written, in order; not used in a mapping
 }
 
 // notRecording takes the place of a segment when nothing is recorded: no record fits.
