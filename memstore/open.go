@@ -65,29 +65,37 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// run writes checkpoints when they are due.
+// run writes checkpoints when they are due, which is also when decisions are not durable.
 func (k *keeper) run(s *Store) {
 	defer close(k.stopped)
+	log := failureLog{to: s.opts.Logger}
 	for {
 		select {
 		case <-k.stop:
 			return
 		case <-k.journal.Due():
-			before := k.journal.Err()
-			err := s.Checkpoint()
-			if s.opts.Logger != nil && (err == nil) != (before == nil) {
-				k.log(s.opts.Logger, err)
-			}
+			log.tell(k.journal.Err())
+			_ = s.Checkpoint() // it is tried again, and the journal says whether that matters
+			log.tell(k.journal.Err())
 		}
 	}
 }
 
-func (k *keeper) log(to *slog.Logger, err error) {
-	if err == nil {
-		to.Info("memory: decisions are durable again")
+// failureLog logs the beginning and the end of a time in which decisions are not durable.
+type failureLog struct {
+	to      *slog.Logger // may be nil
+	failing bool
+}
+
+func (l *failureLog) tell(err error) {
+	if l.to == nil || (err != nil) == l.failing {
 		return
 	}
-	to.Error("memory: decisions are not durable; a crash would forget them", slog.Any("error", err))
+	if l.failing = err != nil; l.failing {
+		l.to.Error("memory: decisions are not durable; a crash would forget them", slog.Any("error", err))
+		return
+	}
+	l.to.Info("memory: decisions are durable again")
 }
 
 // Close ends the recording of a store that Open returned, once all that it has recorded is on the disk. Requests that are decided

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
 )
 
 // A newcomer's first minute: the program prints its listeners and a command to try. The command is admitted until the quota is used,

@@ -1,9 +1,11 @@
 package model_test
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"

@@ -119,7 +119,7 @@ func TestBlockOnAllListeners(t *testing.T) {
 	}
 }
 
-// A server with a state file keeps its rulings in it.
+// A server with a state folder keeps its rulings in it.
 func TestRulingsOfState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	with := func(o *service.Options) { o.State = path }
@@ -132,7 +132,7 @@ func TestRulingsOfState(t *testing.T) {
 	}
 }
 
-// Over memcached, which may lose them, the server keeps rulings itself: in a state file that contains nothing else. They apply
+// Over memcached, which may lose them, the server keeps rulings itself: in a state folder that contains nothing else. They apply
 // even while memcached is down.
 func TestRulingsBesideMemcached(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
