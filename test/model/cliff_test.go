@@ -262,7 +262,11 @@ func TestCliffInMemory(t *testing.T) {
 		c.restart = func(int) {
 			if s != nil {
 				copied := filepath.Join(t.TempDir(), "copy")
-				if err := errors.Join(os.CopyFS(copied, os.DirFS(dir)), s.Close(), os.RemoveAll(dir)); err != nil {
+				err := os.CopyFS(copied, os.DirFS(dir))
+				for attempt := 1; errors.Is(err, os.ErrNotExist) && attempt < 10; attempt++ { // a checkpoint has removed a file meanwhile
+					err = errors.Join(os.RemoveAll(copied), os.CopyFS(copied, os.DirFS(dir)))
+				}
+				if err := errors.Join(err, s.Close(), os.RemoveAll(dir)); err != nil {
 					t.Fatal(err)
 				}
 				dir = copied
