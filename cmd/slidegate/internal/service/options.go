@@ -162,6 +162,9 @@ func (o Options) validate() (Options, error) {
 	if err := o.TLS.validate(); err != nil {
 		return o, err
 	}
+	if !slices.Contains([]string{"", degreeProcess, degreeSynced}, o.StateDegree) {
+		return o, invalid("StateDegree", "must be %s or %s, not %q", degreeProcess, degreeSynced, o.StateDegree)
+	}
 	if !slices.Contains([]string{"", LogRefusalsHashed, LogRefusalsKeys}, o.LogRefusals) {
 		return o, invalid("LogRefusals", "must be %s or %s, not %q", LogRefusalsHashed, LogRefusalsKeys, o.LogRefusals)
 	}
