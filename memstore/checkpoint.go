@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"github.com/slidegate/slidegate/internal/journal"
 	"slices"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 // recorded while its slot is claimed, so it is in order with the other records of the key.
 
 const (
-	claimedAtOnce  = 16      // how many slots a checkpoint claims at a time
-	keysPerSecond  = 200_000 // unless the journal must become shorter soon
-	checkpointPart = 1 << 20 // bytes, about, of one record
+	claimedAtOnce  = 16                  // how many slots a checkpoint claims at a time
+	keysPerSecond  = 200_000             // unless the journal must become shorter soon
+	checkpointPart = journal.MaxBody / 4 // bytes of a record, about
 )
 
 // Checkpoint makes the folder of a store that Open returned as short as it can be, while requests go on. The store does so by itself
@@ -110,7 +111,7 @@ func (t *table) checkpoint() {
 // checkpointPage records the live keys of a page, whose lock is held, and returns how many there were.
 func (t *table) checkpointPage(g *page) (n int) {
 	f, held := t.form(g), t.held.of(g)
-	journal, tag := t.store.keeper.journal, t.tag.Load()
+	log, tag := t.store.keeper.journal, t.tag.Load()
 	var e encoder
 	var s rule.State
 	recorded := map[uint64]bool{} // the keys whose holds have been recorded
@@ -134,6 +135,10 @@ func (t *table) checkpointPage(g *page) (n int) {
 			if s.Holds = held[h]; t.limit.Expires(&s) > now || openUntil(s.Holds, now) > now {
 				e.hash(h)
 				e.state(t.limit.Algorithm, &s)
+				if len(e.buf) > checkpointPart {
+					log.Append(kindKeys, e.buf)
+					e.buf = e.buf[:start]
+				}
 				n++
 				if len(s.Holds) > 0 {
 					recorded[h] = true
@@ -141,7 +146,7 @@ func (t *table) checkpointPage(g *page) (n int) {
 			}
 		}
 		if len(e.buf) > start {
-			journal.Append(kindKeys, e.buf)
+			log.Append(kindKeys, e.buf)
 		}
 		for i, w := range claimed {
 			f.release(g, from+i, w)
