@@ -148,15 +148,6 @@ func testFullDisk(t *testing.T, disk, dir string, opts journal.Options) {
 	_ = j.Close()
 }
 
-func addDurable(t *testing.T, j *journal.Journal, c *counters, want bool) {
-	t.Helper()
-	for i := range uint64(200) {
-		if got := c.add(j, i%workers); got != want {
-			t.Fatalf("record %d: got durable %v, want %v; %v", i, got, want, j.Err())
-		}
-	}
-}
-
 func addUntilFull(t *testing.T, j *journal.Journal, c *counters) {
 	t.Helper()
 	for i := uint64(0); c.add(j, i%workers); i++ {

@@ -206,6 +206,9 @@ func (r *reader) choose() error {
 	if err != nil {
 		return err
 	}
+	if start != nil && chain[len(chain)-1].seq < start.complete.seq {
+		return r.damaged(start.complete.seq, 0, "the file, which has the end of a checkpoint, is missing or has no header")
+	}
 	r.kept = chain
 	r.Checkpoint = start != nil
 	for i, s := range chain {
