@@ -20,6 +20,9 @@ func TestPowerLossForgetsNothing(t *testing.T) {
 	d := newDisk()
 	var cut, kills int
 	var floor [workers]uint64 // acknowledged
+	if testing.Short() {
+		*cuts = min(*cuts, 100)
+	}
 	for n := range *cuts {
 		if n%50 == 0 {
 			d, floor = newDisk(), [workers]uint64{}
