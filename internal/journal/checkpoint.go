@@ -248,12 +248,14 @@ func (j *Journal) removeBefore(seq uint64) {
 	j.mu.Unlock()
 	for _, s := range older {
 		j.pauseAt("before removal")
+		j.mu.Lock()
+		j.retireLocked(s) // some systems do not remove files that are open
+		j.mu.Unlock()
 		if err := j.files.Remove(s.name()); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return
 		}
 		j.mu.Lock()
 		j.segments = j.segments[1:]
-		j.retireLocked(s)
 		j.mu.Unlock()
 	}
 }
@@ -261,10 +263,10 @@ func (j *Journal) removeBefore(seq uint64) {
 // retireLocked closes a file. Its mapping stays until the next checkpoint is complete: a slow caller may still write there.
 func (j *Journal) retireLocked(s *segment) {
 	s.release()
-	if s.mmap != nil {
+	if s.mmap != nil && !s.retired {
 		j.retired = append(j.retired, s)
 	}
-	s.room = 0
+	s.retired, s.room = true, 0
 }
 
 // Abandon ends a checkpoint that failed. The previous one stays valid. If records were not durable, they are not written any more, and the
@@ -303,8 +305,8 @@ func (j *Journal) removeAttemptLocked() {
 		if s.flag&flagFirst != 0 {
 			j.begun = false
 		}
-		_ = j.files.Remove(s.name())
 		j.retireLocked(s)
+		_ = j.files.Remove(s.name())
 	}
 	j.segments = j.segments[:len(j.segments)-len(attempt)]
 	j.changed.Broadcast()

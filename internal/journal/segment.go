@@ -28,6 +28,7 @@ type segment struct {
 	mmap []byte
 
 	released bool   // file is closed
+	retired  bool   // the mapping will be given back
 	end      uint64 // offset of what was written, in order; not used in a mapping
 }
 
