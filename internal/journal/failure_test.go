@@ -96,7 +96,7 @@ func TestFailedSync(t *testing.T) {
 	})
 }
 
-// Whoever waits learns that the write failed.
+// Whoever waits learns that the write failed, and what they recorded is not written to the same file.
 func TestWaitersLearnOfFailures(t *testing.T) {
 	d := newDisk()
 	j, c, _, err := restored("disk", journal.Options{Files: d, Synced: true, Segment: small})
@@ -115,9 +115,10 @@ func TestWaitersLearnOfFailures(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if !errors.Is(j.Err(), errPlanned) {
-		t.Errorf("got %v, want the planned failure", j.Err())
+	if d.mu.Lock(); !errors.Is(j.Err(), errPlanned) || d.after > 0 {
+		t.Errorf("got %v and %d calls afterwards, want the planned failure and none", j.Err(), d.after)
 	}
+	d.mu.Unlock()
 }
 
 // A checkpoint is due by size, and then the files stay within their bound.
@@ -302,6 +303,34 @@ func TestDamageIsAnError(t *testing.T) {
 	} {
 		if got := damagedBy(t, c.change); !errors.Is(got, c.want) || c.want == nil && got != nil {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A hole between records is what a killed process leaves, but not in what a checkpoint has synced.
+func TestHoleOfWholeRecords(t *testing.T) {
+	for _, c := range []struct {
+		checkpoint bool
+		want       error
+	}{{false, nil}, {true, journal.ErrDamaged}} {
+		dir := t.TempDir()
+		j, _, _ := open(t, dir, journal.Options{})
+		if c.checkpoint {
+			testkit.Must(0, j.Begin())(t)
+		}
+		for i := range uint64(100) {
+			j.Note(1, i, 0)
+		}
+		if c.checkpoint {
+			testkit.Must(0, j.Commit())(t)
+		}
+		names := testkit.Must(filepath.Glob(filepath.Join(dir, "*.log")))(t)
+		file := testkit.Must(os.OpenFile(names[0], os.O_RDWR, 0))(t)
+		testkit.Must(file.WriteAt(make([]byte, 10*24), 4096+20*24))(t)
+		testkit.Must(0, file.Close())(t)
+		info, err := journal.Inspect(dir, func(journal.Record) error { return nil })
+		if !errors.Is(err, c.want) || err == nil && (info.Holes != 1 || info.HoleBytes != 240 || info.Records != 90) {
+			t.Errorf("in a checkpoint %v: got %+v and %v, want %v", c.checkpoint, info, err, c.want)
 		}
 	}
 }

@@ -106,6 +106,7 @@ func testFullDisk(t *testing.T, disk, dir string, opts journal.Options) {
 	if j.Err() == nil {
 		t.Error("durable again before the checkpoint is complete")
 	}
+	addDurable(t, j, c, false)
 	c.append(j)
 	testkit.Must(0, j.Commit())(t)
 	if j.Err() != nil {
