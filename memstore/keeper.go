@@ -25,6 +25,7 @@ type keeper struct {
 	gate sync.RWMutex
 
 	checkpointing sync.Mutex // held while there is one
+	saved         int64      // bytes of the records of the running one
 
 	lastTag uint32 // guarded by Store.mu
 
