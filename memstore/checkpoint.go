@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"github.com/slidegate/slidegate/internal/journal"
 	"slices"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 // recorded while its slot is claimed, so it is in order with the other records of the key.
 
 const (
-	claimedAtOnce  = 16      // how many slots a checkpoint claims at a time
-	keysPerSecond  = 200_000 // unless the journal must become shorter soon
-	checkpointPart = 1 << 20 // bytes, about, of one record
+	claimedAtOnce  = 16                  // how many slots a checkpoint claims at a time
+	keysPerSecond  = 200_000             // unless the journal must become shorter soon
+	checkpointPart = journal.MaxBody / 4 // bytes of a record, about
 )
 
 // Checkpoint makes the folder of a store that Open returned as short as it can be, while requests go on. The store does so by itself
@@ -34,12 +35,22 @@ func (s *Store) Checkpoint() error {
 		t.checkpoint()
 	}
 	s.settlements.checkpoint(s)
+	k.journal.Live(k.saved)
 	if err := k.journal.Commit(); err != nil {
 		k.journal.Abandon(err)
 		return fmt.Errorf("memstore: ending a checkpoint: %w", err)
 	}
 	return nil
 }
+
+// save appends a record of a checkpoint.
+func (k *keeper) save(kind uint8, body []byte) {
+	k.journal.Append(kind, body)
+	k.saved += int64(len(body)) + recordOverhead
+}
+
+// recordOverhead is what a record takes besides its body, on average.
+const recordOverhead = 12
 
 // beginCheckpoint begins a checkpoint between two requests, and records what all other records need, and what is small.
 func (s *Store) beginCheckpoint() (tables []*table, err error) {
@@ -51,7 +62,8 @@ func (s *Store) beginCheckpoint() (tables []*table, err error) {
 	if err := k.journal.Begin(); err != nil {
 		return nil, err
 	}
-	k.journal.Append(kindStore, s.key[:])
+	k.saved = 0
+	k.save(kindStore, s.key[:])
 	for _, t := range s.tables {
 		if len(t.tags) == 0 {
 			continue
@@ -60,7 +72,7 @@ func (s *Store) beginCheckpoint() (tables []*table, err error) {
 		for limit, tag := range t.tags {
 			e := encoder{}
 			e.tag(t, &limit, tag)
-			k.journal.Append(kindLimit, e.buf)
+			k.save(kindLimit, e.buf)
 		}
 		if f := t.forgotten.Load(); f != nil {
 			f.checkpointFreed(s, t.tag.Load())
@@ -69,7 +81,7 @@ func (s *Store) beginCheckpoint() (tables []*table, err error) {
 	for name, d := range s.documents {
 		e := encoder{}
 		e.document(name, d)
-		k.journal.Append(kindDocument, e.buf)
+		k.save(kindDocument, e.buf)
 	}
 	return tables, nil
 }
@@ -103,14 +115,14 @@ func (t *table) checkpoint() {
 		}
 	}
 	if f := t.forgotten.Load(); f != nil {
-		f.save(t.store.clock.read(), t.tag.Load(), func(record []byte) { t.store.keeper.journal.Append(kindForgotten, record) })
+		f.save(t.store.clock.read(), t.tag.Load(), func(record []byte) { t.store.keeper.save(kindForgotten, record) })
 	}
 }
 
 // checkpointPage records the live keys of a page, whose lock is held, and returns how many there were.
 func (t *table) checkpointPage(g *page) (n int) {
 	f, held := t.form(g), t.held.of(g)
-	journal, tag := t.store.keeper.journal, t.tag.Load()
+	k, tag := t.store.keeper, t.tag.Load()
 	var e encoder
 	var s rule.State
 	recorded := map[uint64]bool{} // the keys whose holds have been recorded
@@ -134,6 +146,10 @@ func (t *table) checkpointPage(g *page) (n int) {
 			if s.Holds = held[h]; t.limit.Expires(&s) > now || openUntil(s.Holds, now) > now {
 				e.hash(h)
 				e.state(t.limit.Algorithm, &s)
+				if len(e.buf) > checkpointPart {
+					k.save(kindKeys, e.buf)
+					e.buf = e.buf[:start]
+				}
 				n++
 				if len(s.Holds) > 0 {
 					recorded[h] = true
@@ -141,7 +157,7 @@ func (t *table) checkpointPage(g *page) (n int) {
 			}
 		}
 		if len(e.buf) > start {
-			journal.Append(kindKeys, e.buf)
+			k.save(kindKeys, e.buf)
 		}
 		for i, w := range claimed {
 			f.release(g, from+i, w)
@@ -163,7 +179,7 @@ func (t *table) checkpointHolds(held heldKeys, recorded map[uint64]bool) {
 		e.int(int64(t.tag.Load()))
 		e.hash(h)
 		e.state(t.limit.Algorithm, &rule.State{Start: rule.Absent, Holds: holds})
-		t.store.keeper.journal.Append(kindKeys, e.buf)
+		t.store.keeper.save(kindKeys, e.buf)
 	}
 }
 
@@ -175,12 +191,12 @@ func (m *settlements) checkpoint(s *Store) {
 		m.shards[i].each(now, func(key settlementKey, life settlementLife, record []int64) {
 			e.settlement(key, life, record)
 			if len(e.buf) >= checkpointPart {
-				s.keeper.journal.Append(kindSettlements, e.buf)
+				s.keeper.save(kindSettlements, e.buf)
 				e.buf = e.buf[:0]
 			}
 		})
 		if len(e.buf) > 0 {
-			s.keeper.journal.Append(kindSettlements, e.buf)
+			s.keeper.save(kindSettlements, e.buf)
 		}
 	}
 }
@@ -210,5 +226,5 @@ func (f *forgotten) checkpointFreed(s *Store, tag uint32) {
 	for _, h := range freed {
 		e.hash(h)
 	}
-	s.keeper.journal.Append(kindFreed, e.buf)
+	s.keeper.save(kindFreed, e.buf)
 }

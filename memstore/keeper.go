@@ -25,6 +25,7 @@ type keeper struct {
 	gate sync.RWMutex
 
 	checkpointing sync.Mutex // held while there is one
+	saved         int64      // bytes of the records of the running one
 
 	lastTag uint32 // guarded by Store.mu
 
@@ -170,23 +171,32 @@ func (j *job) record(now rule.Micros) {
 	e := encoder{j.bytes[:0]}
 	e.int(int64(now))
 	start := len(e.buf)
-	for i := range j.claims {
-		j.recordClaim(&e, i)
-	}
-	if j.memo.Changed {
+	if j.memo.Changed { // first: if the rest does not fit into the same record, nothing can be given back twice
 		e.int(partSettlement)
 		e.settlement(j.settling.key, j.settling.life, j.memo.Record)
-	}
-	if j.bytes = e.buf; len(e.buf) == start {
-		return
 	}
 	if k.pause != nil {
 		k.pause("claimed")
 		defer k.pause("recorded")
 	}
-	k.journal.Append(kindJob, e.buf)
-	j.recorded = true
+	for i := range j.claims {
+		j.recordClaim(&e, i)
+		if len(e.buf) > journal.MaxBody/2 { // dozens of logs of thousands of units
+			k.journal.Append(kindJob, e.buf)
+			e.buf, j.recorded = e.buf[:start], true
+		}
+	}
+	if len(e.buf) > start {
+		k.journal.Append(kindJob, e.buf)
+		j.recorded = true
+	}
+	if j.bytes = e.buf; cap(j.bytes) > mostKept {
+		j.bytes = nil
+	}
 }
+
+// mostKept is the most memory for records that a job keeps for the next one.
+const mostKept = 16 << 10
 
 func (j *job) recordClaim(e *encoder, i int) {
 	c := &j.claims[i]

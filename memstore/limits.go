@@ -138,7 +138,11 @@ func (t *table) liveUntil(now rule.Micros) rule.Micros {
 			if f.hash(g, i) == unused {
 				continue
 			}
-			if until := f.expires(t, g, i, f.peek(g, i)); until > now {
+			w := f.peek(g, i)
+			if w == locked { // by a request, so it is live, or will be known to be when that has ended
+				return now + 1
+			}
+			if until := f.expires(t, g, i, w); until > now {
 				return until
 			}
 		}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"time"
 )
@@ -13,6 +14,7 @@ type checkpoint struct {
 	epoch      int    // of failure, when it began
 	first      uint64 // its first segment
 	begin      uint64 // position where the last one began, complete or not
+	own        uint64 // bytes of the checkpoint itself since then; 0 until it is complete
 	before     uint64 // bytes since the last complete one that were found by Open
 
 	bytes uint64 // of the last complete one
@@ -30,7 +32,7 @@ func (j *Journal) Due() <-chan struct{} { return j.due }
 func (j *Journal) isDueLocked() bool {
 	c := &j.checkpoint
 	return !c.running && j.failure.err == nil && j.failure.timer == nil &&
-		j.endLocked()-c.begin+c.before > 2*uint64(j.size)+c.liveBytes()/2
+		j.endLocked()-c.begin+c.before > 2*uint64(j.size)+c.own+c.liveBytes()/2
 }
 
 // liveBytes returns how much space the live state takes in records.
@@ -41,7 +43,7 @@ func (c *checkpoint) liveBytes() uint64 {
 	return c.bytes
 }
 
-// Live says how many bytes the records of the last checkpoint itself took. Without it, everything that was recorded at that time counts.
+// Live says how many bytes the records of a checkpoint take. Without it, all records of the time of the last one count.
 func (j *Journal) Live(bytes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -67,7 +69,7 @@ func (j *Journal) Begin() error {
 		if err != nil {
 			j.retryLocked()
 			j.mu.Unlock()
-			return err
+			return fmt.Errorf("journal: %w", err)
 		}
 		if j.closed {
 			j.mu.Unlock()
@@ -89,7 +91,8 @@ func (j *Journal) Begin() error {
 	}
 	s := j.lastLocked()
 	c := &j.checkpoint
-	c.running, c.recovering, c.epoch, c.first, c.begin, c.before = true, j.failure.err != nil, j.failure.epoch, s.seq, s.base, 0
+	c.running, c.recovering, c.epoch, c.first, c.begin, c.own, c.before =
+		true, j.failure.err != nil, j.failure.epoch, s.seq, s.base, 0, 0
 	return nil
 }
 
@@ -146,7 +149,8 @@ func (j *Journal) Commit() error {
 	j.mu.Lock()
 	c := &j.checkpoint
 	c.running = false
-	c.bytes, c.live = end.at-first.base, 0
+	c.bytes = end.at - first.base
+	c.own = min(c.liveBytes(), c.bytes)
 	c.count++
 	c.at = time.Now()
 	if epoch == j.failure.epoch {
@@ -244,12 +248,14 @@ func (j *Journal) removeBefore(seq uint64) {
 	j.mu.Unlock()
 	for _, s := range older {
 		j.pauseAt("before removal")
+		j.mu.Lock()
+		j.retireLocked(s) // some systems do not remove files that are open
+		j.mu.Unlock()
 		if err := j.files.Remove(s.name()); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return
 		}
 		j.mu.Lock()
 		j.segments = j.segments[1:]
-		j.retireLocked(s)
 		j.mu.Unlock()
 	}
 }
@@ -257,10 +263,10 @@ func (j *Journal) removeBefore(seq uint64) {
 // retireLocked closes a file. Its mapping stays until the next checkpoint is complete: a slow caller may still write there.
 func (j *Journal) retireLocked(s *segment) {
 	s.release()
-	if s.mmap != nil {
+	if s.mmap != nil && !s.retired {
 		j.retired = append(j.retired, s)
 	}
-	s.room = 0
+	s.retired, s.room = true, 0
 }
 
 // Abandon ends a checkpoint that failed. The previous one stays valid. If records were not durable, they are not written any more, and the
@@ -299,8 +305,8 @@ func (j *Journal) removeAttemptLocked() {
 		if s.flag&flagFirst != 0 {
 			j.begun = false
 		}
-		_ = j.files.Remove(s.name())
 		j.retireLocked(s)
+		_ = j.files.Remove(s.name())
 	}
 	j.segments = j.segments[:len(j.segments)-len(attempt)]
 	j.changed.Broadcast()

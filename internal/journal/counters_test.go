@@ -1,10 +1,12 @@
 package journal_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"github.com/slidegate/slidegate/internal/journal"
 )
@@ -56,7 +58,7 @@ func (c *counters) add(j *journal.Journal, w uint64) bool {
 	c.value[w] = next
 	c.mu[w].Unlock()
 	if next%4 == 0 {
-		j.Append(filler, make([]byte, next*7919%3000))
+		j.Append(filler, bytes.Repeat([]byte{0xa5}, int(next*7919%3000)))
 	}
 	if !j.Wait(at) || !durable {
 		return false
@@ -80,6 +82,15 @@ func (c *counters) append(j *journal.Journal) {
 		body := binary.LittleEndian.AppendUint64(nil, w)
 		j.Append(1, binary.LittleEndian.AppendUint64(body, c.value[w]))
 		c.mu[w].Unlock()
+	}
+}
+
+func addDurable(t *testing.T, j *journal.Journal, c *counters, want bool) {
+	t.Helper()
+	for i := range uint64(200) {
+		if got := c.add(j, i%workers); got != want {
+			t.Fatalf("record %d: got durable %v, want %v; %v", i, got, want, j.Err())
+		}
 	}
 }
 

@@ -48,6 +48,9 @@ func TestDamagedFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	folders := leftBehind(t)
 	outcomes := map[string]int{}
+	if testing.Short() {
+		*damages = min(*damages, 1300)
+	}
 	for n := range *damages {
 		f := folders[n%len(folders)]
 		d := f.files.afterKill()
@@ -98,7 +101,7 @@ func openDamaged(t *testing.T, d *disk, all prints, expected left, synced, touch
 	return ""
 }
 
-func openAs(t *testing.T, d *disk, synced bool) (journal.Report, prints, error) {
+func openAs(t testing.TB, d *disk, synced bool) (journal.Report, prints, error) {
 	t.Helper()
 	var l prints
 	j, report, err := journal.Open("disk", journal.Options{Files: d, Synced: synced, Segment: small}, l.add)
@@ -121,7 +124,7 @@ func isPart(part, all prints) bool {
 }
 
 // leftBehind returns folders that processes left behind.
-func leftBehind(t *testing.T) (folders []folder) {
+func leftBehind(t testing.TB) (folders []folder) {
 	for _, degree := range slices.Sorted(maps.Keys(degrees)) {
 		for _, closed := range []bool{true, false} {
 			dir := filepath.Join(t.TempDir(), "state")
@@ -154,7 +157,7 @@ func anotherBoot(b [16]byte) [16]byte {
 }
 
 // leave uses a folder by two processes, of which the first is closed, and returns its files.
-func leave(t *testing.T, dir string, opts journal.Options, closed bool) *disk {
+func leave(t testing.TB, dir string, opts journal.Options, closed bool) *disk {
 	j, _, _ := open(t, dir, opts)
 	fill(j, 0, 900)
 	testkit.Must(0, j.Begin())(t)

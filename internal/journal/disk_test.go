@@ -21,6 +21,8 @@ type disk struct {
 	stored map[string]*content // what the folder was when it was synced
 	calls  int
 	failAt int // the call of a file's Sync or WriteAt that fails; 0 for none
+	failed bool
+	after  int // such calls after that one
 
 	cutAt int // the call before which the power fails; 0 for never
 	onCut func()
@@ -114,8 +116,11 @@ func (d *disk) call(fails bool) error {
 		d.onCut()
 		d.mu.Lock()
 	}
+	if fails && d.failed {
+		d.after++
+	}
 	if fails && d.failAt != 0 && d.calls >= d.failAt {
-		d.failAt = 0
+		d.failAt, d.failed = 0, true
 		return errPlanned
 	}
 	return nil

@@ -32,7 +32,9 @@ func (j *Journal) failLocked(err error) {
 		f.count++
 	}
 	f.epoch++
-	f.err = fmt.Errorf("journal: %s: %w", j.dir, err)
+	if f.err == nil || !errors.Is(err, f.err) {
+		f.err = fmt.Errorf("journal: %s: %w", j.dir, err)
+	}
 	f.now.Store(true)
 	j.current.Store(notRecording)
 	for _, s := range j.segments {

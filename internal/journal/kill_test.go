@@ -19,7 +19,7 @@ import (
 	"github.com/slidegate/slidegate/internal/journal"
 )
 
-var rounds = flag.Int("rounds", 6, "how often a process is killed, for each degree, with and without pauses")
+var rounds = flag.Int("rounds", 4, "how often a process is killed, for each degree, with and without pauses")
 
 // killed is the variable that makes the test binary append to a journal until it is killed: a degree, "pauses" or "", a folder.
 const killed = "TEST_JOURNAL_KILLED"

@@ -28,7 +28,7 @@ func (j *Journal) appendMapped(kind uint8, body []byte) (Position, bool) {
 	for {
 		pos := j.cursor.Add(n) - n
 		s := j.current.Load()
-		if off := pos - s.base; off >= s.room || off+n > s.room {
+		if off := pos - s.base; off > s.lastNote || off+n > s.lastNote+noteBytes {
 			var again bool
 			if s, again = j.find(pos, n); s == nil {
 				if again {
@@ -51,7 +51,7 @@ func (j *Journal) appendMapped(kind uint8, body []byte) (Position, bool) {
 func (j *Journal) find(pos, n uint64) (s *segment, again bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for {
+	for !j.closed {
 		for i := len(j.segments) - 1; i >= 0; i-- {
 			s := j.segments[i]
 			switch {
@@ -70,6 +70,7 @@ func (j *Journal) find(pos, n uint64) (s *segment, again bool) {
 			return nil, false
 		}
 	}
+	return nil, false
 }
 
 // fillLocked marks space at the end of a segment, and at the beginning of the next one, as not to be read.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"os"
 )
 
@@ -134,7 +135,7 @@ type Info struct {
 // Inspect reads a folder without changing anything, while another process may be writing there.
 func Inspect(dir string, each func(Record) error) (Info, error) {
 	if _, err := os.Stat(dir); err != nil {
-		return Info{}, err
+		return Info{}, fmt.Errorf("journal: %w", err)
 	}
 	return inspect(dir, folder(dir), each)
 }

@@ -28,6 +28,7 @@ type segment struct {
 	mmap []byte
 
 	released bool   // file is closed
+	retired  bool   // the mapping will be given back
 	end      uint64 // offset of what was written, in order; not used in a mapping
 }
 
@@ -221,7 +222,11 @@ func (j *Journal) newestLocked(seq uint64) []*segment {
 
 func (j *Journal) diskBytesLocked() (n int64) {
 	for _, s := range j.segments {
-		n += s.size
+		if s.room != 0 && s.flag&flagAllocated == 0 {
+			n += int64(s.end)
+		} else {
+			n += s.size
+		}
 	}
 	if j.spare != nil {
 		n += j.spare.size

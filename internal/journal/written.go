@@ -133,6 +133,7 @@ func (j *Journal) wroteLocked(s *segment, record []byte) (Position, bool) {
 	if j.synced {
 		j.writer.bytes += len(record)
 	} else if _, err := s.file.WriteAt(record, int64(s.end)); err != nil {
+		_ = s.file.Truncate(int64(s.end)) // what was written of it
 		j.failLocked(err)
 		return 0, false
 	}
