@@ -17,7 +17,7 @@ unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that the
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to compile for the race detector if
 # nothing is cached: only make race includes them. make test runs the race detector where goroutines really share memory.
 ALL = $$($(GO) list work | grep -v /slidegate/bench)
-RACED = . ./memstore ./internal/engine ./httplimit ./internal/layer/coalesce ./internal/layer/failure ./internal/layer/lease ./redisstore/...
+RACED = . ./memstore ./internal/engine ./internal/journal ./httplimit ./internal/layer/coalesce ./internal/layer/failure ./internal/layer/lease ./redisstore/...
 PACKAGES = $$(($$(getconf _NPROCESSORS_ONLN) + 1)) # tested at the same time: one more than there are processors, because many tests wait for servers
 TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint runs vet; without debug information, linking takes a quarter less time
 

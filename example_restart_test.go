@@ -1,35 +1,39 @@
 package slidegate_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
 
-// A process that saves its store before a restart continues where it was. The snapshot normally goes to a file; here it
-// stays in memory.
+// A process continues where the last one was, even if that was killed: what it has decided is recorded in a folder.
 func Example_restart() {
-	limit := slidegate.PerHour(100)
-	store := memstore.NewDefault()
-	fmt.Println(take(store, limit, 60))
-
-	var file bytes.Buffer
-	if err := store.Snapshot(&file); err != nil {
-		log.Fatal(err)
-	}
-	store, err := memstore.Restore(&file, memstore.Options{})
+	dir, err := os.MkdirTemp("", "limits")
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(take(store, limit, 30))
+	limit := slidegate.PerHour(100)
+	for range 2 {
+		store, err := memstore.Open(dir, memstore.Options{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(take(store, limit, 40))
+		if err := store.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
-	// 40 left
-	// 10 left
+	// 60 left
+	// 20 left
 }
 
 func take(store store.Store, limit slidegate.Limit, n int64) string {

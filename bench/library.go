@@ -25,6 +25,7 @@ type spec struct {
 	window time.Duration // in which the quota may be used
 	keys   int           // how many keys the limiter must be able to hold
 	bytes  int64         // how much memory it may take, where that can be set; 0 means enough for the keys
+	folder string        // where a limiter keeps what a crash must not forget, if it does so; empty means in memory only
 	sweep  time.Duration // how often to look for expired keys, where that can be set; 0 means the library's default
 }
 

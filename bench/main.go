@@ -114,6 +114,7 @@ func (r *run) runScenarios() error {
 		{[]string{"envoy"}, r.envoyTables},
 		{[]string{"service"}, r.serviceTables},
 		{[]string{"service-leases"}, r.serviceLeaseTables},
+		{[]string{"state"}, r.stateTables},
 	}
 	for _, step := range steps {
 		if !r.wants(step.names...) {

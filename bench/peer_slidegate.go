@@ -10,10 +10,12 @@ import (
 
 // slidegateLimiter calls Limiter.Allow as users do, which makes the whole Decision.
 type slidegateLimiter struct {
-	noClose
 	limiter *slidegate.Limiter
 	quota   int64
+	done    func()
 }
+
+func (s *slidegateLimiter) Close() { s.done() }
 
 // The names of the rows of Slidegate, one for each way to count.
 const (
@@ -92,7 +94,11 @@ func slidegateOpener(limits func(spec) []slidegate.Limit) func(spec) (limiter, e
 		if bytes == 0 {
 			bytes = 64<<20 + 4096*int64(s.keys)*int64(len(given))
 		}
-		store, err := memstore.New(memstore.Options{MaxBytes: bytes})
+		opts, done := memstore.Options{MaxBytes: bytes}, func() {}
+		store, err := memstore.New(opts)
+		if s.folder != "" && err == nil {
+			store, done, err = folderStore(s.folder, opts)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +106,7 @@ func slidegateOpener(limits func(spec) []slidegate.Limit) func(spec) (limiter, e
 		if err != nil {
 			return nil, err
 		}
-		return &slidegateLimiter{limiter: l, quota: given[0].Quota}, nil
+		return &slidegateLimiter{limiter: l, quota: given[0].Quota, done: done}, nil
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	maxTopics = 16      // with notes that are still valid
 )
 
-// notices is the board of a store. It is for this process, and neither counted in Options.MaxBytes nor in snapshots.
+// notices is the board of a store. It is for this process, and neither counted in Options.MaxBytes nor recorded in a folder.
 type notices struct {
 	mu     sync.Mutex
 	topics map[string]map[string]notice // by topic and author

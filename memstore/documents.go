@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/slidegate/slidegate/store"
 )
@@ -47,27 +45,7 @@ func (s *Store) SwapDocument(ctx context.Context, name string, text []byte, revi
 		s.documents = map[string]document{}
 	}
 	d := document{bytes.Clone(text), store.NewRevision()}
+	s.recordDocument(name, d)
 	s.documents[name] = d
 	return d.revision, nil
-}
-
-// snapshotDocuments writes all documents.
-func (s *Store) snapshotDocuments(e *encoder) {
-	s.mu.Lock()
-	all := maps.Clone(s.documents)
-	s.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		e.int(recordDocument)
-		e.text(name)
-		e.hash(all[name].revision)
-		e.text(string(all[name].text))
-	}
-}
-
-// document reads one document.
-func (d *decoder) document(to map[string]document) {
-	name := d.text(longestName)
-	revision := d.Uint64()
-	d.Check(revision != 0)
-	to[name] = document{[]byte(d.text(store.MaxDocument)), revision}
 }

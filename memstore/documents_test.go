@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/slidegate/slidegate/memstore"
@@ -13,22 +12,17 @@ func TestDocuments(t *testing.T) {
 	storetest.RunDocuments(t, s, s)
 }
 
-// A snapshot has the documents with their revisions.
-func TestSnapshotHasDocuments(t *testing.T) {
-	s := memstore.NewDefault()
+// A restart keeps the documents with their revisions.
+func TestRestartKeepsDocuments(t *testing.T) {
+	s := openFolder(t, memstore.Options{})
 	revision, err := s.SwapDocument(t.Context(), "rulings", []byte("text"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var saved bytes.Buffer
-	if err := s.Snapshot(&saved); err != nil {
-		t.Fatal(err)
-	}
-	restored, err := memstore.Restore(&saved, memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, got, err := restored.LoadDocument(t.Context(), "rulings", 0); err != nil || string(text) != "text" || got != revision {
-		t.Errorf("got %q, revision %d, %v; want the document with revision %d", text, got, err, revision)
+	for _, way := range ways {
+		restored := restart(t, s, way, memstore.Options{})
+		if text, got, err := restored.LoadDocument(t.Context(), "rulings", 0); err != nil || string(text) != "text" || got != revision {
+			t.Errorf("%s: got %q, revision %d, %v; want the document with revision %d", way, text, got, err, revision)
+		}
 	}
 }

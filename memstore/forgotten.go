@@ -31,6 +31,8 @@ type forgotten struct {
 	touched uint64
 	clock   layerTime // the last one that was used
 	freed   freedKeys
+
+	replayed *forgottenLayer // to which the rows are added that are replayed
 }
 
 const (

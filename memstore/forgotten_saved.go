@@ -7,50 +7,38 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A forgotten memory is saved row by row, as it is, because the original keys of its traces are no longer known. Times are
-// absolute.
+// A forgotten memory is recorded row by row, as it is, because the original keys of its traces are no longer known. Times are absolute.
+// Traces are added meanwhile, by requests that are recorded themselves, so rows are added to what a memory has when they are replayed.
 
 // chunkRows is how many rows are copied at a time under the lock.
 const chunkRows = 1024
 
-// snapshot writes the memory. Traces are added concurrently, so it must be called after the table's keys were written: a
-// key that is not among them has been forgotten before.
-func (f *forgotten) snapshot(e *encoder, now rule.Micros) {
+// save passes the memory as of now to record, in several records, each of which begins with the time and the tag.
+func (f *forgotten) save(now rule.Micros, tag uint32, record func([]byte)) {
 	f.mu.Lock()
 	layers := slices.Clone(f.layers)
 	latest := f.latest
-	freed := slices.Concat(keysOf(f.freed.newer), keysOf(f.freed.older))
 	f.mu.Unlock()
-	e.int(int64(now))
-	e.int(int64(latest))
-	e.int(int64(len(layers)))
 	for _, l := range layers {
-		f.snapshotLayer(e, l)
-	}
-	e.int(int64(len(freed)))
-	for _, h := range freed {
-		e.bytes(binary.LittleEndian.AppendUint64(nil, h))
-	}
-}
-
-func (f *forgotten) snapshotLayer(e *encoder, l *forgottenLayer) {
-	f.mu.Lock()
-	life := l.life
-	f.mu.Unlock()
-	e.int(int64(len(l.rows)))
-	e.int(int64(life))
-	e.int(int64(l.step))
-	buf := make([]byte, 0, chunkRows*rowBytes)
-	for chunk := range slices.Chunk(l.rows, chunkRows) {
-		buf = buf[:0]
-		f.mu.Lock()
-		for i := range chunk {
-			for _, word := range chunk[i] {
-				buf = binary.LittleEndian.AppendUint64(buf, word)
+		e := encoder{buf: make([]byte, 0, chunkRows*rowBytes+128)}
+		for at := 0; at < len(l.rows); at += chunkRows {
+			e.buf = e.buf[:0]
+			e.int(int64(now))
+			e.int(int64(tag))
+			e.int(int64(latest))
+			e.int(int64(len(l.rows)))
+			e.int(int64(at))
+			f.mu.Lock()
+			e.int(int64(l.life))
+			e.int(int64(l.step))
+			for i := at; i < min(at+chunkRows, len(l.rows)); i++ {
+				for _, word := range l.rows[i] {
+					e.buf = binary.LittleEndian.AppendUint64(e.buf, word)
+				}
 			}
+			f.mu.Unlock()
+			record(e.buf)
 		}
-		f.mu.Unlock()
-		e.bytes(buf)
 	}
 }
 
@@ -61,42 +49,29 @@ func keysOf(m map[uint64]struct{}) (keys []uint64) {
 	return keys
 }
 
-// restore reads what snapshot wrote into an empty memory. If there is less memory than before, rows are folded into fewer.
-func (f *forgotten) restore(d *decoder, now rule.Micros) {
-	then, latest, layers := rule.Micros(d.Int()), rule.Micros(d.Int()), d.Int()
-	d.Check(then >= 0 && then <= rule.MaxNow && latest >= 0 && latest <= rule.MaxNow && layers >= 0 && layers <= maxLayers)
-	for i := int64(0); i < layers && d.err == nil; i++ {
-		f.restoreLayer(d, then, now)
-	}
-	f.latest = min(latest, now+2*f.longestLife()) // times farther ahead were moved back
-	freed := d.Int()
-	d.Check(freed >= 0 && freed <= 2*maxFreed)
-	for i := int64(0); i < freed && d.err == nil; i++ {
-		f.freed.add(binary.LittleEndian.Uint64(d.bytes(8)), now, f.longestLife())
-	}
-	if d.err == nil {
-		f.dropExpired(now)
-	}
-}
-
-func (f *forgotten) restoreLayer(d *decoder, then, now rule.Micros) {
-	rows, life, step := d.Int(), rule.Micros(d.Int()), rule.Micros(d.Int())
-	d.Check(rows > 0 && rows <= maxLayer/rowBytes && rows&(rows-1) == 0)
-	d.Check(life > 0 && life <= 4*rule.MaxNow && step > 0 && step <= life)
+// replay adds rows that were saved then, the first of which begin a layer. If there is less memory than before, rows are folded into
+// fewer.
+func (f *forgotten) replay(d *decoder, then, now rule.Micros) {
+	latest, rows, at, life, step := rule.Micros(d.Int()), d.Int(), d.Int(), rule.Micros(d.Int()), rule.Micros(d.Int())
+	d.Check(latest >= 0 && latest <= rule.MaxNow)
+	d.Check(rows > 0 && rows <= maxLayer/rowBytes && rows&(rows-1) == 0 && at >= 0 && at < rows && at%chunkRows == 0)
+	d.Check(life > 0 && life <= 4*rule.MaxNow && step > 0 && step <= life && (at == 0 || f.replayed != nil))
 	if d.err != nil {
 		return
 	}
-	l := f.restoredLayer(rows*rowBytes, life)
-	l.step = step
+	f.latest = max(f.latest, min(latest, now+2*life)) // times farther ahead were moved back
+	if at == 0 {
+		f.replayed = f.restoredLayer(rows*rowBytes, life)
+	}
+	l := f.replayed
+	l.life, l.step = max(l.life, life), step
 	before, m := l.timeOf(then), l.timeOf(now)
-	for at := int64(0); at < rows && d.err == nil; at += chunkRows {
-		n := min(chunkRows, rows-at)
-		buf := d.bytes(int(n) * rowBytes)
-		for i := int64(0); i < n && d.err == nil; i++ {
-			var r forgottenRow
-			for word := range r {
-				r[word] = binary.LittleEndian.Uint64(buf[(i*int64(len(r))+int64(word))*8:])
-			}
+	for i := range min(chunkRows, rows-at) {
+		var r forgottenRow
+		for word := range r {
+			r[word] = d.Uint64()
+		}
+		if d.err == nil {
 			l.fold(int(at+i), &r, &before, &m)
 		}
 	}

@@ -1,12 +1,10 @@
 package memstore_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -24,13 +22,14 @@ func TestFullStoreOfSlotsAndCalendars(t *testing.T) {
 		t.Run(limit.Name(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)
 			opts := memstore.Options{MaxBytes: 256 << 10, Now: clock.Now}
-			st := openTiny(t, opts)
+			st := openFolder(t, opts)
+			st.SetCapacity(20_000)
 			oracle := &plainStore{states: map[string]rule.State{}}
 			random := rand.New(rand.NewPCG(15, 0))
 			inherited, lost := 0, 0
 			for i := range 30_000 {
 				if i%10_000 == 9_999 {
-					st = testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), opts))(t)
+					st = restart(t, st, ways[i/10_000%2], opts)
 				}
 				r := store.Request{ID: rule.ID(1_000 + random.IntN(4)), Charges: []store.Charge{{Limit: limit, Key: fmt.Sprint(random.IntN(3000)), Cost: 1}}}
 				switch random.IntN(6) {

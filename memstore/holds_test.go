@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -101,13 +99,14 @@ func TestHoldsWhilePagesChange(t *testing.T) {
 	}
 }
 
-// A snapshot has what is held, also of keys without a slot.
-func TestSnapshotHasHolds(t *testing.T) {
+// A restart keeps what is held, also of keys without a slot.
+func TestRestartKeepsHolds(t *testing.T) {
 	memstore.Alone(t)
-	for _, limit := range holdingLimits(t, 10) {
+	for i, limit := range slices.Concat(holdingLimits(t, 10), holdingLimits(t, 10)) {
 		clock := storetest.NewClock(startMicros)
-		st := openTiny(t, memstore.Options{Now: clock.Now})
-		unit := limit.Rule().Quota / 10
+		st := openFolder(t, memstore.Options{Now: clock.Now, MaxBytes: 256 << 10})
+		st.SetCapacity(20_000)
+		unit, way := limit.Rule().Quota/10, ways[i/len(holdingLimits(t, 10))]
 		for i := range 500 {
 			hold(t, st, limit, fmt.Sprint(i), rule.ID(i+1), unit*int64(1+i%10))
 		}
@@ -117,7 +116,7 @@ func TestSnapshotHasHolds(t *testing.T) {
 		clock.Advance(5 * minute)
 		hold(t, st, limit, "late", 1, 10*unit)
 		clock.Advance(4 * minute)
-		restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
+		restored := restart(t, st, way, memstore.Options{Now: clock.Now})
 		for _, after := range []rule.Micros{0, minute - 1, 1, 4*minute - 1, 1} {
 			clock.Advance(after)
 			for i := range 501 {
@@ -383,18 +382,18 @@ func TestCallIsFoundUnderAnotherLimit(t *testing.T) {
 	}
 }
 
-// The settlement of a call that holds units charges what was used, also if the key has no slot because the store was restored.
+// The settlement of a call that holds units charges what was used, also if the key has no slot because the process was restarted.
 func TestSettlementOfACallWithoutASlot(t *testing.T) {
 	memstore.Alone(t)
-	for _, limit := range holdingLimits(t, 10) {
+	for i, limit := range slices.Concat(holdingLimits(t, 10), holdingLimits(t, 10)) {
 		clock := storetest.NewClock(startMicros)
-		st := openTiny(t, memstore.Options{Now: clock.Now})
+		st := openFolder(t, memstore.Options{Now: clock.Now})
 		unit := limit.Rule().Quota / 10
 		c := store.Charge{Limit: limit, Key: "k", Cost: 4 * unit}
 		if a := request(t, st, store.Request{ID: 7, Hold: true, Once: true}, c); !a.Allowed {
 			t.Fatalf("%s: %+v", limit.Name(), a)
 		}
-		restored := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now}))(t)
+		restored := restart(t, st, ways[i/len(holdingLimits(t, 10))], memstore.Options{Now: clock.Now})
 		c.Used = 3 * unit
 		if a := request(t, restored, store.Request{Op: rule.Settle, ID: 7}, c); a.Granted != unit || a.Remaining != 7*unit {
 			t.Errorf("%s: settled: %+v, want %d returned and %d left", limit.Name(), a, unit, 7*unit)

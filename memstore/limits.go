@@ -20,7 +20,7 @@ type use struct {
 }
 
 // counts reports whether the table counts towards MaxLimits: tables of prepared limits have reserved space, and those from
-// a snapshot cost nothing more until they are requested.
+// a folder cost nothing more until they are requested.
 func (u *use) counts() bool { return u.requested && u.prepared == 0 }
 
 // Prepare reserves space for limits in advance, so that others cannot take it: they do not count towards Options.MaxLimits
@@ -52,19 +52,20 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	}
 }
 
-// tableOf returns the table of a limit that a request uses.
-func (s *Store) tableOf(limit *store.Limit) (*table, error) {
+// tableOf returns the table of a limit that a request uses, and its tag.
+func (s *Store) tableOf(limit *store.Limit) (t *table, tag uint32, own bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tables[limit.Prefix()]
+	t = s.tables[limit.Prefix()]
 	if t == nil {
 		if s.counted >= s.opts.MaxLimits && !s.dropIdle() {
-			return nil, tooManyLimits(s.counted)
+			return nil, 0, false, tooManyLimits(s.counted)
 		}
 		t = s.addTable(idOf(limit), shape.Of(limit.Rule()))
 	}
 	s.changeUse(t, func(u *use) { u.requested = true })
-	return t, nil
+	tag, own = s.tagOf(t, limit.Rule())
+	return t, tag, own, nil
 }
 
 func tooManyLimits(n int) error {
@@ -137,7 +138,11 @@ func (t *table) liveUntil(now rule.Micros) rule.Micros {
 			if f.hash(g, i) == unused {
 				continue
 			}
-			if until := f.expires(t, g, i, f.peek(g, i)); until > now {
+			w := f.peek(g, i)
+			if w == locked { // by a request, so it is live, or will be known to be when that has ended
+				return now + 1
+			}
+			if until := f.expires(t, g, i, w); until > now {
 				return until
 			}
 		}

@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -207,66 +206,32 @@ func TestPreparedShapesHaveSpace(t *testing.T) {
 	}
 }
 
-// A snapshot contains no shape without a live key, and a shape of a snapshot that is not requested takes no space from
-// others.
-func TestSnapshotOfManyShapes(t *testing.T) {
-	for _, algorithm := range algorithms {
+// A shape of a folder that is not requested takes no space from others.
+func TestRestartOfManyShapes(t *testing.T) {
+	for i, algorithm := range algorithms {
 		clock := storetest.NewClock(startMicros)
-		st := open(t, memstore.Options{Now: clock.Now})
-		empty := len(snapshot(t, st))
+		st := openFolder(t, memstore.Options{Now: clock.Now})
 		limits := windows(200, algorithm)
-		for _, limit := range limits {
-			if _, err := newLimiter(t, st, limit).Peek(context.Background(), "key", 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := len(snapshot(t, st)); got != empty {
-			t.Errorf("%v: 200 shapes without a key take %d bytes", algorithm, got-empty)
-		}
 		takeEach(t, st, limits)
-		saved := snapshot(t, st)
-		restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now, MaxLimits: 3})
-		if err != nil {
-			t.Fatalf("%v: with more shapes than MaxLimits: %v", algorithm, err)
-		}
+		restored := restart(t, st, ways[i%2], memstore.Options{Now: clock.Now, MaxLimits: 3})
 		for i := range 3 {
 			if isFull(t, restored, slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Hour}) {
-				t.Errorf("%v: no space for new shape %d, although those of the snapshot were not requested", algorithm, i)
+				t.Errorf("%v: no space for new shape %d, although those of the folder were not requested", algorithm, i)
 			}
 		}
 		if allow(t, newLimiter(t, restored, limits[199]), "key", 1).Allowed {
 			t.Errorf("%v: %s was admitted again after a restart", algorithm, limits[199])
 		}
-		clock.Advance(1_000_000_000)
-		if restored, err = memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now}); err != nil {
-			t.Fatal(err)
-		}
-		if got := restored.Stats(); got.Keys != 0 {
-			t.Errorf("%v: expired states were restored: got %+v, want Keys 0", algorithm, got)
-		}
-	}
-}
-
-// Bytes that are not part of a snapshot are detected.
-func TestBytesAfterASnapshot(t *testing.T) {
-	st := open(t, memstore.Options{})
-	allow(t, newLimiter(t, st, sliding(2, time.Hour)), "key", 1)
-	saved := snapshot(t, st)
-	for _, more := range [][]byte{{0}, []byte("\n"), saved} {
-		damaged := append(bytes.Clone(saved), more...)
-		if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
-			t.Errorf("with %d more bytes: got %v, want ErrSnapshot", len(more), err)
-		}
 	}
 }
 
 // A clock may be near the epoch, as in tests and replays, and may be set back to there.
-func TestSnapshotNearTheEpoch(t *testing.T) {
+func TestRestartNearTheEpoch(t *testing.T) {
 	for _, limit := range limitsOfAllForms(5) {
 		for _, step := range []rule.Micros{1, 1000, 700_000, 20_000_000} {
 			t.Run(fmt.Sprint(limit, " ", step), func(t *testing.T) {
 				clock := storetest.NewClock(0)
-				st := open(t, memstore.Options{Now: clock.Now})
+				st := openFolder(t, memstore.Options{Now: clock.Now})
 				limiter := newLimiter(t, st, limit)
 				for i := range 24 {
 					switch i {
@@ -276,10 +241,11 @@ func TestSnapshotNearTheEpoch(t *testing.T) {
 						clock.Set(1)
 					}
 					allow(t, limiter, "key", max(1, limit.Quota/5))
-					restored, err := memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now})
-					if err != nil {
-						t.Fatalf("at %d: %v", clock.Now(), err)
+					clock.Advance(step)
+					if i%4 != 0 {
+						continue
 					}
+					restored := restart(t, st, ways[i/4%2], memstore.Options{Now: clock.Now})
 					want, err := limiter.Peek(context.Background(), "key", 1)
 					if err != nil {
 						t.Fatal(err)
@@ -288,7 +254,6 @@ func TestSnapshotNearTheEpoch(t *testing.T) {
 					if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 						t.Fatalf("at %d: after a restart %+v, %v, want %+v", clock.Now(), got, err, want)
 					}
-					clock.Advance(step)
 				}
 			})
 		}

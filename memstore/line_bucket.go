@@ -53,7 +53,7 @@ func (f *bucketForm) debtAfter(debt, units, quota, since uint64) uint64 {
 	return debt + units*f.window - quota*since
 }
 
-func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
+func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64, notes *notes) (
 	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	for range maxTries {
@@ -108,10 +108,14 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 				f.write(l, at, until, debt, 0)
 				l.change(bucketQuota, uint64(limit.Quota))
 				l.change(bucketReciprocal, reciprocal)
+				if notes != nil {
+					notes.take(h, cost, now, true)
+				}
 				l.release(control &^ bucketFields)
 				return outcome, remaining, after, resetAfter, at
 			}
-		case l[controlWord].CompareAndSwap(control, nextVersion(control&^bucketFields|full|units<<bucketUnitsAt|since<<bucketSinceAt)):
+		case notes.swap(&l[controlWord], control, control|busy,
+			nextVersion(control&^bucketFields|full|units<<bucketUnitsAt|since<<bucketSinceAt), h, cost, now):
 			return outcome, remaining, after, resetAfter, at
 		}
 		stepBack()

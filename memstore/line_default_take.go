@@ -9,14 +9,14 @@ import (
 )
 
 // take implements lineForm. A charge that makes a log parts, or parts a log, is left to the slow path.
-func (f *defaultForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
+func (f *defaultForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64, notes *notes) (
 	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	if l[controlWord].Load()&inParts == 0 {
 		if limit.Quota > rule.DefaultLog || limit.Lease || limit.CountRefused {
 			return quick.Undecided, 0, 0, 0, 0
 		}
-		return f.log.take(l, h, limit, clock, cost)
+		return f.log.take(l, h, limit, clock, cost, notes)
 	}
 	for range maxTries {
 		control := l[controlWord].Load()
@@ -75,7 +75,7 @@ func (f *defaultForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, c
 		}
 		resetAfter = f.goneAt(&r, 0) - now
 		if r.shift == 0 && currentOf(control)+cost <= dfMaxCurrent {
-			if l[controlWord].CompareAndSwap(control, nextVersion(control+uint64(cost)<<dfCurrentAt)) {
+			if notes.swap(&l[controlWord], control, control|busy, nextVersion(control+uint64(cost)<<dfCurrentAt), h, cost, now) {
 				return quick.Admitted, remaining, after, resetAfter, at
 			}
 		} else if l[controlWord].CompareAndSwap(control, control|busy) {
@@ -83,6 +83,9 @@ func (f *defaultForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, c
 			if !ok {
 				l.abandon(control)
 				break
+			}
+			if notes != nil {
+				notes.take(h, cost, now, true)
 			}
 			l.release(next)
 			return quick.Admitted, remaining, after, resetAfter, at

@@ -129,7 +129,7 @@ func (f *logForm) time(newest rule.Micros, low uint64) rule.Micros {
 }
 
 // take implements lineForm.
-func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
+func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64, notes *notes) (
 	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	for range maxTries {
@@ -194,6 +194,9 @@ func (f *logForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost 
 			if !ok {
 				l.abandon(control)
 				break
+			}
+			if notes != nil {
+				notes.take(h, cost, now, outcome == quick.Admitted)
 			}
 			l.release(next)
 			newest = at

@@ -175,7 +175,7 @@ func playLog(t *testing.T, window rule.Micros, seed uint64) {
 			continue
 		}
 		want, _ := limit.TakeOne(&state, now, cost)
-		outcome, remaining, after, resetAfter, at := f.take(&l, 7, limit, clock, cost)
+		outcome, remaining, after, resetAfter, at := f.take(&l, 7, limit, clock, cost, nil)
 		took++
 		if outcome == quick.Undecided {
 			slow++
@@ -221,12 +221,12 @@ func TestLogLineWithoutMemory(t *testing.T) {
 		for range 70 {
 			now++
 			limit.TakeOne(&state, now, 1)
-			if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 1); outcome != quick.Admitted {
+			if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 1, nil); outcome != quick.Admitted {
 				t.Fatal("not admitted with memory")
 			}
 		}
 		taken.limit.Store(0)
-		if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 4900); outcome != quick.Undecided {
+		if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 4900, nil); outcome != quick.Undecided {
 			t.Fatal("charged without memory")
 		}
 		checkLog(t, f, &l, &state)
@@ -268,7 +268,7 @@ func TestLogLineDetectsConcurrentChanges(t *testing.T) {
 				}
 				return testStart
 			}}
-			outcome, remaining, _, _, _ := f.take(&l, 7, limit, clock, c.cost)
+			outcome, remaining, _, _, _ := f.take(&l, 7, limit, clock, c.cost, nil)
 			if outcome != c.outcome || remaining != c.remaining {
 				t.Fatalf("outcome %d with %d remaining, want %d with %d", outcome, remaining, c.outcome, c.remaining)
 			}
@@ -284,11 +284,11 @@ func TestLogLineOfAnotherKey(t *testing.T) {
 	clock := &clock{now: func() rule.Micros { return testStart }}
 	var l line
 	l[hashWord].Store(8)
-	if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 1); outcome != quick.Undecided {
+	if outcome, _, _, _, _ := f.take(&l, 7, limit, clock, 1, nil); outcome != quick.Undecided {
 		t.Fatal("decided about another key's slot")
 	}
 	l[controlWord].Store(moved)
-	if outcome, _, _, _, _ := f.take(&l, 8, limit, clock, 1); outcome != quick.Undecided {
+	if outcome, _, _, _, _ := f.take(&l, 8, limit, clock, 1, nil); outcome != quick.Undecided {
 		t.Fatal("decided about a slot that has moved")
 	}
 }
@@ -339,7 +339,7 @@ func TestLogLinesConcurrently(t *testing.T) {
 				l := &slots[key]
 				cost := random.Int64N(3)
 				ticks.Add(random.Int64N(20))
-				outcome, remaining, after, _, at := f.take(l, uint64(key+1), limit, clock, cost)
+				outcome, remaining, after, _, at := f.take(l, uint64(key+1), limit, clock, cost, nil)
 				switch outcome {
 				case quick.Undecided:
 					f.slowly(t, l, func(s *rule.State) (changed bool) {

@@ -122,7 +122,7 @@ func (f *partsForm) roll(l *line, position uint, current, older int64, shift uin
 	return older + current, f.count(l, f.after(position, 1))
 }
 
-func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
+func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64, notes *notes) (
 	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	for range maxTries {
@@ -181,11 +181,15 @@ func (f *partsForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, cos
 		case !f.wide && uint64(first+cost) > partsNarrow:
 			return quick.Undecided, 0, 0, 0, 0
 		case shift == 0 && added+uint64(cost) <= f.maxAdded:
-			if l[controlWord].CompareAndSwap(control, nextVersion(control+uint64(cost)<<partsAddedAt)) {
+			if notes.swap(&l[controlWord], control, control|busy, nextVersion(control+uint64(cost)<<partsAddedAt), h, cost, now) {
 				return quick.Admitted, remaining, after, resetAfter, at
 			}
 		case l[controlWord].CompareAndSwap(control, control|busy):
-			l.release(f.charge(l, control, start, shift, position, current, older, oldest, cost))
+			next := f.charge(l, control, start, shift, position, current, older, oldest, cost)
+			if notes != nil {
+				notes.take(h, cost, now, true)
+			}
+			l.release(next)
 			return quick.Admitted, remaining, after, resetAfter, at
 		}
 		stepBack()

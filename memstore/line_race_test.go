@@ -33,7 +33,7 @@ func newHammered(form lineForm, now rule.Micros) *hammered {
 
 // take uses the fast path, or the slow path if the case is uncommon.
 func (p *hammered) take(limit *rule.Limit, cost int64) {
-	outcome, _, _, _, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
+	outcome, _, _, _, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost, nil)
 	if outcome == quick.Undecided {
 		p.takeSlowly(limit, cost)
 		return

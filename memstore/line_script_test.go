@@ -49,7 +49,7 @@ func (p *lineScript) write(change func(control uint64) uint64) {
 func (p *lineScript) take(limit *rule.Limit, cost int64) rule.Answer {
 	before := p.want.Clone()
 	want, changed := limit.TakeOne(&p.want, p.now, cost)
-	outcome, remaining, after, resetAfter, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost)
+	outcome, remaining, after, resetAfter, at := p.form.take(p.slot, scriptHash, limit, &p.clock, cost, nil)
 	if outcome == quick.Undecided {
 		p.same(&before, limit)
 		if changed {

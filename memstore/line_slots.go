@@ -44,7 +44,7 @@ func heldLines(n int) int {
 func (f *slotsForm) lines() int { return 1 }
 
 // take leaves everything to the slow path, because a slot belongs to a reservation.
-func (f *slotsForm) take(*line, uint64, *rule.Limit, *clock, int64) (
+func (f *slotsForm) take(*line, uint64, *rule.Limit, *clock, int64, *notes) (
 	outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros,
 ) {
 	return quick.Undecided, 0, 0, 0, 0

@@ -16,7 +16,9 @@ type lineForm interface {
 	lines() int
 	// take decides a Take of cost for the key with hash h. quick.Undecided means that nothing was done, and that the slot
 	// must be acquired to decide. After is RetryAfter of a refusal and NextAfter of an admission.
-	take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64) (
+	//
+	// With notes, it notes what it takes before that can be seen.
+	take(l *line, h uint64, limit *rule.Limit, clock *clock, cost int64, notes *notes) (
 		outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros)
 	// load copies the state to s. Counts and Slots are appended to s.Counts[:0] and s.Slots[:0].
 	load(l *line, control uint64, s *rule.State)

@@ -21,6 +21,9 @@ type job struct {
 	most   int64
 	swept  bool // holds that have ended have been released
 
+	bytes    []byte // memory for the record of what it changes
+	recorded bool   // it has been recorded
+
 	inspected *rule.State // is to be set to the state of the only claim, instead of deciding; usually nil
 
 	claims []claim
@@ -81,7 +84,7 @@ func newJobMemory() *job {
 
 func (s *Store) newJob(op rule.Op, n int) *job {
 	j := s.work.Get().(*job)
-	j.store, j.op, j.id, j.hold, j.once, j.memory, j.swept, j.inspected = s, op, 0, false, false, 0, false, nil
+	j.store, j.op, j.id, j.hold, j.once, j.memory, j.swept, j.recorded, j.inspected = s, op, 0, false, false, 0, false, false, nil
 	j.claims = slices.Grow(j.claims[:0], n)[:n]
 	j.items = slices.Grow(j.items[:0], n)[:n]
 	return j
@@ -106,7 +109,7 @@ func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 	defer j.end()
 	c := &j.claims[0]
 	c.plan, c.h, c.cost = p, h, cost
-	err = j.decide(j.answer[:])
+	err = j.decideKept(j.answer[:])
 	a := &j.answer[0]
 	return a.Allowed, a.Flags, a.Remaining, answering.After(a), a.ResetAfter, a.At, err
 }
@@ -124,7 +127,30 @@ func (s *Store) applyLocked(r *store.Request) error {
 		}
 		c.plan, c.h, c.cost, c.used, c.at = p, p.hash(r.Group, charge.Key), charge.Cost, charge.Used, charge.At
 	}
-	return j.decide(r.Answers)
+	return j.decideKept(r.Answers)
+}
+
+// decideKept decides the job, and returns once what it changed is kept.
+func (j *job) decideKept(answers []rule.Answer) error {
+	k := j.store.keeper
+	if k == nil || k.journal == nil {
+		return j.decide(answers)
+	}
+	if err := j.decideGated(k, answers); err != nil || !j.recorded && j.memory == 0 {
+		return err
+	}
+	if flags := k.kept(); flags != 0 { // what another request with the same ID has done may have to be kept too
+		for i := range j.claims {
+			answers[i].Flags |= flags
+		}
+	}
+	return nil
+}
+
+func (j *job) decideGated(k *keeper, answers []rule.Answer) error {
+	k.gate.RLock()
+	defer k.gate.RUnlock()
+	return j.decide(answers)
 }
 
 // maxReplans is how often a request looks up its tables again. Otherwise a request whose limits do not fit into MaxLimits
@@ -174,6 +200,7 @@ func (j *job) attempt(answers []rule.Answer) (what obstacle, in *claim) {
 	what, in, now := j.open()
 	if what == ready {
 		j.carryOut(now, answers)
+		j.record(now)
 	}
 	j.close(what == ready, answers)
 	return what, in

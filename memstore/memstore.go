@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -44,13 +45,20 @@ type Options struct {
 	// RefuseWhenFull makes a decision about a new key return ErrFull instead of forgetting another key. One limit then gets
 	// at most seven eighths of the space that others have left.
 	RefuseWhenFull bool
+	// Synced makes a store that Open returns answer a request that changes something only when that is on the disk.
+	Synced bool
 	// MaxLimits is the maximum number of different limits (namespace, name, algorithm, window, segments, anchor, calendar,
 	// zone). A limit without a live key makes space for another. Limits passed to Prepare do not count, nor do those of a
-	// snapshot before they are requested. 0 means 4,096; the maximum is 1,048,576.
+	// folder before they are requested. 0 means 4,096; the maximum is 1,048,576.
 	MaxLimits int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
 	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is created.
 	Now func() rule.Micros
+	// Logger gets what Open found at the end of the recorded state, if that was not complete, and why decisions are not durable. nil
+	// means none.
+	Logger *slog.Logger
+
+	pause func(point string) // of the journal, for tests
 }
 
 // Bounds of Options.
@@ -100,6 +108,9 @@ type Store struct {
 	heldBytes atomic.Int64 // bytes of used that holds take
 	sweepAt   atomic.Int64 // when to search for holds that have ended
 	sweeping  sync.Mutex
+
+	keeper *keeper     // nil if the store is in memory only
+	opened rule.Micros // when it was
 
 	documents   map[string]document // by name; guarded by mu
 	notices     notices
@@ -202,6 +213,8 @@ type plan struct {
 	// The hash of what precedes group and key in an address, and the schedule for short keys without a group.
 	prefix hasher
 	short  schedule
+	tag    uint32 // what stands for the limit in the store's journal, if it has one
+	notes  *notes // nil if takes are not noted under the tag
 }
 
 func (s *Store) planOf(bound *store.Limit) (*plan, error) {
@@ -213,11 +226,14 @@ func (s *Store) planOf(bound *store.Limit) (*plan, error) {
 
 func (s *Store) newPlan(bound *store.Limit) (*plan, error) {
 	limit := bound.Rule()
-	t, err := s.tableOf(bound)
+	t, tag, own, err := s.tableOf(bound)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{bound: bound, limit: limit, table: t, prefix: newHasher(s.key).field(bound.Prefix())}
+	p := &plan{bound: bound, limit: limit, table: t, prefix: newHasher(s.key).field(bound.Prefix()), tag: tag}
+	if own {
+		p.notes = &notes{s.keeper, tag}
+	}
 	p.short = newSchedule(p.prefix)
 	s.plans[bound.ID()%uint64(len(s.plans))].Store(p)
 	return p, nil

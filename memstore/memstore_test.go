@@ -61,6 +61,12 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestContractInAFolder(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
+		return openFolder(t, memstore.Options{Now: clock.Now})
+	})
+}
+
 func TestOptions(t *testing.T) {
 	for _, opts := range []memstore.Options{{MaxBytes: -1}, {MaxBytes: 1}, {MaxBytes: 1<<40 + 1}, {MaxLimits: -1}, {MaxLimits: 1<<20 + 1}} {
 		if _, err := memstore.New(opts); err == nil {

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"github.com/slidegate/slidegate/rule"
@@ -59,7 +60,19 @@ func (pairForm) peek(g *page, i int) uint64 {
 
 func (pairForm) claim(g *page, i int) uint64 {
 	_, word := pairAt(g, i)
-	return word.Swap(locked)
+	return claimWord(word)
+}
+
+// claimWord claims a slot of one word. It waits for a request that has claimed it without the page's lock, to note what it takes.
+func claimWord(word *atomic.Uint64) uint64 {
+	for spins := 1; ; spins++ {
+		if w := word.Load(); w != locked && word.CompareAndSwap(w, locked) {
+			return w
+		}
+		if spins%64 == 0 {
+			runtime.Gosched()
+		}
+	}
 }
 
 func (pairForm) tryClaim(g *page, i int) (uint64, bool) {

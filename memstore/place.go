@@ -37,10 +37,11 @@ func (t *table) firstToExpire(g *page) rule.Micros {
 	f := t.form(g)
 	first := rule.Never
 	for i := range f.slots() {
-		if f.hash(g, i) == unused {
+		w := f.peek(g, i)
+		if f.hash(g, i) == unused || w == locked { // by a request without the page's lock: it is not known when its key expires
 			return 0
 		}
-		first = min(first, f.expires(t, g, i, f.peek(g, i)))
+		first = min(first, f.expires(t, g, i, w))
 	}
 	return first
 }

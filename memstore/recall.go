@@ -9,15 +9,17 @@ import (
 // forget remembers a live key that loses its slot. The caller has claimed the slot, so no other request decides about the
 // key.
 func (t *table) forget(h uint64, s *rule.State, now rule.Micros) {
-	f := t.forgotten.Load()
-	if f == nil {
-		f = newForgotten(t.limit, t.store.reserveForgotten, t.store.releaseForgotten)
-		if !t.forgotten.CompareAndSwap(nil, f) {
-			f = t.forgotten.Load()
-		}
-	}
-	f.remember(h, summary.Of(&t.limit, s, now), now)
+	t.forgottenKeys().remember(h, summary.Of(&t.limit, s, now), now)
 	t.counts.evictions.Add(1)
+}
+
+// forgottenKeys returns the table's memory of forgotten keys.
+func (t *table) forgottenKeys() *forgotten {
+	if f := t.forgotten.Load(); f != nil {
+		return f
+	}
+	t.forgotten.CompareAndSwap(nil, newForgotten(t.limit, t.store.reserveForgotten, t.store.releaseForgotten))
+	return t.forgotten.Load()
 }
 
 // recallForgotten makes a key without a slot start with what it had used when it was forgotten, or with what a key that

@@ -216,6 +216,7 @@ func (t *table) forgetTenant(m tenant, now rule.Micros) {
 	f := t.form(m.g)
 	var s rule.State
 	f.load(t, m.g, m.slot, m.word, &s)
+	t.recordForgotten(m.h, &s, now)
 	t.forget(m.h, &s, now)
 	f.free(t, m.g, m.slot, m.word)
 }
@@ -281,9 +282,7 @@ func (t *table) isOverfull() bool {
 	return s.opts.RefuseWhenFull && t.slab != nil && s.used.Load() > s.capacity
 }
 
-// forgetOne forgets the least-used key of a table that has a single page, and reports whether it did. The last key stays. The
-// slot goes to a hash next to the key's, with the state of a key never seen: a slot with the key itself would hide what is
-// remembered of it.
+// forgetOne forgets the least-used key of a table that has a single page, and reports whether it did. The last key stays.
 func (t *table) forgetOne(now rule.Micros) bool {
 	g := t.page(0)
 	g.mu.Lock()
@@ -313,11 +312,19 @@ func (t *table) forgetOne(now rule.Micros) bool {
 	w := f.claim(g, best)
 	f.load(t, g, best, w, &s)
 	h := f.hash(g, best)
+	t.recordForgotten(h, &s, now)
 	t.forget(h, &s, now)
+	t.vacate(g, best, w, h)
+	return true
+}
+
+// vacate gives the claimed slot of a key that was forgotten to a hash next to it, with the state of a key never seen: a slot with the key
+// itself would hide what is remembered of it.
+func (t *table) vacate(g *page, i int, w, h uint64) {
+	s := rule.State{Counts: make([]int64, t.limit.Parts())}
 	clearState(&s)
 	g.fullUntil = 0
-	f.write(t, g, best, w, neighbour(h), &s)
-	return true
+	t.form(g).write(t, g, i, w, neighbour(h), &s)
 }
 
 // neighbour returns a hash next to another.

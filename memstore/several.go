@@ -82,7 +82,7 @@ func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
 
 // takeLine decides about the copy of the claim's line.
 func (c *claim) takeLine(j *job, cost int64) (outcome quick.Outcome, remaining int64, after, resetAfter, at rule.Micros) {
-	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost)
+	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost, nil)
 }
 
 // carryOut charges a claim if all limits admit the request, and fills in the refusal otherwise.

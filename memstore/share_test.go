@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -132,23 +131,24 @@ func TestResetOfAForgottenKey(t *testing.T) {
 	}
 }
 
-// With RefuseWhenFull, restoring a snapshot of more keys than there is space for does not give any of them its quota again.
-func TestRestoreIntoLessSpaceWithRefuseWhenFull(t *testing.T) {
+// With RefuseWhenFull, a restart with more keys than there is space for does not give any of them its quota again.
+func TestRestartInLessSpaceWithRefuseWhenFull(t *testing.T) {
 	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3) {
 		clock := storetest.NewClock(startMicros)
-		st := open(t, memstore.Options{Now: clock.Now})
+		st := openFolder(t, memstore.Options{Now: clock.Now})
 		l := newLimiter(t, st, limit)
 		const keys = 9_000
 		for i := range keys {
 			allow(t, l, fmt.Sprint(i), limit.Quota)
 		}
-		small := testkit.Must(memstore.Restore(bytes.NewReader(snapshot(t, st)),
-			memstore.Options{MaxBytes: 256 << 10, RefuseWhenFull: true, Now: clock.Now}))(t)
-		after := newLimiter(t, small, limit)
-		for i := range keys {
-			if d, err := after.Allow(t.Context(), fmt.Sprint(i)); err == nil && d.Allowed {
-				t.Fatalf("%s: key %d was admitted again", limit, i)
+		for _, way := range ways {
+			small := restart(t, st, way, memstore.Options{MaxBytes: 256 << 10, RefuseWhenFull: true, Now: clock.Now})
+			after := newLimiter(t, small, limit)
+			for i := range keys {
+				if d, err := after.Allow(t.Context(), fmt.Sprint(i)); err == nil && d.Allowed {
+					t.Fatalf("%s, from %s: key %d was admitted again", limit, way, i)
+				}
 			}
 		}
 	}

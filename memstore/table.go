@@ -35,6 +35,9 @@ type table struct {
 	dropped atomic.Bool // it is no longer the table of its limit: look it up in the store again
 	use     use
 
+	tags map[rule.Limit]uint32 // what stands for its limits in a journal; guarded by Store.mu
+	tag  atomic.Uint32         // one of them
+
 	bytes     atomic.Int64 // bytes of pages, slab and directory
 	crowded   atomic.Int32 // how many more keys to forget before requesting more memory
 	forgotten atomic.Pointer[forgotten]

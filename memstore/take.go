@@ -29,6 +29,9 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	} else {
 		h = p.hash("", key)
 	}
+	if s.keeper != nil && p.notes == nil {
+		return s.takeOneLocked(p, h, cost)
+	}
 	t := p.table
 	g := t.page(h)
 	if t.lines != nil {
@@ -63,8 +66,8 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 			return s.takeOneLocked(p, h, cost)
 		}
 		next := (index+shift)<<(y.indexAt&63) | word&y.owner | uint64(previous)<<(y.countBits&63) | uint64(current)
-		if slot.CompareAndSwap(word, next) {
-			return true, 0, remaining, after, resetAfter, now, nil
+		if p.notes.swap(slot, word, locked, next, h, cost, now) {
+			return true, s.kept(), remaining, after, resetAfter, now, nil
 		}
 		stepBack()
 	}
@@ -87,11 +90,14 @@ func (s *Store) takeLine(g *page, p *plan, h uint64, cost int64) (
 	if l == nil {
 		return s.takeOneLocked(p, h, cost)
 	}
-	outcome, remaining, after, resetAfter, at := f.take(l, h, p.limit, &s.clock, cost)
+	outcome, remaining, after, resetAfter, at := f.take(l, h, p.limit, &s.clock, cost, p.notes)
 	if outcome == quick.Undecided {
 		return s.takeOneLocked(p, h, cost)
 	}
-	return outcome == quick.Admitted, 0, remaining, after, resetAfter, at, nil
+	if p.notes != nil && cost > 0 && (outcome == quick.Admitted || p.limit.CountRefused) {
+		flags = s.keeper.kept()
+	}
+	return outcome == quick.Admitted, flags, remaining, after, resetAfter, at, nil
 }
 
 // stepBack makes the loser of a race for a word pause for a few microseconds. The winner then decides many times before the

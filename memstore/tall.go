@@ -61,8 +61,8 @@ func (s *Store) takeTall(g *page, p *plan, h uint64, cost int64) (
 		case outcome == quick.Undecided || shift > 0 || current > rule.MaxQuota:
 			return s.takeOneLocked(p, h, cost)
 		}
-		if slot.word.CompareAndSwap(word, word&^tallCount|uint64(current)) {
-			return true, 0, remaining, after, resetAfter, now, nil
+		if next := word&^tallCount | uint64(current); p.notes.swap(slot.word, word, locked, next, h, cost, now) {
+			return true, s.kept(), remaining, after, resetAfter, now, nil
 		}
 		stepBack()
 	}
@@ -72,7 +72,7 @@ func (tallForm) hash(g *page, i int) uint64 { return tallAt(g, i).hash.Load() }
 
 func (tallForm) peek(g *page, i int) uint64 { return tallAt(g, i).word.Load() }
 
-func (tallForm) claim(g *page, i int) uint64 { return tallAt(g, i).word.Swap(locked) }
+func (tallForm) claim(g *page, i int) uint64 { return claimWord(tallAt(g, i).word) }
 
 func (tallForm) tryClaim(g *page, i int) (uint64, bool) {
 	word := tallAt(g, i).word

@@ -39,10 +39,12 @@ const (
 	HoldsFull
 	// NotOnce: the call was charged, but the store cannot remember its ID, so a repeat would be charged again.
 	NotOnce
+	// NotDurable: the store cannot record now what it decides, and forgets this if the process dies; see memstore.Open.
+	NotDurable
 )
 
 var flagNames = []string{"inherited", "clock-moved", "cached", "fallback-open", "fallback-closed", "fallback-local",
-	"repeated", "unsettled", "leased", "fallback-optimistic", "held", "holds-full", "not-once"}
+	"repeated", "unsettled", "leased", "fallback-optimistic", "held", "holds-full", "not-once", "not-durable"}
 
 // String returns the names of the flags that are set, such as "cached" or "clock-moved|fallback-local", or "none".
 func (f Flags) String() string {

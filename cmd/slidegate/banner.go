@@ -81,7 +81,7 @@ func (f *runningFlags) storeLine(running *service.Server, file *config.File) lin
 	case f.State != "":
 		return line{"store", "memory, kept in " + f.State}
 	default:
-		return line{"store", "memory, lost on exit; --state FILE keeps it"}
+		return line{"store", "memory, lost on exit; --state DIR keeps it"}
 	}
 }
 

@@ -29,7 +29,7 @@ func parseArgs(t *testing.T, args ...string) (*commands, *kong.Node) {
 // variable sets nothing.
 func TestFlagsFromTheEnvironment(t *testing.T) {
 	for name, value := range map[string]string{
-		"SLIDEGATE_HTTP": "", "SLIDEGATE_GRPC": "off", "SLIDEGATE_STATE_EVERY": "3s", "SLIDEGATE_TLS_CERT": "/cert", "SLIDEGATE_IPV6_PREFIX": "56",
+		"SLIDEGATE_HTTP": "", "SLIDEGATE_GRPC": "off", "SLIDEGATE_DRAIN": "3s", "SLIDEGATE_TLS_CERT": "/cert", "SLIDEGATE_IPV6_PREFIX": "56",
 		"SLIDEGATE_LIMIT": "100/1m\n20/1s token-bucket burst=40", "SLIDEGATE_ENVOY_SHADOW": "true", "SLIDEGATE_MAX_CONNECTIONS": "7",
 		"SLIDEGATE_TO": "http://localhost:3000", "SLIDEGATE_ALLOWED_HOSTS": "a,b", "SLIDEGATE_LOG_FORMAT": "json",
 	} {
@@ -37,7 +37,7 @@ func TestFlagsFromTheEnvironment(t *testing.T) {
 	}
 	all, _ := parseArgs(t, "serve", "--max-connections", "9")
 	s := all.Serve
-	if s.HTTP != "127.0.0.1:8080" || s.GRPC != "off" || s.StateEvery.String() != "3s" || s.TLS.Cert != "/cert" || s.V6 == nil || *s.V6 != 56 ||
+	if s.HTTP != "127.0.0.1:8080" || s.GRPC != "off" || s.Drain.String() != "3s" || s.TLS.Cert != "/cert" || s.V6 == nil || *s.V6 != 56 ||
 		!s.EnvoyShadow || s.MaxConnections != 9 || s.LogFormat != "json" {
 		t.Errorf("got %+v", s)
 	}

@@ -61,6 +61,7 @@ type commands struct {
 	Health   healthCommand    `cmd:"" help:"Ask a running service whether it is ready, for health checks of containers: the exit status is 0 or 1."`
 	Reload   reloadCommand    `cmd:"" help:"Make a running service reload its files, and show what changed."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe policy files."`
+	State    stateCommand     `cmd:"" help:"Show what the folder of --state has."`
 	Replay   replayCommand    `cmd:"" help:"Show what limits would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Generate synthetic traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Print the schema of the PostgreSQL store, as input for psql."`

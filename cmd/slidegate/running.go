@@ -90,8 +90,6 @@ func (f *runningFlags) checkNumbers() error {
 	switch {
 	case f.Instances <= 0:
 		return errors.New("--instances: must be 1 or more")
-	case f.StateEvery <= 0:
-		return errors.New("--state-every: must be positive")
 	case f.Drain <= 0:
 		return errors.New("--drain: must be positive")
 	case f.MaxConnections <= 0:

@@ -77,7 +77,7 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--drain 0s", []string{"--drain", "positive"}},
 		{"--drain soon", []string{"--drain: must be a duration", "10s", `"soon"`}},
 		{"--max-connections=-1", []string{"--max-connections", "positive"}},
-		{"--state-every=-1s", []string{"--state-every", "positive"}},
+		{"--state-degree=often", []string{"--state-degree", "process", "synced"}},
 		{"--log-level loud", []string{"--log-level: must be debug, info, warn or error", `"loud"`}},
 		{"--log-format xml", []string{"--log-format", "json"}},
 	} {

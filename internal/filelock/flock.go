@@ -23,3 +23,13 @@ func Lock(file *os.File) error {
 		return err
 	}
 }
+
+// Held reports whether a process has locked a file, which may be open for reading only. To find out, it locks the file for a moment, in a
+// way that lets others find out at the same time.
+func Held(file *os.File) bool {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if err == nil {
+		_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+	}
+	return errors.Is(err, syscall.EWOULDBLOCK)
+}

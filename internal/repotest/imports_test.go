@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"internal/match":    0,  // which requests a pattern matches
 	"internal/fields":   8,  // the parts of requests that policies name
 	"internal/filelock": -1, // one process at a time uses a file
+	"internal/journal":  0,  // records that outlive a process
 	"store":             -1, // what store authors build on
 	"internal/storeurl": 0,  // the URLs of stores, for the packages that open them
 	"internal/connect":  0,  // stores that connect in the background, for the packages that open them

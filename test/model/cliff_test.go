@@ -1,9 +1,11 @@
 package model_test
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -250,19 +252,29 @@ func over(open open) func(c *cliff) {
 	}
 }
 
-// TestCliffInMemory restarts the only process there is: it saves its state and restores it, as serve --state does.
+// TestCliffInMemory restarts the only process there is, as serve --state does after a crash: another one continues from a copy of the
+// folder.
 func TestCliffInMemory(t *testing.T) {
 	t.Parallel()
 	noCliff(t, 10_000, func(c *cliff) {
-		s := kit.Must(memstore.New(memstore.Options{Now: c.clock.Now}))(t)
-		c.instances = [2]store.Store{s, s}
+		dir := t.TempDir()
+		var s *memstore.Store
 		c.restart = func(int) {
-			var saved bytes.Buffer
-			if err := c.instances[0].(*memstore.Store).Snapshot(&saved); err != nil {
-				t.Fatal(err)
+			if s != nil {
+				copied := filepath.Join(t.TempDir(), "copy")
+				err := os.CopyFS(copied, os.DirFS(dir))
+				for attempt := 1; errors.Is(err, os.ErrNotExist) && attempt < 10; attempt++ { // a checkpoint has removed a file meanwhile
+					err = errors.Join(os.RemoveAll(copied), os.CopyFS(copied, os.DirFS(dir)))
+				}
+				if err := errors.Join(err, s.Close(), os.RemoveAll(dir)); err != nil {
+					t.Fatal(err)
+				}
+				dir = copied
 			}
-			s := kit.Must(memstore.Restore(&saved, memstore.Options{Now: c.clock.Now}))(t)
+			s = kit.Must(memstore.Open(dir, memstore.Options{Now: c.clock.Now}))(t)
 			c.instances = [2]store.Store{s, s}
 		}
+		t.Cleanup(func() { _ = s.Close() })
+		c.restart(0)
 	})
 }

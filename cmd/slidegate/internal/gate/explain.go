@@ -325,6 +325,7 @@ var Flags = []struct {
 	{rule.HoldsFull, "holds_full"},
 	{rule.Repeated, "repeated"},
 	{rule.NotOnce, "not_once"},
+	{rule.NotDurable, "not_durable"},
 }
 
 // sources are the flags that name the source of a decision. That the store did not answer matters most.

@@ -230,8 +230,8 @@ func TestReservationsSurviveRestart(t *testing.T) {
 	before := start(t, thrice, keep)
 	made := before.reserve(t, "me")
 	before.Stop(t)
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 { // it has the key
-		t.Errorf("the state file: got %v, %v, want one that only its owner can read", info, err)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 { // it has the key
+		t.Errorf("the state folder: got %v, %v, want one that only its owner can read", info, err)
 	}
 	if got := start(t, thrice, keep).settle(t, made); got != http.StatusOK {
 		t.Errorf("after a restart: got %d, want 200", got)

@@ -114,8 +114,8 @@ func (s *Server) metricsHandler() http.Handler {
 //
 // While no charge can be written to the store, /readyz responds with 200 and "degraded: store" if every policy can decide without it:
 // all instances share the store, so taking them out of a load balancer would replace limits that are counted less exactly by no service
-// at all. It responds with 503 if a policy has the failure mode closed, since an instance that reaches the store may be better, and to
-// requests with require=store.
+// at all. The same goes for "degraded: state", while the folder of --state cannot be written. It responds with 503 if a policy has the
+// failure mode closed, since an instance that reaches the store may be better, and to requests with require=store.
 func (s *Server) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -138,6 +138,8 @@ func (s *Server) readiness(requireStore bool) (text, why string) {
 		return "", notRead
 	case s.envoy != nil && s.envoy.Waiting():
 		return "", "the management server has sent no rules for Envoy yet"
+	case down == nil && s.stateFailure() != nil:
+		return "degraded: state: what is decided is in memory only, and a crash would forget it: " + s.stateFailure().Error(), ""
 	case down == nil:
 		return "ready", ""
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"github.com/slidegate/slidegate/memstore"
 	"net/http"
 	"runtime"
 	"slices"
@@ -54,19 +55,13 @@ var serverTable = []instrument.Row[*Server]{
 		Each: func(s *Server, report instrument.Report) {
 			report(float64(instrument.OneIf(s.stores.Health() == nil)), attribute.String("store", s.stores.Store.Traits().Name))
 		}},
-	{Name: "slidegate.state.saved_timestamp", Unit: "s", Kind: instrument.Seconds,
-		Help: "When the state file was last written, in seconds since 1970.",
-		Each: func(s *Server, report instrument.Report) {
-			if s.state != nil {
-				report(float64(s.state.saved.Load()) / 1000)
-			}
-		}},
-	{Name: "slidegate.state.save_failures", Unit: "{failure}", Help: "Failed writes of the state file.",
-		Each: func(s *Server, report instrument.Report) {
-			if s.state != nil {
-				report(float64(s.state.failed.Load()))
-			}
-		}},
+	{Name: "slidegate.state.durable", Kind: instrument.Gauge,
+		Help: "Whether what is decided is recorded in the folder of --state: 1 or 0. While it is 0, a crash would forget it.",
+		Each: eachState(func(d memstore.Durability) float64 { return float64(instrument.OneIf(d.Err == nil)) })},
+	{Name: "slidegate.state.size", Unit: "By", Kind: instrument.Gauge, Help: "Size of the folder of --state on the disk.",
+		Each: eachState(func(d memstore.Durability) float64 { return float64(d.Bytes) })},
+	{Name: "slidegate.state.failures", Unit: "{failure}", Help: "How often recording in the folder of --state stopped because of an error.",
+		Each: eachState(func(d memstore.Durability) float64 { return float64(d.Failures) })},
 	{Name: "slidegate.requests", Unit: "{request}", Help: "Responses of a listener, by status: HTTP status, gRPC code, or ok and error for RESP.",
 		Each: func(s *Server, report instrument.Report) {
 			for _, ln := range s.listeners {
@@ -164,5 +159,16 @@ func (r *reloads) record(changed bool, err error) {
 	r.lastFailed.Store(err != nil)
 	if err == nil {
 		r.lastSuccess.Store(time.Now().UnixMilli())
+	}
+}
+
+// eachState returns what reports a figure of the folder of Options.State, if there is one.
+func eachState(of func(memstore.Durability) float64) func(s *Server, report instrument.Report) {
+	return func(s *Server, report instrument.Report) {
+		if s.state == nil {
+			return
+		}
+		d, _ := s.state.Durability()
+		report(of(d))
 	}
 }

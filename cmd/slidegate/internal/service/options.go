@@ -95,11 +95,11 @@ type Options struct {
 	// same secret. Without it, the key is random, and kept in the store, or in State if the store is memcached.
 	ReservationKey []byte `kong:"-"`
 
-	// State is a file that preserves a memory store across restarts: it is written every StateEvery (0 means 10s), with every change of
-	// rulings and at a graceful shutdown, and read at the start. If it is empty, a restart loses all counts and rulings. With memcached, it
-	// preserves rulings and the key that signs reservations.
-	State      string        `first:"" option:"service.State" placeholder:"FILE" help:"File that keeps the counts of the memory store across restarts. With memcached, it keeps only rulings and the reservation key." group:"Running"`
-	StateEvery time.Duration `default:"10s" help:"How often the state file is written: a crash loses at most this much, plus the time that writing takes." group:"Running"`
+	// State is a folder that preserves a memory store: all that is decided is recorded there, and read at the start. If it is empty, a
+	// restart loses all counts and rulings. With memcached, it preserves rulings and the key that signs reservations. StateDegree says what
+	// is not lost: "process", or empty, whatever happens to the process; "synced" nothing at all.
+	State       string `first:"" option:"service.State" placeholder:"DIR" help:"Folder that keeps the counts of the memory store, also if the process is killed. With memcached, it keeps only rulings and the reservation key." group:"Running"`
+	StateDegree string `option:"service.StateDegree" placeholder:"DEGREE" default:"process" enum:"process,synced" help:"What --state keeps: process: everything, unless the machine loses power; synced: everything, since each decision is on the disk before it is answered." group:"Running"`
 
 	// MaxConnections is how many connections each listener holds at a time; 0 means 65,536. Further ones are closed immediately.
 	MaxConnections int `default:"65536" help:"Maximum number of connections per listener." group:"Running"`
@@ -162,6 +162,9 @@ func (o Options) validate() (Options, error) {
 	if err := o.TLS.validate(); err != nil {
 		return o, err
 	}
+	if !slices.Contains([]string{"", degreeProcess, degreeSynced}, o.StateDegree) {
+		return o, invalid("StateDegree", "must be %s or %s, not %q", degreeProcess, degreeSynced, o.StateDegree)
+	}
 	if !slices.Contains([]string{"", LogRefusalsHashed, LogRefusalsKeys}, o.LogRefusals) {
 		return o, invalid("LogRefusals", "must be %s or %s, not %q", LogRefusalsHashed, LogRefusalsKeys, o.LogRefusals)
 	}
@@ -183,7 +186,7 @@ func (o Options) validate() (Options, error) {
 	if err := o.checkWebhook(); err != nil {
 		return o, err
 	}
-	o.StateEvery, o.Drain, o.MaxConnections = cmp.Or(o.StateEvery, 10*time.Second), cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.MaxConnections, 1<<16)
+	o.Drain, o.MaxConnections = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.MaxConnections, 1<<16)
 	o.MaxConnectionsPerAddress = cmp.Or(o.MaxConnectionsPerAddress, connlimit.PerAddress(o.MaxConnections))
 	if o.timeouts == (timeouts{}) {
 		o.timeouts = defaultTimeouts

@@ -31,9 +31,6 @@ func (s *Server) openRulings(ctx context.Context) (err error) {
 
 // documents returns the store that keeps rulings and the key that signs reservations.
 func (s *Server) documents() store.Store {
-	if s.state != nil {
-		return savedDocuments{s.state.store, s.state}
-	}
 	if s.ownDocuments != nil {
 		return s.ownDocuments
 	}

@@ -2,9 +2,7 @@ package service_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -121,7 +119,7 @@ func TestBlockOnAllListeners(t *testing.T) {
 	}
 }
 
-// A server with a state file keeps its rulings in it.
+// A server with a state folder keeps its rulings in it.
 func TestRulingsOfState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	with := func(o *service.Options) { o.State = path }
@@ -134,7 +132,7 @@ func TestRulingsOfState(t *testing.T) {
 	}
 }
 
-// Over memcached, which may lose them, the server keeps rulings itself: in a state file that contains nothing else. They apply
+// Over memcached, which may lose them, the server keeps rulings itself: in a state folder that contains nothing else. They apply
 // even while memcached is down.
 func TestRulingsBesideMemcached(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
@@ -157,15 +155,14 @@ func TestRulingsBesideMemcached(t *testing.T) {
 // An instance that has not read the rulings says so: it is not ready while the store answers, and lists none.
 func TestRulingsNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	st := memstore.NewDefault()
-	if _, err := st.SwapDocument(t.Context(), "rulings", []byte("damaged"), 0); err != nil { // the store answers, but not this
-		t.Fatal(err)
-	}
-	file, err := os.Create(path)
+	st, err := memstore.Open(path, memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(st.Snapshot(file), file.Close()); err != nil {
+	if _, err := st.SwapDocument(t.Context(), "rulings", []byte("damaged"), 0); err != nil { // the store answers, but not this
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s := start(t, ruledFile, func(o *service.Options) { o.State = path })

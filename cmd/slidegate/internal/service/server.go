@@ -41,10 +41,9 @@ type Server struct {
 	admins    *tokens // the tokens of operators; empty if client tokens are accepted
 	telemetry *telemetry
 	stores    *open.Opened
-	state     *state // nil without a state file
+	state     *memstore.Store // over the folder of Options.State; nil without
 	// ownDocuments keeps the documents of a store that may lose them; nil if the store keeps them.
 	ownDocuments *memstore.Store
-	lock         *fileLock
 	gate         *gate.Gate
 	book         *rulings.Book
 	rulings      *rulingsapi.API
@@ -202,42 +201,28 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	kind, _, _ := strings.Cut(strings.ToLower(service.Store), ":")
 	if s.opts.State != "" {
 		if kind != "" && kind != "memory" && kind != "memcached" { // memcached keeps counts, but nothing that must not be lost
-			return invalid("State", "only a memory store is kept in a file; remove it, since the configured store keeps its own state")
-		}
-		if s.lock, err = lockState(s.opts.State); err != nil {
-			return err
+			return invalid("State", "only a memory store is kept in a folder; remove it, since the configured store keeps its own state")
 		}
 		url := service.Store
 		if kind == "memcached" {
 			url = "memory:?max_bytes=1MiB" // for documents
 		}
-		if o.Memory, err = s.restore(url); err != nil {
+		if err = s.openState(url); err != nil {
 			return err
 		}
+		o.Memory = s.state
 	}
 	if s.stores, err = open.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
 	if kind == "memcached" {
-		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or in --state FILE, "+
+		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or in --state DIR, "+
 			"and so does the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
-		s.ownDocuments = memstore.NewDefault()
+		if s.ownDocuments = s.state; s.state == nil {
+			s.ownDocuments = memstore.NewDefault()
+		}
 	}
-	if s.opts.State == "" {
-		return nil
-	}
-	s.state = &state{path: s.opts.State, store: o.Memory, log: s.log}
-	s.state.removeLeftovers()
-	return s.state.save() // an unusable file must fail now, not at shutdown
-}
-
-// restore returns the store saved in the file of Options.State.
-func (s *Server) restore(url string) (*memstore.Store, error) {
-	memory, err := open.MemoryOptions(url)
-	if err != nil {
-		return nil, err
-	}
-	return restore(s.opts.State, memory)
+	return nil
 }
 
 // Domains returns the rules for Envoy, in the order of their files.
@@ -281,9 +266,6 @@ func (s *Server) Run(ctx context.Context) error {
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	others.Go(func() { s.exchange.Run(ctx) })
 	others.Go(func() { s.recent.sample(ctx, s.telemetry.latency) })
-	if s.state != nil {
-		others.Go(func() { s.state.saveRegularly(ctx, s.opts.StateEvery) })
-	}
 	<-ctx.Done()
 	err := context.Cause(ctx)
 	if errors.Is(err, context.Canceled) {
@@ -346,10 +328,6 @@ func (s *Server) close() error {
 	for _, ln := range s.listeners {
 		_ = ln.conns.Close() // it may already be closed
 	}
-	if s.state != nil {
-		all = append(all, s.state.save())
-	}
-	s.lock.release()
 	if s.proxy != nil {
 		s.proxy.Close()
 	}
@@ -364,6 +342,9 @@ func (s *Server) close() error {
 	}
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
+	}
+	if s.state != nil {
+		all = append(all, s.state.Close())
 	}
 	if s.telemetry != nil {
 		if err := s.telemetry.close(); err != nil {

@@ -121,12 +121,12 @@ func TestReloadMetrics(t *testing.T) {
 	}
 }
 
-// TestBuildStoreAndStateMetrics: the build, the store, the age of the state file, and requests by status.
+// TestBuildStoreAndStateMetrics: the build, the store, the folder of the state, and requests by status.
 func TestBuildStoreAndStateMetrics(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, "policies: {p: {limits: [2/1h]}}\n", func(o *service.Options) {
 		withMetrics(nil)(o)
-		o.State, o.StateEvery = state, time.Millisecond
+		o.State = state
 	})
 	if page := s.send(t, "metrics", "GET", "/metrics", "").body; !regexp.MustCompile(`slidegate_build_info\{commit="abc",go="go1[^"]+",version="v1.2.3"\} 1`).MatchString(page) {
 		t.Errorf("got no build_info:\n%s", page)
@@ -134,14 +134,14 @@ func TestBuildStoreAndStateMetrics(t *testing.T) {
 	if up, _ := s.metric(t, `slidegate_store_up{store="memory"}`); up != 1 {
 		t.Errorf("store_up: got %v, want 1", up)
 	}
-	saved, _ := s.metric(t, "slidegate_state_saved_timestamp_seconds")
-	if saved == 0 {
-		t.Error("the state was never saved")
+	for series, least := range map[string]float64{"slidegate_state_durable": 1, "slidegate_state_size_bytes": 1} {
+		if got, found := s.metric(t, series); !found || got < least {
+			t.Errorf("%s: got %v, want at least %v", series, got, least)
+		}
 	}
-	testkit.Eventually(t, "the state to be saved again", func() bool {
-		now, _ := s.metric(t, "slidegate_state_saved_timestamp_seconds")
-		return now > saved
-	})
+	if got, found := s.metric(t, "slidegate_state_failures_total"); !found || got != 0 {
+		t.Errorf("state failures: got %v, %v", got, found)
+	}
 	for range 5 {
 		s.allow(t, "p", "k")
 	}

@@ -1,100 +1,55 @@
 package service_test
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
-// TestStateIsKept: the counts in memory survive a restart, and files left behind by a killed process are removed.
+// TestStateIsKept: the counts in memory survive a restart, in both degrees.
 func TestStateIsKept(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "with [odd] * name")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(folder, "state")
-	left, others := path+".123.new", filepath.Join(folder, "other.123.new")
-	write(t, left, "half")
-	write(t, others, "not ours")
-	for i, want := range []int{200, 200, 429, 429} {
-		s := start(t, plain, func(o *service.Options) { o.State = path })
-		if got := s.allow(t, "", "me"); got != want {
-			t.Errorf("start %d: got %d, want %d", i, got, want)
+	for _, degree := range []string{"", "process", "synced"} {
+		path := filepath.Join(t.TempDir(), "with [odd] * name")
+		for i, want := range []int{200, 200, 429, 429} {
+			s := start(t, plain, func(o *service.Options) { o.State, o.StateDegree = path, degree })
+			if got := s.allow(t, "", "me"); got != want {
+				t.Errorf("%q, start %d: got %d, want %d", degree, i, got, want)
+			}
+			s.Stop(t)
 		}
-		s.Stop(t)
-	}
-	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Errorf("the leftover file was not removed: %v", err)
-	}
-	if _, err := os.Stat(others); err != nil {
-		t.Errorf("a file that is not ours was removed: %v", err)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others can read keys: %v, %v", info, err)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("others can read what is kept: %v, %v", info, err)
+		}
 	}
 }
 
-// TestStateIsWrittenAgainAndAgain: a crash loses at most one interval.
-func TestStateIsWrittenAgainAndAgain(t *testing.T) {
+// TestStateIsWrittenAtOnce: a crash forgets nothing that was answered, and no ruling.
+func TestStateIsWrittenAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	s := start(t, plain, func(o *service.Options) { o.State, o.StateEvery = path, 5*time.Millisecond })
+	s := start(t, ruledFile, func(o *service.Options) { o.State = path })
 	s.allow(t, "", "me")
 	s.allow(t, "", "me")
+	if got := s.send(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`); got.status != http.StatusOK {
+		t.Fatalf("block: got %+v", got)
+	}
+	before := s.send(t, "http", "POST", "/v1/peek", `{"key":"me"}`)
 	crashed := filepath.Join(t.TempDir(), "state")
-	before, err := os.Stat(path)
-	if err != nil {
+	if err := os.CopyFS(crashed, os.DirFS(path)); err != nil {
 		t.Fatal(err)
 	}
-	saves := 0
-	testkit.Eventually(t, "two saves, so that the second began after the last request", func() bool {
-		now, err := os.Stat(path)
-		if err == nil && !os.SameFile(now, before) {
-			saves, before = saves+1, now
-		}
-		return saves == 2
-	})
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	again := start(t, ruledFile, func(o *service.Options) { o.State = crashed })
+	if got := again.allow(t, "", "bad"); got != http.StatusTooManyRequests {
+		t.Errorf("blocked: got %d, want 429", got)
 	}
-	write(t, crashed, string(text))
-	again := start(t, plain, func(o *service.Options) { o.State = crashed })
-	if got := again.allow(t, "", "me"); got != http.StatusTooManyRequests {
-		t.Errorf("the third of 2: got %d, want 429", got)
-	}
-}
-
-// TestStateOfLittleMemory: the memory bound in the store's URL applies with and without a state file.
-func TestStateOfLittleMemory(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state")
-	text := "store: \"memory:?max_bytes=256KiB\"\npolicies: {default: {limits: [1/1h]}}\n"
-	for range 2 {
-		s := start(t, text, func(o *service.Options) { o.State = path })
-		for batch := range 80 {
-			var requests []string
-			for i := range 500 {
-				requests = append(requests, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
-			}
-			if got := s.send(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(requests, ",")+"]}"); got.status != http.StatusOK {
-				t.Fatalf("batch %d: got %+v, want 200", batch, got)
-			}
-		}
-		s.Stop(t)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Size() > 256<<10 { // 40,000 keys of 16 bytes and more have twice that
-		t.Errorf("got a state file of %d bytes for a store of up to 256 KiB", info.Size())
+	remaining := regexp.MustCompile(`"remaining":\d+`)
+	if got := again.send(t, "http", "POST", "/v1/peek", `{"key":"me"}`); remaining.FindString(got.body) != remaining.FindString(before.body) {
+		t.Errorf("got %s, want what there was before: %s", got.body, before.body)
 	}
 }
 
@@ -116,7 +71,7 @@ func TestStateOfTooLittleMemory(t *testing.T) {
 	}
 }
 
-// TestStateOfAnotherStore: only a memory store is kept in a file.
+// TestStateOfAnotherStore: only a memory store is kept in a folder.
 func TestStateOfAnotherStore(t *testing.T) {
 	file, err := config.Parse("f", []byte("store: redis://127.0.0.1:1\npolicies: {default: {limits: [1/1h]}}\n"))
 	if err != nil {
@@ -124,27 +79,26 @@ func TestStateOfAnotherStore(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "state")
 	if _, err := service.New(t.Context(), service.Options{File: file, HTTP: "127.0.0.1:0", State: path}); err == nil {
-		t.Error("got no error for a state file with Redis")
+		t.Error("got no error for a folder with Redis")
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the file was written: %v", err)
 	}
 }
 
-// TestStateOfANewerVersion: it is rejected, not overwritten.
-func TestStateOfANewerVersion(t *testing.T) {
+// TestStateIsAFile: the file of an earlier version is an error, and is not touched.
+func TestStateIsAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	const newer = "slidegate memory 2\nand more"
-	write(t, path, newer)
+	write(t, path, "slidegate memory 1\nand more")
 	file, err := config.Parse("f", []byte(plain))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = service.New(t.Context(), service.Options{File: file, HTTP: "127.0.0.1:0", State: path})
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "upgrade this program") || strings.Contains(err.Error(), "move it away") {
-		t.Errorf("got %v, want an error that says to upgrade", err)
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "give a folder") {
+		t.Errorf("got %v, want an error that says to give a folder", err)
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != newer {
+	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "slidegate memory 1") {
 		t.Errorf("the file changed to %q, %v", text, err)
 	}
 }

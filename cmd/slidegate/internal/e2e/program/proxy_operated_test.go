@@ -108,7 +108,7 @@ func TestProxiesObeyOperators(t *testing.T) {
 	obeyed("the end of the block", http.StatusOK, second, first, again)
 }
 
-// TestProxyKeepsRulings checks that without a shared store, a block survives the kill of a proxy in the file next to its state.
+// TestProxyKeepsRulings checks that without a shared store, a block survives the kill of a proxy in its state folder.
 func TestProxyKeepsRulings(t *testing.T) {
 	state := write(t, "ignored", "") + ".state"
 	args := []string{"--limit", "1000/1h", "--key", "{header:X-Tenant}", "--state", state}

@@ -150,7 +150,7 @@ func (a *API) add(w http.ResponseWriter, r *http.Request) {
 func (a *API) reach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
 	reach := a.opts.Reach(ctx, r, before)
 	if a.opts.Transient {
-		reach.Notes = append(reach.Notes, "rulings are kept in memory, so this one ends with the process; set --state FILE, or use a shared store, to keep it")
+		reach.Notes = append(reach.Notes, "rulings are kept in memory, so this one ends with the process; set --state DIR, or use a shared store, to keep it")
 	}
 	return reach
 }

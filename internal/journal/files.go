@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/slidegate/slidegate/internal/filelock"
+)
+
+// Files is a folder with files, so that a test can put something else in its place. Names have no folder.
+type Files interface {
+	Lock() (io.Closer, error) // without waiting
+	List() ([]string, error)
+	Create(name string) (File, error) // replaces a file of the same name
+	Open(name string) (File, error)
+	Remove(name string) error
+	Sync() error // makes created and removed files durable
+}
+
+// File is a file of Files.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Size() (int64, error)
+	// Allocate makes the file that long, with space for all of it. It returns errors.ErrUnsupported if there is no such promise.
+	Allocate(size int64) error
+	Truncate(size int64) error
+	// Map returns the file's bytes as memory, which keeps its contents when the process dies, until they are given to Unmap. It returns
+	// errors.ErrUnsupported where writing to such memory may fail.
+	Map(size int64) ([]byte, error)
+	Sync() error
+}
+
+const lockName = "lock"
+
+// folder is the operating system's.
+type folder string
+
+// Folder returns the files of a folder, for a test that wraps them.
+func Folder(dir string) Files { return folder(dir) }
+
+func (f folder) path(name string) string { return filepath.Join(string(f), name) }
+
+func (f folder) Lock() (io.Closer, error) {
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(f.path(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Lock(file); err != nil {
+		defer file.Close()
+		if errors.Is(err, filelock.ErrLocked) {
+			return nil, fmt.Errorf("%s: %s uses this folder; stop it, or choose another folder: %w", string(f), holder(file), err)
+		}
+		return nil, fmt.Errorf("%s: %w", f.path(lockName), err)
+	}
+	if err := errors.Join(file.Truncate(0), writeAll(file, strconv.Itoa(os.Getpid())+"\n")); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func writeAll(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// holder describes the process that holds the lock.
+func holder(file *os.File) string {
+	text := make([]byte, 32)
+	n, _ := file.ReadAt(text, 0) // io.EOF is expected
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text[:n]))); err == nil {
+		return "process " + strconv.Itoa(pid)
+	}
+	return "another process"
+}
+
+func (f folder) List() ([]string, error) {
+	entries, err := os.ReadDir(string(f))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+func (f folder) Create(name string) (File, error) {
+	return asFile(os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600))
+}
+
+func (f folder) Open(name string) (File, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) { // somebody else's, or a read-only file system: enough to read it
+		file, err = os.Open(f.path(name))
+	}
+	return asFile(file, err)
+}
+
+func (f folder) Remove(name string) error { return os.Remove(f.path(name)) }
+
+func (f folder) Sync() error {
+	dir, err := os.Open(string(f))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !isInvalid(err) {
+		return err
+	}
+	return nil
+}
+
+// diskFile is a file of the operating system.
+type diskFile struct{ *os.File }
+
+func asFile(file *os.File, err error) (File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return diskFile{file}, nil
+}
+
+func (f diskFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}

@@ -1,0 +1,230 @@
+package memstore
+
+import (
+	"fmt"
+	"github.com/slidegate/slidegate/internal/journal"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// A checkpoint appends the whole live state to the journal, while requests go on, and then removes what was there before. A key's state is
+// recorded while its slot is claimed, so it is in order with the other records of the key.
+
+const (
+	claimedAtOnce  = 16                  // how many slots a checkpoint claims at a time
+	keysPerSecond  = 200_000             // unless the journal must become shorter soon
+	checkpointPart = journal.MaxBody / 4 // bytes of a record, about
+)
+
+// Checkpoint makes the folder of a store that Open returned as short as it can be, while requests go on. The store does so by itself
+// when it is worth it. For a store in memory only, it does nothing.
+func (s *Store) Checkpoint() error {
+	k := s.keeper
+	if k == nil {
+		return nil
+	}
+	k.checkpointing.Lock()
+	defer k.checkpointing.Unlock()
+	tables, err := s.beginCheckpoint()
+	if err != nil {
+		return fmt.Errorf("memstore: beginning a checkpoint: %w", err)
+	}
+	for _, t := range tables {
+		t.checkpoint()
+	}
+	s.settlements.checkpoint(s)
+	k.journal.Live(k.saved)
+	if err := k.journal.Commit(); err != nil {
+		k.journal.Abandon(err)
+		return fmt.Errorf("memstore: ending a checkpoint: %w", err)
+	}
+	return nil
+}
+
+// save appends a record of a checkpoint.
+func (k *keeper) save(kind uint8, body []byte) {
+	k.journal.Append(kind, body)
+	k.saved += int64(len(body)) + recordOverhead
+}
+
+// recordOverhead is what a record takes besides its body, on average.
+const recordOverhead = 12
+
+// beginCheckpoint begins a checkpoint between two requests, and records what all other records need, and what is small.
+func (s *Store) beginCheckpoint() (tables []*table, err error) {
+	k := s.keeper
+	k.gate.Lock()
+	defer k.gate.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := k.journal.Begin(); err != nil {
+		return nil, err
+	}
+	k.saved = 0
+	k.save(kindStore, s.key[:])
+	for _, t := range s.tables {
+		if len(t.tags) == 0 {
+			continue
+		}
+		tables = append(tables, t)
+		for limit, tag := range t.tags {
+			e := encoder{}
+			e.tag(t, &limit, tag)
+			k.save(kindLimit, e.buf)
+		}
+		if f := t.forgotten.Load(); f != nil {
+			f.checkpointFreed(s, t.tag.Load())
+		}
+	}
+	for name, d := range s.documents {
+		e := encoder{}
+		e.document(name, d)
+		k.save(kindDocument, e.buf)
+	}
+	return tables, nil
+}
+
+// checkpoint records the keys of a table, page by page, and then those that it has forgotten.
+func (t *table) checkpoint() {
+	// Pages split and merge concurrently. The next one begins where this one ends.
+	for at := uint64(0); ; {
+		g := t.page(at)
+		began := time.Now()
+		g.mu.Lock()
+		if g.dead {
+			g.mu.Unlock()
+			if t.dropped.Load() { // keys that became live since were recorded behind the beginning
+				return
+			}
+			continue
+		}
+		n := t.checkpointPage(g)
+		depth := g.depth
+		g.mu.Unlock()
+		if !t.store.keeper.journal.Hurry() {
+			time.Sleep(time.Duration(n)*time.Second/keysPerSecond - time.Since(began))
+		}
+		if depth == 0 {
+			break
+		}
+		size := uint64(1) << (64 - depth)
+		if at = at&^(size-1) + size; at == 0 {
+			break
+		}
+	}
+	if f := t.forgotten.Load(); f != nil {
+		f.save(t.store.clock.read(), t.tag.Load(), func(record []byte) { t.store.keeper.save(kindForgotten, record) })
+	}
+}
+
+// checkpointPage records the live keys of a page, whose lock is held, and returns how many there were.
+func (t *table) checkpointPage(g *page) (n int) {
+	f, held := t.form(g), t.held.of(g)
+	k, tag := t.store.keeper, t.tag.Load()
+	var e encoder
+	var s rule.State
+	recorded := map[uint64]bool{} // the keys whose holds have been recorded
+	for from := 0; from < f.slots(); from += claimedAtOnce {
+		now := t.store.clock.read()
+		e.buf = e.buf[:0]
+		e.int(int64(now))
+		e.int(int64(tag))
+		start := len(e.buf)
+		var words [claimedAtOnce]uint64
+		claimed := words[:0]
+		for i := from; i < min(from+claimedAtOnce, f.slots()); i++ {
+			w := f.claim(g, i)
+			claimed = append(claimed, w)
+			h := f.hash(g, i)
+			if h == unused {
+				continue
+			}
+			clearState(&s)
+			f.load(t, g, i, w, &s)
+			if s.Holds = held[h]; t.limit.Expires(&s) > now || openUntil(s.Holds, now) > now {
+				e.hash(h)
+				e.state(t.limit.Algorithm, &s)
+				if len(e.buf) > checkpointPart {
+					k.save(kindKeys, e.buf)
+					e.buf = e.buf[:start]
+				}
+				n++
+				if len(s.Holds) > 0 {
+					recorded[h] = true
+				}
+			}
+		}
+		if len(e.buf) > start {
+			k.save(kindKeys, e.buf)
+		}
+		for i, w := range claimed {
+			f.release(g, from+i, w)
+		}
+	}
+	t.checkpointHolds(held, recorded)
+	return n
+}
+
+// checkpointHolds records what is held of keys that have no slot.
+func (t *table) checkpointHolds(held heldKeys, recorded map[uint64]bool) {
+	now := t.store.clock.read()
+	for h, holds := range held {
+		if recorded[h] || openUntil(holds, now) <= now {
+			continue
+		}
+		e := encoder{}
+		e.int(int64(now))
+		e.int(int64(t.tag.Load()))
+		e.hash(h)
+		e.state(t.limit.Algorithm, &rule.State{Start: rule.Absent, Holds: holds})
+		t.store.keeper.save(kindKeys, e.buf)
+	}
+}
+
+// checkpoint records all settlements that have not expired.
+func (m *settlements) checkpoint(s *Store) {
+	now := s.clock.read()
+	for i := range m.shards {
+		e := encoder{}
+		m.shards[i].each(now, func(key settlementKey, life settlementLife, record []int64) {
+			e.settlement(key, life, record)
+			if len(e.buf) >= checkpointPart {
+				s.keeper.save(kindSettlements, e.buf)
+				e.buf = e.buf[:0]
+			}
+		})
+		if len(e.buf) > 0 {
+			s.keeper.save(kindSettlements, e.buf)
+		}
+	}
+}
+
+// each calls do for every settlement that has not expired.
+func (d *settlementShard) each(now rule.Micros, do func(key settlementKey, life settlementLife, record []int64)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, known := range d.known {
+		if known.expires > now {
+			do(key, known.settlementLife, d.results[known.first:][:known.length])
+		}
+	}
+}
+
+// checkpointFreed records the keys that were reset after they had been forgotten.
+func (f *forgotten) checkpointFreed(s *Store, tag uint32) {
+	f.mu.Lock()
+	freed := slices.Concat(keysOf(f.freed.newer), keysOf(f.freed.older))
+	f.mu.Unlock()
+	if len(freed) == 0 {
+		return
+	}
+	e := encoder{}
+	e.int(int64(s.clock.read()))
+	e.int(int64(tag))
+	for _, h := range freed {
+		e.hash(h)
+	}
+	s.keeper.save(kindFreed, e.buf)
+}
