@@ -6,9 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -108,6 +110,75 @@ func TestLargeCostIsNotStarved(t *testing.T) {
 			t.Errorf("a cost of 10 waited for %v", took)
 		}
 		cancel()
+		all.Wait()
+	})
+}
+
+// Of two classes, which are limits of one name with different quotas, the higher goes first. The lower gets every fourth turn if its part has
+// room and, though the higher one alone uses the whole limit, a turn once in four windows.
+func TestLowerClassIsNotStarved(t *testing.T) {
+	for _, c := range []struct {
+		callers, least, most int
+	}{
+		{4, 10, 14},   // of the higher class always wait, so they use the limit up: 40 windows
+		{0, 790, 820}, // nobody else waits: the lower class gets its part
+	} {
+		inBubble(t, func(t *testing.T, inner store.Store) {
+			limit := slidegate.Limit{Name: "shared", Quota: 20, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 20}
+			high := newLimiter(t, inner, limit)
+			limit.Burst = 12
+			low := testkit.Must(high.With(limit))(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			defer cancel()
+			var served, first atomic.Int64
+			var all sync.WaitGroup
+			for range c.callers {
+				all.Go(func() {
+					for high.Wait(ctx, "k", 1) == nil {
+						first.Add(1)
+					}
+				})
+			}
+			all.Go(func() {
+				for low.Wait(ctx, "k", 1) == nil {
+					served.Add(1)
+				}
+			})
+			all.Wait()
+			if n := int(served.Load()); n < c.least || n > c.most {
+				t.Errorf("with %d callers of the higher class, the lower one was served %d times, want %d to %d", c.callers, n, c.least, c.most)
+			}
+			if n := first.Load(); c.callers > 0 && n < 600 {
+				t.Errorf("the higher class got %d units of 800, want at least 600", n)
+			}
+		})
+	}
+}
+
+// Callers who leave, at any place, free it at once.
+func TestWhoLeavesFreesThePlace(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner store.Store) {
+		const callers = 60
+		limiter := newLimiter(t, inner, slidegate.MustParseLimit("1/1s token-bucket"))
+		wait(t, limiter, 1)
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := range callers {
+			ctx, cancel := context.WithCancel(t.Context())
+			all.Go(func() {
+				err := limiter.Wait(ctx, "k", 1)
+				if leaves := i%3 != 2; leaves != errors.Is(err, context.Canceled) {
+					t.Errorf("caller %d: %v", i, err)
+				} else if want := time.Duration(i/3+1) * time.Second; !leaves && time.Since(start) != want {
+					t.Errorf("caller %d was served after %v, want %v", i, time.Since(start), want)
+				}
+			})
+			synctest.Wait()
+			if i%3 != 2 {
+				defer time.AfterFunc(500*time.Millisecond, cancel).Stop()
+			}
+			defer cancel()
+		}
 		all.Wait()
 	})
 }

@@ -148,16 +148,18 @@ func allowed(answers []rule.Answer) bool {
 func (q *queue) answered(answers []rule.Answer, err error) {
 	now := time.Now()
 	batch, first := q.asked.batch, q.known == nil
-	planned, until := q.planned, q.until
+	planned, until, free := q.planned, q.until, q.free
 	q.asking, q.planned, q.free, q.until = false, false, false, time.Time{}
 	switch {
 	case err != nil:
 		q.failed(batch, now, until, err)
 	case allowed(answers):
+		q.noticeOthers(free, answers, now)
 		q.learn(answers, now)
 		q.serve(batch, now)
-		q.plan(answers, now)
+		q.plan(free, answers, now)
 	default:
+		q.noticeOthers(free, answers, now)
 		q.learn(answers, now)
 		q.refused(batch, answers, now, planned)
 	}
@@ -220,9 +222,33 @@ func (q *queue) serve(batch []*waiter, now time.Time) {
 	q.lead = nil
 }
 
-// plan decides, after an admission, when the next request may be admitted.
-func (q *queue) plan(answers []rule.Answer, now time.Time) {
+// noticeOthers notices that another process has taken some of what the last answer left.
+func (q *queue) noticeOthers(free bool, answers []rule.Answer, now time.Time) {
+	if !q.remote || !free {
+		return
+	}
+	for i := range answers {
+		if answers[i].Remaining+answers[i].Granted < q.known[i].free {
+			q.contended = now
+		}
+	}
+}
+
+// isContended reports whether other processes wait for the same units.
+func (q *queue) isContended(now time.Time) bool {
+	return q.remote && now.Sub(q.contended) < min(2*q.window.Duration(), 10*time.Second)
+}
+
+// yield is how long a process that was served lets others go first.
+const yield = 2 * time.Millisecond
+
+// plan decides, after an admission, when the next request may be admitted. Asked is whether this process has just taken a quarter of what was
+// free.
+func (q *queue) plan(asked bool, answers []rule.Answer, now time.Time) {
 	q.due, q.free = now, true
+	if asked && q.isContended(now) {
+		q.due = now.Add(yield)
+	}
 	q.choose()
 	if q.lead == nil {
 		return
@@ -239,7 +265,7 @@ func (q *queue) plan(answers []rule.Answer, now time.Time) {
 		}
 	}
 	if after > 0 && !q.again {
-		q.sleep(answers, now, after, time.Now().Sub(q.contended) < q.window.Duration())
+		q.sleep(answers, now, after, q.isContended(now))
 	}
 }
 
@@ -288,7 +314,7 @@ func (q *queue) sleep(answers []rule.Answer, now time.Time, after time.Duration,
 		after = slotPoll
 	}
 	if yields { // this process was served, so others go first if they ask at the same moment
-		after += min(after/16, 2*time.Millisecond)
+		after += min(after/16, yield)
 	}
 	q.planned = true
 	if q.remote {

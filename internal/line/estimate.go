@@ -107,7 +107,7 @@ func (q *queue) judgeAt(w *waiter, units []int64, place int, entering bool) erro
 		least, most = max(least, from), max(most, to)
 	}
 	if entering {
-		if paced, ok := q.pace.expect(now, q.window.Duration(), units[0]); ok && now.Sub(q.contended) < q.window.Duration() {
+		if paced, ok := q.pace.expect(now, q.window.Duration(), units[0]); ok && q.isContended(now) {
 			least = max(least, paced)
 			most = least
 		}
