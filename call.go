@@ -88,6 +88,11 @@ func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
 	return c.call().reserve(ctx)
 }
 
+// ReserveWait is Reserve, but waits in line until the claims are admitted; see Limiter.Wait.
+func (c Claims) ReserveWait(ctx context.Context) (Reservation, error) {
+	return c.call().reserveWait(ctx)
+}
+
 // Charge charges the claims' costs without a check, even beyond the quotas; see Limiter.Charge.
 func (c Claims) Charge(ctx context.Context) (Decision, error) {
 	return c.call().decide(ctx, rule.Charge)

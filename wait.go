@@ -22,9 +22,24 @@ func (c *call) wait(ctx context.Context) error {
 	}
 	request := c.inLine()
 	if c.limiter.once != nil {
-		request.Take = c.takeOnce()
+		request.Take = c.takeByID()
 	}
 	return waitError(line.Wait(ctx, &request))
+}
+
+// reserveWait stands in line for a reservation.
+func (c *call) reserveWait(ctx context.Context) (Reservation, error) {
+	defer c.end()
+	id := c.reserveID()
+	if err := c.check(ctx, rule.Take); err != nil {
+		return Reservation{}, err
+	}
+	request := c.inLine()
+	request.Take = c.takeByID()
+	if err := line.Wait(ctx, &request); err != nil {
+		return Reservation{}, waitError(err)
+	}
+	return c.reservation(id), nil
 }
 
 // inLine returns the call as a request that waits.
@@ -39,9 +54,9 @@ func (c *call) countsRefused() bool {
 	return slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return charge.Limit.Rule().CountRefused })
 }
 
-// takeOnce returns a function that takes the charges of a call with an ID.
-func (c *call) takeOnce() func(context.Context) ([]rule.Answer, error) {
-	peeks := false // at first, because a peek does not find a call that was made before
+// takeByID returns a function that takes the charges of a call with an ID.
+func (c *call) takeByID() func(context.Context) ([]rule.Answer, error) {
+	peeks := c.limiter.once == nil && c.countsRefused() // not at first, because a peek does not find a call that was made before
 	return func(ctx context.Context) ([]rule.Answer, error) {
 		if peeks {
 			if err := c.apply(ctx, rule.Peek); err != nil || !c.decision().Allowed {

@@ -33,6 +33,11 @@ func (q *queue) ask(ctx context.Context, w *waiter) {
 	if w.request.Take != nil {
 		answers, err := w.request.Take(ctx)
 		q.shard.mu.Lock()
+		if err != nil && ctx.Err() != nil { // the store did not fail: the caller has gone
+			q.asking, q.due, q.until, q.planned, q.free = false, time.Time{}, time.Time{}, false, false
+			q.leave(w)
+			return
+		}
 		q.answered(answers, err)
 		return
 	}
