@@ -19,7 +19,7 @@ import (
 func init() {
 	hook.Bind, hook.Unbind, hook.Combine = bindLimit, unbind, combined
 	hook.Bound = func(l *Limiter) []*store.Limit { return slices.Clone(l.limits) }
-	hook.Over, hook.Declare = (*Limiter).over, (*Limiter).declare
+	hook.Over, hook.Declare, hook.WaitWith = (*Limiter).over, (*Limiter).declare, waitWith
 }
 
 // bindLimit checks a limit and binds it to a namespace; see adapter.Bind.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/slidegate/slidegate/internal/line"
 	"github.com/slidegate/slidegate/rule"
@@ -40,6 +41,42 @@ func (c *call) reserveWait(ctx context.Context) (Reservation, error) {
 		return Reservation{}, waitError(err)
 	}
 	return c.reservation(id), nil
+}
+
+// waitWith stands in line for charges that take takes; see adapter.WaitWith.
+func waitWith(ctx context.Context, l *Limiter, key string, n int64, take func(context.Context) (Decision, error)) error {
+	c := l.keyCall(key, n)
+	defer c.end()
+	if err := c.check(ctx, rule.Take); err != nil {
+		return err
+	}
+	request := c.inLine()
+	answers := make([]rule.Answer, len(c.charges))
+	request.Take = func(ctx context.Context) ([]rule.Answer, error) {
+		d, err := take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(d.Answers) == len(answers) {
+			return d.Answers, nil
+		}
+		for i := range answers { // there is one limit, or something else refused
+			answers[i] = rule.Answer{
+				Allowed: d.Allowed, Flags: d.Flags, Granted: d.Granted, Remaining: d.Remaining, RetryAfter: toMicros(d.RetryAfter),
+				ResetAfter: toMicros(d.ResetAfter), NextAfter: toMicros(d.NextAfter),
+			}
+		}
+		return answers, nil
+	}
+	return waitError(line.Wait(ctx, &request))
+}
+
+// toMicros rounds up, so that nobody asks too early.
+func toMicros(d time.Duration) rule.Micros {
+	if d == Never {
+		return rule.Never
+	}
+	return rule.Micros((d + time.Microsecond - 1) / time.Microsecond)
 }
 
 // inLine returns the call as a request that waits.

@@ -307,9 +307,9 @@ func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time, p
 	}
 }
 
-// isLate reports whether a wait would outlast the deadline.
+// isLate reports whether a wait would last until the deadline or longer.
 func (w *waiter) isLate(now time.Time, after time.Duration) bool {
-	return !w.deadline.IsZero() && w.deadline.Sub(now) < after
+	return !w.deadline.IsZero() && w.deadline.Sub(now) <= after
 }
 
 // sleep plans the next question.

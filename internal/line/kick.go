@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -28,6 +29,18 @@ func Returned(scope any, group string, charges []store.Charge) {
 		watched.mu.Unlock()
 		for _, q := range lines {
 			q.prompt()
+		}
+	}
+}
+
+// ReturnedBy is Returned for requests that were sent to a store, as far as they returned something.
+func ReturnedBy(on store.Store, requests []store.Request) {
+	if watched.n.Load() == 0 {
+		return
+	}
+	for i := range requests {
+		if r := &requests[i]; r.Op == rule.GiveBack || r.Op == rule.Settle || r.Op == rule.Reset {
+			Returned(Scope(on, nil), r.Group, r.Charges)
 		}
 	}
 }

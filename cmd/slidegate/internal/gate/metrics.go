@@ -66,6 +66,7 @@ type tally struct {
 	seen         *seen.PolicyRecord // may be nil
 	counts       lanes.Counters
 	hasCandidate atomic.Bool // the policy has, or had, a candidate
+	line         engine.Line
 }
 
 // count counts the outcome of a part of a request. The lane depends on the end of the key, where keys differ most.
@@ -165,6 +166,17 @@ var table = []instrument.Row[*Gate]{
 				}
 			})
 		}},
+	{Name: "slidegate.policy.waiting", Unit: "{request}", Kind: instrument.Gauge, Help: "Requests that wait in line now, by policy.",
+		Each: func(g *Gate, report instrument.Report) {
+			g.metrics.each(func(t *tally) { report(float64(t.line.Waiting.Load()), attribute.String("policy", t.name)) })
+		}},
+	{Name: "slidegate.policy.waits", Unit: "{request}", Help: "Requests that waited in line, by policy and by whether they were admitted in the end or gave up.",
+		Each: func(g *Gate, report instrument.Report) {
+			g.metrics.each(func(t *tally) {
+				report(float64(t.line.Waited.Load()), attribute.String("policy", t.name), attribute.String("outcome", outcomeNames[admitted]))
+				report(float64(t.line.GaveUp.Load()), attribute.String("policy", t.name), attribute.String("outcome", "gave_up"))
+			})
+		}},
 	{Name: "slidegate.policies", Unit: "{policy}", Kind: instrument.Gauge, Help: "Policies in force.",
 		Value: func(g *Gate) int64 { return int64(len(g.Policies())) }},
 	{Name: "slidegate.unmatched", Unit: "{request}", Help: "Requests that were admitted because no policy or rule matches them.",
@@ -212,6 +224,16 @@ func (m *metrics) each(do func(*tally)) {
 	for _, t := range m.tallies {
 		do(t)
 	}
+}
+
+// Waiting returns how many requests wait in line under a policy now.
+func (g *Gate) Waiting(policy string) int64 {
+	g.metrics.mu.Lock()
+	defer g.metrics.mu.Unlock()
+	if t := g.metrics.tallies[policy]; t != nil {
+		return t.line.Waiting.Load()
+	}
+	return 0
 }
 
 // CountUnmatched counts requests that no policy, or no rule of Envoy's, matches. They are admitted, and a mistake in a pattern

@@ -84,7 +84,8 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p.slots = hasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
+		tally := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
+		rules[i].Count, rules[i].Line = tally.count, &tally.line
 		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
 			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
 		}
