@@ -33,6 +33,9 @@ func checkWait(limit slidegate.Limit) error {
 // MaxWait is the longest time that a policy may let requests wait.
 const MaxWait = time.Hour
 
+// WaitAsLongAsNecessary is the Wait of a Part that ends with its context.
+const WaitAsLongAsNecessary = 100 * 365 * 24 * time.Hour
+
 // letWait sets how long requests wait under a policy.
 func (p *compiledPolicy) letWait(given *Spec) error {
 	switch {
@@ -54,7 +57,7 @@ func (p *compiledPolicy) waitOf(part *Part) time.Duration {
 		return 0
 	}
 	if part.Wait != 0 {
-		return min(part.Wait, MaxWait)
+		return part.Wait
 	}
 	return p.wait
 }
