@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/hook"
@@ -154,18 +155,27 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decisio
 	return l.Reserve(ctx, key, 1)
 }
 
-// AcquireWait waits in line for one slot of each in-flight limit and one unit of each other limit, and keeps them until release is called: a
-// semaphore for all processes that share the store. It renews them as KeepAlive does, for at most an hour; alive ends with the cause ErrLost
-// if they are lost. Errors are those of Wait; over several processes, the place of a slot is that in this one, and when one is released
-// elsewhere is noticed within 50ms.
+// AcquireWait waits in line, for at most a time or, if that is 0, until ctx ends, for one slot of each in-flight limit and one unit of each
+// other limit, and keeps them until release is called: a semaphore for all processes that share the store. It renews them as KeepAlive does,
+// for at most an hour; alive is ctx until they are lost, with the cause ErrLost. Errors are those of Wait. A slot that another process
+// releases is noticed within 50ms.
 //
-//	alive, release, err := limiter.AcquireWait(ctx, "host:example.com")
+//	alive, release, err := limiter.AcquireWait(ctx, "host:example.com", time.Minute)
 //	if err != nil {
 //		return err
 //	}
 //	defer release()
-func (l *Limiter) AcquireWait(ctx context.Context, key string) (alive context.Context, release func(), err error) {
-	r, err := l.ReserveWait(ctx, key, 1)
+func (l *Limiter) AcquireWait(ctx context.Context, key string, wait time.Duration) (alive context.Context, release func(), err error) {
+	if ctx == nil {
+		return nil, nil, errNoContext
+	}
+	within := ctx
+	if wait > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	r, err := l.ReserveWait(within, key, 1)
 	if err != nil {
 		return nil, nil, err
 	}

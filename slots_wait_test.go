@@ -48,7 +48,7 @@ func TestAcquireWait(t *testing.T) {
 			took := timed(func() {
 				for i := range workers {
 					all.Go(func() {
-						alive, release, err := limiter.AcquireWait(t.Context(), "k")
+						alive, release, err := limiter.AcquireWait(t.Context(), "k", 0)
 						if err != nil {
 							t.Error(err)
 							return
@@ -87,16 +87,14 @@ func TestAcquireWait(t *testing.T) {
 func TestAcquireWaitIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, inner store.Store) {
 		limiter := newLimiter(t, &slow{inner}, slidegate.Slots(1, time.Minute))
-		_, release, err := limiter.AcquireWait(t.Context(), "k")
+		_, release, err := limiter.AcquireWait(t.Context(), "k", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
 		for i := range 10 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*3*time.Millisecond+time.Second)
 			all.Go(func() {
-				defer cancel()
-				if _, _, err := limiter.AcquireWait(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+				if _, _, err := limiter.AcquireWait(t.Context(), "k", time.Duration(i)*3*time.Millisecond+time.Second); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v, want the end of the context", err)
 				}
 			})
@@ -105,7 +103,7 @@ func TestAcquireWaitIsLeft(t *testing.T) {
 		all.Wait()
 		release()
 		took := timed(func() {
-			_, last, err := limiter.AcquireWait(t.Context(), "k")
+			_, last, err := limiter.AcquireWait(t.Context(), "k", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
