@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,7 +32,11 @@ func (q *queue) ask(ctx context.Context, w *waiter) {
 	q.gather(w)
 	q.shard.mu.Unlock()
 	if w.request.Take != nil {
-		answers, err := w.request.Take(ctx)
+		var answers []rule.Answer
+		err := guard(func() (err error) {
+			answers, err = w.request.Take(ctx)
+			return err
+		})
 		q.shard.mu.Lock()
 		if err != nil && ctx.Err() != nil { // the store did not fail: the caller has gone
 			q.asking, q.due, q.until, q.planned, q.free = false, time.Time{}, time.Time{}, false, false
@@ -111,7 +116,22 @@ func (q *queue) askStore(ctx context.Context, on store.Store, peeks bool) {
 
 func (a *question) apply(ctx context.Context, on store.Store, group string, op rule.Op) error {
 	a.request[0] = store.Request{Op: op, Group: group, Charges: a.charges, Answers: a.answers}
-	return on.Apply(ctx, a.request[:])
+	return guard(func() error { return on.Apply(ctx, a.request[:]) })
+}
+
+// panicked is a panic of a store. Wait passes it on to those for whom the store was asked, and the others stay in line.
+type panicked struct{ value any }
+
+func (p *panicked) Error() string { return fmt.Sprint("the store panicked: ", p.value) }
+
+// guard calls do, and returns its panic as an error: the shard must be locked again, and the line must go on.
+func guard(do func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicked{value}
+		}
+	}()
+	return do()
 }
 
 // returnUnused gives back what was taken for callers that left while the store was asked.

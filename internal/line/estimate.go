@@ -179,7 +179,7 @@ func (q *queue) estimate(ctx context.Context, w *waiter) error {
 	}
 	on := w.request.Store
 	q.shard.mu.Unlock()
-	err := on.Apply(ctx, []store.Request{peek})
+	err := guard(func() error { return on.Apply(ctx, []store.Request{peek}) })
 	q.shard.mu.Lock()
 	if err != nil {
 		return nil // the question of the line will find out

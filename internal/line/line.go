@@ -86,6 +86,9 @@ func (q *queue) stand(ctx context.Context, w *waiter) error {
 		var timer *time.Timer
 		switch {
 		case w.done:
+			if p, ok := w.err.(*panicked); ok {
+				panic(p.value)
+			}
 			return w.err
 		case ctx.Err() != nil: // a caller that has gone must not take anything
 			q.leave(w)

@@ -275,3 +275,47 @@ func (p *play) table(got, want []outcome) (text string) {
 	}
 	return text + fmt.Sprintf("away %v", p.away)
 }
+
+// A store that panics does not stop the line: the panic reaches the caller for whom it was asked.
+func TestPanicOfTheStore(t *testing.T) {
+	for trips := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			memory, err := memstore.New(memstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			panics := false
+			on := &fragile{Store: memory, trips: trips, away: func() bool {
+				if panics {
+					panics = false
+					panic("broken")
+				}
+				return false
+			}}
+			limiter := slidegate.MustNew(on, slidegate.MustParseLimit("1/1s token-bucket"))
+			var all sync.WaitGroup
+			var recovered, served atomic.Int64
+			for range 4 {
+				all.Go(func() {
+					defer func() {
+						if recover() != nil {
+							recovered.Add(1)
+						}
+					}()
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if err := limiter.Wait(ctx, "k", 1); err != nil {
+						t.Error(err)
+					}
+					served.Add(1)
+				})
+				synctest.Wait()
+			}
+			panics = true
+			all.Wait()
+			if recovered.Load() != 1 || served.Load() != 3 {
+				t.Errorf("%d round trips: %d panics and %d served, want 1 and 3", trips, recovered.Load(), served.Load())
+			}
+		})
+	}
+}
