@@ -284,10 +284,9 @@ func TestPanicOfTheStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			panics := false
+			var panics atomic.Bool
 			on := &fragile{Store: memory, trips: trips, away: func() bool {
-				if panics {
-					panics = false
+				if panics.Swap(false) {
 					panic("broken")
 				}
 				return false
@@ -311,7 +310,7 @@ func TestPanicOfTheStore(t *testing.T) {
 				})
 				synctest.Wait()
 			}
-			panics = true
+			panics.Store(true)
 			all.Wait()
 			if recovered.Load() != 1 || served.Load() != 3 {
 				t.Errorf("%d round trips: %d panics and %d served, want 1 and 3", trips, recovered.Load(), served.Load())

@@ -39,8 +39,19 @@ func place(r *Request) (*shard, identity) {
 	for i := range r.Charges {
 		text = appendText(append(text, r.Charges[i].Limit.Prefix()...), r.Charges[i].Key)
 	}
+	return shardOf(r), identity{r.Scope, string(text)}
+}
+
+func shardOf(r *Request) *shard {
 	first := &r.Charges[0]
-	return &shards[first.Limit.Hash(r.Group, first.Key)%uint64(len(shards))], identity{r.Scope, string(text)}
+	return &shards[first.Limit.Hash(r.Group, first.Key)%uint64(len(shards))]
+}
+
+// isIdle reports whether nobody waits in a line of the shard.
+func (s *shard) isIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lines) == 0
 }
 
 // Scope returns what identifies the counts of a store: the store below all layers or, if it cannot be compared, other.
