@@ -226,16 +226,6 @@ func (m *metrics) each(do func(*tally)) {
 	}
 }
 
-// Waiting returns how many requests wait in line under a policy now.
-func (g *Gate) Waiting(policy string) int64 {
-	g.metrics.mu.Lock()
-	defer g.metrics.mu.Unlock()
-	if t := g.metrics.tallies[policy]; t != nil {
-		return t.line.Waiting.Load()
-	}
-	return 0
-}
-
 // CountUnmatched counts requests that no policy, or no rule of Envoy's, matches. They are admitted, and a mistake in a pattern
 // looks like that. From then on the listener's count is reported, even if it is 0.
 func (g *Gate) CountUnmatched(listener Listener, n int64) {

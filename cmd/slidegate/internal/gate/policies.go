@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
@@ -32,8 +33,9 @@ type snapshot struct {
 	names         []string
 	defaultPolicy *livePolicy // for requests that name no policy; nil if they must name one
 	source        *clientip.Source
-	headers       []string // headers that determine keys, plans and costs
-	release       func()   // releases the capacity that prepare reserved; nil before prepare
+	longestWait   time.Duration // of the policies
+	headers       []string      // headers that determine keys, plans and costs
+	release       func()        // releases the capacity that prepare reserved; nil before prepare
 }
 
 // livePolicy is a config.Policy ready for use. It is immutable.
@@ -82,6 +84,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0
 		p.findPlan, p.findClass = p.FindPlan(), p.FindClass(p.groups)
 		p.slots = hasSlots(&p.Policy)
+		s.longestWait = max(s.longestWait, p.Wait)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
 		tally := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
