@@ -10,6 +10,7 @@ import (
 	"github.com/slidegate/slidegate/internal/hook"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/internal/leases"
+	"github.com/slidegate/slidegate/internal/line"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -18,7 +19,7 @@ import (
 func init() {
 	hook.Bind, hook.Unbind, hook.Combine = bindLimit, unbind, combined
 	hook.Bound = func(l *Limiter) []*store.Limit { return slices.Clone(l.limits) }
-	hook.Over, hook.Declare, hook.Settle = (*Limiter).over, (*Limiter).declare, settleUsed
+	hook.Over, hook.Declare, hook.Settle, hook.WaitWith = (*Limiter).over, (*Limiter).declare, settleUsed, waitWith
 }
 
 // bindLimit checks a limit and binds it to a namespace; see adapter.Bind.
@@ -64,12 +65,19 @@ func unbind(b *store.Limit) Limit {
 type boundLimits struct {
 	namespace string
 	store     store.Store
+	scope     any // identifies the counts; see line.Request
 
 	known atomic.Pointer[map[Limit]*store.Limit] // read without a lock, so the map is never modified
 
 	mu     sync.Mutex
 	all    map[Limit]*store.Limit // the limits in known, and those added since
 	misses int                    // lookups in all that found a limit missing from known
+}
+
+func newBoundLimits(namespace string, on store.Store) *boundLimits {
+	b := &boundLimits{namespace: namespace, store: on}
+	b.scope = line.Scope(on, b)
+	return b
 }
 
 // maxBound is how many limits are cached. Further limits still work; they are bound again on each call.

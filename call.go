@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/slidegate/slidegate/internal/detach"
+	"github.com/slidegate/slidegate/internal/line"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -85,6 +86,11 @@ func (c Claims) Wait(ctx context.Context) error { return c.call().wait(ctx) }
 // Reserve takes the claims' costs as an estimate, and slots, to be settled when the actual costs are known; see Reservation.
 func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
 	return c.call().reserve(ctx)
+}
+
+// ReserveWait is Reserve, but waits in line until the claims are admitted; see Limiter.Wait.
+func (c Claims) ReserveWait(ctx context.Context) (Reservation, error) {
+	return c.call().reserveWait(ctx)
 }
 
 // Charge charges the claims' costs without a check, even beyond the quotas; see Limiter.Charge.
@@ -227,6 +233,27 @@ func (c *call) checkKeys() error {
 
 // apply sends the request to the store once. The answers stay in c until end is called.
 func (c *call) apply(ctx context.Context, op rule.Op) error {
+	if err := c.check(ctx, op); err != nil {
+		return err
+	}
+	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
+	request := &c.batch[0]
+	request.Op, request.Charges, request.Answers = op, c.charges, c.answers
+	if op == rule.GiveBack || op == rule.Settle || op == rule.Reset {
+		defer line.Returned(c.limiter.bound.scope, request.Group, c.charges)
+	}
+	switch {
+	case op == rule.GiveBack || op == rule.Charge || op == rule.Settle:
+		return c.finish(ctx)
+	case op == rule.Take && request.ID != 0:
+		_, err := detach.Reserve(ctx, c.limiter.store, c.batch)
+		return err
+	}
+	return c.limiter.store.Apply(ctx, c.batch)
+}
+
+// check returns an error if the request is invalid.
+func (c *call) check(ctx context.Context, op rule.Op) error {
 	if c.err != nil {
 		return c.err
 	}
@@ -246,21 +273,9 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 		}
 	}
 	if c.limiter.once != nil {
-		if err := c.useID(op); err != nil {
-			return err
-		}
+		return c.useID(op)
 	}
-	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
-	request := &c.batch[0]
-	request.Op, request.Charges, request.Answers = op, c.charges, c.answers
-	switch {
-	case op == rule.GiveBack || op == rule.Charge || op == rule.Settle:
-		return c.finish(ctx)
-	case op == rule.Take && request.ID != 0:
-		_, err := detach.Reserve(ctx, c.limiter.store, c.batch)
-		return err
-	}
-	return c.limiter.store.Apply(ctx, c.batch)
+	return nil
 }
 
 // finish sends a request that corrects what is charged. It is sent even if the caller has gone: what was used stays used.
@@ -290,52 +305,4 @@ func (c *call) decide(ctx context.Context, op rule.Op) (Decision, error) {
 		return Decision{}, err
 	}
 	return c.decision(), nil
-}
-
-func (c *call) wait(ctx context.Context) error {
-	defer c.end()
-	if c.slots {
-		c.fail(errSlots())
-	}
-	if ctx == nil {
-		return errNoContext
-	}
-	op := c.waitOp()
-	if c.limiter.once != nil {
-		op = rule.Take // a peek does not find a call that was made before
-	}
-	for ; ; op = c.waitOp() {
-		if err := ctx.Err(); err != nil { // not every store checks ctx, and a caller that has gone must not take anything
-			return err
-		}
-		err := c.apply(ctx, op)
-		if err != nil {
-			return err
-		}
-		d := c.decision()
-		if d.Allowed && c.batch[0].Op == rule.Peek {
-			if err = c.apply(ctx, rule.Take); err != nil {
-				return err
-			}
-			d = c.decision()
-		}
-		if d.Allowed {
-			return nil
-		}
-		if d.Flags&rule.Repeated != 0 {
-			return fmt.Errorf("slidegate: %w: the call with this ID was cancelled; waiting does not help", ErrReservation)
-		}
-		if err := pause(ctx, d.RetryAfter); err != nil {
-			return err
-		}
-	}
-}
-
-// waitOp returns the operation that a waiter sends. If refusals count, a waiter peeks until its request would be
-// admitted, because each refusal would postpone it.
-func (c *call) waitOp() rule.Op {
-	if slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return charge.Limit.Rule().CountRefused }) {
-		return rule.Peek
-	}
-	return rule.Take
 }

@@ -26,6 +26,8 @@ var (
 	ErrUnsupported = store.ErrUnsupported
 	// ErrNever is returned by Wait if waiting cannot help because the cost exceeds the quota.
 	ErrNever = errors.New("cost exceeds what the limit can ever admit")
+	// ErrLineFull is returned by Wait if too many callers wait for the key already.
+	ErrLineFull = errors.New("the line is full")
 	// ErrReservation means that a reservation cannot be settled or renewed as requested.
 	ErrReservation = errors.New("invalid reservation")
 	// ErrUnsettled means that the store cannot remember another settlement of the key. To ensure that nothing is returned
@@ -54,11 +56,14 @@ func (e *LimitError) Unwrap() error { return e.Err }
 // DeadlineError is returned immediately by Wait if the context would end before the request is admitted. It matches
 // context.DeadlineExceeded with errors.Is.
 type DeadlineError struct {
-	RetryAfter time.Duration // how long the wait would have taken
+	// RetryAfter is how long the wait would have taken, with everybody in this process who came before. If other processes take units too,
+	// it is an estimate by the pace at which this one was served in the last window.
+	RetryAfter time.Duration
+	Place      int // in the line of this process, from 1
 }
 
 func (e *DeadlineError) Error() string {
-	return fmt.Sprintf("slidegate: the request would be admitted in %v, after the deadline", e.RetryAfter)
+	return fmt.Sprintf("slidegate: the request would be admitted in %v, as number %d in line, after the deadline", e.RetryAfter, max(1, e.Place))
 }
 
 // Unwrap returns context.DeadlineExceeded.

@@ -34,7 +34,7 @@ func New(store store.Store, limits ...Limit) (*Limiter, error) {
 		return nil, errNoStore()
 	}
 	store, namespace := namespaceOf(store)
-	l, err := newLimiter(store, limits, &boundLimits{namespace: namespace, store: store})
+	l, err := newLimiter(store, limits, newBoundLimits(namespace, store))
 	if err == nil {
 		err = l.declare()
 	}
@@ -149,7 +149,7 @@ func (l *Limiter) over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 	if isNil(on) {
 		return nil, errNoStore()
 	}
-	return l.made(newLimiter(on, l.given, &boundLimits{namespace: l.bound.namespace, store: on}))
+	return l.made(newLimiter(on, l.given, newBoundLimits(l.bound.namespace, on)))
 }
 
 // Limits returns the limits that apply to every key, as they were given.
@@ -196,7 +196,9 @@ func (l *Limiter) Peek(ctx context.Context, key string, n int64) (Decision, erro
 }
 
 // Wait waits until n units are admitted, and takes them. It returns immediately with ErrNever if they can never be
-// admitted, and with a *DeadlineError if ctx would end first. Waiters on the same key are not served in FIFO order.
+// admitted, and with a *DeadlineError if ctx would end first. In one process, callers that wait for the same limits and key are served in
+// the order in which they came, also large costs; those with larger limits go first, without starving the others. An error of the store is
+// that of the first in line.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) error {
 	return l.keyCall(key, n).wait(ctx)
 }

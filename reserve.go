@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/hook"
@@ -100,11 +102,7 @@ func checkVersion(version int) error {
 
 func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 	defer c.end()
-	id := rand.Text()
-	if c.limiter.once != nil {
-		id = *c.limiter.once
-	}
-	c.batch[0].ID, c.batch[0].Hold = store.IDOf(id), true
+	id := c.reserveID()
 	if err := c.apply(ctx, rule.Take); err != nil {
 		return Reservation{}, Decision{}, err
 	}
@@ -112,6 +110,21 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 	if !d.Allowed {
 		return Reservation{}, d, nil
 	}
+	return c.reservation(id), d, nil
+}
+
+// reserveID makes the request one that reserves, and returns the ID of the reservation.
+func (c *call) reserveID() string {
+	id := rand.Text()
+	if c.limiter.once != nil {
+		id = *c.limiter.once
+	}
+	c.batch[0].ID, c.batch[0].Hold = store.IDOf(id), true
+	return id
+}
+
+// reservation returns what the last apply took.
+func (c *call) reservation(id string) Reservation {
 	r := Reservation{
 		Version: hook.ReservationVersion, ID: id, Namespace: c.limiter.bound.namespace, Group: c.batch[0].Group,
 		Charges: make([]ReservedCharge, len(c.charges)), ended: new(ended),
@@ -124,7 +137,7 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 		}
 		r.Charges[i] = ReservedCharge{Limit: unbind(charge.Limit), Key: []byte(charge.Key), Cost: cost, At: at, By: mark + 1}
 	}
-	return r, d, nil
+	return r
 }
 
 // Acquire takes one slot of each in-flight limit and one unit of each other limit, all or none. Release frees the slots:
@@ -140,6 +153,42 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 // error of the store, the slot may be held until its time to live has passed; if ctx ends, see Reserve.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decision, error) {
 	return l.Reserve(ctx, key, 1)
+}
+
+// AcquireWait waits in line, for at most a time or, if that is 0, until ctx ends, for one slot of each in-flight limit and one unit of each
+// other limit, and keeps them until release is called: a semaphore for all processes that share the store. It renews them as KeepAlive does,
+// for at most an hour; alive is ctx until they are lost, with the cause ErrLost. Errors are those of Wait. A slot that another process
+// releases is noticed within 50ms.
+//
+//	alive, release, err := limiter.AcquireWait(ctx, "host:example.com", time.Minute)
+//	if err != nil {
+//		return err
+//	}
+//	defer release()
+func (l *Limiter) AcquireWait(ctx context.Context, key string, wait time.Duration) (alive context.Context, release func(), err error) {
+	if ctx == nil {
+		return nil, nil, errNoContext
+	}
+	within := ctx
+	if wait > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	r, err := l.ReserveWait(within, key, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	alive, stop := l.KeepAlive(ctx, r, 0)
+	return alive, sync.OnceFunc(func() {
+		stop()
+		l.Finish(ctx, r, nil)
+	}), nil
+}
+
+// ReserveWait is Reserve, but waits in line until the estimate is admitted; see Wait.
+func (l *Limiter) ReserveWait(ctx context.Context, key string, n int64) (Reservation, error) {
+	return l.keyCall(key, n).oneSlot(1).reserveWait(ctx)
 }
 
 // Renew extends what a reservation holds, its slots and the units of its limits with Hold, by another time to live or Hold, counted from

@@ -95,6 +95,7 @@ func (r *run) runScenarios() error {
 		{[]string{"memory", "gc"}, r.residentTables},
 		{[]string{"memory"}, r.logTables},
 		{[]string{"expiry"}, r.expiryTables},
+		{[]string{"wait"}, r.waitTables},
 		{[]string{"flood"}, r.floodTables},
 		{[]string{"flood-service"}, r.floodServiceTables},
 		{[]string{"flood-memory"}, r.floodMemoryTables},

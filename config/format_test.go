@@ -51,6 +51,7 @@ policies:
       - "key:health"
     block: []
     # penalty: none
+    # wait: none
     # refusal: that of the file
     shadow: true
     failure: local
@@ -71,6 +72,7 @@ policies:
     allow: []
     block: []
     # penalty: none
+    # wait: none
     # refusal: that of the file
     shadow: false
     failure: local
@@ -111,6 +113,7 @@ policies:
     allow: []
     block: []
     # penalty: none
+    # wait: none
     # refusal: that of the file
     shadow: false
     failure: local

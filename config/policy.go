@@ -93,6 +93,9 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	if p.Penalty > 0 {
 		r.checkPenalty(&p, given["penalty"].ValueAt())
 	}
+	if p.Wait > 0 {
+		r.checkWait(&p, given["wait"].ValueAt())
+	}
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
 		r.Problems.Addf(given["candidate"].ValueAt(), "candidate: has the same limits as the policy; change one, or leave the candidate out")
 	}

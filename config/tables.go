@@ -175,6 +175,15 @@ var policyTable = table[Policy]{
 		},
 	},
 	{
+		"wait", "a duration", "none", "How long a request may wait in line until the limits admit it, instead of being refused at once. Not with a penalty or count_refused.",
+		func(r *reader, p *Policy, e yamlfile.Field) { p.Wait = r.wait(e) },
+		func(w *formatter, p *Policy) {
+			if p.Wait > 0 {
+				w.field("wait", durationText(p.Wait))
+			}
+		},
+	},
+	{
 		"refusal", "a mapping", "that of the file", "The texts and the status of refusals.",
 		func(r *reader, p *Policy, e yamlfile.Field) { r.refusal(e, &p.Refusal) },
 		func(w *formatter, p *Policy) {

@@ -39,6 +39,8 @@ type Policy struct {
 	Allow, Block policy.List
 	// Penalty is how long a key is refused after a refusal by the limits; 0 means until the limits admit it again.
 	Penalty time.Duration
+	// Wait is how long a request may wait in line until the limits admit it; 0 means that it is refused at once.
+	Wait time.Duration
 	// Refusal is the texts of refusals by the limits. Empty fields are taken from the Service.
 	Refusal httplimit.Refusal
 	// Shadow policies count and report, but refuse nothing.

@@ -31,8 +31,8 @@ type ClientOptions struct {
 	Key Key
 	// Wait delays a call until it may be sent, for as long as its context allows; a call without a deadline waits as
 	// long as necessary. If the wait would outlast the context's deadline, or never end, the call is refused
-	// immediately. Without Wait everything that may not be sent now is refused immediately. Waiting calls are not
-	// served in FIFO order.
+	// immediately. Without Wait everything that may not be sent now is refused immediately. In one process, waiting calls with the
+	// same key are sent in the order in which they came.
 	Wait bool
 	// MaxObey is the longest time that a server can stop the calls of a key by one answer; longer delays are cut to
 	// this. It keeps a faulty or hostile server from stopping the client for good. 0 means an hour.
@@ -46,8 +46,8 @@ type ClientOptions struct {
 	Timeout time.Duration
 	// Group returns the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
-	// OnDecision is called with every decision, several times for a call that waits. It must be quick and safe for
-	// concurrent use. nil disables it.
+	// OnDecision is called with every decision. That on a call that waited says how long; where refusals count, it is called for each
+	// attempt. It must be quick and safe for concurrent use. nil disables it.
 	OnDecision func(ctx context.Context, event Event)
 }
 
@@ -235,20 +235,24 @@ func (c *Client) take(ctx context.Context, what *call) (held *engine.Transaction
 	if len(matching) == 0 {
 		return nil, false, nil
 	}
-	r := d.begin(ctx, what, matching)
+	r := d.begin(ctx, what, matching, c.wait)
 	defer func() {
 		if held == nil {
 			r.End()
 		}
 	}()
-	// Where refused requests count, a waiting call must not take before its time: each refusal would postpone it.
+	// Where refused requests count, a call does not wait in line, and must not take before its time: each refusal would postpone it.
 	peeks := c.wait && r.CountsRefused()
+	if c.wait && what.stage == stageCall {
+		r.HoldAll() // for admit, which may have to return what a call takes after a wait
+	}
 	for ; ; waited = true {
 		if err := ctx.Err(); err != nil { // a caller that has left must not take anything
 			return nil, waited, status.FromContextError(err).Err()
 		}
 		var event Event
 		c.decide(ctx, what, r, peeks, &event)
+		waited = waited || event.Waited >= time.Millisecond
 		wait := event.Refused && c.mayWait(ctx, &event.Decision)
 		event.Refused = event.Refused && !wait
 		d.reportAll(ctx, r, &event)
@@ -263,9 +267,6 @@ func (c *Client) take(ctx context.Context, what *call) (held *engine.Transaction
 		}
 		if err := pause(ctx, retryDelay(&event.Decision)); err != nil {
 			return nil, waited, err
-		}
-		if what.stage == stageCall {
-			r.HoldAll() // for admit, which may have to return what a call takes after a wait
 		}
 	}
 }

@@ -2,6 +2,7 @@ package grpclimit_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,8 +73,8 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 			}
 		}
 		got := seen.take() // the third and the fifth had to wait first
-		if len(got) != 7 || got[2].Decision.Allowed || got[2].Refused || !got[3].Decision.Allowed {
-			t.Errorf("got events %+v; want 7, the third not admitted yet, and not counted as refused, the fourth allowed", got)
+		if len(got) != 5 || !got[2].Decision.Allowed || got[1].Waited != 0 || got[2].Waited != time.Minute || got[4].Waited != time.Minute {
+			t.Errorf("got events %+v; want 5, the third and the fifth allowed after a minute", got)
 		}
 	})
 }
@@ -388,4 +389,37 @@ func TestClientAndServer(t *testing.T) {
 	if got := len(atServer.take()); got != 1 {
 		t.Errorf("the server decided %d streams, want 1", got)
 	}
+}
+
+// Waiting calls are sent in the order in which they came.
+func TestClientSendsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var waited []time.Duration
+		r := newRemote(t, newLimiter(t, nil, "1/1s token-bucket"), grpclimit.ClientOptions{Wait: true, OnDecision: func(_ context.Context, e grpclimit.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			waited = append(waited, e.Waited)
+		}})
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 5500*time.Millisecond)
+				defer cancel()
+				want := codes.OK
+				if i > 5 {
+					want = codes.ResourceExhausted
+				}
+				wantCode(t, "a call", r.call(ctx, say, nil), want)
+				if i > 5 {
+					checkElapsed(t, "the refusal", start, 0)
+				} else {
+					checkElapsed(t, "the wait", start, time.Duration(i)*time.Second)
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+	})
 }

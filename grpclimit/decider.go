@@ -101,12 +101,15 @@ func (d *decider) matching(ctx context.Context, c *call, to []*compiled) []*comp
 }
 
 // begin collects the parts of the policies that apply to a call.
-func (d *decider) begin(ctx context.Context, c *call, matching []*compiled) *engine.Transaction {
+func (d *decider) begin(ctx context.Context, c *call, matching []*compiled, waits bool) *engine.Transaction {
 	r := d.set.Begin()
 	for _, p := range matching {
 		var part engine.Part
 		p.part(ctx, c, d, &part)
 		part.Hold = p.CostAfter != nil && c.stage == stageCall
+		if waits {
+			part.Wait = engine.WaitAsLongAsNecessary
+		}
 		r.Add(part)
 	}
 	return d.prepare(ctx, c, r)
@@ -192,7 +195,7 @@ func (d *decider) admit(ctx context.Context, c *call) (refused *refusal, held *e
 	case len(matching) == 1 && matching[0].decidesAlone(d):
 		held = d.decideAlone(ctx, c, matching[0], &event)
 	default:
-		held = d.decideTogether(ctx, c, d.begin(ctx, c, matching), &event)
+		held = d.decideTogether(ctx, c, d.begin(ctx, c, matching, false), &event)
 	}
 	c.policy = event.Policy
 	left = d.remaining(&event.Decision)

@@ -73,6 +73,11 @@ type Policy struct {
 	// first refusal, is not extended by later ones, and holds in all processes that share the store. A request that is larger than
 	// the quota, costs nothing or could not be decided does not begin one. Leased limits cannot have one.
 	Penalty time.Duration
+	// Wait is how long a request waits in line until the limits admit it, instead of being refused at once; 0 means not at all. It is
+	// refused at once if its turn would come too late, with a Retry-After that counts who is before it. In one process, requests with the
+	// same key are served in the order in which they came, higher classes first. A client that leaves gives up its place. It cannot be
+	// combined with Penalty, or limits that count refusals.
+	Wait time.Duration
 	// Failure decides when the store does not answer; the zero value means Options.Failure. Use store.FailClosed for logins.
 	Failure store.Mode
 	// Refusal replaces the default texts of refusals by the limits. The zero value means the default texts.
@@ -121,7 +126,7 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 func (p *Policy) Rules() engine.Spec {
 	return engine.Spec{
 		Name: p.Name, Form: p.Key.Form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Classes: p.Classes, Allow: p.Allow, Block: p.Block,
-		Shadow: p.Shadow, Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
+		Shadow: p.Shadow, Candidate: p.Candidate, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure,
 	}
 }
 

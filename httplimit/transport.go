@@ -38,6 +38,10 @@ type TransportOptions struct {
 	// MaxWait is the longest total time that Wait delays one request. A request that would wait longer is refused as soon as
 	// that is known. 0 leaves it to the request's context.
 	MaxWait time.Duration
+	// Retries is how often a request is sent again after a 429 or a 503 that says when, if Wait is set and the response cannot be due to
+	// what the request did: its method is idempotent or it has an Idempotency-Key, and its body can be read again (http.Request.GetBody).
+	// It stands in line again, and each attempt is charged. 0 means never.
+	Retries int
 	// MaxObey is the longest time that a server can block a key by one response; longer times are cut to this. It keeps a
 	// faulty or hostile server from stopping the client for good. 0 means an hour.
 	MaxObey time.Duration
@@ -69,12 +73,11 @@ type TransportOptions struct {
 // fields of a response with an Age: it comes from a cache, and is about another client's request. A block is never shortened by
 // another response, which may have been sent earlier.
 //
-// It does not retry. A body that was sent cannot be read again, and only the caller knows whether the request may be made
-// twice. A 429 is returned like every response; the next request for the key waits or is refused. A client that retries finds
-// the time to do so in RefusedError.
+// Unless Retries is set, it does not retry: a 429 is returned like every response; the next request for the key waits or is refused. A
+// client that retries finds the time to do so in RefusedError.
 //
-// When a server's block ends, all requests that waited for it are sent at the same time, unless a Limiter spreads them. Waiting
-// requests are not served in FIFO order.
+// When a server's block ends, all requests that waited for it are sent at the same time, unless a Limiter spreads them: with one, the waiting
+// requests of a key are sent in the order in which they came.
 type Transport struct {
 	next   http.RoundTripper
 	opts   TransportOptions
@@ -97,6 +100,10 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 		return nil, fmt.Errorf("httplimit: max wait: must not be negative, got %v", opts.MaxWait)
 	case opts.MaxWait > 0 && !opts.Wait:
 		return nil, errors.New("httplimit: max wait: has no effect without Wait; set Wait")
+	case opts.Retries < 0:
+		return nil, fmt.Errorf("httplimit: retries: must not be negative, got %d", opts.Retries)
+	case opts.Retries > 0 && !opts.Wait:
+		return nil, errors.New("httplimit: retries: has no effect without Wait; set Wait")
 	case opts.MaxObey < 0:
 		return nil, fmt.Errorf("httplimit: max obey: must not be negative, got %v", opts.MaxObey)
 	case opts.MaxKeys < 0:
@@ -151,6 +158,19 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	response, err := t.send(r, key)
+	for range t.opts.Retries {
+		again := t.again(r, response)
+		if again == nil || t.admit(again, key) != nil {
+			break
+		}
+		response, err = t.send(again, key)
+	}
+	return response, err
+}
+
+// send sends a request, and obeys the response.
+func (t *Transport) send(r *http.Request, key string) (*http.Response, error) {
 	response, err := t.next.RoundTrip(r)
 	if response != nil {
 		now := time.Now()
@@ -175,6 +195,9 @@ func (t *Transport) admit(r *http.Request, key string) error {
 		cost = t.opts.Cost(r)
 	}
 	ctx, began := r.Context(), time.Now()
+	if t.opts.Wait && t.opts.Limiter != nil && cost != 0 {
+		return t.admitInLine(ctx, key, cost)
+	}
 	for {
 		if ctx.Err() != nil { // a caller that is gone must not take anything
 			return context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate/internal/detach"
+	"github.com/slidegate/slidegate/internal/line"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -95,6 +96,7 @@ func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.St
 	if err := on.Apply(ctx, b.requests); err != nil {
 		b.setError(err)
 	}
+	line.ReturnedBy(on, b.requests)
 }
 
 // reserve is apply for requests that take under an id; see detach.Reserve.

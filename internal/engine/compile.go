@@ -28,6 +28,13 @@ func (p *compiledPolicy) prepare(limits []slidegate.Limit, candidate bool) (*bun
 	if err := p.classes.check(limits); err != nil {
 		return nil, err
 	}
+	if p.wait > 0 && !candidate {
+		for _, limit := range limits {
+			if err := checkWait(limit); err != nil {
+				return nil, err
+			}
+		}
+	}
 	limiter, err := p.limiter(limits, candidate)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,15 @@ import (
 // waits calls it again. Where policies with different failure modes decide together, the strictest mode applies. If all
 // parts are on lists or under shadow policies, d is the most informative decision among them.
 func (t *Transaction) Decide(ctx context.Context, op rule.Op, d *policy.Decision) {
+	if t.mayWait(op) {
+		t.decideInLine(ctx, d)
+		return
+	}
+	t.decideNow(ctx, op, d)
+}
+
+// decideNow decides the request without a wait.
+func (t *Transaction) decideNow(ctx context.Context, op rule.Op, d *policy.Decision) {
 	t.held.admitted = false
 	clear(t.decided)
 	clear(t.tried)
@@ -189,9 +198,9 @@ func (p *compiledPolicy) decideSingle(ctx context.Context, op rule.Op, r *bundle
 	p.complete(ctx, op, r, part, v, err)
 }
 
-// hasMore reports whether a decision by these limits takes more than them: a candidate, a penalty, or the memory of a call.
+// hasMore reports whether a decision by these limits takes more than them: a candidate, a penalty, the memory of a call, or a wait.
 func (p *compiledPolicy) hasMore(op rule.Op, b *bundle, part *Part) bool {
-	return part.ID != "" && op == rule.Take || p.hasCandidate(op, b) || p.penalizes(op, b, part)
+	return op == rule.Take && (part.ID != "" || p.waitOf(part) > 0) || p.hasCandidate(op, b) || p.penalizes(op, b, part)
 }
 
 // DecideBatch is Decide with rule.Take for many parts, in one call to the store. Parts that share a key are decided in

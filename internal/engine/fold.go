@@ -82,7 +82,7 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 				d.Policy, d.Plan, d.Class = it.policy.name, e.bundle.plan, e.bundle.class
 			}
 			it.said = saidIf(!slices.ContainsFunc(p.answers(e), isRefusal))
-			if counts(p.op) && (it.said == saidNo || allowed) {
+			if counts(p.op) && (it.said == saidNo && !t.trying || allowed) {
 				t.countJoint(it, e, Outcome{Refused: it.said == saidNo, Penalized: e.kept > 0}, &d.Decision)
 			}
 			if allowed && e.role == decides && (counts(p.op) || p.op == rule.Charge) {

@@ -156,6 +156,9 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err = p.notify(&given); err != nil {
 		return nil, &Error{Option: "notify", Err: err}
 	}
+	if err = p.letWait(&given); err != nil {
+		return nil, &Error{Option: "wait", Err: err}
+	}
 	if p.own, err = p.bundle(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
 	}
@@ -180,7 +183,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
+	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
 	return p, nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -29,6 +30,8 @@ type Part struct {
 	// charged, and the decision is the first one, with the flag rule.Repeated. It is for rule.Take; see slidegate.Limiter.Once. Empty means
 	// that each call counts.
 	ID string
+	// Wait replaces the policy's Wait for this request; 0 leaves it, and a negative one means that the request does not wait.
+	Wait time.Duration
 	// Method and Path are of the HTTP request, for Spec.Count; empty if there is none.
 	Method, Path string
 	// Err is why the application could not say who the client is, or what its plan is. The part is then not decided: it
@@ -43,7 +46,7 @@ type Part struct {
 
 // usesOwnLimits reports whether the limits that the policy has for the key apply to the part, and it needs nothing else.
 func (p *Part) usesOwnLimits() bool {
-	return p.Plan.IsZero() && !p.Candidate && p.Err == nil && p.ID == ""
+	return p.Plan.IsZero() && !p.Candidate && p.Err == nil && p.ID == "" && p.Wait <= 0
 }
 
 // peeks reports whether the part takes nothing, and only checks whether one unit is left.

@@ -27,6 +27,8 @@ type Transaction struct {
 	tried   []policy.Decision
 	offered policy.Decision // the decision if no limits decide
 	worth   worth           // of it; 0 if nothing is offered
+	turn    policy.Decision // of a request in line: not d, which would then always be allocated
+	trying  bool            // it is in line, and a refusal is not final
 	waited  bool            // a waiting client decides several times, and shadow policies and candidates only the first time
 
 	penalties []penalty // of the plan

@@ -124,6 +124,8 @@ type compiledPolicy struct {
 	candidate *bundle
 	penalty   *store.Limit // nil if there is none
 	classes   *classes     // nil if there are none
+	wait      time.Duration
+	line      *Line
 
 	thresholds []policy.Threshold
 	counter    func(key string, outcome Outcome)

@@ -61,6 +61,10 @@ type Spec struct {
 	// nothing, or that could not be decided; candidates ignore it. It takes one more limit of the store, so leased limits
 	// cannot have one.
 	Penalty time.Duration
+	// Wait is how long a request may wait in line until the limits admit it; 0 means that it is refused at once. It cannot be combined
+	// with Penalty. Line counts those that wait; nil counts nothing.
+	Wait time.Duration
+	Line *Line
 	// Failure is the failure mode; the zero value means the mode of Options.
 	Failure store.Mode
 	// Count is called for every request, and every candidate, that was decided; nil disables it. It must be quick and
@@ -75,7 +79,7 @@ type Spec struct {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty, notify or failure
+	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty, wait, notify or failure
 	Err    error
 }
 

@@ -32,7 +32,7 @@ func (t *Transaction) recycle() {
 	clear(t.penalties)
 	t.plan.reset(0)
 	t.held.reset()
-	t.Group, t.Record, t.Slots, t.set, t.waited = "", false, SlotsNone, nil, false
+	t.Group, t.Record, t.Slots, t.set, t.waited, t.trying = "", false, SlotsNone, nil, false, false
 	t.given = t.given[:0]
 	t.parts = t.parts[:0]
 	t.decided = t.decided[:0]

@@ -4,7 +4,7 @@
 package hook
 
 // Functions of package slidegate.
-var Bind, Unbind, Combine, Bound, Over, Declare, Settle any
+var Bind, Unbind, Combine, Bound, Over, Declare, Settle, WaitWith any
 
 // ReservationVersion is the version of slidegate.Reservation that is read and written.
 const ReservationVersion = 1

@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"internal/board":    0,  // what callers hand to a store's board
 	"internal/workload": 0,  // how much work requests are
 	"internal/blocks":   0,  // how long servers block a client
+	"internal/line":     0,  // requests that wait their turn
 	"internal/match":    0,  // which requests a pattern matches
 	"internal/fields":   8,  // the parts of requests that policies name
 	"internal/filelock": -1, // one process at a time uses a file

@@ -40,6 +40,9 @@ func TestWorker(t *testing.T) {
 			limits := faultyLimits(t)
 			return func(order []byte) (any, error) { return settleAll(store, limits, order) }, nil
 		}
+		if kind == "line" {
+			return func(order []byte) (any, error) { return waitAll(store, order) }, nil
+		}
 		return func(order []byte) (any, error) { return race(store, order) }, nil
 	})
 }

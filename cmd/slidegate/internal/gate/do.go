@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
@@ -48,6 +49,8 @@ type Request struct {
 	// client leaves, because the client sends it again. For a Cancel without a Reservation, it is the ID of the call, and Key, Plan and
 	// Class are those of the call. Empty means none.
 	ID string
+	// Wait replaces the policy's wait for Allow, Reserve and Acquire; 0 leaves it.
+	Wait time.Duration
 	// Reservation is where Reserve and Acquire put what they took, and what Renew, Release, Settle and Cancel are about. The
 	// other operations ignore it, and these four ignore Key and Cost.
 	Reservation *slidegate.Reservation
@@ -147,7 +150,7 @@ func (g *Gate) decide(ctx context.Context, op Op, req *Request, d *policy.Decisi
 	}
 	began := g.begin()
 	s.set.Decide(ctx, engineOps[op], &part, d)
-	g.recordLatency(req.Listener, began)
+	g.recordLatency(req.Listener, began, d.Waited)
 	return forClient(d, granted)
 }
 
@@ -174,7 +177,7 @@ func (s *snapshot) fill(req *Request, part *engine.Part) error {
 			part.Plan = policy.Named(plan.Name)
 		}
 	}
-	part.ID = req.ID
+	part.ID, part.Wait = req.ID, req.Wait
 	switch {
 	case p.findClass == nil:
 	case p.ClassByKey():
@@ -244,7 +247,7 @@ func (g *Gate) AllowBatch(ctx context.Context, reqs []Request, decisions []polic
 	s.set.DecideBatch(ctx, parts, decisions)
 	for i := range reqs {
 		if errs[i] == nil {
-			g.recordLatency(reqs[i].Listener, began)
+			g.recordLatency(reqs[i].Listener, began, 0)
 			errs[i] = forClient(&decisions[i], reqs[i].Cost)
 		}
 	}

@@ -123,9 +123,9 @@ func (g *Gate) begin() time.Time {
 	return time.Now()
 }
 
-// recordLatency records the latency of a decision.
-func (g *Gate) recordLatency(listener Listener, began time.Time) {
+// recordLatency records the latency of a decision, without the time in line.
+func (g *Gate) recordLatency(listener Listener, began time.Time, waited time.Duration) {
 	if !began.IsZero() && g.latency[listener] != nil {
-		g.latency[listener].Record(time.Since(began))
+		g.latency[listener].Record(max(0, time.Since(began)-waited))
 	}
 }

@@ -67,6 +67,7 @@ type tally struct {
 	counts       lanes.Counters
 	hasCandidate atomic.Bool  // the policy has, or had, a candidate
 	held         atomic.Int64 // requests that hold slots or units
+	line         engine.Line
 }
 
 // count counts the outcome of a part of a request. The lane depends on the end of the key, where keys differ most.
@@ -164,6 +165,17 @@ var table = []instrument.Row[*Gate]{
 					report(float64(t.counts.Sum(candidates+i)), attribute.String("policy", t.name),
 						attribute.String("outcome", outcomeNames[i/2]), attribute.String("live_outcome", outcomeNames[i%2]))
 				}
+			})
+		}},
+	{Name: "slidegate.policy.waiting", Unit: "{request}", Kind: instrument.Gauge, Help: "Requests that wait in line now, by policy.",
+		Each: func(g *Gate, report instrument.Report) {
+			g.metrics.each(func(t *tally) { report(float64(t.line.Waiting.Load()), attribute.String("policy", t.name)) })
+		}},
+	{Name: "slidegate.policy.waits", Unit: "{request}", Help: "Requests that waited in line, by policy and by whether they were admitted in the end or gave up.",
+		Each: func(g *Gate, report instrument.Report) {
+			g.metrics.each(func(t *tally) {
+				report(float64(t.line.Waited.Load()), attribute.String("policy", t.name), attribute.String("outcome", outcomeNames[admitted]))
+				report(float64(t.line.GaveUp.Load()), attribute.String("policy", t.name), attribute.String("outcome", "gave_up"))
 			})
 		}},
 	{Name: "slidegate.policies", Unit: "{policy}", Kind: instrument.Gauge, Help: "Policies in force.",

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
@@ -33,8 +34,9 @@ type snapshot struct {
 	names         []string
 	defaultPolicy *livePolicy // for requests that name no policy; nil if they must name one
 	source        *clientip.Source
-	headers       []string // headers that determine keys, plans and costs
-	release       func()   // releases the capacity that prepare reserved; nil before prepare
+	longestWait   time.Duration // of the policies
+	headers       []string      // headers that determine keys, plans and costs
+	release       func()        // releases the capacity that prepare reserved; nil before prepare
 }
 
 // livePolicy is a config.Policy ready for use. It is immutable.
@@ -84,10 +86,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0
 		p.findPlan, p.findClass = p.FindPlan(), p.FindClass(p.groups)
 		p.slots = hasSlots(&p.Policy)
+		s.longestWait = max(s.longestWait, p.Wait)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		counts := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
-		rules[i].Count, p.held = counts.count, &counts.held
+		tally := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
+		rules[i].Count, rules[i].Line, p.held = tally.count, &tally.line, &tally.held
 		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
 			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
 		}

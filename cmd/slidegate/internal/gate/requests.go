@@ -32,7 +32,7 @@ func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (d policy.Deci
 	matching := g.matching(s, buf[:0], HTTP, r)
 	began := g.begin()
 	err = s.check(ctx, matching, r, &d)
-	g.recordLatency(HTTP, began)
+	g.recordLatency(HTTP, began, d.Waited)
 	return d, err
 }
 
@@ -50,7 +50,7 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (d
 	}
 	began := g.begin()
 	err = s.check(ctx, one, r, &d)
-	g.recordLatency(HTTP, began)
+	g.recordLatency(HTTP, began, d.Waited)
 	return d, err
 }
 
@@ -84,7 +84,7 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 	var buf [8]*livePolicy
 	matching := g.matching(s, buf[:0], Proxy, r)
 	began := g.begin()
-	defer func() { g.recordLatency(Proxy, began) }()
+	defer func() { g.recordLatency(Proxy, began, d.Waited) }()
 	if !slices.ContainsFunc(matching, func(p *livePolicy) bool { return p.holds }) {
 		err = s.check(ctx, matching, r, &d)
 		return d, held, err

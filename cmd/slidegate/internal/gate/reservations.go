@@ -39,7 +39,7 @@ func (g *Gate) reserve(ctx context.Context, op Op, req *Request, d *policy.Decis
 	request.Add(part)
 	began := g.begin()
 	request.Decide(ctx, rule.Take, d)
-	g.recordLatency(req.Listener, began)
+	g.recordLatency(req.Listener, began, d.Waited)
 	taken := d.By == policy.ByLimits && d.Decision.Allowed
 	if err := forClient(d, req.Cost); err != nil {
 		return err

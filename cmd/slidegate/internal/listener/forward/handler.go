@@ -94,6 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; "+h.trustAdvice())
 		return
 	}
+	h.gate.AllowWait(w, 0)
 	original, err := rebuild(r, q.mode)
 	if err != nil {
 		sendProblem(w, http.StatusBadRequest, err.Error())

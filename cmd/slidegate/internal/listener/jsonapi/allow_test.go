@@ -68,6 +68,23 @@ func TestAllowSeveralLimits(t *testing.T) {
 	}
 }
 
+// A request whose turn would come after the time that it may wait is refused at once.
+func TestAllowWaits(t *testing.T) {
+	s := newService(t, Options{})
+	s.post("/v1/allow", `{"key":"ann","cost":2,"wait_us":1000000}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 2, 0, 60e6, start))
+	s.post("/v1/allow", `{"key":"ann","wait_us":1000000}`).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
+	for body, want := range map[string]string{
+		`{"key":"ann","wait_us":-1}`:                     "wait_us",
+		`{"key":"ann","wait_us":3600000001}`:             "wait_us",
+		`{"key":"ann","wait_us":1,"up_to":true}`:         "cannot be combined with up_to",
+		`{"requests":[{"key":"ann","wait_us":1000000}]}`: "cannot be used in a batch",
+	} {
+		if got := s.post("/v1/allow", body); got.status != 400 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: got %d %s, want 400 and %q", body, got.status, got.body, want)
+		}
+	}
+}
+
 func TestAllowUpTo(t *testing.T) {
 	s := newService(t, Options{})
 	s.post("/v1/allow", `{"key":"ann","cost":5,"up_to":true}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 2, 0, 60e6, start))

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/slidegate/slidegate"
@@ -37,7 +38,7 @@ var (
 		field{"why", logText(maxWhy, func(c *call) *string { return &c.into.Why })},
 		field{"who", logText(maxWho, func(c *call) *string { return &c.into.Who })},
 	)
-	takeFields  = append(slices.Clone(requestFields), field{"id", (*call).readID})
+	takeFields  = append(slices.Clone(requestFields), field{"id", (*call).readID}, field{"wait_us", (*call).readWait})
 	allowFields = append(slices.Clone(takeFields),
 		field{"up_to", (*call).readUpTo},
 		field{"requests", (*call).readBatch},
@@ -72,9 +73,9 @@ var (
 
 // The bits of fields that are required, or exclude one another: see scanner.object.
 const (
-	hasKey, hasKeyBase64, hasCallID, hasUpTo, hasRequests = 1 << 1, 1 << 2, 1 << 7, 1 << 8, 1 << 9
-	hasReservation, hasCost, hasCosts                     = 1 << 1, 1 << 2, 1 << 3
-	hasID, hasCharges, hasWholeCharge                     = 1 << 0, 1 << 2, 1<<4 - 1
+	hasKey, hasKeyBase64, hasCallID, hasWait, hasUpTo, hasRequests = 1 << 1, 1 << 2, 1 << 7, 1 << 8, 1 << 9, 1 << 10
+	hasReservation, hasCost, hasCosts                              = 1 << 1, 1 << 2, 1 << 3
+	hasID, hasCharges, hasWholeCharge                              = 1 << 0, 1 << 2, 1<<4 - 1
 
 	cancelsCall, cancelsKey, cancelsKeyBase64 = 1 << 2, 1 << 3, 1 << 4
 )
@@ -174,6 +175,8 @@ func (c *call) readAllow() bool {
 		return false
 	case seen&(hasCallID|hasUpTo) == hasCallID|hasUpTo:
 		return c.addProblem(from, "id", "cannot be combined with up_to; such a call does not count once")
+	case seen&(hasWait|hasUpTo) == hasWait|hasUpTo:
+		return c.addProblem(from, "wait_us", "cannot be combined with up_to, which takes what is free now")
 	case seen&hasRequests == 0:
 		return c.checkKey(from, seen) && c.atEnd()
 	case seen != hasRequests:
@@ -189,7 +192,8 @@ func (c *call) readBatch() bool {
 	if !c.each("requests", MaxBatch, "has more than %d; send several batches", func() bool {
 		c.requests = append(c.requests, gate.Request{})
 		c.into = &c.requests[len(c.requests)-1]
-		return c.request(takeFields)
+		from := c.at
+		return c.request(takeFields) && (c.into.Wait == 0 || c.addProblem(from, "wait_us", "cannot be used in a batch, whose requests do not wait"))
 	}) {
 		return false
 	}
@@ -213,6 +217,16 @@ const (
 	maxWhy = 512
 	maxWho = 128
 )
+
+// maxWait is the longest time that a request may ask to wait.
+const maxWait = time.Hour
+
+// readWait reads how long the request may wait in line.
+func (c *call) readWait() bool {
+	micros, ok := c.integer(0, maxWait.Microseconds())
+	c.into.Wait = time.Duration(micros) * time.Microsecond
+	return ok
+}
 
 // logText reads a text for the log of rulings.
 func logText(most int, into func(*call) *string) func(*call) bool {

@@ -57,6 +57,9 @@ func (v *verb) serve(a *API, w http.ResponseWriter, r *http.Request) {
 		// store in memory would decide before it.
 		runtime.Gosched()
 	}
+	if op == gate.Allow || op == gate.Reserve || op == gate.Acquire {
+		a.gate.AllowWait(w, c.one.Wait)
+	}
 	d, err := a.do(r.Context(), op, c.one)
 	switch {
 	case err != nil:

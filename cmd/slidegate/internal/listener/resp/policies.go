@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
@@ -25,7 +27,8 @@ type batch struct {
 
 // allow runs SG.ALLOW.
 func (c *conn) allow(cmd *command, args [][]byte) {
-	if !c.server.opts.Batch {
+	if !c.server.opts.Batch || len(args) >= 5 && waits(args[3:]) {
+		c.decide()
 		c.decideKey(cmd, args)
 		return
 	}
@@ -90,7 +93,7 @@ func (c *conn) decideKey(cmd *command, args [][]byte) {
 
 // readRequest reads the policy, the key, the cost, and options of two words each, or returns what is wrong.
 func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, problem string) {
-	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP}
+	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP, Wait: -1}
 	options := args[3:]
 	switch {
 	case len(options)%2 == 1:
@@ -108,11 +111,29 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 			req.Class = string(options[1])
 		case is(options[0], "ID") && cmd.countsOnce() && len(options[1]) > 0:
 			req.ID = string(options[1])
+		case is(options[0], "WAIT") && cmd.mayWait():
+			millis, ok := readCost(options[1])
+			if !ok || millis < 1 || millis > maxWait.Milliseconds() {
+				return req, "the time to wait must be 1 to 3600000 milliseconds"
+			}
+			req.Wait = time.Duration(millis) * time.Millisecond
 		default:
 			return req, "unknown option '" + quoted(options[0]) + "'; want " + cmd.options()
 		}
 	}
 	return req, ""
+}
+
+// maxWait is the longest time that a command may wait.
+const maxWait = time.Hour
+
+// mayWait reports whether a command may wait in line until it is admitted. The policy's wait is not for commands: those behind one in a
+// pipeline would wait too, without having said so.
+func (cmd *command) mayWait() bool { return cmd.countsOnce() && cmd.op != gate.Cancel }
+
+// waits reports whether the words after a key have the option WAIT.
+func waits(words [][]byte) bool {
+	return slices.ContainsFunc(words, func(word []byte) bool { return is(word, "WAIT") })
 }
 
 // countsOnce reports whether a command takes the ID of a call.
@@ -122,6 +143,9 @@ func (cmd *command) countsOnce() bool {
 
 // options describes the options of a command.
 func (cmd *command) options() string {
+	if cmd.mayWait() {
+		return "CLASS name, WAIT milliseconds, or ID and an id that is not empty"
+	}
 	if cmd.countsOnce() {
 		return "CLASS name, or ID and an id that is not empty"
 	}

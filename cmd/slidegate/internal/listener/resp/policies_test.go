@@ -66,7 +66,7 @@ func TestPolicyErrors(t *testing.T) {
 			}
 			c.exchange(command, "-ERR wrong number of arguments for '"+command+"' command")
 			c.exchange(command+" default", "-ERR wrong number of arguments for '"+command+"' command")
-			c.exchange(command+" default ann 1 CLASS a 2 3 4", "-ERR wrong number of arguments for '"+command+"' command")
+			c.exchange(command+" default ann 1 CLASS a 2 3 4 5 6", "-ERR wrong number of arguments for '"+command+"' command")
 		}
 		c.exchange("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
 		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.charge nobody ann", "sg.reset nobody ann",
@@ -275,7 +275,10 @@ func TestClass(t *testing.T) {
 		c.exchange("SG.PEEK classes k CLASS critical", numbers(1, 4, 1, 0, hour, 0))
 		c.exchange("SG.ALLOW classes k", numbers(0, 3, 0, hour, hour, 0))
 		c.exchange("SG.ALLOW classes k CLASS", "-ERR cost: must be a whole number from 0 to 9007199254740991")
-		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want CLASS name, or ID and an id that is not empty")
+		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want CLASS name, WAIT milliseconds, or ID and an id that is not empty")
+		c.exchange("SG.ALLOW classes k WAIT 0", "-ERR the time to wait must be 1 to 3600000 milliseconds")
+		c.exchange("SG.PEEK classes k WAIT 1", "-ERR unknown option 'WAIT'; want CLASS name")
+		c.exchange("SG.ALLOW classes k WAIT 1000", numbers(0, 3, 0, hour, hour, 0)) // its turn comes later
 		c.exchange("SG.RESERVE classes k CLASS batch", "-ERR wrong number of arguments for 'sg.reserve' command")
 		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
 	}

@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/line"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Line counts the requests that wait in line under a policy. It is safe for concurrent use.
+type Line struct {
+	Waiting atomic.Int64 // now
+	Waited  atomic.Int64 // admitted after a wait
+	GaveUp  atomic.Int64 // not admitted in time after all, or the client left
+}
+
+// checkWait returns an error for a limit under which requests cannot wait.
+func checkWait(limit slidegate.Limit) error {
+	if limit.CountRefused {
+		return errors.New("wait: cannot be combined with count_refused: a request that waits is not refused, and would not be counted; leave one of them out")
+	}
+	return nil
+}
+
+// MaxWait is the longest time that a policy may let requests wait.
+const MaxWait = time.Hour
+
+// WaitAsLongAsNecessary is the Wait of a Part that ends with its context.
+const WaitAsLongAsNecessary = 100 * 365 * 24 * time.Hour
+
+// letWait sets how long requests wait under a policy.
+func (p *compiledPolicy) letWait(given *Spec) error {
+	switch {
+	case given.Wait < 0 || given.Wait > MaxWait:
+		return fmt.Errorf("%w: must be 0 to %v, not %v", slidegate.ErrLimit, MaxWait, given.Wait)
+	case given.Wait > 0 && given.Penalty > 0:
+		return fmt.Errorf("%w: cannot be combined with penalty: a request that waits is not refused; leave one of them out", slidegate.ErrLimit)
+	}
+	p.wait, p.line = given.Wait, given.Line
+	if p.line == nil {
+		p.line = new(Line)
+	}
+	return nil
+}
+
+// waitOf returns how long a part may wait.
+func (p *compiledPolicy) waitOf(part *Part) time.Duration {
+	if p.shadow || p.penalty != nil {
+		return 0
+	}
+	if part.Wait != 0 {
+		return part.Wait
+	}
+	return p.wait
+}
+
+// mayWait reports whether a policy lets the request wait.
+func (t *Transaction) mayWait(op rule.Op) bool {
+	if op != rule.Take {
+		return false
+	}
+	for i := range t.given {
+		if t.set.policies[t.given[i].Policy].waitOf(&t.given[i]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// inLine returns what the request takes of the limits that decide it together, and the longest wait that their policies allow; no charges if
+// there is nothing to wait for.
+func (t *Transaction) inLine() (charges []store.Charge, wait time.Duration, first *compiledPolicy) {
+	t.routeAll(rule.Take, t.given)
+	for i := range t.parts {
+		it := &t.parts[i]
+		if it.err != nil || refusesAll(it.by) {
+			return nil, 0, nil
+		}
+		if !it.decides() || it.peeks() {
+			continue
+		}
+		if own := it.policy.waitOf(it.Part); own > 0 && first == nil {
+			first = it.policy
+		}
+		wait = max(wait, it.policy.waitOf(it.Part))
+		for j, limit := range it.bundle.bound {
+			if it.bundle.limits[j].CountRefused {
+				return nil, 0, nil
+			}
+			charge := store.Charge{Limit: limit, Key: it.Key, Cost: it.cost()}
+			if isSlots(limit) || it.later {
+				charge.Cost = 1
+			}
+			charges = append(charges, charge)
+		}
+	}
+	return charges, wait, first
+}
+
+// decideInLine decides a request that may wait: it is admitted in its turn, or refused as soon as it is known that its turn comes too late.
+func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
+	charges, wait, first := t.inLine()
+	if len(charges) == 0 || first == nil {
+		t.decideNow(ctx, rule.Take, d)
+		return
+	}
+	began := time.Now()
+	within, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	t.trying = true
+	first.line.Waiting.Add(1)
+	err := line.Wait(within, &line.Request{
+		Store: t.set.store, Scope: line.Scope(t.set.store, t.set), Group: t.Group, Charges: charges,
+		Take: func(context.Context) ([]rule.Answer, error) { // with the caller's context, which the end of the wait does not end
+			t.turn = policy.Decision{}
+			t.decideNow(ctx, rule.Take, &t.turn)
+			return t.answersInLine(&t.turn, len(charges)), nil
+		},
+	})
+	first.line.Waiting.Add(-1)
+	t.trying = false
+	defer func() { t.turn = policy.Decision{} }()
+	var late *line.Late
+	switch {
+	case err == nil:
+		*d = t.turn
+	case errors.As(err, &late):
+		t.refuseLate(ctx, d, late.After)
+	case ctx.Err() == nil && !errors.Is(err, line.ErrNever):
+		t.refuseLate(ctx, d, 0)
+	default:
+		*d = policy.Decision{}
+		t.decideNow(ctx, rule.Take, d)
+	}
+	d.Waited = time.Since(began)
+	switch {
+	case d.Refused && err == nil && !failed(d) && d.By == policy.ByLimits:
+		t.countRefused(d)
+	case err != nil && late == nil:
+		first.line.GaveUp.Add(1)
+	case !d.Refused && d.Waited >= time.Millisecond:
+		first.line.Waited.Add(1)
+	}
+}
+
+// answersInLine returns the answers to a request in line. A refusal that is final leaves the line like an admission.
+func (t *Transaction) answersInLine(d *policy.Decision, charges int) []rule.Answer {
+	final := !d.Refused || d.By != policy.ByLimits || failed(d) || d.Penalty > 0 || d.RetryAfter == slidegate.Never
+	if !final {
+		i := slices.IndexFunc(t.parts, func(it part) bool { return it.policy.name == d.Policy })
+		final = i >= 0 && t.parts[i].policy.waitOf(t.parts[i].Part) <= 0
+	}
+	answers := make([]rule.Answer, charges)
+	switch known := d.Allowed || !final; {
+	case known && len(d.Answers) >= charges:
+		copy(answers, d.Answers)
+	case known && charges == 1 && len(d.Answers) == 0:
+		answers[0] = rule.Answer{
+			Allowed: d.Allowed, Flags: d.Flags, Granted: d.Granted, Remaining: d.Remaining, RetryAfter: micros(d.RetryAfter),
+			ResetAfter: micros(d.ResetAfter), NextAfter: micros(d.NextAfter),
+		}
+	default:
+		for i := range answers {
+			answers[i] = rule.Answer{Allowed: true, Remaining: 1} // so that the next one asks
+		}
+	}
+	return answers
+}
+
+func micros(d time.Duration) rule.Micros { return rule.Micros(d.Microseconds()) }
+
+// refuseLate refuses a request that would be admitted after this time, which is too late. What the limits say is peeked at: a unit that is free
+// is for those who wait.
+func (t *Transaction) refuseLate(ctx context.Context, d *policy.Decision, after time.Duration) {
+	*d = policy.Decision{}
+	if t.decideNow(ctx, rule.Peek, d); failed(d) || d.By != policy.ByLimits {
+		return
+	}
+	d.Allowed, d.Refused, d.Granted, d.NextAfter = false, true, 0, 0
+	if d.RetryAfter = max(d.RetryAfter, after); d.RetryAfter == 0 {
+		d.RetryAfter = time.Second
+	}
+	t.held.admitted = false
+	clear(t.decided)
+	t.decided = t.decided[:0]
+	t.countRefused(d)
+}
+
+// countRefused counts the refusal of a request that has been in line, which is counted once.
+func (t *Transaction) countRefused(d *policy.Decision) {
+	for i := range t.plan.entries {
+		e := &t.plan.entries[i]
+		if it := &t.parts[e.part]; e.role <= checks && (it.said == saidNo || it.policy.name == d.Policy) {
+			t.countJoint(it, e, Outcome{Refused: true}, &d.Decision)
+		}
+	}
+}

@@ -1,0 +1,371 @@
+package line
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// slotPoll is how often the first in line asks for what another process may return at any time: stores tell nobody.
+const slotPoll = 50 * time.Millisecond
+
+// maxTime is how long the return of what was taken for a caller that has left may take.
+const maxTime = 5 * time.Second
+
+// question is what the first in line asks, for itself and for those behind it. Its memory is reused.
+type question struct {
+	batch   []*waiter
+	charges []store.Charge
+	answers []rule.Answer
+	request [1]store.Request
+}
+
+// ask asks for the first in line. It unlocks the shard while the store is asked. Over a store with round trips the caller may leave before
+// the answer comes.
+func (q *queue) ask(ctx context.Context, w *waiter) {
+	q.asking, q.again = true, false
+	q.gather(w)
+	q.shard.mu.Unlock()
+	if w.request.Take != nil {
+		var answers []rule.Answer
+		err := guard(func() (err error) {
+			answers, err = w.request.Take(ctx)
+			return err
+		})
+		q.shard.mu.Lock()
+		if err != nil && ctx.Err() != nil { // the store did not fail: the caller has gone
+			q.asking, q.due, q.until, q.planned, q.free = false, time.Time{}, time.Time{}, false, false
+			q.leave(w)
+			return
+		}
+		q.answered(answers, err)
+		return
+	}
+	if q.remote && ctx.Done() != nil {
+		go func() {
+			q.askStore(context.WithoutCancel(ctx), w.request.Store, w.request.Peeks)
+			q.shard.mu.Unlock()
+		}()
+		q.shard.mu.Lock()
+		return
+	}
+	q.askStore(context.WithoutCancel(ctx), w.request.Store, w.request.Peeks)
+}
+
+// gather puts together the question: the first in line and, if it is known what is free, as many behind it as that is enough for. Of what
+// several processes share, it takes at most a quarter at once, unless the first one needs more.
+func (q *queue) gather(w *waiter) {
+	a := &q.asked
+	a.batch = append(a.batch[:0], w)
+	a.charges = append(a.charges[:0], w.request.Charges...)
+	a.answers = slices.Grow(a.answers[:0], len(a.charges))[:len(a.charges)]
+	if !q.free || !w.joins() {
+		return
+	}
+	most := MaxLength
+	if len(q.classes) > 1 {
+		most = max(1, turnsOfHighest-q.turns.highest)
+	}
+	for next := w.behind; next != nil && len(a.batch) < most && next.joins() && q.fits(next); next = next.behind {
+		for i := range a.charges {
+			a.charges[i].Cost += next.costs[i]
+		}
+		a.batch = append(a.batch, next)
+	}
+}
+
+// joins reports whether a request can be taken together with others.
+func (w *waiter) joins() bool { return w.request.Take == nil && !w.request.Peeks }
+
+// fits reports whether what is free is enough for the question and for one more.
+func (q *queue) fits(w *waiter) bool {
+	for i := range q.asked.charges {
+		charge, free := &q.asked.charges[i], q.known[i].free
+		if q.remote {
+			free /= 4
+		}
+		if charge.Cost+w.costs[i] > free || !sameLimit(charge.Limit, w.request.Charges[i].Limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// askStore sends the question. It locks the shard, which must not be locked.
+func (q *queue) askStore(ctx context.Context, on store.Store, peeks bool) {
+	a := &q.asked
+	group := a.batch[0].request.Group
+	var err error
+	if peeks {
+		err = a.apply(ctx, on, group, rule.Peek)
+	}
+	if err == nil && (!peeks || allowed(a.answers)) {
+		err = a.apply(ctx, on, group, rule.Take)
+	}
+	q.shard.mu.Lock()
+	if err == nil && allowed(a.answers) {
+		q.returnUnused(ctx, on, group)
+	}
+	q.answered(a.answers, err)
+}
+
+func (a *question) apply(ctx context.Context, on store.Store, group string, op rule.Op) error {
+	a.request[0] = store.Request{Op: op, Group: group, Charges: a.charges, Answers: a.answers}
+	return guard(func() error { return on.Apply(ctx, a.request[:]) })
+}
+
+// panicked is a panic of a store. Wait passes it on to those for whom the store was asked, and the others stay in line.
+type panicked struct{ value any }
+
+func (p *panicked) Error() string { return fmt.Sprint("the store panicked: ", p.value) }
+
+// guard calls do, and returns its panic as an error: the shard must be locked again, and the line must go on.
+func guard(do func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicked{value}
+		}
+	}()
+	return do()
+}
+
+// returnUnused gives back what was taken for callers that left while the store was asked.
+func (q *queue) returnUnused(ctx context.Context, on store.Store, group string) {
+	var unused []int64
+	for _, w := range q.asked.batch {
+		if w.class != nil {
+			continue
+		}
+		if unused == nil {
+			unused = make([]int64, len(w.costs))
+		}
+		for i, cost := range w.costs {
+			unused[i] += cost
+		}
+	}
+	if unused == nil {
+		return
+	}
+	back := question{charges: slices.Clone(q.asked.charges), answers: make([]rule.Answer, len(unused))}
+	for i := range unused {
+		back.charges[i].Cost, back.charges[i].At = unused[i], q.asked.answers[i].At
+	}
+	q.shard.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	_ = back.apply(ctx, on, group, rule.GiveBack) // if it fails, the units stay charged until they leave the window
+	cancel()
+	q.shard.mu.Lock()
+	for i := range q.asked.answers { // so that the next one asks what is free now
+		q.asked.answers[i].Remaining = max(1, q.asked.answers[i].Remaining)
+	}
+}
+
+func allowed(answers []rule.Answer) bool {
+	return !slices.ContainsFunc(answers, func(a rule.Answer) bool { return !a.Allowed })
+}
+
+// answered serves those for whom the store was asked, and decides who asks when next.
+func (q *queue) answered(answers []rule.Answer, err error) {
+	now := time.Now()
+	batch, first := q.asked.batch, q.known == nil
+	planned, until, free := q.planned, q.until, q.free
+	q.asking, q.planned, q.free, q.until = false, false, false, time.Time{}
+	switch {
+	case err != nil:
+		q.failed(batch, now, until, err)
+	case allowed(answers):
+		q.noticeOthers(free, answers, now)
+		q.learn(answers, now)
+		q.serve(batch, now)
+		q.plan(free, answers, now)
+	default:
+		q.noticeOthers(free, answers, now)
+		q.learn(answers, now)
+		q.refused(batch, answers, now, planned)
+	}
+	clear(q.asked.batch)
+	if q.lead == nil || q.lead.class == nil {
+		q.choose()
+	} else {
+		q.lead.notify()
+	}
+	if err == nil {
+		if q.failures = 0; first {
+			q.judgeAll(true)
+		}
+	}
+	q.removeEmpty()
+}
+
+// maxFailures is how often in a row the store may fail before everybody in line gets the error. Until then, only those get it for whom the
+// store was asked.
+const maxFailures = 3
+
+// failed ends the waits for which the store failed, and asks for the others a little later.
+func (q *queue) failed(batch []*waiter, now, until time.Time, err error) {
+	if left := until.Sub(now); left > 0 && batch[0].class != nil { // it was only asked whether something was returned
+		q.due, q.until = now.Add(min(left, 100*time.Millisecond)), until
+		return
+	}
+	for _, w := range batch {
+		if w.class != nil {
+			q.end(w, err)
+		}
+	}
+	if q.failures++; q.failures < maxFailures {
+		q.due = now.Add(time.Duration(q.failures*q.failures) * 10 * time.Millisecond)
+		return
+	}
+	for len(q.classes) > 0 {
+		q.end(q.classes[0].head, err)
+	}
+}
+
+// end ends the wait of a request for which the store was asked.
+func (q *queue) end(w *waiter, err error) {
+	if q.lead == w {
+		q.lead = nil
+	}
+	q.finish(w, err)
+}
+
+// serve ends the wait of those who were admitted.
+func (q *queue) serve(batch []*waiter, now time.Time) {
+	for _, w := range batch {
+		if w.class == nil { // it has left
+			continue
+		}
+		q.pace.add(now, q.window.Duration(), w.costs[0])
+		q.turns.served(q, w, now)
+		q.end(w, nil)
+	}
+	q.lead = nil
+}
+
+// noticeOthers notices that another process has taken some of what the last answer left.
+func (q *queue) noticeOthers(free bool, answers []rule.Answer, now time.Time) {
+	if !q.remote || !free {
+		return
+	}
+	for i := range answers {
+		if answers[i].Remaining+answers[i].Granted < q.known[i].free {
+			q.contended = now
+		}
+	}
+}
+
+// isContended reports whether other processes wait for the same units.
+func (q *queue) isContended(now time.Time) bool {
+	return q.remote && now.Sub(q.contended) < min(2*q.window.Duration(), 10*time.Second)
+}
+
+// yield is how long a process that was served lets others go first.
+const yield = 2 * time.Millisecond
+
+// plan decides, after an admission, when the next request may be admitted. Asked is whether this process has just taken a quarter of what was
+// free.
+func (q *queue) plan(asked bool, answers []rule.Answer, now time.Time) {
+	q.due, q.free = now, true
+	if asked && q.isContended(now) {
+		q.due = now.Add(yield)
+	}
+	q.choose()
+	if q.lead == nil {
+		return
+	}
+	var after time.Duration
+	for i := range answers {
+		a := &answers[i]
+		if !sameLimit(q.lead.request.Charges[i].Limit, q.asked.charges[i].Limit) || a.Remaining > 0 && a.Remaining < q.lead.costs[i] ||
+			a.Remaining == 0 && q.lead.costs[i] > 1 {
+			return // only the store knows
+		}
+		if a.Remaining == 0 && q.lead.costs[i] == 1 {
+			after = max(after, a.NextAfter.Duration())
+		}
+	}
+	if after > 0 && !q.again {
+		q.sleep(answers, now, after, q.isContended(now))
+	}
+}
+
+// refused decides, after a refusal, who asks again when.
+func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time, planned bool) {
+	w := batch[0]
+	index, _ := answering.Deciding(answers)
+	after := answers[index].RetryAfter
+	switch {
+	case len(batch) > 1: // somebody else took what was free; ask for the first one alone
+		q.due = now
+	case w.class == nil: // it has left
+		q.lead, q.due = nil, now
+	case q.turns.refused():
+		q.lead, q.due = q.classes[0].head, now
+	case after == rule.Never && answers[index].Flags&rule.HoldsFull == 0:
+		q.end(w, ErrNever)
+		q.due = now
+	case q.again:
+		q.due = now
+	case w.isLate(now, after.Duration()) && !mayComeEarly(w.request.Charges, answers):
+		q.end(w, &Late{After: after.Duration(), Place: 1})
+		q.due = now
+	default:
+		if next := q.next(); next != w { // it has come meanwhile
+			q.lead, q.due = next, now
+			return
+		}
+		q.sleep(answers, now, after.Duration(), false)
+		if planned && q.remote { // somebody else was faster
+			q.contended = now
+			q.judgeAll(false)
+		}
+	}
+}
+
+// isLate reports whether a wait would last until the deadline or longer.
+func (w *waiter) isLate(now time.Time, after time.Duration) bool {
+	return !w.deadline.IsZero() && w.deadline.Sub(now) <= after
+}
+
+// sleep plans the next question.
+func (q *queue) sleep(answers []rule.Answer, now time.Time, after time.Duration, yields bool) {
+	q.free = false
+	if after <= 0 { // a failure mode refuses without a time
+		after = slotPoll
+	}
+	if yields { // this process was served, so others go first if they ask at the same moment
+		after += min(after/16, yield)
+	}
+	q.planned = true
+	if q.remote {
+		most := max(time.Second, q.window.Duration()/16) // in which a reset by another process is seen
+		if mayComeEarly(q.asked.charges, answers) {
+			most = slotPoll
+		} else {
+			q.until = now.Add(after)
+		}
+		if after > most {
+			after, q.planned = most, false
+		}
+	}
+	q.due = now.Add(after)
+}
+
+// mayComeEarly reports whether a refusal may end before the time that it names, because slots or held units are returned.
+func mayComeEarly(charges []store.Charge, answers []rule.Answer) bool {
+	for i := range answers {
+		if isEarly(charges[i].Limit, &answers[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isEarly(limit *store.Limit, a *rule.Answer) bool {
+	return limit.Rule().Algorithm == rule.InFlight && (!a.Allowed || a.Remaining == 0) || a.Flags&(rule.Held|rule.HoldsFull) != 0
+}

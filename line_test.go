@@ -1,0 +1,234 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/store"
+)
+
+// counting counts the calls to a store.
+type counting struct {
+	store.Store
+	calls atomic.Int64
+}
+
+func (c *counting) Apply(ctx context.Context, batch []store.Request) error {
+	c.calls.Add(1)
+	return c.Store.Apply(ctx, batch)
+}
+
+// All waiters of a key share one question to the store, which is asked when the first one can be served.
+func TestWaitersShareQuestions(t *testing.T) {
+	for text, want := range map[string]struct {
+		ends  time.Duration
+		calls int64
+	}{
+		"20/1s token-bucket burst=1": {9950 * time.Millisecond, 202},
+		"20/1s sliding-log":          {9 * time.Second, 60},
+	} {
+		inBubble(t, func(t *testing.T, inner store.Store) {
+			const waiters = 200
+			counted := &counting{Store: inner}
+			limiter := newLimiter(t, counted, slidegate.MustParseLimit(text))
+			took := timed(func() {
+				var all sync.WaitGroup
+				for range waiters {
+					all.Go(func() { wait(t, limiter, 1) })
+					synctest.Wait() // those who come at the same moment, before there is a line, would ask once each
+				}
+				all.Wait()
+			})
+			if took != want.ends {
+				t.Errorf("%s: all were served after %v, want %v", text, took, want.ends)
+			}
+			if calls := counted.calls.Load(); calls > want.calls {
+				t.Errorf("%s: %d calls for %d admissions, want at most %d", text, calls, waiters, want.calls)
+			}
+		})
+	}
+}
+
+// Who cannot be served before the deadline is told at once, with the place in line and the time.
+func TestWaitersAreToldAtOnce(t *testing.T) {
+	for text, want := range map[string]int{
+		"20/1s token-bucket burst=1": 41, // at 0, 0.05 ... 2.0
+		"20/1s sliding-log":          60, // 20 at 0, 1 and 2
+	} {
+		inBubble(t, func(t *testing.T, inner store.Store) {
+			limiter := newLimiter(t, inner, slidegate.MustParseLimit(text))
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second+time.Millisecond)
+			defer cancel()
+			var served, told atomic.Int64
+			var all sync.WaitGroup
+			for range 200 {
+				all.Go(func() {
+					err := limiter.Wait(ctx, "k", 1)
+					var late *slidegate.DeadlineError
+					switch {
+					case err == nil:
+						served.Add(1)
+					case !errors.As(err, &late):
+						t.Errorf("%s: %v", text, err)
+					case time.Since(start) != 0:
+						t.Errorf("%s: told after %v, want at once", text, time.Since(start))
+					case late.RetryAfter <= 2*time.Second || late.Place < 40:
+						t.Errorf("%s: got place %d and %v", text, late.Place, late.RetryAfter)
+					default:
+						told.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if served.Load() != int64(want) || told.Load() != int64(200-want) {
+				t.Errorf("%s: %d served and %d told, want %d and %d", text, served.Load(), told.Load(), want, 200-want)
+			}
+		})
+	}
+}
+
+// A large cost is served in its turn, beside callers that always want more.
+func TestLargeCostIsNotStarved(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner store.Store) {
+		limiter := newLimiter(t, inner, slidegate.MustParseLimit("20/1s token-bucket"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for limiter.Wait(ctx, "k", 1) == nil {
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		took := timed(func() { wait(t, limiter, 10) })
+		if took > 750*time.Millisecond { // 4 before it, and its own 10 units
+			t.Errorf("a cost of 10 waited for %v", took)
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+// Of two classes, which are limits of one name with different quotas, the higher goes first. The lower gets every fourth turn if its part has
+// room and, though the higher one alone uses the whole limit, a turn once in four windows.
+func TestLowerClassIsNotStarved(t *testing.T) {
+	bucket := slidegate.Limit{Name: "shared", Quota: 20, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 20}
+	lowBucket, log, lowLog := bucket, exact("shared", 20, time.Second), exact("shared", 12, time.Second)
+	lowBucket.Burst = 12
+	for _, c := range []struct {
+		high, low          slidegate.Limit
+		callers            int // of the higher class, who always wait
+		least, most, share int64
+	}{
+		{bucket, lowBucket, 4, 8, 10, 700},  // they use the limit up: once in four windows
+		{log, lowLog, 4, 39, 205, 600},      // all of it is free at the same moment: one of the lower class waits for it
+		{bucket, lowBucket, 0, 790, 820, 0}, // the lower class is alone
+	} {
+		inBubble(t, func(t *testing.T, inner store.Store) {
+			high := newLimiter(t, inner, c.high)
+			low := testkit.Must(high.With(c.low))(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 41*time.Second)
+			defer cancel()
+			var served, first atomic.Int64
+			var all sync.WaitGroup
+			for range c.callers {
+				all.Go(func() {
+					for high.Wait(ctx, "k", 1) == nil {
+						first.Add(1)
+					}
+				})
+			}
+			testkit.Pass(time.Second)
+			all.Go(func() {
+				for low.Wait(ctx, "k", 1) == nil {
+					served.Add(1)
+				}
+			})
+			all.Wait()
+			if n := served.Load(); n < c.least || n > c.most {
+				t.Errorf("%v with %d callers of the higher class: the lower one was served %d times, want %d to %d", c.high, c.callers, n, c.least, c.most)
+			}
+			if n := first.Load(); n < c.share {
+				t.Errorf("%v: the higher class got %d units of 820, want at least %d", c.high, n, c.share)
+			}
+		})
+	}
+}
+
+// Who comes before the store has answered for the first time is told as soon as it has.
+func TestWaitersAreToldAfterTheFirstAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner store.Store) {
+		limiter := newLimiter(t, &slow{inner}, slidegate.MustParseLimit("20/1s token-bucket burst=1"))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		var told atomic.Int64
+		var all sync.WaitGroup
+		for range 200 {
+			all.Go(func() {
+				took := timed(func() {
+					if err := limiter.Wait(ctx, "k", 1); errors.As(err, new(*slidegate.DeadlineError)) {
+						told.Add(1)
+					}
+				})
+				if took > 15*time.Millisecond && took < 40*time.Millisecond {
+					t.Errorf("told or served after %v", took)
+				}
+			})
+		}
+		testkit.Pass(15 * time.Millisecond)
+		if n := told.Load(); n < 155 {
+			t.Errorf("after the first answer %d of 200 have been told, want 159", n)
+		}
+		all.Wait()
+	})
+}
+
+// slow is a store with round trips.
+type slow struct{ store.Store }
+
+func (s *slow) Traits() store.Traits {
+	traits := s.Store.Traits()
+	traits.RoundTrips = 1
+	return traits
+}
+
+func (s *slow) Apply(ctx context.Context, batch []store.Request) error {
+	testkit.Delay(10 * time.Millisecond)
+	return s.Store.Apply(ctx, batch)
+}
+
+// Callers who leave, at any place, free it at once.
+func TestWhoLeavesFreesThePlace(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner store.Store) {
+		const callers = 60
+		limiter := newLimiter(t, inner, slidegate.MustParseLimit("1/1s token-bucket"))
+		wait(t, limiter, 1)
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := range callers {
+			ctx, cancel := context.WithCancel(t.Context())
+			all.Go(func() {
+				err := limiter.Wait(ctx, "k", 1)
+				if leaves := i%3 != 2; leaves != errors.Is(err, context.Canceled) {
+					t.Errorf("caller %d: %v", i, err)
+				} else if want := time.Duration(i/3+1) * time.Second; !leaves && time.Since(start) != want {
+					t.Errorf("caller %d was served after %v, want %v", i, time.Since(start), want)
+				}
+			})
+			synctest.Wait()
+			if i%3 != 2 {
+				defer time.AfterFunc(500*time.Millisecond, cancel).Stop()
+			}
+			defer cancel()
+		}
+		all.Wait()
+	})
+}

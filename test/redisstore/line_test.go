@@ -1,0 +1,124 @@
+package redisstore_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/workers"
+)
+
+const (
+	lineProcesses = 4
+	lineEach      = 50 // callers of a process that always wait
+)
+
+// lineOrder is the work of a process: all of its callers wait again and again until the time is over.
+type lineOrder struct {
+	Limit string
+	Key   string
+	For   time.Duration
+}
+
+// lineAnswer is what it did.
+type lineAnswer struct {
+	Admitted, Questions int64
+}
+
+// asked counts the calls to a store.
+type asked struct {
+	store.Store
+	calls atomic.Int64
+}
+
+func (a *asked) Unwrap() store.Store { return a.Store }
+
+func (a *asked) Apply(ctx context.Context, batch []store.Request) error {
+	a.calls.Add(1)
+	return a.Store.Apply(ctx, batch)
+}
+
+func waitAll(on store.Store, order []byte) (lineAnswer, error) {
+	var o lineOrder
+	if err := json.Unmarshal(order, &o); err != nil {
+		return lineAnswer{}, err
+	}
+	counted := &asked{Store: on}
+	limit := slidegate.MustParseLimit(o.Limit)
+	limit.Name = o.Key
+	limiter, err := slidegate.New(counted, limit)
+	if err != nil {
+		return lineAnswer{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), o.For)
+	defer cancel()
+	var admitted atomic.Int64
+	errs := make(chan error, lineEach)
+	var all sync.WaitGroup
+	for range lineEach {
+		all.Go(func() {
+			for {
+				err := limiter.Wait(ctx, o.Key, 1)
+				if errors.Is(err, context.DeadlineExceeded) {
+					return
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+				admitted.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return lineAnswer{admitted.Load(), counted.calls.Load()}, <-errs
+}
+
+// Callers of four processes wait for one key: the limit holds and is used, the processes ask little, and get about as much each.
+func TestProcessesWaitInLine(t *testing.T) {
+	t.Parallel()
+	const during = 10 * time.Second
+	server := redistest.Server(t, "appendonly no")
+	processes := workers.Start(t, lineProcesses, "line "+server.Addr())
+	for i, c := range []struct {
+		limit string
+		most  int64
+		least int64
+	}{
+		{"20/1s token-bucket burst=2", 202, 190}, // spread
+		{"20/1s sliding-log", 220, 190},          // clumped: 20 at the beginning of each second
+	} {
+		for _, p := range processes {
+			p.Send(t, lineOrder{Limit: c.limit, Key: fmt.Sprint("line-", i), For: during})
+		}
+		var sum lineAnswer
+		var each []int64
+		for _, a := range workers.ReceiveAll[lineAnswer](t, processes) {
+			sum.Admitted += a.Admitted
+			sum.Questions += a.Questions
+			each = append(each, a.Admitted)
+		}
+		t.Logf("%s: %d admitted, %v each, %.2f questions an admission", c.limit, sum.Admitted, each, float64(sum.Questions)/float64(sum.Admitted))
+		if sum.Admitted > c.most || sum.Admitted < c.least {
+			t.Errorf("%s: %d were admitted in %v, want %d to %d", c.limit, sum.Admitted, during, c.least, c.most)
+		}
+		if most := sum.Admitted * (lineProcesses + 1); sum.Questions > most {
+			t.Errorf("%s: %d questions, want at most %d", c.limit, sum.Questions, most)
+		}
+		for _, n := range each {
+			if fair := sum.Admitted / lineProcesses; n < fair/2 || n > 2*fair {
+				t.Errorf("%s: the processes were served %v, want %d to %d each", c.limit, each, fair/2, 2*fair)
+				break
+			}
+		}
+	}
+}
