@@ -115,7 +115,10 @@ func (r *run) runScenarios() error {
 		{[]string{"envoy"}, r.envoyTables},
 		{[]string{"service"}, r.serviceTables},
 		{[]string{"service-leases"}, r.serviceLeaseTables},
-		{[]string{"state"}, r.stateTables},
+		{[]string{"state"}, r.stateThroughput},
+		{[]string{"state-latency"}, r.stateLatency},
+		{[]string{"state-synced"}, r.stateSynced},
+		{[]string{"state-start"}, r.stateStart},
 	}
 	for _, step := range steps {
 		if !r.wants(step.names...) {

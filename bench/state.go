@@ -16,20 +16,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// stateTables compares a store in memory with the same store over a folder, which survives a crash.
-func (r *run) stateTables() ([]*table, error) {
-	var tables []*table
-	for _, step := range []func() ([]*table, error){r.stateThroughput, r.stateLatency, r.stateSynced, r.stateStart} {
-		more, err := step()
-		if err != nil {
-			return nil, err
-		}
-		tables = append(tables, more...)
-	}
-	return tables, nil
-}
-
-// stateThroughput measures a hot key and many keys at saturation.
+// stateThroughput compares a store in memory with the same store over a folder, which survives a crash: a hot key and many keys at saturation.
 func (r *run) stateThroughput() ([]*table, error) {
 	var rows []library
 	for _, row := range []library{slidegateRow(rowWindow, "sliding window", slidegate.Limit{Algorithm: slidegate.SlidingWindow}), defaultRow()} {
