@@ -3,6 +3,7 @@ package slidegate_test
 import (
 	"context"
 	"errors"
+	"github.com/slidegate/slidegate/rule"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -231,4 +232,54 @@ func TestWhoLeavesFreesThePlace(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// contended is a store in which somebody else takes what the first reset returns, and between the next refusal and its arrival something
+// else happens.
+type contended struct {
+	store.Store
+	other     func() // takes what was returned
+	meanwhile func()
+}
+
+func (c *contended) Apply(ctx context.Context, batch []store.Request) error {
+	err := c.Store.Apply(ctx, batch)
+	switch {
+	case err != nil:
+	case batch[0].Op == rule.Reset && c.other != nil:
+		c.other()
+		c.other = nil
+	case batch[0].Op != rule.Reset && batch[0].Answers[0].Granted == 0 && c.other == nil && c.meanwhile != nil:
+		do := c.meanwhile
+		c.meanwhile = nil
+		do()
+	}
+	return err
+}
+
+// Units that are returned while the store is asked for the first in line are not overlooked: the refusal was out of date when it came.
+func TestReturnedWhileTheStoreIsAsked(t *testing.T) {
+	for _, text := range []string{"1/1h token-bucket", "1/1h sliding-log", "1/1h"} {
+		inBubble(t, func(t *testing.T, inner store.Store) {
+			st := &contended{Store: inner}
+			limiter, others := newLimiter(t, st, slidegate.MustParseLimit(text)), newLimiter(t, inner, slidegate.MustParseLimit(text))
+			wait(t, limiter, 1)
+			reset := func() {
+				if err := limiter.Reset(t.Context(), "k"); err != nil {
+					t.Error(err)
+				}
+			}
+			st.other, st.meanwhile = func() { wait(t, others, 1) }, reset
+			var waiting sync.WaitGroup
+			took := timed(func() {
+				waiting.Go(func() { wait(t, limiter, 1) })
+				synctest.Wait()
+				reset() // the first in line asks, and is refused, because another was faster
+				waiting.Wait()
+			})
+			if took > time.Second || st.meanwhile != nil {
+				t.Errorf("%s: served after %v, want at once", text, took)
+			}
+		})
+	}
 }

@@ -16,9 +16,8 @@ import (
 // encoder appends to bytes.
 type encoder struct{ buf []byte }
 
-func (e *encoder) int(n int64)    { e.buf = binary.AppendVarint(e.buf, n) }
-func (e *encoder) hash(h uint64)  { e.buf = binary.LittleEndian.AppendUint64(e.buf, h) }
-func (e *encoder) bytes(b []byte) { e.buf = append(e.buf, b...) }
+func (e *encoder) int(n int64)   { e.buf = binary.AppendVarint(e.buf, n) }
+func (e *encoder) hash(h uint64) { e.buf = binary.LittleEndian.AppendUint64(e.buf, h) }
 
 func (e *encoder) text(s string) {
 	e.int(int64(len(s)))
