@@ -54,6 +54,7 @@ type livePolicy struct {
 	slots     bool                                     // the policy has an in-flight limit
 	holds     bool                                     // requests hold slots, or units of a limit with Hold
 	held      *atomic.Int64                            // how many requests hold some of them now
+	line      *engine.Line
 	groups    clientip.Grouping
 	byAddress bool         // a key without a mark is an address, or what an application sends instead
 	listed    bool         // the lists have addresses
@@ -90,7 +91,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
 		tally := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
-		rules[i].Count, rules[i].Line, p.held = tally.count, &tally.line, &tally.held
+		rules[i].Count, rules[i].Line, p.line, p.held = tally.count, &tally.line, &tally.line, &tally.held
 		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
 			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
 		}

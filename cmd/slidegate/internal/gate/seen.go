@@ -17,10 +17,10 @@ func (p *livePolicy) varies() bool {
 	return len(p.RequestPlans()) > 0 || len(p.Classes) > 0 && !p.ClassByKey()
 }
 
-// InForce returns the names, modes and limits of the policies, and how many requests hold slots or units of them, in the order of the file.
+// InForce returns the names, modes and limits of the policies, and how many requests hold slots or units of them or wait in line, in the order of the file.
 func (g *Gate) InForce() (list []seen.Policy) {
 	for _, p := range g.current.Load().order {
-		one := seen.Policy{Name: p.Name, Shadow: p.Shadow, Varies: p.varies(), HoldsOut: p.held.Load()}
+		one := seen.Policy{Name: p.Name, Shadow: p.Shadow, Varies: p.varies(), HoldsOut: p.held.Load(), Waiting: p.line.Waiting.Load()}
 		for _, limit := range p.Limits {
 			one.Limits = append(one.Limits, limit.String())
 		}

@@ -60,6 +60,7 @@ type Policy struct {
 	Candidate CandidateCounts `json:"candidate"`
 	LeasesOut int64           `json:"leases_out"` // units that instances leased and that are not spent yet
 	HoldsOut  int64           `json:"holds_out"`  // requests that hold slots or units
+	Waiting   int64           `json:"waiting"`    // requests that wait in line
 }
 
 // Minute counts the decisions of one minute.

@@ -59,7 +59,7 @@ func newCluster(t *testing.T, instances int) *cluster {
 		e := NewExchange(r, Options{
 			Board: c.board, Now: time.Now,
 			Instance:  func() Instance { return Instance{Name: fmt.Sprint("host:", i), Health: "ready"} },
-			Policies:  func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}, HoldsOut: 3}} },
+			Policies:  func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}, HoldsOut: 3, Waiting: 7}} },
 			LeasesOut: func() map[string]int64 { return map[string]int64{"api": 10, "api/candidate": 1} },
 			Peek: func(_ context.Context, _, key, _, _ string) (float64, *slidegate.Limit, error) {
 				if c.share == nil {
@@ -125,13 +125,13 @@ func TestWhatIsOutOfAllInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		d := c.exchanges[0].Document(t.Context(), 20)
-		if p, i := d.Policies[0], d.Instances[1]; p.LeasesOut != 30 || p.HoldsOut != 9 || i.LeasesOut != 11 {
+		if p, i := d.Policies[0], d.Instances[1]; p.LeasesOut != 30 || p.HoldsOut != 9 || p.Waiting != 21 || i.LeasesOut != 11 {
 			t.Errorf("got %+v, %+v, want 3 times 10 leased units and 3 requests, and at an instance also the unit of the candidate", p, i)
 		}
 		c.stops[2]()
 		testkit.Pass(aliveFor + turnEvery)
 		d = c.exchanges[0].Document(t.Context(), 20)
-		if p := d.Policies[0]; p.LeasesOut != 20 || p.HoldsOut != 6 || len(d.Instances) != 3 {
+		if p := d.Policies[0]; p.LeasesOut != 20 || p.HoldsOut != 6 || p.Waiting != 14 || len(d.Instances) != 3 {
 			t.Errorf("got %+v, want what two instances have out", p)
 		}
 	})

@@ -91,6 +91,7 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 			if s.alive(at) {
 				all[i].LeasesOut += p.LeasesOut
 				all[i].HoldsOut += p.HoldsOut
+				all[i].Waiting += p.Waiting
 			}
 		}
 		for name, of := range s.minutes {

@@ -34,6 +34,7 @@ type notePolicy struct {
 	Candidate CandidateCounts `json:"c"`
 	LeasesOut int64           `json:"u,omitempty"`
 	HoldsOut  int64           `json:"h,omitempty"`
+	Waiting   int64           `json:"w,omitempty"`
 }
 
 // noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store, and of the candidate
@@ -247,6 +248,7 @@ func cleanTexts(texts []string, most int) []string {
 func (p *notePolicy) clean(now int64) bool {
 	p.Name, p.Limits = printable(p.Name, maxName), cleanTexts(p.Limits, maxLimitTexts)
 	p.LeasesOut, p.HoldsOut = min(max(p.LeasesOut, 0), maxCount), min(max(p.HoldsOut, 0), maxCount)
+	p.Waiting = min(max(p.Waiting, 0), maxCount)
 	if len(p.Minutes) > 2*hour || !isCount(p.Candidate.Admitted) || !isCount(p.Candidate.Refused) || !isCount(p.Candidate.Both) {
 		return false
 	}

@@ -75,7 +75,7 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 	index := map[string]int{}
 	for i, p := range e.opts.Policies() {
 		index[p.Name] = i
-		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits, Varies: p.Varies, HoldsOut: p.HoldsOut})
+		list = append(list, notePolicy{Name: p.Name, Shadow: p.Shadow, Limits: p.Limits, Varies: p.Varies, HoldsOut: p.HoldsOut, Waiting: p.Waiting})
 	}
 	e.record.each(func(p *PolicyRecord) {
 		i, known := index[p.name]

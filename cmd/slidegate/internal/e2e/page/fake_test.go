@@ -286,7 +286,7 @@ func sample(keys map[string]string) object {
 		}
 		one := object{"name": p.name, "shadow": p.shadow, "limits": []string{p.limit}, "minutes": minutes}
 		if p.name == "webhooks" {
-			one["leases_out"], one["holds_out"] = 120, 5
+			one["leases_out"], one["holds_out"], one["waiting"] = 120, 5, 17
 		}
 		policies = append(policies, one)
 	}

@@ -39,7 +39,7 @@ function fill(element, row, seen, chosen) {
 	part(".tag").hidden = !policy.shadow;
 	const limits = (policy.limits ?? []).map((limit) => visible(limit, 40)).join(", ") || "no limit";
 	write(part(".policylimits"), limits + (near > 0 ? " \u00b7 nearest\u00a0" + percent(near, 1).replace(/\.\d/, "") : ""));
-	const out = [policy.leases_out > 0 && number(policy.leases_out) + "\u00a0leased", policy.holds_out > 0 && number(policy.holds_out) + "\u00a0in\u00a0the\u00a0proxy"];
+	const out = [policy.leases_out > 0 && number(policy.leases_out) + "\u00a0leased", policy.holds_out > 0 && number(policy.holds_out) + "\u00a0in\u00a0the\u00a0proxy", policy.waiting > 0 && number(policy.waiting) + "\u00a0in\u00a0line"];
 	write(part(".policyout"), out.filter(Boolean).join(", "));
 	draw(element.querySelector("svg"), hour([policy], seen.now));
 	const [text, title] = beside(row);
