@@ -101,7 +101,7 @@ func TestAccessible(t *testing.T) {
 		t.Skip("SKIPPED: axe-core is missing, so accessibility was not checked; make test installs it")
 	}
 	f := newFake(t)
-	f.ruling = object{"kind": "block", "who": "ann", "why": "abuse", "policy": "api", "key": "x"}
+	f.ruling = object{"kind": "limits", "limits": []any{"200/1m"}, "who": "ann", "why": "a migration", "policy": "api", "key": "x"}
 	f.seen["instances"].([]object)[0]["without_store"] = true
 	f.seen["instances"].([]object)[1]["restart_needed"] = []string{"store"}
 	b := browser.Open(t)
@@ -260,7 +260,7 @@ func TestChangesAKey(t *testing.T) {
 	act("raise", `document.querySelector("#key [name=limits]").value = "200/1m , 9000/1h"; document.querySelector("#key [name=for]").value = "24h"`,
 		`/v1/rulings {"for":"24h","key":"=acme-batch-export","kind":"limits","limits":["200/1m","9000/1h"],"policy":"api","who":"operators’ page","why":"because of raise"}`,
 		`document.querySelector("#key .limit h3").innerText === "200/1m"`)
-	act("reset", `0`, `/v1/reset {"key":"=acme-batch-export","policy":"api","why":"because of reset"}`, `document.querySelector("#key .limitstate").innerText === "200 of 200 free"`)
+	act("reset", `0`, `/v1/reset {"key":"=acme-batch-export","policy":"api","who":"operators’ page","why":"because of reset"}`, `document.querySelector("#key .limitstate").innerText === "200 of 200 free"`)
 	click(b, "#key .panelhead button")
 	if html := browser.Eval[string](b, `document.documentElement.outerHTML`); strings.Contains(html, "acme-batch-export") {
 		t.Error("the whole key is still in the page after its panel was closed")
