@@ -38,7 +38,6 @@
 //	    allow: [127.0.0.1]     # admitted, and charged nothing
 //	    block: [key:bot-*]      # refused immediately; takes precedence over allow
 //	    penalty: 10m           # a refusal by the limits keeps a key out for this long
-//	    wait: 2s               # a request may wait in line for this long instead of being refused; not with a penalty
 //	    refusal: {detail: "Try again in {retry_after} seconds."}
 //	    shadow: false          # count and report, but refuse nothing
 //	    failure: closed        # for this policy
@@ -46,6 +45,7 @@
 //	    lease: false           # whether a server charges units of busy keys in advance; not for sliding logs
 //	  export:
 //	    limits: [5/1h]
+//	    wait: 2s               # a request may wait in line for this long instead of being refused; not with a penalty
 //	    overrides_file: testdata/overrides/export.yaml # the same as overrides, in a file of its own
 //	  models:
 //	    key: header:X-Tenant

@@ -30,6 +30,7 @@ func TestLease(t *testing.T) {
     allow: []
     block: []
     # penalty: none
+    # wait: none
     # refusal: that of the file
     shadow: false
     failure: local
@@ -50,6 +51,7 @@ func TestLease(t *testing.T) {
     allow: []
     block: []
     # penalty: none
+    # wait: none
     # refusal: that of the file
     shadow: false
     failure: local

@@ -12,7 +12,8 @@ func TestFlagsOneByOne(t *testing.T) {
 	}{
 		{Inherited, "inherited"}, {ClockMoved, "clock-moved"}, {Cached, "cached"}, {FallbackOpen, "fallback-open"},
 		{FallbackClosed, "fallback-closed"}, {FallbackLocal, "fallback-local"}, {Repeated, "repeated"},
-		{Unsettled, "unsettled"}, {Leased, "leased"}, {FallbackOptimistic, "fallback-optimistic"},
+		{Unsettled, "unsettled"}, {Leased, "leased"}, {FallbackOptimistic, "fallback-optimistic"}, {Held, "held"}, {HoldsFull, "holds-full"},
+		{NotOnce, "not-once"}, {NotDurable, "not-durable"},
 	} {
 		if c.flag != 1<<i {
 			t.Errorf("%s: got flag %d, want flag %d", c.name, c.flag, 1<<i)
@@ -26,7 +27,7 @@ func TestFlagsOneByOne(t *testing.T) {
 func TestFlagsAsText(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "none", Cached | FallbackLocal: "cached|fallback-local", Inherited | ClockMoved | Cached: "inherited|clock-moved|cached",
-		Cached | 1<<13: "cached|unknown(8192)", Repeated | Unsettled: "repeated|unsettled",
+		Cached | 1<<14: "cached|unknown(16384)", Repeated | Unsettled: "repeated|unsettled",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%d: %q, want %q", uint16(flags), got, want)

@@ -165,7 +165,7 @@ func TestWrongOptions(t *testing.T) {
 		{func(o *service.Options) { o.TLS.Cert = missing }, "TLS.Key: "},
 		{func(o *service.Options) { o.TLS = service.TLS{Cert: missing, Key: missing} }, missing},
 		{func(o *service.Options) { o.TLS.ClientCA = missing }, "need TLS"},
-		{func(o *service.Options) { o.State = filepath.Join(missing, "state") }, "State: "},
+		{func(o *service.Options) { o.State = "/dev/null/state" }, "State: "},
 		{func(o *service.Options) { o.Envoy = []string{missing} }, missing},
 		{func(o *service.Options) { o.DrainDelay = -1 }, "DrainDelay: must not be negative"},
 	} {
