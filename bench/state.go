@@ -90,7 +90,7 @@ func (r *run) stateLatency() ([]*table, error) {
 		n, took = 10_000, 200*time.Millisecond
 	}
 	keys := newKeys(0, n).uniform(n, 7)
-	names := []string{"memory", "in a folder", "in a folder, checkpoints all the time"}
+	names := []string{"slidegate, memory", "slidegate, in a folder", "slidegate, in a folder, checkpoints all the time"}
 	found := make([][3][]float64, len(names))
 	for round := range r.rounds {
 		for i, name := range names {
@@ -169,7 +169,7 @@ func (r *run) stateLatencyOf(kind int, keys keys, n int, took time.Duration) (*h
 
 // stateSynced compares decisions that are on the disk before they are answered with transactions of bbolt that read and write a counter.
 func (r *run) stateSynced() ([]*table, error) {
-	t := &table{title: "Decisions that are on the disk, per second", columns: []string{"callers", "slidegate, synced", "bbolt, best", "ratio"}}
+	t := &table{title: "Decisions that are on the disk, per second", columns: []string{"callers", "decisions", "bbolt, best", "ratio"}}
 	took := 1500 * time.Millisecond
 	if r.quick {
 		took = 100 * time.Millisecond
@@ -194,7 +194,7 @@ func (r *run) stateSynced() ([]*table, error) {
 		for _, rates := range theirs {
 			best = max(best, median(rates))
 		}
-		t.add(fmt.Sprint(callers), count(int(median(own))), count(int(best)), ratio(median(own), best))
+		t.add(fmt.Sprint("slidegate, synced, ", callers), count(int(median(own))), count(int(best)), ratio(median(own), best))
 	}
 	t.note("Medians of %d interleaved rounds on the same disk. bbolt: DB.Batch of a Get and a Put of 32 bytes, 10,000 keys, with MaxBatchSize of the number of callers "+
 		"and the best of MaxBatchDelay 0, 200 us and 1 ms.", r.rounds)
@@ -283,9 +283,9 @@ func (r *run) stateStart() ([]*table, error) {
 		limit slidegate.Limit
 		times int
 	}{
-		{"windows of one part", oneWindow, 1},
-		{"sliding logs of 10", slidegate.Limit{Quota: 100, Window: time.Hour, Algorithm: slidegate.SlidingLog}, 10},
-		{"the default, 10 units", slidegate.Limit{Quota: 1000, Window: time.Hour}, 10},
+		{"slidegate, windows of one part", oneWindow, 1},
+		{"slidegate, sliding logs of 10", slidegate.Limit{Quota: 100, Window: time.Hour, Algorithm: slidegate.SlidingLog}, 10},
+		{"slidegate, the default, 10 units", slidegate.Limit{Quota: 1000, Window: time.Hour}, 10},
 	} {
 		after, more, err := r.startTimes(c.limit, n, c.times)
 		if err != nil {

@@ -64,9 +64,10 @@ func (s *Store) beginCheckpoint() (tables []*table, err error) {
 	}
 	k.saved = 0
 	k.save(kindStore, s.key[:])
+	now := s.clock.read()
 	for _, t := range s.tables {
-		if len(t.tags) == 0 {
-			continue
+		if len(t.tags) == 0 || !t.use.requested && t.use.prepared == 0 && t.liveUntil(now) <= now && s.drop(t) {
+			continue // nothing of it counts, and nobody asks for it
 		}
 		tables = append(tables, t)
 		for limit, tag := range t.tags {
@@ -187,28 +188,27 @@ func (t *table) checkpointHolds(held heldKeys, recorded map[uint64]bool) {
 func (m *settlements) checkpoint(s *Store) {
 	now := s.clock.read()
 	for i := range m.shards {
-		e := encoder{}
-		m.shards[i].each(now, func(key settlementKey, life settlementLife, record []int64) {
-			e.settlement(key, life, record)
-			if len(e.buf) >= checkpointPart {
-				s.keeper.save(kindSettlements, e.buf)
-				e.buf = e.buf[:0]
-			}
-		})
-		if len(e.buf) > 0 {
-			s.keeper.save(kindSettlements, e.buf)
-		}
+		m.shards[i].checkpoint(s.keeper, now)
 	}
 }
 
-// each calls do for every settlement that has not expired.
-func (d *settlementShard) each(now rule.Micros, do func(key settlementKey, life settlementLife, record []int64)) {
+// checkpoint holds the lock until all is recorded: a settlement that comes later must be recorded behind these.
+func (d *settlementShard) checkpoint(k *keeper, now rule.Micros) {
+	e := encoder{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key, known := range d.known {
-		if known.expires > now {
-			do(key, known.settlementLife, d.results[known.first:][:known.length])
+		if known.expires <= now {
+			continue
 		}
+		e.settlement(key, known.settlementLife, d.results[known.first:][:known.length])
+		if len(e.buf) >= checkpointPart {
+			k.save(kindSettlements, e.buf)
+			e.buf = e.buf[:0]
+		}
+	}
+	if len(e.buf) > 0 {
+		k.save(kindSettlements, e.buf)
 	}
 }
 

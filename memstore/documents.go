@@ -36,6 +36,14 @@ func (s *Store) SwapDocument(ctx context.Context, name string, text []byte, revi
 	if len(text) > store.MaxDocument {
 		return 0, fmt.Errorf("memstore: %w: the document has %d bytes; the maximum is %d", store.ErrUnsupported, len(text), store.MaxDocument)
 	}
+	revision, err := s.swapDocument(name, text, revision)
+	if err == nil {
+		s.kept()
+	}
+	return revision, err
+}
+
+func (s *Store) swapDocument(name string, text []byte, revision uint64) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.documents[name].revision != revision {

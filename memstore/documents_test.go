@@ -12,17 +12,19 @@ func TestDocuments(t *testing.T) {
 	storetest.RunDocuments(t, s, s)
 }
 
-// A restart keeps the documents with their revisions.
+// A restart keeps the documents with their revisions, in both degrees.
 func TestRestartKeepsDocuments(t *testing.T) {
-	s := openFolder(t, memstore.Options{})
-	revision, err := s.SwapDocument(t.Context(), "rulings", []byte("text"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, way := range ways {
-		restored := restart(t, s, way, memstore.Options{})
-		if text, got, err := restored.LoadDocument(t.Context(), "rulings", 0); err != nil || string(text) != "text" || got != revision {
-			t.Errorf("%s: got %q, revision %d, %v; want the document with revision %d", way, text, got, err, revision)
+	for _, synced := range []bool{false, true} {
+		s := openFolder(t, memstore.Options{Synced: synced})
+		revision, err := s.SwapDocument(t.Context(), "rulings", []byte("text"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, way := range ways {
+			restored := restart(t, s, way, memstore.Options{})
+			if text, got, err := restored.LoadDocument(t.Context(), "rulings", 0); err != nil || string(text) != "text" || got != revision {
+				t.Errorf("synced %v, %s: got %q, revision %d, %v; want the document with revision %d", synced, way, text, got, err, revision)
+			}
 		}
 	}
 }

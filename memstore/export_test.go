@@ -68,3 +68,13 @@ func Replay(records []journal.Record, opts Options) (*Store, error) {
 	s.keeper, s.clock = nil, real
 	return s, nil
 }
+
+// InSecondForm reports whether a page of a limit with the given algorithm has the second form.
+func InSecondForm(s *Store, algorithm string) bool {
+	for _, t := range s.tables {
+		if t.limit.Algorithm.String() == algorithm && t.special.Load() {
+			return true
+		}
+	}
+	return false
+}

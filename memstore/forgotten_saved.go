@@ -31,6 +31,7 @@ func (f *forgotten) save(now rule.Micros, tag uint32, record func([]byte)) {
 			f.mu.Lock()
 			e.int(int64(l.life))
 			e.int(int64(l.step))
+			e.int(int64(l.latest))
 			for i := at; i < min(at+chunkRows, len(l.rows)); i++ {
 				for _, word := range l.rows[i] {
 					e.buf = binary.LittleEndian.AppendUint64(e.buf, word)
@@ -53,6 +54,7 @@ func keysOf(m map[uint64]struct{}) (keys []uint64) {
 // fewer.
 func (f *forgotten) replay(d *decoder, then, now rule.Micros) {
 	latest, rows, at, life, step := rule.Micros(d.Int()), d.Int(), d.Int(), rule.Micros(d.Int()), rule.Micros(d.Int())
+	newest := rule.Micros(d.Int())
 	d.Check(latest >= 0 && latest <= rule.MaxNow)
 	d.Check(rows > 0 && rows <= maxLayer/rowBytes && rows&(rows-1) == 0 && at >= 0 && at < rows && at%chunkRows == 0)
 	d.Check(life > 0 && life <= 4*rule.MaxNow && step > 0 && step <= life && (at == 0 || f.replayed != nil))
@@ -64,6 +66,10 @@ func (f *forgotten) replay(d *decoder, then, now rule.Micros) {
 		f.replayed = f.restoredLayer(rows*rowBytes, life)
 	}
 	l := f.replayed
+	if newest > now+life {
+		newest = now // as its traces are
+	}
+	l.latest = max(l.latest, newest) // at once: a layer whose newest trace has expired is dropped
 	l.life, l.step = max(l.life, life), step
 	before, m := l.timeOf(then), l.timeOf(now)
 	for i := range min(chunkRows, rows-at) {

@@ -1,6 +1,7 @@
 package memstore_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -218,6 +220,73 @@ func TestRestartOfFullGeneration(t *testing.T) {
 	for _, way := range ways {
 		if n := restart(t, st, way, memstore.Options{Now: clock.Now}).Stats().Settlements; n != 0 {
 			t.Errorf("%s: %d expired settlements were remembered", way, n)
+		}
+	}
+}
+
+// A restart keeps the small form of states, whatever the time.
+func TestRestartKeepsTheForm(t *testing.T) {
+	memstore.Alone(t)
+	const keys = 14_000
+	for _, algorithm := range []rule.Algorithm{slidegate.SlidingWindow, slidegate.FixedWindow} {
+		limit := slidegate.Limit{Quota: 5, Window: 24 * time.Hour, Algorithm: algorithm}
+		st := openFolder(t, memstore.Options{})
+		l := newLimiter(t, st, limit)
+		for i := range keys {
+			allow(t, l, fmt.Sprint(i), 1)
+		}
+		for range 2 {
+			for _, way := range ways {
+				restored := restart(t, st, way, memstore.Options{})
+				after := newLimiter(t, restored, limit)
+				for i := range keys {
+					allow(t, after, fmt.Sprint(i), 1)
+				}
+				if memstore.InSecondForm(restored, "sliding-window") || memstore.InSecondForm(restored, "fixed-window") {
+					t.Errorf("%s: after a restart from %s, states take twice the space", limit, way)
+				}
+			}
+		}
+	}
+}
+
+// With RefuseWhenFull, a restart in the same space gives no key its quota back, even if some lose their slots.
+func TestRestartOfAFullStore(t *testing.T) {
+	memstore.Alone(t)
+	opts := memstore.Options{MaxBytes: 1 << 20, RefuseWhenFull: true}
+	limit := slidegate.Limit{Quota: 50, Window: 24 * time.Hour, Algorithm: slidegate.FixedWindow}
+	st := openFolder(t, opts)
+	l := newLimiter(t, st, limit)
+	full := 0
+	for ; ; full++ {
+		if _, err := l.AllowN(t.Context(), fmt.Sprint(full), 50); errors.Is(err, memstore.ErrFull) {
+			break
+		}
+	}
+	opts.MaxBytes = 512 << 10
+	for _, way := range ways {
+		after := newLimiter(t, restart(t, st, way, opts), limit)
+		for i := range full {
+			if d, err := after.Allow(t.Context(), fmt.Sprint(i)); err == nil && d.Allowed {
+				t.Fatalf("from %s: key %d of %d has its quota back", way, i, full)
+			}
+		}
+	}
+}
+
+// Limits whose keys have all expired do not stay in the folder for ever.
+func TestRestartsForgetOldLimits(t *testing.T) {
+	clock := storetest.NewClock(startMicros)
+	opts := memstore.Options{Now: clock.Now}
+	st := openFolder(t, opts)
+	for round := range 4 {
+		for i := range 10 {
+			allow(t, newLimiter(t, st, slidegate.Limit{Name: fmt.Sprint(round, i), Quota: 1, Window: time.Second}), "key", 1)
+		}
+		clock.Advance(10_000_000)
+		st = restart(t, restart(t, st, "checkpoint", opts), "checkpoint", opts)
+		if n := len(st.Stats().Limits); n > 10 {
+			t.Errorf("after %d restarts there are %d limits", round+1, n)
 		}
 	}
 }

@@ -95,6 +95,9 @@ func (r *replayer) replay(record journal.Record) error {
 	return d.err
 }
 
+// oldest is how much older than the opening records are at most that fit into the smallest form.
+const oldest = rule.Micros(365 * 86_400 * 1_000_000)
+
 // limit makes the table of a limit that records refer to by its tag.
 func (r *replayer) limit(d *decoder) {
 	tag, namespace, name, limit, keys := d.Int(), d.text(), d.text(), d.limit(), d.Int()
@@ -105,7 +108,10 @@ func (r *replayer) limit(d *decoder) {
 	s, bound := r.store, store.Bind(namespace, name, "", limit)
 	t := s.tables[bound.Prefix()]
 	if t == nil {
+		at := r.now
+		r.now = max(0, s.opened-oldest) // the table must have room for the times of all records
 		t = s.addTable(idOf(bound), shape.Of(&limit))
+		r.now = at
 		t.presplit(keys)
 	}
 	t.addTag(limit, uint32(tag))
@@ -170,7 +176,11 @@ func (r *replayer) take(p *plan, h uint64, cost int64, admitted bool) {
 		defer j.end()
 		c := &j.claims[0]
 		c.plan, c.h, c.cost = p, h, cost
-		_ = j.decide(j.answer[:]) // without memory, the key is forgotten
+		if j.decide(j.answer[:]) != nil { // there is no space for it
+			one := rule.State{Start: rule.Absent, Counts: make([]int64, p.limit.Parts())}
+			p.limit.TakeOne(&one, r.now, cost)
+			p.table.forget(h, &one, r.now)
+		}
 	}
 }
 
@@ -268,7 +278,7 @@ func (t *table) replay(h uint64, s *rule.State) {
 			t.trim()
 			return
 		case full:
-			t.forget(h, s, now)
+			t.forget(h, s, t.store.clock.read())
 			return
 		case needSplit:
 			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
@@ -294,7 +304,7 @@ func (t *table) vacateKey(h uint64) {
 // presplit splits an empty table as often as so many keys need.
 func (t *table) presplit(keys int64) {
 	g := t.page(0)
-	perPage := int64(t.form(g).slots()) * 3 / 4
+	perPage := int64(t.form(g).slots()) * 7 / 8
 	depth := min(bits.Len64(uint64(keys/perPage)), maxDepth)
 	if depth == 0 || g.depth > 0 || !t.reserve((pageBytes+dirBytes)<<depth) {
 		return

@@ -264,15 +264,26 @@ func (q *queue) isContended(now time.Time) bool {
 	return q.remote && now.Sub(q.contended) < min(2*q.window.Duration(), 10*time.Second)
 }
 
-// yield is how long a process that was served lets others go first.
-const yield = 2 * time.Millisecond
+// longestYield is how long a process that was served lets others go first, at most.
+const longestYield = 2 * time.Millisecond
+
+// yield is that time: not longer than it takes until another unit is free, since a request that must be asked for alone takes only one.
+func (q *queue) yield() time.Duration {
+	d := longestYield
+	for i := range q.asked.charges {
+		if l := q.asked.charges[i].Limit.Rule(); l.Algorithm != rule.InFlight {
+			d = min(d, l.Window.Duration()/time.Duration(l.Quota))
+		}
+	}
+	return d
+}
 
 // plan decides, after an admission, when the next request may be admitted. Asked is whether this process has just taken a quarter of what was
 // free.
 func (q *queue) plan(asked bool, answers []rule.Answer, now time.Time) {
 	q.due, q.free = now, true
 	if asked && q.isContended(now) {
-		q.due = now.Add(yield)
+		q.due = now.Add(q.yield())
 	}
 	q.choose()
 	if q.lead == nil {
@@ -339,7 +350,7 @@ func (q *queue) sleep(answers []rule.Answer, now time.Time, after time.Duration,
 		after = slotPoll
 	}
 	if yields { // this process was served, so others go first if they ask at the same moment
-		after += min(after/16, yield)
+		after += min(after/16, q.yield())
 	}
 	q.planned = true
 	if q.remote {
