@@ -283,3 +283,38 @@ func TestReturnedWhileTheStoreIsAsked(t *testing.T) {
 		})
 	}
 }
+
+// A lower class is served after a few windows also if higher requests come one by one, each when it may be admitted at once.
+func TestLowerClassAmongSingleRequests(t *testing.T) {
+	for _, gap := range []time.Duration{100 * time.Millisecond, 130 * time.Millisecond, 160 * time.Millisecond} {
+		inBubble(t, func(t *testing.T, inner store.Store) {
+			limit := slidegate.MustParseLimit("10/1s sliding-log")
+			high := newLimiter(t, inner, limit)
+			low, err := high.With(limit.Share(60))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() {
+				for ctx.Err() == nil {
+					all.Go(func() { _ = high.Wait(ctx, "k", 1) }) // it ends with the test
+					time.Sleep(gap)
+				}
+			})
+			time.Sleep(1500 * time.Millisecond)
+			took := timed(func() {
+				bounded, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				if err := low.Wait(bounded, "k", 1); err != nil {
+					t.Errorf("a higher request every %v: %v", gap, err)
+				}
+			})
+			if took > 6*time.Second { // four windows, until there is room, and some more
+				t.Errorf("a higher request every %v: served after %v", gap, took)
+			}
+			end()
+			all.Wait()
+		})
+	}
+}

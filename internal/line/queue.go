@@ -201,7 +201,7 @@ func (q *queue) enter(w *waiter) {
 	switch {
 	case q.lead == nil && !q.asking:
 		q.choose()
-	case !found && i == 0 && !q.asking: // it goes first, and may be admitted where the others are not
+	case !found && i == 0 && !q.asking && q.next() == w: // it goes first, and may be admitted where the others are not
 		q.lead, q.due, q.until, q.planned = w, time.Time{}, time.Time{}, false
 	}
 }
