@@ -105,10 +105,13 @@ func (t *Transaction) inLine() (charges []store.Charge, wait time.Duration, firs
 	return charges, wait, first
 }
 
+// shortestWait is the shortest time for which a request stands in line: a shorter one could end before the store was asked at all.
+const shortestWait = time.Millisecond
+
 // decideInLine decides a request that may wait: it is admitted in its turn, or refused as soon as it is known that its turn comes too late.
 func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	charges, wait, first := t.inLine()
-	if len(charges) == 0 || first == nil {
+	if len(charges) == 0 || first == nil || wait < shortestWait {
 		t.decideNow(ctx, rule.Take, d)
 		return
 	}

@@ -72,6 +72,11 @@ func TestAllowSeveralLimits(t *testing.T) {
 func TestAllowWaits(t *testing.T) {
 	s := newService(t, Options{})
 	s.post("/v1/allow", `{"key":"ann","cost":2,"wait_us":1000000}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 2, 0, 60e6, start))
+	for i := range 50 { // a wait that is over before the store could be asked is none
+		if got := s.post("/v1/allow", fmt.Sprintf(`{"key":"free %d","wait_us":1}`, i)); got.status != 200 {
+			t.Fatalf("a free key: got %d %s, want 200", got.status, got.body)
+		}
+	}
 	s.post("/v1/allow", `{"key":"ann","wait_us":1000000}`).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
 	for body, want := range map[string]string{
 		`{"key":"ann","wait_us":-1}`:                     "wait_us",
