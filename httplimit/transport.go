@@ -35,8 +35,8 @@ type TransportOptions struct {
 	// deadline, the request is refused immediately, with an error that is also context.DeadlineExceeded. Without Wait every
 	// request that may not be sent now is refused immediately.
 	Wait bool
-	// MaxWait is the longest total time that Wait delays one request. A request that would wait longer is refused as soon as
-	// that is known. 0 leaves it to the request's context.
+	// MaxWait is the longest time that Wait delays a request, each time that it is sent: Retries may add to it. A request that would wait
+	// longer is refused as soon as that is known. 0 leaves it to the request's context.
 	MaxWait time.Duration
 	// Retries is how often a request is sent again after a 429 or a 503 that says when, if Wait is set and the response cannot be due to
 	// what the request did: its method is idempotent or it has an Idempotency-Key, and its body can be read again (http.Request.GetBody).
