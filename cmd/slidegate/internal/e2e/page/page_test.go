@@ -161,8 +161,8 @@ func TestFigures(t *testing.T) {
 			t.Errorf("in %d minutes the first key was refused %s times, want %s", minutes, first, want)
 		}
 	}
-	if shown := browser.Eval[string](b, `[...document.querySelectorAll(".policyout")].map(p => p.textContent).join(";")`); shown != ";;;;120\u00a0leased, 5\u00a0in\u00a0the\u00a0proxy" {
-		t.Errorf("the policies show %s, want only 120 leased units and 5 requests of webhooks", shown)
+	if shown := browser.Eval[string](b, `[...document.querySelectorAll(".policyout")].map(p => p.textContent).join(";")`); shown != ";;;;120\u00a0leased, 5\u00a0in\u00a0the\u00a0proxy, 17\u00a0in\u00a0line" {
+		t.Errorf("the policies show %s, want only 120 leased units, 5 requests and 17 in line of webhooks", shown)
 	}
 	// Choosing a policy shows only its keys.
 	browser.Eval[chromedp.Void](b, `[...document.querySelectorAll(".policy")].find(p => p.innerText.startsWith("login")).querySelector("input").click()`)
