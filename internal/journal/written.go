@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/binary"
 	"runtime"
+	"sync/atomic"
 )
 
 // Without a mapping, records are written in order. With Options.Synced they gather in memory, and whoever waits first writes all of them
@@ -13,13 +14,19 @@ const maxGathered = 4 << 20
 
 type writer struct {
 	gathered []chunk
-	spare    []chunk // whose memory is used next
-	bytes    int     // gathered
-	busy     bool    // somebody writes
-	synced   uint64  // position up to which records are on the disk
-	kept     uint64  // positions above kept,
-	lost     uint64  // up to lost, were dropped after a failure
+	spare    []chunk              // whose memory is used next
+	bytes    int                  // gathered
+	turn     atomic.Pointer[turn] // the write that is going on; changed under mu
+	synced   uint64               // position up to which records are on the disk
+	kept     uint64               // positions above kept,
+	lost     uint64               // up to lost, were dropped after a failure
 	scratch  []byte
+}
+
+// turn is one write, which all whose records are in it share.
+type turn struct {
+	done chan struct{} // closed at its end
+	end  uint64        // position up to which all records are on the disk since then; 0 if it failed
 }
 
 // chunk is what is to be written at an offset of a file.
@@ -147,8 +154,11 @@ func (j *Journal) wroteLocked(s *segment, record []byte) (Position, bool) {
 	return Position(end), s.durable.Load()
 }
 
-// wait returns when a record is on the disk, or known not to be.
+// wait returns when a record is on the disk, or known not to be. It takes the lock only if the write that is going on was too early.
 func (w *writer) wait(j *Journal, at uint64) bool {
+	if t := w.turn.Load(); t.includes(at) {
+		return true
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for {
@@ -160,22 +170,38 @@ func (w *writer) wait(j *Journal, at uint64) bool {
 		case j.closed:
 			return false
 		}
-		w.turnLocked(j)
+		if w.turnLocked(j).includes(at) {
+			return true
+		}
 	}
 }
 
-// turnLocked writes what has gathered, or waits for a change if somebody else does.
-func (w *writer) turnLocked(j *Journal) {
-	if w.busy {
-		j.changed.Wait()
-		return
+// includes waits for the end of a write, and reports whether it has put a record onto the disk.
+func (t *turn) includes(at uint64) bool {
+	if t == nil {
+		return false
 	}
-	_ = w.writeLocked(j)
+	<-t.done
+	return at <= t.end
+}
+
+// turnLocked writes what has gathered, or waits for the end of a write that is going on.
+func (w *writer) turnLocked(j *Journal) *turn {
+	t := w.turn.Load()
+	if t == nil {
+		_ = w.writeLocked(j)
+		return nil
+	}
+	j.mu.Unlock()
+	<-t.done
+	j.mu.Lock()
+	return t
 }
 
 // writeLocked writes what has gathered, and syncs it.
 func (w *writer) writeLocked(j *Journal) error {
-	w.busy = true
+	t := &turn{done: make(chan struct{})}
+	w.turn.Store(t)
 	j.mu.Unlock()
 	runtime.Gosched() // callers that are about to record something share this write; a call that waits for the disk keeps their processor
 	j.mu.Lock()
@@ -184,7 +210,7 @@ func (w *writer) writeLocked(j *Journal) error {
 	j.mu.Unlock()
 	err := writeChunks(chunks)
 	j.mu.Lock()
-	w.busy = false
+	w.turn.Store(nil)
 	w.spare = append(w.spare[:0], chunks...)
 	switch {
 	case epoch != j.failure.epoch: // dropped by somebody else
@@ -192,9 +218,9 @@ func (w *writer) writeLocked(j *Journal) error {
 	case err != nil:
 		j.failLocked(err)
 	default:
-		w.synced = end
+		w.synced, t.end = end, end
 	}
-	j.changed.Broadcast()
+	close(t.done)
 	return err
 }
 
@@ -216,8 +242,8 @@ func writeChunks(chunks []chunk) error {
 func (w *writer) flushLocked(j *Journal) error {
 	target, epoch := j.cursor.Load(), j.failure.epoch
 	for w.synced < target || len(w.gathered) > 0 && w.synced == target {
-		if w.busy {
-			j.changed.Wait()
+		if w.turn.Load() != nil {
+			w.turnLocked(j)
 		} else if err := w.writeLocked(j); err != nil {
 			return err
 		}
