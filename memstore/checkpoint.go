@@ -104,7 +104,7 @@ func (t *table) checkpoint() {
 		n := t.checkpointPage(g)
 		depth := g.depth
 		g.mu.Unlock()
-		if !t.store.keeper.journal.Hurry() {
+		if !t.store.keeper.journal.Hurry(t.store.keeper.saved) {
 			time.Sleep(time.Duration(n)*time.Second/keysPerSecond - time.Since(began))
 		}
 		if depth == 0 {

@@ -27,12 +27,17 @@ type checkpoint struct {
 // was not clean, or because records are not durable and another attempt is worth it.
 func (j *Journal) Due() <-chan struct{} { return j.due }
 
-// isDueLocked keeps the files within 3 times the live state and 16 segments: there are the last checkpoint, what was recorded since then,
-// and the next checkpoint.
+// The files take at most 3 times the live state and 16 segments: the last checkpoint, what was recorded since it began, the next checkpoint,
+// and what is recorded meanwhile. The larger the part between checkpoints, the less they cost.
+const (
+	segmentsBetween = 8 // that may fill between the end of a checkpoint's own records and the beginning of the next one
+	segmentsDuring  = 2 // that may fill during a checkpoint before it must hurry
+)
+
 func (j *Journal) isDueLocked() bool {
 	c := &j.checkpoint
 	return !c.running && j.failure.err == nil && j.failure.timer == nil &&
-		j.endLocked()-c.begin+c.before > 2*uint64(j.size)+c.own+c.liveBytes()/2
+		j.endLocked()-c.begin+c.before > segmentsBetween*uint64(j.size)+c.own+c.liveBytes()/2
 }
 
 // liveBytes returns how much space the live state takes in records.
@@ -50,11 +55,12 @@ func (j *Journal) Live(bytes int64) {
 	j.checkpoint.live = uint64(max(bytes, 1))
 }
 
-// Hurry reports whether the files come near their bound, so that the running checkpoint should not be slowed down.
-func (j *Journal) Hurry() bool {
+// Hurry reports whether the running checkpoint should not be slowed down, because many other records were appended since it began: they
+// take space, and must be synced with it. The caller says how many bytes of the checkpoint itself it has appended.
+func (j *Journal) Hurry(own int64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return uint64(j.diskBytesLocked()) > 5*j.checkpoint.liveBytes()/2+8*uint64(j.size)
+	return int64(j.endLocked()-j.checkpoint.begin)-own > segmentsDuring*j.size
 }
 
 // Begin begins a checkpoint in a new file. The caller then appends its whole live state, while other records go on, and calls Commit or
@@ -216,6 +222,9 @@ func (j *Journal) syncCheckpoint(end place) (first *segment, err error) {
 	}
 	for _, s := range part {
 		if s.seq <= end.seq {
+			if s.mmap != nil && s.seq < end.seq { // nobody writes there any more, and a sync interrupts all processors for each page of a mapping
+				detach(s.mmap)
+			}
 			if err := s.file.Sync(); err != nil {
 				return nil, err
 			}

@@ -125,7 +125,7 @@ func TestCheckpointIsDueBySize(t *testing.T) {
 			j, _, _ := open(t, dir, opts)
 			const live = 10_000 * 24
 			var checkpoints, since int
-			for n := range 300 {
+			for n := range 600 {
 				for range 250 {
 					j.Note(1, 1, 1)
 				}
@@ -134,17 +134,17 @@ func TestCheckpointIsDueBySize(t *testing.T) {
 				select {
 				case <-j.Due():
 				default:
-					if since > 2*64<<10+live/2+64<<10 {
+					if since > 8*64<<10+live/2+64<<10 {
 						t.Fatalf("%d: no checkpoint is due after %d bytes", n, since)
 					}
 					continue
 				}
-				if before := 2*64<<10 - 6_000; since < before {
+				if before := 8*64<<10 - 6_000; since < before {
 					t.Fatalf("%d: a checkpoint is due after %d bytes, want at least %d", n, since, before)
 				}
 				testkit.Must(0, j.Begin())(t)
 				since = 0
-				for range 10 {
+				for n := range 10 {
 					for i := range 1000 {
 						j.Note(2, 2, 2)
 						if i%4 == 0 {
@@ -152,8 +152,8 @@ func TestCheckpointIsDueBySize(t *testing.T) {
 						}
 					}
 					since += 6_000
-					if checkpoints > 0 && j.Hurry() { // the first one's size is not known before
-						t.Fatalf("%d: the files have %d bytes, and it hurries", n, j.Stats().DiskBytes)
+					if j.Hurry(int64(n+1) * 24_000) {
+						t.Fatalf("it hurries after %d bytes of other records", (n+1)*6_000)
 					}
 				}
 				j.Live(live)
@@ -171,16 +171,21 @@ func TestCheckpointIsDueBySize(t *testing.T) {
 	})
 }
 
-// It hurries before the files reach three times the live state and 16 segments.
-func TestHurriesBeforeTheBound(t *testing.T) {
+// A checkpoint hurries when other records have filled two segments since it began, but not because of its own.
+func TestHurries(t *testing.T) {
 	j, _, _ := open(t, t.TempDir(), journal.Options{Segment: small})
-	for !j.Hurry() {
-		if _, durable := j.Note(1, 1, 1); !durable {
-			t.Fatal("a note is not durable")
+	testkit.Must(0, j.Begin())(t)
+	for own := 0; own < 4*small; own += 24 {
+		j.Note(2, 2, 2)
+		if j.Hurry(int64(own) + 24) {
+			t.Fatalf("it hurries after %d bytes of its own", own+24)
 		}
-		if got := j.Stats().DiskBytes; got > 12*small {
-			t.Fatalf("the files have %d bytes, and it does not hurry", got)
+	}
+	for others := 0; !j.Hurry(4 * small); others += 24 {
+		if others > 3*small {
+			t.Fatalf("it does not hurry after %d bytes of other records", others)
 		}
+		j.Note(1, 1, 1)
 	}
 }
 
