@@ -49,9 +49,6 @@ func (s *Store) Post(ctx context.Context, topic, author string, note []byte, lif
 		if len(n.topics) >= maxTopics {
 			return fmt.Errorf("memstore: topic: there are notes under %d topics already, which is the maximum", maxTopics)
 		}
-		if n.topics == nil {
-			n.topics = map[string]map[string]notice{}
-		}
 		n.topics[topic] = map[string]notice{}
 	}
 	if _, known := n.topics[topic][author]; !known && len(n.topics[topic]) >= store.MaxNotes {
@@ -124,9 +121,6 @@ func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (fir
 // hasRoom reports whether another name can be claimed. It forgets the claims that have ended when there are twice as many claims as
 // were left the last time, so that a claim takes constant time on average.
 func (n *notices) hasRoom(now rule.Micros) bool {
-	if n.claims == nil {
-		n.claims = map[[16]byte]rule.Micros{}
-	}
 	if len(n.claims) < n.sweep || len(n.claims) >= maxClaims && now < n.ends {
 		return len(n.claims) < maxClaims
 	}

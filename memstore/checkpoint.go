@@ -2,10 +2,11 @@ package memstore
 
 import (
 	"fmt"
-	"github.com/slidegate/slidegate/internal/journal"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/journal"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -129,9 +130,7 @@ func (t *table) checkpointPage(g *page) (n int) {
 	recorded := map[uint64]bool{} // the keys whose holds have been recorded
 	for from := 0; from < f.slots(); from += claimedAtOnce {
 		now := t.store.clock.read()
-		e.buf = e.buf[:0]
-		e.int(int64(now))
-		e.int(int64(tag))
+		e.begin(now, tag)
 		start := len(e.buf)
 		var words [claimedAtOnce]uint64
 		claimed := words[:0]
@@ -176,8 +175,7 @@ func (t *table) checkpointHolds(held heldKeys, recorded map[uint64]bool) {
 			continue
 		}
 		e := encoder{}
-		e.int(int64(now))
-		e.int(int64(t.tag.Load()))
+		e.begin(now, t.tag.Load())
 		e.hash(h)
 		e.state(t.limit.Algorithm, &rule.State{Start: rule.Absent, Holds: holds})
 		t.store.keeper.save(kindKeys, e.buf)
@@ -215,14 +213,13 @@ func (d *settlementShard) checkpoint(k *keeper, now rule.Micros) {
 // checkpointFreed records the keys that were reset after they had been forgotten.
 func (f *forgotten) checkpointFreed(s *Store, tag uint32) {
 	f.mu.Lock()
-	freed := slices.Concat(keysOf(f.freed.newer), keysOf(f.freed.older))
+	freed := slices.AppendSeq(slices.Collect(maps.Keys(f.freed.newer)), maps.Keys(f.freed.older))
 	f.mu.Unlock()
 	if len(freed) == 0 {
 		return
 	}
 	e := encoder{}
-	e.int(int64(s.clock.read()))
-	e.int(int64(tag))
+	e.begin(s.clock.read(), tag)
 	for _, h := range freed {
 		e.hash(h)
 	}

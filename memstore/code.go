@@ -16,6 +16,13 @@ import (
 // encoder appends to bytes.
 type encoder struct{ buf []byte }
 
+// begin begins a record of a checkpoint about keys of the limit with a tag.
+func (e *encoder) begin(now rule.Micros, tag uint32) {
+	e.buf = e.buf[:0]
+	e.int(int64(now))
+	e.int(int64(tag))
+}
+
 func (e *encoder) int(n int64)   { e.buf = binary.AppendVarint(e.buf, n) }
 func (e *encoder) hash(h uint64) { e.buf = binary.LittleEndian.AppendUint64(e.buf, h) }
 
@@ -45,6 +52,14 @@ func (e *encoder) limit(l *rule.Limit) {
 	e.int(l.Quota)
 	e.int(l.Burst)
 	e.int(int64(l.Hold))
+}
+
+func (e *encoder) tag(t *table, limit *rule.Limit, tag uint32) {
+	e.int(int64(tag))
+	e.text(t.namespace)
+	e.text(t.name)
+	e.limit(limit)
+	e.int(t.counts.held.Load())
 }
 
 func (e *encoder) state(algorithm rule.Algorithm, s *rule.State) {
@@ -96,6 +111,9 @@ func (d *decoder) Check(ok bool) {
 		d.fail(errors.New("a number is out of range"))
 	}
 }
+
+// more reports whether there is more to read, and no error.
+func (d *decoder) more() bool { return d.err == nil && len(d.rest) > 0 }
 
 // Failed reports whether an error has occurred.
 func (d *decoder) Failed() bool { return d.err != nil }

@@ -49,9 +49,6 @@ func (s *Store) swapDocument(name string, text []byte, revision uint64) (uint64,
 	if s.documents[name].revision != revision {
 		return 0, fmt.Errorf("memstore: %w", store.ErrOutdated)
 	}
-	if s.documents == nil {
-		s.documents = map[string]document{}
-	}
 	d := document{bytes.Clone(text), store.NewRevision()}
 	s.recordDocument(name, d)
 	s.documents[name] = d

@@ -8,10 +8,16 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
+func (s *Store) findTable(limit *store.Limit) *table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tables[limit.Prefix()]
+}
+
 // Freeze puts the page of a limit's first keys into the state in which it has just been split but not yet replaced. It
 // returns the page's lock, and a function that undoes this.
 func (s *Store) Freeze(limit *store.Limit) (lock sync.Locker, thaw func()) {
-	g := s.findTable(limit.Prefix()).page(0)
+	g := s.findTable(limit).page(0)
 	set := func(dead bool) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -38,7 +44,7 @@ func WithPause(opts Options, pause func(point string)) Options {
 
 // SlabBytes returns how much memory the states of a limit take in addition to their pages.
 func SlabBytes(s *Store, limit *store.Limit) int64 {
-	t := s.findTable(limit.Prefix())
+	t := s.findTable(limit)
 	pages := int64(0)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,9 +22,7 @@ func (f *forgotten) save(now rule.Micros, tag uint32, record func([]byte)) {
 	for _, l := range layers {
 		e := encoder{buf: make([]byte, 0, chunkRows*rowBytes+128)}
 		for at := 0; at < len(l.rows); at += chunkRows {
-			e.buf = e.buf[:0]
-			e.int(int64(now))
-			e.int(int64(tag))
+			e.begin(now, tag)
 			e.int(int64(latest))
 			e.int(int64(len(l.rows)))
 			e.int(int64(at))
@@ -41,13 +39,6 @@ func (f *forgotten) save(now rule.Micros, tag uint32, record func([]byte)) {
 			record(e.buf)
 		}
 	}
-}
-
-func keysOf(m map[uint64]struct{}) (keys []uint64) {
-	for h := range m {
-		keys = append(keys, h)
-	}
-	return keys
 }
 
 // replay adds rows that were saved then, the first of which begin a layer. If there is less memory than before, rows are folded into

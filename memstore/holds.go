@@ -139,24 +139,9 @@ func (t *table) dropHolds(g *page) {
 
 // toHeld replaces the page of h by a marked one.
 func (t *table) toHeld(old *page, h uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old.mu.Lock()
-	defer old.mu.Unlock()
-	if old.dead || old.held {
-		return
-	}
-	now := t.store.clock.read()
-	words, live := t.claimAll(old, now, nil, nil)
-	if !arrange(t.form(old), live) {
+	if !t.rewrite(old, h, true) {
 		panic("memstore: the keys of a page do not fit into another page")
 	}
-	to := newPage(old.depth, old.second)
-	t.held.mark(to)
-	t.moveIn(to, live)
-	t.special.Store(true) // before the page is published
-	t.retire(old, words, now)
-	t.publish(h, lastBit(h, old.depth), to)
 }
 
 // heldUntil returns when the last hold of the table ends, 0 if there is none. The caller holds t.mu, or the locks of all pages.

@@ -89,6 +89,9 @@ func (n *notes) take(h uint64, cost int64, now rule.Micros, admitted bool) {
 	n.keeper.journal.Append(kindTake, body[:])
 }
 
+// recording reports whether there is a keeper, and nothing is being replayed.
+func (k *keeper) recording() bool { return k != nil && k.journal != nil }
+
 // kept returns once all that was recorded is as durable as it should be, and says so if it is not.
 func (k *keeper) kept() rule.Flags {
 	if k.synced && !k.journal.Wait(k.journal.End()) || k.journal.Failing() {
@@ -129,7 +132,7 @@ func (s *Store) tagOf(t *table, limit *rule.Limit) (tag uint32, own bool) {
 	}
 	s.keeper.lastTag++
 	t.addTag(*limit, s.keeper.lastTag)
-	if s.keeper.journal != nil {
+	if s.keeper.recording() {
 		e := encoder{}
 		e.tag(t, limit, s.keeper.lastTag)
 		s.keeper.journal.Append(kindLimit, e.buf)
@@ -138,107 +141,31 @@ func (s *Store) tagOf(t *table, limit *rule.Limit) (tag uint32, own bool) {
 }
 
 func (t *table) addTag(limit rule.Limit, tag uint32) {
-	if t.tags == nil {
-		t.tags = map[rule.Limit]uint32{}
-	}
 	t.tags[limit] = tag
 	t.tag.CompareAndSwap(0, tag)
 }
 
-func (e *encoder) tag(t *table, limit *rule.Limit, tag uint32) {
-	e.int(int64(tag))
-	e.text(t.id.namespace)
-	e.text(t.id.name)
-	e.limit(limit)
-	e.int(t.counts.held.Load())
-}
-
-// Parts of a job's record.
-const (
-	partState  = iota // of a key
-	partReset         // the same, and what was forgotten of the key is freed
-	partTake          // a take that was admitted
-	partForget        // the state of a key that loses its slot
-	partSettlement
-)
-
-// record records what the job is about to publish.
-func (j *job) record(now rule.Micros) {
+// decideKept decides the job, and returns once what it changed is kept.
+func (j *job) decideKept(answers []rule.Answer) error {
 	k := j.store.keeper
-	if k == nil || k.journal == nil || j.inspected != nil || j.op == rule.Peek {
-		return
+	if !k.recording() {
+		return j.decide(answers)
 	}
-	e := encoder{j.bytes[:0]}
-	e.int(int64(now))
-	start := len(e.buf)
-	if j.memo.Changed { // first: if the rest does not fit into the same record, nothing can be given back twice
-		e.int(partSettlement)
-		e.settlement(j.settling.key, j.settling.life, j.memo.Record)
+	if err := j.decideGated(k, answers); err != nil || !j.recorded && j.memory == 0 {
+		return err
 	}
-	if k.pause != nil {
-		k.pause("claimed")
-		defer k.pause("recorded")
-	}
-	for i := range j.claims {
-		j.recordClaim(&e, i)
-		if len(e.buf) > journal.MaxBody/2 { // dozens of logs of thousands of units
-			k.journal.Append(kindJob, e.buf)
-			e.buf, j.recorded = e.buf[:start], true
+	if flags := k.kept(); flags != 0 { // what another request with the same ID has done may have to be kept too
+		for i := range j.claims {
+			answers[i].Flags |= flags
 		}
 	}
-	if len(e.buf) > start {
-		k.journal.Append(kindJob, e.buf)
-		j.recorded = true
-	}
-	if j.bytes = e.buf; cap(j.bytes) > mostKept {
-		j.bytes = nil
-	}
+	return nil
 }
 
-// mostKept is the most memory for records that a job keeps for the next one.
-const mostKept = 16 << 10
-
-func (j *job) recordClaim(e *encoder, i int) {
-	c := &j.claims[i]
-	changed := j.items[i].Changed
-	if c.evicts && (changed || j.wouldHide(c)) {
-		e.part(partForget, c.plan.tag, c.victim)
-		e.state(c.plan.limit.Algorithm, &c.lost)
-	}
-	switch {
-	case c.copied:
-		e.part(partTake, c.plan.tag, c.h)
-		e.int(c.cost)
-		return
-	case j.op == rule.Reset:
-		e.part(partReset, c.plan.tag, c.h)
-	case changed:
-		e.part(partState, c.plan.tag, c.h)
-	default:
-		return
-	}
-	state := &c.state
-	if c.slot < 0 { // only what is held of it is stored
-		state = &rule.State{Start: rule.Absent, Holds: c.state.Holds}
-	}
-	e.state(c.plan.limit.Algorithm, state)
-}
-
-func (e *encoder) part(what int64, tag uint32, h uint64) {
-	e.int(what)
-	e.int(int64(tag))
-	e.hash(h)
-}
-
-// recordForgotten records that a key loses its slot for another reason than a request for its space.
-func (t *table) recordForgotten(h uint64, s *rule.State, now rule.Micros) {
-	if k := t.store.keeper; k != nil && k.journal != nil {
-		e := encoder{}
-		e.int(int64(now))
-		e.part(partForget, t.tag.Load(), h)
-		e.state(t.limit.Algorithm, s)
-		k.journal.Append(kindJob, e.buf)
-	}
+func (j *job) decideGated(k *keeper, answers []rule.Answer) error {
+	k.gate.RLock()
+	defer k.gate.RUnlock()
+	return j.decide(answers)
 }
 
 // kept is keeper.kept, if there is one.
@@ -247,13 +174,4 @@ func (s *Store) kept() rule.Flags {
 		return 0
 	}
 	return s.keeper.kept()
-}
-
-// recordDocument records a document. The caller holds s.mu.
-func (s *Store) recordDocument(name string, d document) {
-	if s.keeper != nil {
-		e := encoder{}
-		e.document(name, d)
-		s.keeper.journal.Append(kindDocument, e.buf)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -32,7 +31,7 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 	for _, limit := range limits {
 		t := s.tables[limit.Prefix()]
 		if t == nil {
-			t = s.addTable(idOf(limit), shape.Of(limit.Rule()))
+			t = s.addTable(limit)
 		}
 		s.changeUse(t, func(u *use) { u.requested, u.prepared = true, u.prepared+1 })
 		prefixes = append(prefixes, limit.Prefix())
@@ -61,7 +60,7 @@ func (s *Store) tableOf(limit *store.Limit) (t *table, tag uint32, own bool, err
 		if s.counted >= s.opts.MaxLimits && !s.dropIdle() {
 			return nil, 0, false, tooManyLimits(s.counted)
 		}
-		t = s.addTable(idOf(limit), shape.Of(limit.Rule()))
+		t = s.addTable(limit)
 	}
 	s.changeUse(t, func(u *use) { u.requested = true })
 	tag, own = s.tagOf(t, limit.Rule())
@@ -70,24 +69,6 @@ func (s *Store) tableOf(limit *store.Limit) (t *table, tag uint32, own bool, err
 
 func tooManyLimits(n int) error {
 	return fmt.Errorf("%w: %d exist already; use fewer different names and windows, or raise MaxLimits", ErrLimits, n)
-}
-
-func idOf(limit *store.Limit) tableID {
-	return tableID{prefix: limit.Prefix(), namespace: limit.Namespace(), name: limit.Name()}
-}
-
-// findTable returns the table with a prefix, or nil if there is none.
-func (s *Store) findTable(prefix string) *table {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tables[prefix]
-}
-
-// addTable adds the table of a new limit. The caller holds s.mu, unless the store is not shared yet.
-func (s *Store) addTable(id tableID, limit rule.Limit) *table {
-	t := newTable(s, id, limit)
-	s.tables[id.prefix] = t
-	return t
 }
 
 // changeUse changes the use of a table, and updates the count of tables.
@@ -166,7 +147,7 @@ func (s *Store) drop(t *table) bool {
 	for i, g := range pages {
 		var live []tenant
 		g.mu.Lock()
-		if words[i], live = t.claimAll(g, now, nil, nil); len(live) > 0 {
+		if words[i], live = t.claimAll(g, now, nil); len(live) > 0 {
 			alive = true
 			break
 		}
@@ -200,6 +181,6 @@ func (s *Store) drop(t *table) bool {
 		}
 	}
 	s.changeUse(t, func(u *use) { *u = use{} })
-	delete(s.tables, t.id.prefix)
+	delete(s.tables, t.prefix)
 	return true
 }

@@ -151,8 +151,9 @@ func newStore(opts Options) (*Store, error) {
 	}
 	part := opts.MaxBytes / 16
 	s := &Store{
-		opts: opts, clock: newClock(opts.Now), tables: map[string]*table{},
+		opts: opts, clock: newClock(opts.Now), tables: map[string]*table{}, documents: map[string]document{},
 		capacity: keyShare * part, forgottenCapacity: forgottenShare * part,
+		notices:     notices{topics: map[string]map[string]notice{}, claims: map[[16]byte]rule.Micros{}},
 		settlements: newSettlements(settlementShare * part / settlementBytes),
 	}
 	s.work.New = func() any { return newJobMemory() }

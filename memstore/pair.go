@@ -14,18 +14,28 @@ import (
 // Everything else happens under the page's lock, and must respect requests without the lock: a claimed slot has the word
 // `locked`, which makes them wait for the lock; a slot gets a new owner in the order word locked, new hash, new word, and a
 // request that reads a word checks the hash again afterwards.
-type pairForm struct{ layout }
+type pairForm struct {
+	wordSlots
+	layout
+}
 
-const pairsInLine = lineWords / 2
+// wordSlots are slots of which a word besides the hash is claimed. Their length is a power of two.
+type wordSlots struct{ logWords uint }
 
-func (pairForm) slots() int        { return pageLines * pairsInLine }
-func (pairForm) reach() int        { return reachLines * pairsInLine }
-func (pairForm) home(h uint64) int { return homeOf(h, pageLines) * pairsInLine }
+var (
+	pairSlots = wordSlots{logWords: 1}
+	tallSlots = wordSlots{logWords: 2}
+)
 
-func pairAt(g *page, i int) (hash, word *atomic.Uint64) {
-	l := &g.lines[uint(i)/pairsInLine]
-	at := uint(i) % pairsInLine * 2
-	return &l[at], &l[at+1]
+func (f wordSlots) slots() int        { return pageLines * lineWords >> f.logWords }
+func (f wordSlots) reach() int        { return reachLines * lineWords >> f.logWords }
+func (f wordSlots) home(h uint64) int { return homeOf(h, pageLines) * lineWords >> f.logWords }
+
+// at returns the first two words of a slot.
+func (f wordSlots) at(g *page, i int) (hash, word *atomic.Uint64) {
+	first := uint(i) << f.logWords
+	l := &g.lines[first/lineWords]
+	return &l[first%lineWords], &l[(first+1)%lineWords]
 }
 
 // findPair returns pointers to the hash and the word of h; nil if it is not there. It is find, optimized for speed.
@@ -48,25 +58,20 @@ func findPair(g *page, h uint64) (hash, word *atomic.Uint64) {
 	return nil, nil
 }
 
-func (pairForm) hash(g *page, i int) uint64 {
-	hash, _ := pairAt(g, i)
+func (f wordSlots) hash(g *page, i int) uint64 {
+	hash, _ := f.at(g, i)
 	return hash.Load()
 }
 
-func (pairForm) peek(g *page, i int) uint64 {
-	_, word := pairAt(g, i)
+func (f wordSlots) peek(g *page, i int) uint64 {
+	_, word := f.at(g, i)
 	return word.Load()
 }
 
-func (pairForm) claim(g *page, i int) uint64 {
-	_, word := pairAt(g, i)
-	return claimWord(word)
-}
-
-// claimWord claims a slot of one word. It waits for a request that has claimed it without the page's lock, to note what it takes.
-func claimWord(word *atomic.Uint64) uint64 {
+// claim waits for a request that has claimed the slot without the page's lock, to note what it takes.
+func (f wordSlots) claim(g *page, i int) uint64 {
 	for spins := 1; ; spins++ {
-		if w := word.Load(); w != locked && word.CompareAndSwap(w, locked) {
+		if w, ok := f.tryClaim(g, i); ok {
 			return w
 		}
 		if spins%64 == 0 {
@@ -75,19 +80,19 @@ func claimWord(word *atomic.Uint64) uint64 {
 	}
 }
 
-func (pairForm) tryClaim(g *page, i int) (uint64, bool) {
-	_, word := pairAt(g, i)
+func (f wordSlots) tryClaim(g *page, i int) (uint64, bool) {
+	_, word := f.at(g, i)
 	w := word.Load()
 	// The slot of an expired key may become live before it is claimed: its owner needs no lock for that.
 	return w, w != locked && word.CompareAndSwap(w, locked)
 }
 
-func (pairForm) release(g *page, i int, w uint64) {
-	_, word := pairAt(g, i)
+func (f wordSlots) release(g *page, i int, w uint64) {
+	_, word := f.at(g, i)
 	word.Store(w)
 }
 
-func (pairForm) bury(*page, int) {} // locked stays until it is overwritten
+func (wordSlots) bury(*page, int) {} // locked stays until it is overwritten
 
 func (f pairForm) expires(_ *table, _ *page, _ int, w uint64) rule.Micros { return f.layout.expires(w) }
 
@@ -105,7 +110,7 @@ func (f pairForm) write(_ *table, g *page, i int, w, h uint64, s *rule.State) {
 	if !fits {
 		panic("memstore: a state cannot be packed although fits accepted it")
 	}
-	hash, word := pairAt(g, i)
+	hash, word := f.at(g, i)
 	owner := w & f.owner
 	if hash.Load() != h {
 		// A request that read the old key's word must not be able to swap it for one of the new key's.
@@ -115,14 +120,14 @@ func (f pairForm) write(_ *table, g *page, i int, w, h uint64, s *rule.State) {
 	word.Store(packed | owner)
 }
 
-func (pairForm) copy(g *page, i int, w uint64, to *page, j int) {
-	from, _ := pairAt(g, i)
-	hash, word := pairAt(to, j)
+func (f pairForm) copy(g *page, i int, w uint64, to *page, j int) {
+	from, _ := f.at(g, i)
+	hash, word := f.at(to, j)
 	hash.Store(from.Load())
 	word.Store(w)
 }
 
-func (pairForm) free(*table, *page, int, uint64) {}
+func (wordSlots) free(*table, *page, int, uint64) {}
 
 func (f pairForm) fits(s *rule.State, now rule.Micros, cost int64) bool {
 	return f.layout.fits(s, now, cost)

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 
@@ -157,8 +158,8 @@ func (t *table) merge(a, b *page, first uint64, now rule.Micros, force bool) boo
 	lockBoth(a, b)
 	defer a.mu.Unlock()
 	defer b.mu.Unlock()
-	wordsA, live := t.claimAll(a, now, nil, nil)
-	wordsB, live := t.claimAll(b, now, nil, live)
+	wordsA, live := t.claimAll(a, now, nil)
+	wordsB, live := t.claimAll(b, now, live)
 	to := newPage(a.depth-1, a.second || b.second)
 	fits := a.second == b.second && arrange(t.form(to), live)
 	if !fits && !force {
@@ -169,7 +170,7 @@ func (t *table) merge(a, b *page, first uint64, now rule.Micros, force bool) boo
 	if !fits {
 		live = t.forgetSome(to, live, now)
 	}
-	t.moveOver(to, live)
+	t.moveIn(to, live)
 	for _, g := range []*page{a, b} {
 		t.moveHolds(g, now, func(uint64) *page { return to })
 	}
@@ -188,15 +189,7 @@ func (t *table) forgetSome(to *page, live []tenant, now rule.Micros) []tenant {
 	for _, m := range live {
 		weight[m.h] = t.form(m.g).weight(t, m.g, m.slot, m.word, now)
 	}
-	slices.SortFunc(live, func(a, b tenant) int {
-		switch wa, wb := weight[a.h], weight[b.h]; {
-		case wa > wb:
-			return -1
-		case wa < wb:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(live, func(a, b tenant) int { return cmp.Compare(weight[b.h], weight[a.h]) })
 	most := f.slots() * 7 / 8
 	stay := live[:min(most, len(live))]
 	for _, m := range live[len(stay):] {
@@ -213,27 +206,16 @@ func (t *table) forgetSome(to *page, live []tenant, now rule.Micros) []tenant {
 
 // forgetTenant remembers a live key that is about to lose its slot, and releases the memory that it has elsewhere.
 func (t *table) forgetTenant(m tenant, now rule.Micros) {
-	f := t.form(m.g)
-	var s rule.State
-	f.load(t, m.g, m.slot, m.word, &s)
-	t.recordForgotten(m.h, &s, now)
-	t.forget(m.h, &s, now)
-	f.free(t, m.g, m.slot, m.word)
+	t.forgetSlot(m.g, m.slot, m.word, m.h, now)
+	t.form(m.g).free(t, m.g, m.slot, m.word)
 }
 
-// moveOver is moveIn for tenants that may have another form.
-func (t *table) moveOver(to *page, tenants []tenant) {
+// forgetSlot records and remembers the live key of a claimed slot, which it loses for another reason than a request for its space.
+func (t *table) forgetSlot(g *page, i int, w, h uint64, now rule.Micros) {
 	var s rule.State
-	for i := range tenants {
-		m := &tenants[i]
-		if m.g.second == to.second {
-			t.moveIn(to, tenants[i:i+1])
-			continue
-		}
-		t.form(m.g).load(t, m.g, m.slot, m.word, &s)
-		t.form(to).write(t, to, m.to, 0, m.h, &s)
-		t.counts.held.Add(1)
-	}
+	t.form(g).load(t, g, i, w, &s)
+	t.recordForgotten(h, &s, now)
+	t.forget(h, &s, now)
 }
 
 // narrow halves the directory while no page needs its last bit. The caller holds t.mu.
@@ -308,12 +290,8 @@ func (t *table) forgetOne(now rule.Micros) bool {
 	if live < 2 {
 		return false
 	}
-	var s rule.State
-	w := f.claim(g, best)
-	f.load(t, g, best, w, &s)
-	h := f.hash(g, best)
-	t.recordForgotten(h, &s, now)
-	t.forget(h, &s, now)
+	w, h := f.claim(g, best), f.hash(g, best)
+	t.forgetSlot(g, best, w, h, now)
 	t.vacate(g, best, w, h)
 	return true
 }
@@ -324,13 +302,5 @@ func (t *table) vacate(g *page, i int, w, h uint64) {
 	s := rule.State{Counts: make([]int64, t.limit.Parts())}
 	clearState(&s)
 	g.fullUntil = 0
-	t.form(g).write(t, g, i, w, neighbour(h), &s)
-}
-
-// neighbour returns a hash next to another.
-func neighbour(h uint64) uint64 {
-	if h^1 < reserved {
-		return h ^ 2
-	}
-	return h ^ 1
+	t.form(g).write(t, g, i, w, max(h^1, reserved+1), &s)
 }

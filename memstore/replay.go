@@ -1,12 +1,12 @@
 package memstore
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
 
 	"github.com/slidegate/slidegate/internal/journal"
-	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -27,13 +27,7 @@ func (r *replayer) replay(record journal.Record) error {
 	d := &decoder{rest: record.Body}
 	switch {
 	case record.IsNote:
-		p, err := r.plan(record.Tag)
-		if err != nil {
-			return err
-		}
-		r.now = rule.Micros(record.B & (noteAdmitted - 1))
-		r.take(p, record.A, int64(record.B>>noteCostAt), record.B&noteAdmitted != 0)
-		return nil
+		r.note(d, record.Tag, record.A, record.B, int64(record.B>>noteCostAt))
 	case record.Kind == kindStore:
 		copy(r.store.key[:], d.bytes(int64(len(r.store.key))))
 		r.known = true
@@ -41,49 +35,22 @@ func (r *replayer) replay(record journal.Record) error {
 		r.limit(d)
 	case record.Kind == kindTake:
 		h, word, cost, tag := d.key(), d.Uint64(), int64(d.Uint64()), d.bytes(4)
-		if d.Failed() {
-			break
-		}
-		p, err := r.plan(uint32(tag[0]) | uint32(tag[1])<<8 | uint32(tag[2])<<16 | uint32(tag[3])<<24)
-		if err != nil {
-			return err
-		}
-		d.Check(cost >= 0 && cost <= rule.MaxQuota)
-		if r.now = rule.Micros(word & (noteAdmitted - 1)); !d.Failed() {
-			r.take(p, h, cost, word&noteAdmitted != 0)
+		if d.Check(cost >= 0 && cost <= rule.MaxQuota); !d.Failed() {
+			r.note(d, binary.LittleEndian.Uint32(tag), h, word, cost)
 		}
 	case record.Kind == kindJob:
 		r.job(d)
-	case record.Kind == kindKeys:
+	case record.Kind == kindKeys || record.Kind == kindForgotten || record.Kind == kindFreed:
 		r.now = d.time()
 		if p := r.planOf(d); p != nil {
-			for !d.Failed() && len(d.rest) > 0 {
-				if h, s := d.key(), d.state(p.limit); !d.Failed() {
-					p.table.replay(h, &s)
-				}
-			}
-		}
-	case record.Kind == kindForgotten:
-		r.now = d.time()
-		if p := r.planOf(d); p != nil {
-			p.table.forgottenKeys().replay(d, r.now, r.store.opened)
-		}
-	case record.Kind == kindFreed:
-		r.now = d.time()
-		if p := r.planOf(d); p != nil {
-			for !d.Failed() && len(d.rest) > 0 {
-				r.free(p.table, d.key())
-			}
+			r.keys(record.Kind, p, d)
 		}
 	case record.Kind == kindSettlements:
-		for !d.Failed() && len(d.rest) > 0 {
+		for d.more() {
 			r.settlement(d)
 		}
 	case record.Kind == kindDocument:
 		if name, doc := d.document(); !d.Failed() {
-			if r.store.documents == nil {
-				r.store.documents = map[string]document{}
-			}
 			r.store.documents[name] = doc
 		}
 	default:
@@ -93,6 +60,30 @@ func (r *replayer) replay(record journal.Record) error {
 		d.fail(fmt.Errorf("%d bytes more than expected", len(d.rest)))
 	}
 	return d.err
+}
+
+// note decides a noted take again.
+func (r *replayer) note(d *decoder, tag uint32, h, word uint64, cost int64) {
+	p := r.plan(d, tag)
+	if r.now = rule.Micros(word & (noteAdmitted - 1)); p != nil {
+		r.take(p, h, cost, word&noteAdmitted != 0)
+	}
+}
+
+// keys carries out what a checkpoint says of the keys of a limit.
+func (r *replayer) keys(kind uint8, p *plan, d *decoder) {
+	if kind == kindForgotten {
+		p.table.forgottenKeys().replay(d, r.now, r.store.opened)
+		return
+	}
+	for d.more() {
+		h := d.key()
+		if kind == kindFreed {
+			r.free(p.table, h)
+		} else if s := d.state(p.limit); !d.Failed() {
+			p.table.replay(h, &s)
+		}
+	}
 }
 
 // oldest is how much older than the opening records are at most that fit into the smallest form.
@@ -110,56 +101,44 @@ func (r *replayer) limit(d *decoder) {
 	if t == nil {
 		at := r.now
 		r.now = max(0, s.opened-oldest) // the table must have room for the times of all records
-		t = s.addTable(idOf(bound), shape.Of(&limit))
+		t = s.addTable(bound)
 		r.now = at
 		t.presplit(keys)
 	}
 	t.addTag(limit, uint32(tag))
 	s.keeper.lastTag = max(s.keeper.lastTag, uint32(tag))
-	p := &plan{bound: bound, limit: bound.Rule(), table: t}
-	r.plans[uint32(tag)] = p
+	r.plans[uint32(tag)] = &plan{bound: bound, limit: bound.Rule(), table: t}
 }
 
-// plan returns the plan of a tag.
-func (r *replayer) plan(tag uint32) (*plan, error) {
-	if p := r.plans[tag]; p != nil {
-		return p, nil
-	}
-	if !r.ahead { // a note came between the beginning of a checkpoint and what that says of its limits
+// plan returns the plan of a tag, nil after an error.
+func (r *replayer) plan(d *decoder, tag uint32) *plan {
+	if r.plans[tag] == nil && !r.ahead { // a note came between the beginning of a checkpoint and what that says of its limits
 		r.ahead = true
-		if err := r.readLimits(); err != nil {
-			return nil, err
-		}
-		return r.plan(tag)
-	}
-	return nil, fmt.Errorf("it refers to limit %d, which is not described", tag)
-}
-
-// readLimits reads what the journal says of limits, without the rest.
-func (r *replayer) readLimits() error {
-	_, err := journal.Inspect(r.dir, func(record journal.Record) error {
-		if record.IsNote || record.Kind != kindLimit {
+		_, err := journal.Inspect(r.dir, func(record journal.Record) error {
+			limit := &decoder{rest: record.Body}
+			if !record.IsNote && record.Kind == kindLimit {
+				r.limit(limit)
+			}
+			return limit.err
+		})
+		if err != nil {
+			d.fail(err)
 			return nil
 		}
-		d := &decoder{rest: record.Body}
-		r.limit(d)
-		return d.err
-	})
-	return err
+	}
+	if r.plans[tag] == nil {
+		d.fail(fmt.Errorf("it refers to limit %d, which is not described", tag))
+	}
+	return r.plans[tag]
 }
 
 // planOf reads a tag, and returns its plan, nil after an error.
 func (r *replayer) planOf(d *decoder) *plan {
 	tag := d.Int()
-	d.Check(tag > 0 && tag <= maxTag)
-	if d.Failed() {
+	if d.Check(tag > 0 && tag <= maxTag); d.Failed() {
 		return nil
 	}
-	p, err := r.plan(uint32(tag))
-	if err != nil {
-		d.fail(err)
-	}
-	return p
+	return r.plan(d, uint32(tag))
 }
 
 // take decides a take again. One that was admitted counts in any case.
@@ -186,7 +165,7 @@ func (r *replayer) take(p *plan, h uint64, cost int64, admitted bool) {
 
 // job carries out what one request changed.
 func (r *replayer) job(d *decoder) {
-	for r.now = d.time(); !d.Failed() && len(d.rest) > 0; {
+	for r.now = d.time(); d.more(); {
 		what := d.Int()
 		if what == partSettlement {
 			r.settlement(d)
@@ -280,13 +259,8 @@ func (t *table) replay(h uint64, s *rule.State) {
 		case full:
 			t.forget(h, s, t.store.clock.read())
 			return
-		case needSplit:
-			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
-		case needSecondForm:
-			t.toSecondForm(c.page, c.h)
-		case needHeld:
-			t.toHeld(c.page, c.h)
 		}
+		j.overcome(what, c)
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Store) Stats() Stats {
 	now := s.clock.read()
 	for _, t := range s.tables {
 		one := LimitStats{
-			Namespace: t.id.namespace, Name: t.id.name, Shape: shape.Name(&t.limit), Bytes: t.bytes.Load(), Keys: t.counts.held.Load(),
+			Namespace: t.namespace, Name: t.name, Shape: shape.Name(&t.limit), Bytes: t.bytes.Load(), Keys: t.counts.held.Load(),
 			Evictions: t.counts.evictions.Load(), Recalled: t.counts.recalled.Load(), Refused: t.counts.refused.Load(),
 		}
 		if f := t.forgotten.Load(); f != nil {

@@ -6,7 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // table holds all keys under one limit: one namespace, name and shape. It is an extendible hash table: a directory of
@@ -19,13 +21,14 @@ import (
 // If a key has no slot and there is no space to split the page, the least-used key near its home is forgotten and its slot
 // reused. Forgotten keys are remembered; see forgotten.go.
 type table struct {
-	store  *Store
-	id     tableID
-	limit  rule.Limit // the limit's shape, to read states whose limit is unknown
-	layout layout     // of a pairForm
-	lines  *linesForm // the first form, if its slots take whole lines
-	forms  [2]form    // the initial form of pages, and the form after a state did not fit; the second may be nil
-	slab   *slab      // for the lines form
+	store           *Store
+	prefix          string // of the addresses in it
+	namespace, name string
+	limit           rule.Limit // the limit's shape, to read states whose limit is unknown
+	layout          layout     // of a pairForm
+	lines           *linesForm // the first form, if its slots take whole lines
+	forms           [2]form    // the initial form of pages, and the form after a state did not fit; the second may be nil
+	slab            *slab      // for the lines form
 
 	dir     atomic.Pointer[directory]
 	special atomic.Bool // some pages have the second form, or are marked as having keys of which units are held
@@ -42,13 +45,6 @@ type table struct {
 	crowded   atomic.Int32 // how many more keys to forget before requesting more memory
 	forgotten atomic.Pointer[forgotten]
 	counts    tableCounts
-}
-
-// tableID identifies a table.
-type tableID struct {
-	prefix    string // of the addresses in it
-	namespace string
-	name      string
 }
 
 // tableCounts are the counters behind metrics.
@@ -70,14 +66,17 @@ const (
 	dirBytes = 8  // bytes per entry
 )
 
-// newTable returns an empty table, for which the store must have space.
-func newTable(s *Store, id tableID, limit rule.Limit) *table {
-	t := &table{store: s, id: id, limit: limit}
+// addTable adds the table of a new limit, for which the store must have space. The caller holds s.mu, unless the store is not
+// shared yet.
+func (s *Store) addTable(bound *store.Limit) *table {
+	t := &table{store: s, prefix: bound.Prefix(), namespace: bound.Namespace(), name: bound.Name(), limit: shape.Of(bound.Rule())}
+	t.tags = map[rule.Limit]uint32{}
 	t.makeForms()
 	d := &directory{pages: make([]atomic.Pointer[page], 1)}
 	d.pages[0].Store(newPage(0, false))
 	t.dir.Store(d)
 	t.account(pageBytes + dirBytes)
+	s.tables[t.prefix] = t
 	return t
 }
 
@@ -90,26 +89,24 @@ func (t *table) makeForms() {
 	switch {
 	case packable(&t.limit):
 		t.layout = newLayout(&t.limit, t.store.clock.read())
-		t.forms = [2]form{pairForm{t.layout}, tallForm{pairs}}
+		t.forms = [2]form{pairForm{pairSlots, t.layout}, tallForm{tallSlots, pairs}}
 	case t.limit.Algorithm == rule.FixedWindow || t.limit.Algorithm == rule.SlidingWindow && t.limit.Segments == 1:
-		t.forms[0] = tallForm{pairs}
+		t.forms[0] = tallForm{tallSlots, pairs}
 	default:
 		t.makeLineForms()
 	}
 }
 
 func (t *table) makeLineForms() {
+	slab := newSlab(t.reserveSlab, t.releaseSlab)
 	var first lineForm
 	switch t.limit.Algorithm {
 	case rule.DefaultAlgorithm:
-		t.slab = newSlab(t.reserveSlab, t.releaseSlab)
-		first = newDefaultForm(t.slab, &t.limit)
+		t.slab, first = slab, newDefaultForm(slab, &t.limit)
 	case rule.SlidingLog:
-		t.slab = newSlab(t.reserveSlab, t.releaseSlab)
-		first = newLogForm(t.slab, t.limit.Window)
+		t.slab, first = slab, newLogForm(slab, t.limit.Window)
 	case rule.InFlight:
-		t.slab = newSlab(t.reserveSlab, t.releaseSlab)
-		first = newSlotsForm(t.slab, t.limit.Window)
+		t.slab, first = slab, newSlotsForm(slab, t.limit.Window)
 	case rule.TokenBucket:
 		first = newBucketForm(&t.limit)
 	default:
@@ -159,8 +156,8 @@ type tenant struct {
 	to   int // the slot there, or -1
 }
 
-// claimAll claims every slot of a page, and returns those of live keys. The caller holds the page's lock.
-func (t *table) claimAll(g *page, now rule.Micros, words []uint64, live []tenant) ([]uint64, []tenant) {
+// claimAll claims every slot of a page, and appends those of live keys to others. The caller holds the page's lock.
+func (t *table) claimAll(g *page, now rule.Micros, live []tenant) (words []uint64, _ []tenant) {
 	f := t.form(g)
 	for i := range f.slots() {
 		w := f.claim(g, i)
@@ -232,14 +229,19 @@ func arrange(f form, tenants []tenant) bool {
 	return all
 }
 
-// moveIn copies tenants of the same form to the slots that arrange found, in an unpublished page.
+// moveIn moves tenants to the slots that arrange found, in an unpublished page, which may have another form.
 func (t *table) moveIn(to *page, tenants []tenant) {
 	f := t.form(to)
+	var s rule.State
 	for i := range tenants {
-		if m := &tenants[i]; m.to >= 0 {
+		m := &tenants[i]
+		if m.g.second == to.second {
 			f.copy(m.g, m.slot, m.word, to, m.to)
-			t.counts.held.Add(1)
+		} else {
+			t.form(m.g).load(t, m.g, m.slot, m.word, &s)
+			f.write(t, to, m.to, 0, m.h, &s)
 		}
+		t.counts.held.Add(1)
 	}
 }
 
@@ -255,7 +257,7 @@ func (t *table) split(old *page, h uint64) bool {
 		return old.dead
 	}
 	now := t.store.clock.read()
-	words, live := t.claimAll(old, now, nil, nil)
+	words, live := t.claimAll(old, now, nil)
 	var halves [2]*page
 	for bit := range halves {
 		halves[bit] = newPage(old.depth+1, old.second)
@@ -280,34 +282,33 @@ func (t *table) split(old *page, h uint64) bool {
 // toSecondForm rewrites the page of h in the second form, because a state did not fit into the first. If the second form
 // has fewer slots than there are keys, the page is split first.
 func (t *table) toSecondForm(old *page, h uint64) {
-	if !t.rewrite(old, h) {
+	if !t.rewrite(old, h, false) {
 		t.account(pageBytes) // even beyond the bound; see trim
 		t.split(old, h)
 	}
 }
 
-func (t *table) rewrite(old *page, h uint64) bool {
+// rewrite replaces the page of h by a marked one (see holds.go), or by one of the second form, unless it is one already. It
+// reports false if the keys do not fit into the new page.
+func (t *table) rewrite(old *page, h uint64, mark bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	if old.dead || old.second {
+	if old.dead || mark && old.held || !mark && old.second {
 		return true
 	}
 	now := t.store.clock.read()
-	words, live := t.claimAll(old, now, nil, nil)
-	if !arrange(t.forms[1], live) {
+	words, live := t.claimAll(old, now, nil)
+	to := newPage(old.depth, old.second || !mark)
+	if !arrange(t.form(to), live) {
 		t.releaseAll(old, words)
 		return false
 	}
-	to := newPage(old.depth, true)
-	var s rule.State
-	for i := range live {
-		m := &live[i]
-		t.forms[0].load(t, old, m.slot, m.word, &s)
-		t.forms[1].write(t, to, m.to, 0, m.h, &s)
-		t.counts.held.Add(1)
+	if mark {
+		t.held.mark(to)
 	}
+	t.moveIn(to, live)
 	t.moveHolds(old, now, func(uint64) *page { return to })
 	t.special.Store(true) // before the page is published
 	t.retire(old, words, now)

@@ -12,7 +12,10 @@ import (
 // current window are decided without the lock, by a swap of the word that contains the current count. The other words
 // change only under the page's lock, while the word is `locked`, so a reader that finds the same word before and after
 // reading them has read consistent values.
-type tallForm struct{ parts int }
+type tallForm struct {
+	wordSlots
+	parts int
+}
 
 // tallSlot is a slot. Its word is the current count, and above it the low bits of the window's number and the bits that
 // distinguish owners of a slot.
@@ -27,10 +30,6 @@ const (
 	tallNext    = 1 << 61
 )
 
-func (tallForm) slots() int        { return pageLines * tallsInLine }
-func (tallForm) reach() int        { return reachLines * tallsInLine }
-func (tallForm) home(h uint64) int { return homeOf(h, pageLines) * tallsInLine }
-
 func tallAt(g *page, i int) tallSlot {
 	l := &g.lines[uint(i)/tallsInLine]
 	at := uint(i) % tallsInLine * 4
@@ -41,7 +40,7 @@ func tallAt(g *page, i int) tallSlot {
 func (s *Store) takeTall(g *page, p *plan, h uint64, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	i := find(tallForm{}, g, h)
+	i := find(p.table.form(g), g, h)
 	if i < 0 || !quick.IsPair(p.limit) {
 		return s.takeOneLocked(p, h, cost)
 	}
@@ -67,22 +66,6 @@ func (s *Store) takeTall(g *page, p *plan, h uint64, cost int64) (
 		stepBack()
 	}
 }
-
-func (tallForm) hash(g *page, i int) uint64 { return tallAt(g, i).hash.Load() }
-
-func (tallForm) peek(g *page, i int) uint64 { return tallAt(g, i).word.Load() }
-
-func (tallForm) claim(g *page, i int) uint64 { return claimWord(tallAt(g, i).word) }
-
-func (tallForm) tryClaim(g *page, i int) (uint64, bool) {
-	word := tallAt(g, i).word
-	w := word.Load()
-	return w, w != locked && word.CompareAndSwap(w, locked)
-}
-
-func (tallForm) release(g *page, i int, w uint64) { tallAt(g, i).word.Store(w) }
-
-func (tallForm) bury(*page, int) {} // locked stays until it is overwritten
 
 func (f tallForm) expires(t *table, g *page, i int, _ uint64) rule.Micros {
 	slot := tallAt(g, i)
@@ -137,7 +120,5 @@ func (tallForm) copy(g *page, i int, w uint64, to *page, j int) {
 	slot.previous.Store(from.previous.Load())
 	slot.word.Store(w)
 }
-
-func (tallForm) free(*table, *page, int, uint64) {}
 
 func (tallForm) fits(*rule.State, rule.Micros, int64) bool { return true }
