@@ -38,7 +38,6 @@ func (s *Store) Checkpoint() error {
 	s.settlements.checkpoint(s)
 	k.journal.Live(k.saved)
 	if err := k.journal.Commit(); err != nil {
-		k.journal.Abandon(err)
 		return fmt.Errorf("memstore: ending a checkpoint: %w", err)
 	}
 	return nil

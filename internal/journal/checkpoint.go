@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -19,7 +20,6 @@ type checkpoint struct {
 
 	bytes uint64 // of the last complete one
 	live  uint64 // what the caller says; 0 if it does not
-	count int
 	at    time.Time
 }
 
@@ -142,6 +142,7 @@ func (j *Journal) leaveLocked() uint64 {
 func (j *Journal) Commit() error {
 	end, epoch, err := j.endOfCheckpoint()
 	if err != nil {
+		j.Abandon()
 		return err
 	}
 	first, err := j.syncCheckpoint(end)
@@ -149,7 +150,7 @@ func (j *Journal) Commit() error {
 		j.mu.Lock()
 		j.failLocked(err)
 		j.mu.Unlock()
-		j.Abandon(err)
+		j.Abandon()
 		return err
 	}
 	j.mu.Lock()
@@ -157,7 +158,6 @@ func (j *Journal) Commit() error {
 	c.running = false
 	c.bytes = end.at - first.base
 	c.own = min(c.liveBytes(), c.bytes)
-	c.count++
 	c.at = time.Now()
 	if epoch == j.failure.epoch {
 		for _, s := range j.newestLocked(c.first) {
@@ -178,26 +178,19 @@ type place struct {
 
 // endOfCheckpoint returns the position behind all that must be on the disk, when all records up to there are finished.
 func (j *Journal) endOfCheckpoint() (end place, epoch int, err error) {
+	var part []*segment
 	j.mu.Lock()
-	c := &j.checkpoint
-	if !c.running {
-		j.mu.Unlock()
-		return end, 0, errNotRunning
-	}
-	epoch = j.failure.epoch
-	if epoch != c.epoch { // something is missing in it
+	switch c := &j.checkpoint; {
+	case !c.running:
+		err = errNotRunning
+	case j.failure.epoch != c.epoch: // something is missing in it
 		err = j.failure.err
-		j.mu.Unlock()
-		j.Abandon(err)
-		return end, 0, err
+	default:
+		end, epoch, part = j.endPlaceLocked(), c.epoch, slices.Clone(j.newestLocked(c.first))
 	}
-	end = j.endPlaceLocked()
-	part := append([]*segment(nil), j.newestLocked(c.first)...)
 	j.mu.Unlock()
-	if j.mapped {
-		if err = awaitFinished(part, end); err != nil {
-			j.Abandon(err)
-		}
+	if err == nil && j.mapped {
+		err = awaitFinished(part, end)
 	}
 	return end, epoch, err
 }
@@ -212,7 +205,7 @@ func (j *Journal) endPlaceLocked() place {
 // syncCheckpoint syncs what was recorded up to a position, and then marks the checkpoint as complete.
 func (j *Journal) syncCheckpoint(end place) (first *segment, err error) {
 	j.mu.Lock()
-	part := append([]*segment(nil), j.newestLocked(j.checkpoint.first)...)
+	part := slices.Clone(j.newestLocked(j.checkpoint.first))
 	if j.synced {
 		err = j.writer.flushLocked(j)
 	}
@@ -235,7 +228,7 @@ func (j *Journal) syncCheckpoint(end place) (first *segment, err error) {
 	}
 	j.pauseAt("before mark")
 	first = part[0]
-	m := mark{seq: end.seq, end: end.off, bytes: end.at - first.base}
+	m := mark{Seq: end.seq, End: end.off, Bytes: end.at - first.base}
 	if _, err := first.file.WriteAt(m.encode(first.salt, completeMark), completeMark); err != nil {
 		return nil, err
 	}
@@ -253,7 +246,7 @@ func (j *Journal) pauseAt(point string) {
 func (j *Journal) removeBefore(seq uint64) {
 	j.mu.Lock()
 	j.unmapped, j.retired = append(j.unmapped, j.retired...), nil
-	older := append([]*segment(nil), j.segments[:len(j.segments)-len(j.newestLocked(seq))]...)
+	older := slices.Clone(j.segments[:len(j.segments)-len(j.newestLocked(seq))])
 	j.mu.Unlock()
 	for _, s := range older {
 		j.pauseAt("before removal")
@@ -280,7 +273,7 @@ func (j *Journal) retireLocked(s *segment) {
 
 // Abandon ends a checkpoint that failed. The previous one stays valid. If records were not durable, they are not written any more, and the
 // new files are removed.
-func (j *Journal) Abandon(error) {
+func (j *Journal) Abandon() {
 	j.preparing.Lock()
 	defer j.preparing.Unlock()
 	j.mu.Lock()
@@ -299,7 +292,7 @@ func (j *Journal) Abandon(error) {
 // removeAttemptLocked removes the files that a checkpoint began after a failure, the newest first.
 func (j *Journal) removeAttemptLocked() {
 	if j.failure.epoch == j.checkpoint.epoch {
-		j.failure.epoch++ // whoever still writes there must not succeed
+		j.failure.epoch++ // a writer that is still writing there must not succeed
 	}
 	j.current.Store(notRecording)
 	j.writer.dropLocked(j.endLocked())
@@ -309,8 +302,7 @@ func (j *Journal) removeAttemptLocked() {
 		j.spare = nil
 	}
 	attempt := j.newestLocked(j.checkpoint.first)
-	for i := len(attempt) - 1; i >= 0; i-- {
-		s := attempt[i]
+	for _, s := range slices.Backward(attempt) {
 		if s.flag&flagFirst != 0 {
 			j.begun = false
 		}

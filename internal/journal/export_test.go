@@ -4,7 +4,11 @@ import "encoding/binary"
 
 var SegmentName = segmentName
 
-var headerSalt = salt{a: multiplier, b: multiplier}
+// Folder returns the files of a folder, for a test that wraps them.
+func Folder(dir string) Files { return folder(dir) }
+
+// CheckpointBytes returns the length of the last checkpoint.
+func CheckpointBytes(j *Journal) int64 { return int64(j.checkpoint.bytes) }
 
 // Version changes the version in the header of a file, and its checksum if sealed.
 func Version(file []byte, v uint64, sealed bool) {
@@ -31,18 +35,18 @@ func Reseal(file []byte, seq uint64, header, records bool) {
 	}
 	h, _, _ := decodeHeader(file)
 	for off := uint64(headerBytes); records && off+wordBytes <= uint64(len(file)); {
-		what, n, _, _ := parse(file, off, h.salt)
+		what, n, _, _ := parse(file, off, h.Salt)
 		word := uint32(binary.LittleEndian.Uint64(file[off:]))
 		if what == broken {
-			sum := h.salt.sealed(off, word)
+			sum := h.Salt.sealed(off, word)
 			switch word & 7 {
 			case formNote:
-				sum = h.salt.note(off, word>>3, binary.LittleEndian.Uint64(file[off+8:]), binary.LittleEndian.Uint64(file[off+16:]))
+				sum = h.Salt.note(off, word>>3, binary.LittleEndian.Uint64(file[off+8:]), binary.LittleEndian.Uint64(file[off+16:]))
 			case formBody:
-				sum = h.salt.body(off, uint8(word>>3), file[off+8:][:word>>11])
+				sum = h.Salt.body(off, uint8(word>>3), file[off+8:][:word>>11])
 			}
 			binary.LittleEndian.PutUint64(file[off:], sum)
-			what, n, _, _ = parse(file, off, h.salt)
+			what, n, _, _ = parse(file, off, h.Salt)
 		}
 
 		if what != whole && what != open {

@@ -357,7 +357,7 @@ func TestAttemptsAreSpaced(t *testing.T) {
 		var got []string
 		for range 7 {
 			testkit.Must(0, j.Begin())(t)
-			j.Abandon(errPlanned)
+			j.Abandon()
 			began := time.Now()
 			<-j.Due()
 			got = append(got, time.Since(began).String())

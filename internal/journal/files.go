@@ -43,9 +43,6 @@ const lockName = "lock"
 // folder is the operating system's.
 type folder string
 
-// Folder returns the files of a folder, for a test that wraps them.
-func Folder(dir string) Files { return folder(dir) }
-
 func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
 func (f folder) Lock() (io.Closer, error) {
@@ -63,16 +60,13 @@ func (f folder) Lock() (io.Closer, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", f.path(lockName), err)
 	}
-	if err := errors.Join(file.Truncate(0), writeAll(file, strconv.Itoa(os.Getpid())+"\n")); err != nil && !errors.Is(err, syscall.ENOSPC) {
+	pid := strconv.Itoa(os.Getpid()) + "\n"
+	_, err = file.WriteAt([]byte(pid), 0)
+	if err := errors.Join(err, file.Truncate(int64(len(pid)))); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		_ = file.Close()
 		return nil, err
 	}
 	return file, nil
-}
-
-func writeAll(file *os.File, text string) error {
-	_, err := file.WriteAt([]byte(text), 0)
-	return err
 }
 
 // holder describes the process that holds the lock.
@@ -83,6 +77,19 @@ func holder(file *os.File) string {
 		return "process " + strconv.Itoa(pid)
 	}
 	return "another process"
+}
+
+// Holder describes the process that uses a folder, as in "process 12". It is empty if none does.
+func Holder(dir string) string {
+	file, err := os.Open(folder(dir).path(lockName))
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	if !filelock.Held(file) {
+		return ""
+	}
+	return holder(file)
 }
 
 func (f folder) List() ([]string, error) {
@@ -103,7 +110,7 @@ func (f folder) Create(name string) (File, error) {
 
 func (f folder) Open(name string) (File, error) {
 	file, err := os.OpenFile(f.path(name), os.O_RDWR, 0)
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) { // somebody else's, or a read-only file system: enough to read it
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) { // another user's file, or a read-only file system: enough to read it
 		file, err = os.Open(f.path(name))
 	}
 	return asFile(file, err)

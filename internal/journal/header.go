@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"os"
 	"strconv"
 	"strings"
@@ -28,48 +29,40 @@ const (
 	flagAllocated             // the file was made with its full size
 )
 
-// header is what a file says about itself.
+// header is what a file says about itself. Its fields are exported for package binary: they are in the file in this order.
 type header struct {
-	size        int64
-	seq         uint64
-	boot        [16]byte
-	salt        salt
-	flags       uint64
-	previous    uint64 // the last segment that this process found, 0 if none
-	previousEnd uint64 // where its records end
+	Size        int64
+	Seq         uint64
+	Boot        [16]byte
+	Salt        salt
+	Flags       uint64
+	Previous    uint64 // the last segment that this process found, 0 if none
+	PreviousEnd uint64 // where its records end
 }
 
-func (h header) is(flag uint64) bool { return h.flags&flag != 0 }
+func (h header) is(flag uint64) bool { return h.Flags&flag != 0 }
 
-// sumAt is the position of the header's checksum.
-const sumAt = 120
+// Positions in a header, which begins with the magic.
+const (
+	versionAt = 24
+	fieldsAt  = 32
+	sumAt     = 120 // the checksum of all before it
+)
+
+var headerSalt = salt{A: multiplier, B: multiplier}
 
 func (h header) encode() []byte {
 	page := make([]byte, headerBytes)
 	copy(page, magic)
-	binary.LittleEndian.PutUint64(page[24:], version)
-	binary.LittleEndian.PutUint64(page[32:], uint64(h.size))
-	binary.LittleEndian.PutUint64(page[40:], h.seq)
-	copy(page[48:], h.boot[:])
-	binary.LittleEndian.PutUint64(page[64:], h.salt.a)
-	binary.LittleEndian.PutUint64(page[72:], h.salt.b)
-	binary.LittleEndian.PutUint64(page[80:], h.flags)
-	binary.LittleEndian.PutUint64(page[88:], h.previous)
-	binary.LittleEndian.PutUint64(page[96:], h.previousEnd)
-	binary.LittleEndian.PutUint64(page[sumAt:], sumOf(salt{a: multiplier, b: multiplier}, page[:sumAt]))
+	binary.LittleEndian.PutUint64(page[versionAt:], version)
+	_, _ = binary.Encode(page[fieldsAt:], binary.LittleEndian, h)
+	binary.LittleEndian.PutUint64(page[sumAt:], sumOf(headerSalt, page[:sumAt]))
 	return page
 }
 
-// sumOf returns the checksum of bytes whose length is a multiple of two words.
+// sumOf returns the checksum of bytes.
 func sumOf(s salt, text []byte) uint64 {
-	sum := s.begin(uint64(len(text)), 0)
-	for ; len(text) >= 2*wordBytes; text = text[2*wordBytes:] {
-		sum = s.add(sum, binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[wordBytes:]))
-	}
-	if len(text) > 0 {
-		sum = s.add(sum, binary.LittleEndian.Uint64(text), 0)
-	}
-	return sum | 1 // 0 means that there is none
+	return s.text(s.begin(uint64(len(text)), 0), text) | 1 // 0 means that there is none
 }
 
 // decodeHeader returns the header of a file, and what is wrong with it. newer is true if another version wrote it.
@@ -77,56 +70,47 @@ func decodeHeader(page []byte) (h header, problem string, newer bool) {
 	if len(page) < headerBytes {
 		return h, "the file is shorter than its header", false
 	}
-	if strings.TrimRight(string(page[:24]), "\x00") != magic {
+	if strings.TrimRight(string(page[:versionAt]), "\x00") != magic {
 		return h, "it is not a journal's file", false
 	}
-	if v := binary.LittleEndian.Uint64(page[24:]); v != version {
+	if v := binary.LittleEndian.Uint64(page[versionAt:]); v != version {
 		if v > version && v < 1000 {
 			return h, "it has format version " + strconv.FormatUint(v, 10), true
 		}
 		return h, "its version is invalid", false
 	}
-	if binary.LittleEndian.Uint64(page[sumAt:]) != sumOf(salt{a: multiplier, b: multiplier}, page[:sumAt]) {
+	if binary.LittleEndian.Uint64(page[sumAt:]) != sumOf(headerSalt, page[:sumAt]) {
 		return h, "the checksum of its header is wrong", false
 	}
-	h.size = int64(binary.LittleEndian.Uint64(page[32:]))
-	h.seq = binary.LittleEndian.Uint64(page[40:])
-	copy(h.boot[:], page[48:])
-	h.salt.a = binary.LittleEndian.Uint64(page[64:])
-	h.salt.b = binary.LittleEndian.Uint64(page[72:])
-	h.flags = binary.LittleEndian.Uint64(page[80:])
-	h.previous = binary.LittleEndian.Uint64(page[88:])
-	h.previousEnd = binary.LittleEndian.Uint64(page[96:])
-	if h.size < minSegment || h.size > maxSegment {
+	_, _ = binary.Decode(page[fieldsAt:], binary.LittleEndian, &h)
+	if h.Size < minSegment || h.Size > maxSegment {
 		return h, "its size is invalid", false
 	}
 	return h, "", false
 }
 
-// mark says that everything up to a position is on the disk.
+// mark says that everything up to a position is on the disk. Its fields are exported like those of header.
 type mark struct {
-	seq, end uint64 // a position in a segment
-	bytes    uint64 // of a checkpoint
+	Seq, End uint64 // a position in a segment
+	Bytes    uint64 // of a checkpoint
 }
 
+const markBytes = 3 * wordBytes // followed by a checksum
+
 func (m mark) encode(s salt, at int) []byte {
-	text := make([]byte, 4*wordBytes)
-	binary.LittleEndian.PutUint64(text, m.seq)
-	binary.LittleEndian.PutUint64(text[8:], m.end)
-	binary.LittleEndian.PutUint64(text[16:], m.bytes)
-	binary.LittleEndian.PutUint64(text[24:], sumOf(salt{a: s.a ^ uint64(at), b: s.b}, text[:24]))
-	return text
+	text, _ := binary.Append(nil, binary.LittleEndian, m)
+	return binary.LittleEndian.AppendUint64(text, sumOf(salt{s.A ^ uint64(at), s.B}, text))
 }
 
 // decodeMark returns the mark at a position of a page, and whether there is one.
 func decodeMark(page []byte, s salt, at int) (m mark, set bool, problem string) {
-	text := page[at : at+4*wordBytes]
-	sum := binary.LittleEndian.Uint64(text[24:])
-	m = mark{seq: binary.LittleEndian.Uint64(text), end: binary.LittleEndian.Uint64(text[8:]), bytes: binary.LittleEndian.Uint64(text[16:])}
+	text := page[at:][:markBytes]
+	sum := binary.LittleEndian.Uint64(page[at+markBytes:])
+	_, _ = binary.Decode(text, binary.LittleEndian, &m)
 	switch {
 	case sum == 0 && m == mark{}:
 		return m, false, ""
-	case sum != sumOf(salt{a: s.a ^ uint64(at), b: s.b}, text[:24]):
+	case sum != sumOf(salt{s.A ^ uint64(at), s.B}, text):
 		return mark{}, false, "the checksum of a mark in its header is wrong"
 	}
 	return m, true, ""
@@ -138,20 +122,9 @@ func bootID(files Files) (id [16]byte) {
 	if f, ok := files.(interface{ BootID() [16]byte }); ok { // a model of a loss of power
 		return f.BootID()
 	}
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return id
-	}
-	digits := strings.ReplaceAll(strings.TrimSpace(string(text)), "-", "")
-	if len(digits) != 32 {
-		return id
-	}
-	for i := range id {
-		b, err := strconv.ParseUint(digits[2*i:2*i+2], 16, 8)
-		if err != nil {
-			return [16]byte{}
-		}
-		id[i] = byte(b)
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(string(text)), "-", "")); err == nil && len(b) == len(id) {
+		copy(id[:], b)
 	}
 	return id
 }

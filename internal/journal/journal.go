@@ -100,7 +100,7 @@ type Journal struct {
 	attempts int   // how many times a spare was wanted
 	spareErr error // of the last attempt
 	retired  []*segment
-	unmapped []*segment // no longer used by anybody, for the goroutine that prepares segments
+	unmapped []*segment // no longer used, for the goroutine that prepares segments
 	closed   bool
 
 	previous, previousEnd uint64 // the last segment that this process found, and where its records end
@@ -201,26 +201,16 @@ func (j *Journal) Err() error {
 
 // Stats describes a journal at one moment.
 type Stats struct {
-	DiskBytes int64  // of all files, with the space that is reserved
-	Segments  int    // files
-	Written   uint64 // bytes of records since Open
-
-	Checkpoints         int       // complete ones since Open
-	LastCheckpoint      time.Time // when the last one was complete; zero if none was since Open
-	LastCheckpointBytes int64     // from its beginning to its end, with the other records of that time
-
-	Failures int // how many times records stopped being durable
+	DiskBytes      int64     // of all files, with the space that is reserved
+	LastCheckpoint time.Time // when the last one was complete; zero if none was since Open
+	Failures       int       // how many times records stopped being durable
 }
 
 // Stats returns a description of the journal.
 func (j *Journal) Stats() Stats {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return Stats{
-		DiskBytes: j.diskBytesLocked(), Segments: len(j.segments), Written: j.endLocked() - headerBytes,
-		Checkpoints: j.checkpoint.count, LastCheckpoint: j.checkpoint.at, LastCheckpointBytes: int64(j.checkpoint.bytes),
-		Failures: j.failure.count,
-	}
+	return Stats{DiskBytes: j.diskBytesLocked(), LastCheckpoint: j.checkpoint.at, Failures: j.failure.count}
 }
 
 // Close syncs what was recorded, and marks the end as clean unless records are not durable. Later records are not recorded. No other call

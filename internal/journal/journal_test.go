@@ -190,7 +190,7 @@ func TestCheckpointReplacesTheRest(t *testing.T) {
 			want = append(want, fmt.Sprintf("note 2 %d 0", i))
 		}
 		testkit.Must(0, j.Commit())(t)
-		if after := j.Stats(); after.DiskBytes >= before.DiskBytes || after.Checkpoints != 1 || after.LastCheckpointBytes < 2000*24 {
+		if after := j.Stats(); after.DiskBytes >= before.DiskBytes || after.LastCheckpoint.IsZero() || journal.CheckpointBytes(j) < 2000*24 {
 			t.Errorf("got the stats %+v after a checkpoint, and %+v before", after, before)
 		}
 		j.Note(3, 0, 0)
@@ -218,7 +218,7 @@ func TestUnfinishedCheckpoint(t *testing.T) {
 			t.Error("a second checkpoint began while one was running")
 		}
 		j.Note(2, 0, 0)
-		j.Abandon(errors.New("planned"))
+		j.Abandon()
 		j.Note(3, 0, 0)
 		if err := j.Commit(); err == nil {
 			t.Error("an abandoned checkpoint was committed")

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -52,8 +53,7 @@ func (j *Journal) find(pos, n uint64) (s *segment, again bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for !j.closed {
-		for i := len(j.segments) - 1; i >= 0; i-- {
-			s := j.segments[i]
+		for _, s := range slices.Backward(j.segments) {
 			switch {
 			case s.room == 0 || pos < s.base || pos >= s.limit():
 			case pos+n <= s.limit():

@@ -111,7 +111,7 @@ func (j *Journal) markClosed() error {
 			}
 		}
 	}
-	m := mark{seq: end.seq, end: end.off}
+	m := mark{Seq: end.seq, End: end.off}
 	if _, err := s.file.WriteAt(m.encode(s.salt, closedMark), closedMark); err != nil {
 		return err
 	}
@@ -137,21 +137,9 @@ func Inspect(dir string, each func(Record) error) (Info, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return Info{}, fmt.Errorf("journal: %w", err)
 	}
-	return inspect(dir, folder(dir), each)
-}
-
-func inspect(dir string, files Files, each func(Record) error) (Info, error) {
-	r := &reader{dir: dir, files: files, replay: each, boot: bootID(files)}
-	defer r.close()
-	err := r.list()
-	if err == nil {
-		err = r.choose()
-	}
-	if err == nil {
-		err = r.readAll()
-	}
-	info := Info{Report: r.Report, Files: len(r.all)}
-	for _, s := range r.all {
+	found, err := read(dir, folder(dir), each)
+	info := Info{Report: found.Report, Files: len(found.all)}
+	for _, s := range found.all {
 		info.DiskBytes += s.size
 	}
 	return info, err

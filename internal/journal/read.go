@@ -11,15 +11,13 @@ import (
 
 // Report is what Open found.
 type Report struct {
-	Records  int   // that were replayed
-	Bytes    int64 // of these records
-	Segments int   // files that were read
+	Records int // that were replayed
 
 	Checkpoint bool // it began with a complete checkpoint
 	Clean      bool // the journal had been closed, or is new
 	PowerLoss  bool // the operating system has been restarted since, and the journal had not been closed
 
-	// After the end of a process, records that it had begun to write, and that nobody was told of, are skipped.
+	// After the end of a process, records that it had begun to write, and whose requests were not answered, are skipped.
 	Holes      int   // places where nothing was written
 	HoleBytes  int64 // in these places
 	Unfinished int   // records that were not finished
@@ -34,6 +32,7 @@ type Report struct {
 // found is what read leaves to do for Open.
 type found struct {
 	Report
+	all     []*source // ordered by number
 	kept    []*source // whose records count, the oldest first
 	dropped []string  // names of files that are not needed
 	end     uint64    // where the records of the last of kept end
@@ -53,7 +52,7 @@ type source struct {
 	isComplete     bool
 	closed         mark
 	isClosed       bool
-	end            uint64 // where its records end according to somebody who knew; 0 if nobody says
+	end            uint64 // where its records end according to the next process, or to its own mark; 0 if neither says
 	strict         uint64 // up to here everything is on the disk and whole
 	accepted       bool   // another process has replayed it since
 	endMayBeBroken bool
@@ -65,7 +64,6 @@ type reader struct {
 	files  Files
 	replay func(Record) error
 	boot   [16]byte
-	all    []*source // ordered by number
 	data   []byte
 	found
 }
@@ -154,13 +152,13 @@ func (r *reader) readHeader(s *source) error {
 	s.header = h
 	switch {
 	case problem != "":
-	case h.seq != s.seq:
+	case h.Seq != s.seq:
 		problem = "its header is that of another file"
-	case size > h.size:
+	case size > h.Size:
 		problem = "the file is longer than it was made"
 	default:
-		if s.complete, s.isComplete, problem = decodeMark(page, h.salt, completeMark); problem == "" {
-			s.closed, s.isClosed, problem = decodeMark(page, h.salt, closedMark)
+		if s.complete, s.isComplete, problem = decodeMark(page, h.Salt, completeMark); problem == "" {
+			s.closed, s.isClosed, problem = decodeMark(page, h.Salt, closedMark)
 		}
 	}
 	if problem != "" {
@@ -206,8 +204,8 @@ func (r *reader) choose() error {
 	if err != nil {
 		return err
 	}
-	if start != nil && chain[len(chain)-1].seq < start.complete.seq {
-		return r.damaged(start.complete.seq, 0, "the file, which has the end of a checkpoint, is missing or has no header")
+	if start != nil && chain[len(chain)-1].seq < start.complete.Seq {
+		return r.damaged(start.complete.Seq, 0, "the file, which has the end of a checkpoint, is missing or has no header")
 	}
 	r.kept = chain
 	r.Checkpoint = start != nil
@@ -217,10 +215,10 @@ func (r *reader) choose() error {
 		if start == nil {
 			continue
 		}
-		if s.seq < start.complete.seq {
-			s.strict = uint64(s.header.size)
-		} else if s.seq == start.complete.seq {
-			s.strict = start.complete.end
+		if s.seq < start.complete.Seq {
+			s.strict = uint64(s.header.Size)
+		} else if s.seq == start.complete.Seq {
+			s.strict = start.complete.End
 		}
 	}
 	for _, s := range r.all {
@@ -264,7 +262,7 @@ func (r *reader) back(first, start *source) ([]*source, error) {
 	for at := first; at != start; {
 		previous := at.seq - 1
 		if at.header.is(flagFirst) {
-			previous = at.header.previous
+			previous = at.header.Previous
 			if previous == 0 && start == nil {
 				break
 			}
@@ -274,7 +272,7 @@ func (r *reader) back(first, start *source) ([]*source, error) {
 			return nil, r.damaged(at.seq, 0, "the file "+segmentName(previous)+" before it is missing")
 		}
 		if at.header.is(flagFirst) {
-			before.end = at.header.previousEnd
+			before.end = at.header.PreviousEnd
 		}
 		chain = append(chain, before)
 		at = before
@@ -286,14 +284,14 @@ func (r *reader) back(first, start *source) ([]*source, error) {
 // forward adds the files behind the last one, which the last process made.
 func (r *reader) forward(chain []*source) ([]*source, error) {
 	last := chain[len(chain)-1]
-	r.PowerLoss = last.header.boot != r.boot || r.boot == [16]byte{}
+	r.PowerLoss = last.header.Boot != r.boot || r.boot == [16]byte{}
 	for next := r.bySeq(last.seq + 1); next != nil; next = r.bySeq(last.seq + 1) {
 		chain = append(chain, next)
 		last = next
 	}
 	if last.isClosed {
 		r.Clean, r.PowerLoss = true, false
-		last.end = last.closed.end
+		last.end = last.closed.End
 	}
 	for _, s := range r.all {
 		switch {

@@ -31,7 +31,7 @@ func bodyWord(kind uint8, bytes int) uint32 { return formBody | uint32(kind)<<3 
 func bodyBytes(body int) uint64 { return wordBytes + (uint64(body)+wordBytes-1)&^(wordBytes-1) }
 
 // salt is random in each segment.
-type salt struct{ a, b uint64 }
+type salt struct{ A, B uint64 }
 
 const multiplier = 0x9e3779b97f4a7c15
 
@@ -43,11 +43,11 @@ func fold(a, b uint64) uint64 {
 
 // begin returns the checksum of the first word's lower half at a position.
 func (s salt) begin(off uint64, word uint32) uint64 {
-	return fold(s.a^off<<32^uint64(word), multiplier)
+	return fold(s.A^off<<32^uint64(word), multiplier)
 }
 
 // add returns the checksum with two more words.
-func (s salt) add(sum, a, b uint64) uint64 { return fold(sum^a, s.b^b) }
+func (s salt) add(sum, a, b uint64) uint64 { return fold(sum^a, s.B^b) }
 
 // seal returns the first word of a record.
 func seal(sum uint64, word uint32) uint64 { return (sum^sum<<32)&^(1<<32-1) | uint64(word) }
@@ -61,7 +61,11 @@ func (s salt) note(off uint64, tag uint32, a, b uint64) uint64 {
 
 func (s salt) body(off uint64, kind uint8, body []byte) uint64 {
 	word := bodyWord(kind, len(body))
-	sum := s.begin(off, word)
+	return seal(s.text(s.begin(off, word), body), word)
+}
+
+// text returns the checksum with bytes, filled up with zeros to two words.
+func (s salt) text(sum uint64, body []byte) uint64 {
 	for len(body) >= 2*wordBytes {
 		sum = s.add(sum, binary.LittleEndian.Uint64(body), binary.LittleEndian.Uint64(body[wordBytes:]))
 		body = body[2*wordBytes:]
@@ -71,42 +75,30 @@ func (s salt) body(off uint64, kind uint8, body []byte) uint64 {
 		copy(rest[:], body)
 		sum = s.add(sum, binary.LittleEndian.Uint64(rest[:]), binary.LittleEndian.Uint64(rest[wordBytes:]))
 	}
-	return seal(sum, word)
+	return sum
 }
 
-// putNote writes a record into a mapping, where the process may die between any two stores. The call of pause is also what keeps the
+// putNote writes a record into a mapping, where the process may die between any two stores. The call of pauseAt is also what keeps the
 // compiler from leaving out the first store because of the last one, to the same word.
 func (j *Journal) putNote(s *segment, off uint64, tag uint32, a, b uint64) {
 	at := s.at(off)
-	if j.pause != nil {
-		j.pause("reserved")
-	}
+	j.pauseAt("reserved")
 	put(at, s.salt.sealed(off, openWord(noteBytes)))
 	put(next(at, 1), a)
 	put(next(at, 2), b)
-	if j.pause != nil {
-		j.pause("opened")
-	}
+	j.pauseAt("opened")
 	publish(at, s.salt.note(off, tag, a, b))
-	if j.pause != nil {
-		j.pause("written")
-	}
+	j.pauseAt("written")
 }
 
 func (j *Journal) putBody(s *segment, off uint64, kind uint8, body []byte) {
 	at := s.at(off)
-	if j.pause != nil {
-		j.pause("reserved")
-	}
+	j.pauseAt("reserved")
 	put(at, s.salt.sealed(off, openWord(bodyBytes(len(body)))))
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(next(at, 1))), len(body)), body)
-	if j.pause != nil {
-		j.pause("opened")
-	}
+	j.pauseAt("opened")
 	publish(at, s.salt.body(off, kind, body))
-	if j.pause != nil {
-		j.pause("written")
-	}
+	j.pauseAt("written")
 }
 
 func next(at *atomic.Uint64, words uintptr) *atomic.Uint64 {

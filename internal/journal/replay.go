@@ -31,9 +31,8 @@ func (r *reader) readAll() error {
 			return err
 		}
 		if s.isComplete && i == 0 {
-			r.checkpointBytes = s.complete.bytes
+			r.checkpointBytes = s.complete.Bytes
 		}
-		r.Segments++
 		end, err := r.readSource(s, i+1 == len(r.kept))
 		r.end = end
 		if err == errEnd {
@@ -81,12 +80,12 @@ func (r *reader) readSource(s *source, last bool) (end uint64, err error) {
 			return 0, r.damaged(s.seq, uint64(len(data)), "the file is shorter than its records")
 		}
 		data = data[:s.end]
-	case s.header.is(flagAllocated) && s.size < s.header.size && !tolerant:
+	case s.header.is(flagAllocated) && s.size < s.header.Size && !tolerant:
 		return 0, r.damaged(s.seq, uint64(len(data)), "the file is shorter than it was made")
 	}
 	end = headerBytes
 	for off := end; off < uint64(len(data)); {
-		what, n, record, ok := parse(data, off, s.header.salt)
+		what, n, record, ok := parse(data, off, s.header.Salt)
 		if what == hole {
 			if n = uint64(len(data)) - off - uint64(len(bytes.TrimLeft(data[off:], "\x00"))); off+n == uint64(len(data)) {
 				break
@@ -103,7 +102,6 @@ func (r *reader) readSource(s *source, last bool) (end uint64, err error) {
 		}
 		if ok {
 			r.Records++
-			r.Bytes += int64(n)
 			if off >= s.strict {
 				r.after += n
 			}
@@ -121,7 +119,7 @@ func (r *reader) readSource(s *source, last bool) (end uint64, err error) {
 
 // atEnd checks that nothing is missing at the end of a file.
 func (r *reader) atEnd(s *source, size, end uint64, last, tolerant bool) (uint64, error) {
-	full := end >= uint64(s.header.size)
+	full := end >= uint64(s.header.Size)
 	end = min(end, size)
 	switch {
 	case end < s.strict && !full, s.end != 0 && end != s.end:

@@ -67,9 +67,7 @@ func parseName(name string) (seq uint64, ok bool) {
 func (j *Journal) create(seq uint64, mapped bool) (*segment, error) {
 	s := &segment{seq: seq, size: j.size, room: uint64(j.size) - headerBytes}
 	s.lastNote = s.room - noteBytes
-	var random [16]byte
-	_, _ = rand.Read(random[:])
-	s.salt = salt{a: binary.LittleEndian.Uint64(random[:]), b: binary.LittleEndian.Uint64(random[8:])}
+	_ = binary.Read(rand.Reader, binary.LittleEndian, &s.salt)
 	file, err := j.files.Create(s.name())
 	if err != nil {
 		return nil, err
@@ -190,10 +188,10 @@ func (j *Journal) activateLocked(base, flags uint64) error {
 	j.spare = nil
 	s.base, s.flag = base, s.flag|flags
 	s.durable.Store(j.failure.err == nil)
-	h := header{size: j.size, seq: s.seq, boot: j.boot, salt: s.salt, flags: s.flag}
+	h := header{Size: j.size, Seq: s.seq, Boot: j.boot, Salt: s.salt, Flags: s.flag}
 	if !j.begun {
 		s.flag |= flagFirst
-		h.flags, h.previous, h.previousEnd = s.flag, j.previous, j.previousEnd
+		h.Flags, h.Previous, h.PreviousEnd = s.flag, j.previous, j.previousEnd
 	}
 	if err := j.writeHeader(s, h.encode()); err != nil {
 		j.discard(s)
