@@ -49,7 +49,7 @@ func (k *keeper) save(kind uint8, body []byte) {
 	k.saved += int64(len(body)) + recordOverhead
 }
 
-// recordOverhead is what a record takes besides its body, on average.
+// recordOverhead is what a record takes in addition to its body, on average.
 const recordOverhead = 12
 
 // beginCheckpoint begins a checkpoint between two requests, and records what all other records need, and what is small.
@@ -67,7 +67,7 @@ func (s *Store) beginCheckpoint() (tables []*table, err error) {
 	now := s.clock.read()
 	for _, t := range s.tables {
 		if len(t.tags) == 0 || !t.use.requested && t.use.prepared == 0 && t.liveUntil(now) <= now && s.drop(t) {
-			continue // nothing of it counts, and nobody asks for it
+			continue // nothing of it counts, and no request uses it
 		}
 		tables = append(tables, t)
 		for limit, tag := range t.tags {

@@ -22,7 +22,7 @@ type Contents struct {
 	// How the records end. A folder in use is never Closed, and both counts may be of what is just being written.
 	Closed      bool   // the store was closed
 	PowerLoss   bool   // not closed, and the operating system has been started since, or it is another machine's
-	Skipped     int    // records that were not finished, and that nobody was told of
+	Skipped     int    // records that were not finished, whose requests were not answered
 	Dropped     int64  // bytes that cannot be used after a loss of power
 	DroppedFrom string // file and offset
 

@@ -24,7 +24,7 @@ import (
 )
 
 // A process that works with a folder is killed again and again, at any time, and with pauses between the steps of a request. It says what it
-// was answered, over a pipe. What it has said must be known to whoever opens the folder afterwards.
+// was answered, over a pipe. What it has said must be known to the process that opens the folder afterwards.
 
 const (
 	crashChild = "SLIDEGATE_TEST_CRASH" // the folder, and whether there are pauses

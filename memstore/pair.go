@@ -19,7 +19,7 @@ type pairForm struct {
 	layout
 }
 
-// wordSlots are slots of which a word besides the hash is claimed. Their length is a power of two.
+// wordSlots are slots that begin with a hash and a word, which is claimed. They have a power of two of words.
 type wordSlots struct{ logWords uint }
 
 var (

@@ -44,7 +44,7 @@ func (j *Journal) lookAhead() {
 			}
 		}
 		if wanted {
-			_ = j.prepare() // whoever needs it learns of the error
+			_ = j.prepare() // the writer that needs it gets the error
 		}
 	}
 }

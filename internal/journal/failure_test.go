@@ -95,7 +95,7 @@ func TestFailedSync(t *testing.T) {
 	})
 }
 
-// Whoever waits learns that the write failed, and what was recorded in the meantime is not written to the same file.
+// Callers that wait learn that the write failed, and what was recorded in the meantime is not written to the same file.
 func TestWaitersLearnOfFailures(t *testing.T) {
 	d := newDisk()
 	j, c, _, err := restored("disk", journal.Options{Files: d, Synced: true, Segment: small})

@@ -31,7 +31,7 @@ func (f diskFile) Map(size int64) ([]byte, error) {
 	return syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
 
-// detach puts memory without a file in the place of a mapping, at once. Whoever still writes there does no harm, and the disk space of
+// detach puts memory without a file in the place of a mapping, at once. Writers that are still using it do no harm, and the disk space of
 // a removed file is free.
 func detach(mem []byte) {
 	_, _, _ = syscall.Syscall6(syscall.SYS_MMAP, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)), syscall.PROT_READ|syscall.PROT_WRITE,
@@ -42,7 +42,7 @@ func unmap(mem []byte) { _ = syscall.Munmap(mem) }
 
 var pageBytes = uint64(os.Getpagesize())
 
-// populate makes pages present and writable, so that nobody waits for that later. It changes no bytes.
+// populate makes pages present and writable, so that no writer waits for that later. It changes no bytes.
 func populate(mem []byte, from, to uint64) {
 	from &^= pageBytes - 1
 	to = min((to+pageBytes-1)&^(pageBytes-1), uint64(len(mem)))

@@ -12,7 +12,7 @@ import (
 
 var cuts = flag.Int("cuts", 1000, "how often the power fails in the model")
 
-// Nothing that Wait acknowledged is forgotten, whichever of the writes that were not synced reach the disk when the power fails or the
+// Nothing that Wait acknowledged is forgotten, no matter which of the writes that were not synced reach the disk when the power fails or the
 // process dies.
 func TestPowerLossForgetsNothing(t *testing.T) {
 	seed := rand.Uint64()

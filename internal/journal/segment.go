@@ -150,7 +150,7 @@ func (s *segment) release() {
 	_ = s.file.Close()
 }
 
-// prepare makes the next segment unless there is one. Nobody waits for it in a decision unless segments fill faster than they are made.
+// prepare makes the next segment unless there is one. Decisions wait for it only if segments fill faster than they are made.
 func (j *Journal) prepare() error {
 	j.preparing.Lock()
 	defer j.preparing.Unlock()

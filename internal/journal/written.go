@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Without a mapping, records are written in order. With Options.Synced they gather in memory, and whoever waits first writes all of them
+// Without a mapping, records are written in order. With Options.Synced they gather in memory, and the first caller that waits writes all of them
 // and waits for the disk; the others share that.
 
 // maxGathered is how much may gather.
@@ -213,7 +213,7 @@ func (w *writer) writeLocked(j *Journal) error {
 	w.turn.Store(nil)
 	w.spare = append(w.spare[:0], chunks...)
 	switch {
-	case epoch != j.failure.epoch: // dropped by somebody else
+	case epoch != j.failure.epoch: // dropped after another failure
 		err = j.failure.err
 	case err != nil:
 		j.failLocked(err)

@@ -86,7 +86,7 @@ func (i *instance) settled(t *testing.T, percent int) int64 {
 	return i.made[madeName{"api", percent}]
 }
 
-// A key that goes up and down around a threshold makes one event in a window, whichever instance sees it, and another in the next.
+// A key that goes up and down around a threshold makes one event in a window, no matter which instance sees it, and another in the next.
 func TestOneEventInAWindow(t *testing.T) {
 	for _, limit := range []string{"10/1m", "10/1m sliding-window segments=6", "10/1m fixed-window", "10/1m token-bucket", "10/1m hold=5s"} {
 		t.Run(limit, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestEventInTheNextFixedWindow(t *testing.T) {
 	}
 }
 
-// A window is the same however long reservations hold units beyond it, and wherever the clock stands.
+// A window is the same however long reservations hold units beyond it, and at any time of the clock.
 func TestOneEventInAFixedWindow(t *testing.T) {
 	const minute = 1_767_000_000e6
 	for limit, at := range map[string]rule.Micros{ // when its next window begins

@@ -24,7 +24,7 @@ type stream struct {
 	last  []sent // the newest last, at most maxBehind
 	total int64  // events so far: last ends with this number
 	open  int
-	news  chan struct{} // closed by the next event; nil if nobody waits
+	news  chan struct{} // closed by the next event; nil if no one is waiting
 }
 
 type sent struct {

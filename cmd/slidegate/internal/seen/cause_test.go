@@ -170,7 +170,7 @@ func TestNearestDropsWhatNoLimitDecides(t *testing.T) {
 	})
 }
 
-// TestSharesAreAskedOnceASecond: however often somebody looks, the store is asked once in a second how near a key is.
+// TestSharesAreAskedOnceASecond: no matter how often someone looks, the store is asked once in a second how near a key is.
 func TestSharesAreAskedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)

@@ -20,7 +20,7 @@ import (
 
 // The topics of notes.
 const (
-	topicLook = "look" // while somebody looks; the author is the instance that was asked
+	topicLook = "look" // while someone is looking; the author is the instance that was asked
 	topicSeen = "seen" // what an instance has seen
 	topicHour = "hour" // the counts of its whole hour; the authors are its ID with a number
 	topicKey  = "key"  // keys that a person asked for
@@ -61,7 +61,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Exchange shows what this instance and the others have seen. It writes to the store only while somebody looks: at this instance, a mark;
+// Exchange shows what this instance and the others have seen. It writes to the store only while someone is looking: at this instance, a mark;
 // at another one, what this one has seen. It is safe for concurrent use. The zero value is not usable; call NewExchange.
 type Exchange struct {
 	record *Record
@@ -177,7 +177,7 @@ func (e *Exchange) forgiveLocked() {
 	e.lost = time.Time{}
 }
 
-// publish posts what this instance has seen, if the marks of others say that somebody looks.
+// publish posts what this instance has seen, if the marks of others say that someone is looking.
 func (e *Exchange) publish(ctx context.Context, marks map[string][]byte) {
 	var wanted, asks []keyName
 	isNew, turns := false, map[string]int64{}
@@ -226,14 +226,14 @@ func (e *Exchange) looks() bool {
 	return !e.looked.IsZero() && e.opts.Now().Sub(e.looked) < lookLife || len(e.asks) > 0
 }
 
-// mark posts that somebody looks, if that was not done just before, or if what they look at has changed.
+// mark posts that someone is looking, if that was not done just before, or if what they look at has changed.
 func (e *Exchange) mark(ctx context.Context) {
 	e.mu.Lock()
 	now := e.opts.Now()
 	due := e.changed || now.Sub(e.posted) >= lookEvery && now.Sub(e.looked) < lookEvery
 	life := lookLife
 	if now.Sub(e.looked) >= lookLife {
-		life = askWait // somebody asks for a key and nothing else
+		life = askWait // only a key was asked for
 	}
 	l := look{Keys: e.shown, Asks: slices.Collect(maps.Keys(e.asks))}
 	if due {
@@ -273,7 +273,7 @@ func (e *Exchange) read(ctx context.Context) {
 	}
 }
 
-// take adds the notes of a topic that have changed. It decodes them without the lock, since anybody who may write to the store can make that slow.
+// take adds the notes of a topic that have changed. It decodes them without the lock, since anyone who may write to the store can make that slow.
 func (e *Exchange) take(topic string, texts map[string][]byte, now time.Time) {
 	for author, text := range texts {
 		id, _, _ := strings.Cut(author, "-")
@@ -322,7 +322,7 @@ func (e *Exchange) addLocked(topic, author string, n *note, now time.Time) {
 }
 
 // Document returns what all instances have seen, with lists of at most n keys. After a pause it waits until they have noticed that
-// somebody looks.
+// someone is looking.
 func (e *Exchange) Document(ctx context.Context, n int) *Document {
 	if e.look(ctx) {
 		e.awaitOthers(ctx)
@@ -339,7 +339,7 @@ func (e *Exchange) Document(ctx context.Context, n int) *Document {
 	return d
 }
 
-// Ready reports whether the other instances have had the time to notice that somebody looks, so that Document does not wait.
+// Ready reports whether the other instances have had the time to notice that someone is looking, so that Document does not wait.
 func (e *Exchange) Ready() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -378,7 +378,7 @@ func (e *Exchange) haveAnswered() bool {
 	return true
 }
 
-// look notes that somebody looks, and reports whether there are others that may not know it yet.
+// look notes that someone is looking, and reports whether there are others that may not know it yet.
 func (e *Exchange) look(ctx context.Context) (others bool) {
 	e.record.Tick()
 	if e.opts.Board == nil {
@@ -466,7 +466,7 @@ func (e *Exchange) document(ctx context.Context, n int) *Document {
 }
 
 // show remembers the keys that are shown. It reports whether some of their counts may be too low, and whether that is for the first time
-// since somebody looks, so that the other instances do not know yet which keys are shown.
+// since someone is looking, so that the other instances do not know yet which keys are shown.
 func (e *Exchange) show(d *Document) (unsure, first bool) {
 	var shown []keyName
 	known := map[keyName]bool{}

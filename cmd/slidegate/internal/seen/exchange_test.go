@@ -158,7 +158,7 @@ func TestGlanceDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestNothingIsWrittenWhileNobodyLooks: notes are posted only while somebody looks, and for some seconds after.
+// TestNothingIsWrittenWhileNobodyLooks: notes are posted only while someone is looking, and for some seconds after.
 func TestNothingIsWrittenWhileNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
@@ -310,7 +310,7 @@ func TestNearestListIsFull(t *testing.T) {
 	}
 }
 
-// TestKeyOfAnotherInstance: the text of a key comes from the instance that knows it, only on request, and nobody else can make one up.
+// TestKeyOfAnotherInstance: the text of a key comes from the instance that knows it, only on request, and no other instance can make one up.
 func TestKeyOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)

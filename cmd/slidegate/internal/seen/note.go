@@ -62,7 +62,7 @@ type noteKey struct {
 	Routes  []string           `json:"o,omitempty"`
 }
 
-// look is what an instance posts while somebody looks at it.
+// look is what an instance posts while someone is looking at it.
 type look struct {
 	Turn int64 `json:"n"` // increases with every mark
 	// Keys are those that it shows, so that every instance adds what it knows of them: the sums are then exact.
@@ -193,7 +193,7 @@ func encodeHour(n *note) (texts [][]byte) {
 	return append(texts, encodeHour(&part)...)
 }
 
-// decodeNote parses a note that an author posted. Whoever may write to the store can have written it, so all texts are made printable, and
+// decodeNote parses a note that an author posted. Anyone who may write to the store can have written it, so all texts are made printable, and
 // a note with numbers that no instance has is rejected.
 func decodeNote(author string, text []byte, now time.Time) (*note, error) {
 	n := &note{}
