@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/internal/board"
+	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -75,9 +76,9 @@ func (s *Store) register(ctx context.Context, topic, author string, life time.Du
 // readAuthors returns until when the authors are in a list.
 func readAuthors(list []byte, now rule.Micros) map[string]rule.Micros {
 	authors := map[string]rule.Micros{}
-	for src := (&source{rest: list}); len(src.rest) > 0; {
-		until, name := rule.Micros(src.Int()), string(src.bytes())
-		if src.failed || len(authors) == store.MaxNotes {
+	for src := (&statecode.Reader{Rest: list}); src.More(); {
+		until, name := rule.Micros(src.Int()), string(bytesOf(src))
+		if src.Failed() || len(authors) == store.MaxNotes {
 			break
 		}
 		if until > now && board.CheckTopic(name) == nil {
@@ -159,11 +160,11 @@ func (s *Store) readBoard(ctx context.Context, name string) ([]byte, uint64, err
 	if err != nil || len(value) == 0 || value[0] != boardFormat {
 		return nil, revision, err
 	}
-	src := &source{rest: value[1:]}
-	if until := rule.Micros(src.Int()); src.failed || until <= s.now() {
+	src := &statecode.Reader{Rest: value[1:]}
+	if until := rule.Micros(src.Int()); src.Failed() || until <= s.now() {
 		return nil, revision, nil
 	}
-	return src.rest[:len(src.rest):len(src.rest)], revision, nil
+	return src.Rest[:len(src.Rest):len(src.Rest)], revision, nil
 }
 
 func boardHead(now rule.Micros, life time.Duration) []byte {

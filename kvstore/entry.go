@@ -91,13 +91,13 @@ func decodeEntry(value []byte) (*entry, error) {
 	if value[0] != formatVersion {
 		return nil, errDamaged
 	}
-	src := &source{rest: value[1:]}
-	if e.at = rule.Micros(src.Int()); src.failed {
+	src := &statecode.Reader{Rest: value[1:]}
+	if e.at = rule.Micros(src.Int()); src.Failed() {
 		return nil, errDamaged
 	}
-	for len(src.rest) > 0 {
-		r := &record{id: string(src.bytes()), expires: rule.Micros(src.Int()), payload: src.bytes()}
-		if src.failed || len(r.id) < 2 || e.find(r.id) != nil {
+	for src.More() {
+		r := &record{id: string(bytesOf(src)), expires: rule.Micros(src.Int()), payload: bytesOf(src)}
+		if src.Failed() || len(r.id) < 2 || e.find(r.id) != nil {
 			return nil, errDamaged
 		}
 		e.add(r)
@@ -182,8 +182,8 @@ func (e *entry) state(id string, limit *rule.Limit) (rule.State, error) {
 		return rule.State{}, nil
 	}
 	if r.state == nil {
-		src, state := &source{rest: r.payload}, &rule.State{}
-		if statecode.Read(src, limit, state); src.failed || len(src.rest) > 0 {
+		src, state := &statecode.Reader{Rest: r.payload}, &rule.State{}
+		if statecode.Read(src, limit, state); src.Failed() || src.More() {
 			return rule.State{}, errDamaged
 		}
 		r.state, r.limit = state, limit
@@ -210,12 +210,12 @@ func (e *entry) generation(id string) (*generation, error) {
 		return &generation{}, nil
 	}
 	if r.once == nil {
-		src, g := &source{rest: r.payload}, &generation{done: map[rule.ID][]int64{}}
+		src, g := &statecode.Reader{Rest: r.payload}, &generation{done: map[rule.ID][]int64{}}
 		g.number, g.Began = src.Int(), rule.Micros(src.Int())
 		g.Newest = g.Began + rule.Micros(src.Int())
 		g.Until, g.Before = g.Began+rule.Micros(src.Int()), g.Began+rule.Micros(src.Int())
-		for range src.count() {
-			id, n := rule.ID(src.Uint64()), src.count()
+		for range src.Count() {
+			id, n := rule.ID(src.Uint64()), src.Count()
 			record := make([]int64, 0, n)
 			for range n {
 				record = append(record, src.Int())
@@ -223,7 +223,7 @@ func (e *entry) generation(id string) (*generation, error) {
 			g.done[id] = record
 		}
 		g.Count, g.size = int64(len(g.done)), len(r.payload)
-		if src.failed || len(src.rest) > 0 {
+		if src.Failed() || src.More() {
 			return nil, errDamaged
 		}
 		r.once = g

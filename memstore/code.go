@@ -66,63 +66,10 @@ func (e *encoder) state(algorithm rule.Algorithm, s *rule.State) {
 	e.buf = statecode.Append(e.buf, algorithm, s)
 }
 
-// decoder reads what encoder wrote. After the first error it returns zeros.
-type decoder struct {
-	rest []byte
-	err  error
-}
+// decoder reads what encoder wrote.
+type decoder struct{ statecode.Reader }
 
-var errRecord = errors.New("a record is shorter than what it says that it has")
-
-// Int reads a number. With Uint64, Check and Failed it implements statecode.Source.
-func (d *decoder) Int() int64 {
-	n, size := binary.Varint(d.rest)
-	if size <= 0 || d.err != nil {
-		d.fail(errRecord)
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-// Uint64 reads eight bytes.
-func (d *decoder) Uint64() uint64 {
-	b := d.bytes(8)
-	if b == nil {
-		return 0
-	}
-	return binary.LittleEndian.Uint64(b)
-}
-
-// bytes reads n bytes, which belong to the record. It returns nil if there are fewer.
-func (d *decoder) bytes(n int64) []byte {
-	if d.err != nil || n < 0 || n > int64(len(d.rest)) {
-		d.fail(errRecord)
-		return nil
-	}
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
-	return b
-}
-
-// Check records an error if ok is false, which means that a number is out of range.
-func (d *decoder) Check(ok bool) {
-	if !ok {
-		d.fail(errors.New("a number is out of range"))
-	}
-}
-
-// more reports whether there is more to read, and no error.
-func (d *decoder) more() bool { return d.err == nil && len(d.rest) > 0 }
-
-// Failed reports whether an error has occurred.
-func (d *decoder) Failed() bool { return d.err != nil }
-
-func (d *decoder) fail(err error) {
-	if d.err == nil {
-		d.err = err
-	}
-}
+func newDecoder(record []byte) *decoder { return &decoder{statecode.Reader{Rest: record}} }
 
 func (d *decoder) time() rule.Micros {
 	at := rule.Micros(d.Int())
@@ -142,7 +89,7 @@ func (d *decoder) flag() bool {
 	return n == 1
 }
 
-func (d *decoder) text() string { return string(d.bytes(d.Int())) }
+func (d *decoder) text() string { return string(d.Bytes(d.Int())) }
 
 // limit reads a limit, which must be valid.
 func (d *decoder) limit() rule.Limit {
@@ -157,18 +104,18 @@ func (d *decoder) limit() rule.Limit {
 	d.Check(overlap >= 0 && overlap <= int64(rule.OverlapWhole))
 	l.Overlap, l.CountRefused, l.Lease = rule.Overlap(overlap), d.flag(), d.flag()
 	l.Quota, l.Burst, l.Hold = d.Int(), d.Int(), rule.Micros(d.Int())
-	if d.err != nil {
+	if d.Failed() {
 		return rule.Limit{}
 	}
 	if limit, err := l.Normalize(); err != nil || limit != l {
-		d.fail(errors.Join(fmt.Errorf("invalid limit %s", shape.Name(&l)), err))
+		d.Fail(errors.Join(fmt.Errorf("invalid limit %s", shape.Name(&l)), err))
 	}
 	return l
 }
 
 // state reads the state of a key, into memory of its own.
 func (d *decoder) state(l *rule.Limit) (s rule.State) {
-	statecode.Read(d, l, &s)
+	statecode.Read(&d.Reader, l, &s)
 	return s
 }
 
@@ -193,7 +140,7 @@ func (d *decoder) settlement() (key settlementKey, life settlementLife, record [
 	life.certain, life.expires = rule.Micros(d.Int()), rule.Micros(d.Int())
 	n := d.Int()
 	d.Check(life.certain > 0 && life.certain <= life.expires && life.expires <= 4*rule.MaxNow && n >= 1 && n <= maxRecord)
-	for i := int64(0); i < n && d.err == nil; i++ {
+	for i := int64(0); i < n && !d.Failed(); i++ {
 		number := d.Int()
 		d.Check(number >= -rule.MaxQuota && number <= rule.MaxQuota)
 		record = append(record, number)

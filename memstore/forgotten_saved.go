@@ -49,7 +49,7 @@ func (f *forgotten) replay(d *decoder, then, now rule.Micros) {
 	d.Check(latest >= 0 && latest <= rule.MaxNow)
 	d.Check(rows > 0 && rows <= maxLayer/rowBytes && rows&(rows-1) == 0 && at >= 0 && at < rows && at%chunkRows == 0)
 	d.Check(life > 0 && life <= 4*rule.MaxNow && step > 0 && step <= life && (at == 0 || f.replayed != nil))
-	if d.err != nil {
+	if d.Failed() {
 		return
 	}
 	f.latest = max(f.latest, min(latest, now+2*life)) // times farther ahead were moved back
@@ -68,7 +68,7 @@ func (f *forgotten) replay(d *decoder, then, now rule.Micros) {
 		for word := range r {
 			r[word] = d.Uint64()
 		}
-		if d.err == nil {
+		if !d.Failed() {
 			l.fold(int(at+i), &r, &before, &m)
 		}
 	}

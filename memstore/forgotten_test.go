@@ -208,11 +208,11 @@ func load(t testing.TB, f *forgotten, records [][]byte, now rule.Micros) {
 }
 
 func loadOne(f *forgotten, record []byte, now rule.Micros) error {
-	d := &decoder{rest: record}
+	d := newDecoder(record)
 	then, tag := d.time(), d.Int()
 	f.replay(d, then, now)
-	d.Check(tag == 1 && len(d.rest) == 0)
-	return d.err
+	d.Check(tag == 1 && len(d.Rest) == 0)
+	return d.Err
 }
 
 // With enough memory, little is rounded, and hardly any other key is mistaken for one of the keys.

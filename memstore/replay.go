@@ -24,17 +24,17 @@ type replayer struct {
 
 // replay carries out a record.
 func (r *replayer) replay(record journal.Record) error {
-	d := &decoder{rest: record.Body}
+	d := newDecoder(record.Body)
 	switch {
 	case record.IsNote:
 		r.note(d, record.Tag, record.A, record.B, int64(record.B>>noteCostAt))
 	case record.Kind == kindStore:
-		copy(r.store.key[:], d.bytes(int64(len(r.store.key))))
+		copy(r.store.key[:], d.Bytes(int64(len(r.store.key))))
 		r.known = true
 	case record.Kind == kindLimit:
 		r.limit(d)
 	case record.Kind == kindTake:
-		h, word, cost, tag := d.key(), d.Uint64(), int64(d.Uint64()), d.bytes(4)
+		h, word, cost, tag := d.key(), d.Uint64(), int64(d.Uint64()), d.Bytes(4)
 		if d.Check(cost >= 0 && cost <= rule.MaxQuota); !d.Failed() {
 			r.note(d, binary.LittleEndian.Uint32(tag), h, word, cost)
 		}
@@ -46,7 +46,7 @@ func (r *replayer) replay(record journal.Record) error {
 			r.keys(record.Kind, p, d)
 		}
 	case record.Kind == kindSettlements:
-		for d.more() {
+		for d.More() {
 			r.settlement(d)
 		}
 	case record.Kind == kindDocument:
@@ -54,12 +54,12 @@ func (r *replayer) replay(record journal.Record) error {
 			r.store.documents[name] = doc
 		}
 	default:
-		d.fail(fmt.Errorf("unknown kind %d", record.Kind))
+		d.Fail(fmt.Errorf("unknown kind %d", record.Kind))
 	}
-	if d.err == nil && len(d.rest) > 0 {
-		d.fail(fmt.Errorf("%d bytes more than expected", len(d.rest)))
+	if d.More() {
+		d.Fail(fmt.Errorf("%d bytes more than expected", len(d.Rest)))
 	}
-	return d.err
+	return d.Err
 }
 
 // note decides a noted take again.
@@ -76,7 +76,7 @@ func (r *replayer) keys(kind uint8, p *plan, d *decoder) {
 		p.table.forgottenKeys().replay(d, r.now, r.store.opened)
 		return
 	}
-	for d.more() {
+	for d.More() {
 		h := d.key()
 		if kind == kindFreed {
 			r.free(p.table, h)
@@ -115,19 +115,19 @@ func (r *replayer) plan(d *decoder, tag uint32) *plan {
 	if r.plans[tag] == nil && !r.ahead { // a note came between the beginning of a checkpoint and what that says of its limits
 		r.ahead = true
 		_, err := journal.Inspect(r.dir, func(record journal.Record) error {
-			limit := &decoder{rest: record.Body}
+			limit := newDecoder(record.Body)
 			if !record.IsNote && record.Kind == kindLimit {
 				r.limit(limit)
 			}
-			return limit.err
+			return limit.Err
 		})
 		if err != nil {
-			d.fail(err)
+			d.Fail(err)
 			return nil
 		}
 	}
 	if r.plans[tag] == nil {
-		d.fail(fmt.Errorf("it refers to limit %d, which is not described", tag))
+		d.Fail(fmt.Errorf("it refers to limit %d, which is not described", tag))
 	}
 	return r.plans[tag]
 }
@@ -165,7 +165,7 @@ func (r *replayer) take(p *plan, h uint64, cost int64, admitted bool) {
 
 // job carries out what one request changed.
 func (r *replayer) job(d *decoder) {
-	for r.now = d.time(); d.more(); {
+	for r.now = d.time(); d.More(); {
 		what := d.Int()
 		if what == partSettlement {
 			r.settlement(d)
@@ -196,7 +196,7 @@ func (r *replayer) job(d *decoder) {
 			}
 			p.table.replay(h, &s)
 		default:
-			d.fail(fmt.Errorf("unknown part %d", what))
+			d.Fail(fmt.Errorf("unknown part %d", what))
 		}
 	}
 }

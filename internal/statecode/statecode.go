@@ -91,16 +91,8 @@ func appendHolds(dst []byte, holds []rule.Hold) []byte {
 	return dst
 }
 
-// Source is where a state is read from. After the first failure it returns zeros.
-type Source interface {
-	Int() int64 // as binary.AppendVarint wrote it
-	Uint64() uint64
-	Check(ok bool) // fails if not ok: no state has these bytes
-	Failed() bool
-}
-
 // Read reads what Append wrote, under a limit of the same shape. The result is valid only if src has not failed.
-func Read(src Source, l *rule.Limit, s *rule.State) {
+func Read(src *Reader, l *rule.Limit, s *rule.State) {
 	switch l.Algorithm {
 	case rule.SlidingLog:
 		readLog(src, l, s, src.Int())
@@ -122,7 +114,7 @@ func Read(src Source, l *rule.Limit, s *rule.State) {
 	readHolds(src, l, s)
 }
 
-func readHolds(src Source, l *rule.Limit, s *rule.State) {
+func readHolds(src *Reader, l *rule.Limit, s *rule.State) {
 	n := src.Int()
 	src.Check(n >= 0 && n <= rule.MaxHolds)
 	for i := int64(0); i < n && !src.Failed(); i++ {
@@ -133,7 +125,7 @@ func readHolds(src Source, l *rule.Limit, s *rule.State) {
 	}
 }
 
-func readCounts(src Source, l *rule.Limit, s *rule.State) {
+func readCounts(src *Reader, l *rule.Limit, s *rule.State) {
 	if s.Start = rule.Micros(src.Int()); s.Start == rule.Absent {
 		return
 	}
@@ -153,7 +145,7 @@ func earliestStart(l *rule.Limit) rule.Micros {
 	return 0
 }
 
-func readLog(src Source, l *rule.Limit, s *rule.State, n int64) {
+func readLog(src *Reader, l *rule.Limit, s *rule.State, n int64) {
 	src.Check(n >= 0 && n <= rule.MaxLogQuota)
 	if src.Failed() {
 		return
@@ -175,7 +167,7 @@ func readLog(src Source, l *rule.Limit, s *rule.State, n int64) {
 	}
 }
 
-func readSlots(src Source, l *rule.Limit, s *rule.State) {
+func readSlots(src *Reader, l *rule.Limit, s *rule.State) {
 	n := src.Int()
 	src.Check(n >= 0 && n <= rule.MaxLogQuota)
 	for i := int64(0); i < n && !src.Failed(); i++ {

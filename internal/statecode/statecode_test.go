@@ -2,7 +2,6 @@ package statecode_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,38 +10,11 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// source reads from bytes.
-type source struct {
-	rest   []byte
-	failed bool
-}
-
-func (s *source) Int() int64 {
-	n, size := binary.Varint(s.rest)
-	if s.Check(size > 0); s.failed {
-		return 0
-	}
-	s.rest = s.rest[size:]
-	return n
-}
-
-func (s *source) Uint64() uint64 {
-	if s.Check(len(s.rest) >= 8); s.failed {
-		return 0
-	}
-	n := binary.LittleEndian.Uint64(s.rest)
-	s.rest = s.rest[8:]
-	return n
-}
-
-func (s *source) Check(ok bool) { s.failed = s.failed || !ok }
-func (s *source) Failed() bool  { return s.failed }
-
 // read reads a state, and reports whether the bytes are one.
 func read(limit *rule.Limit, from []byte) (state rule.State, ok bool) {
-	src := &source{rest: from}
+	src := &statecode.Reader{Rest: from}
 	statecode.Read(src, limit, &state)
-	return state, !src.failed && len(src.rest) == 0
+	return state, !src.Failed() && !src.More()
 }
 
 const (
