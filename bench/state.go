@@ -16,6 +16,9 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
+// severalCheckpoints makes a round so long that a folder under load needs several checkpoints in it.
+const severalCheckpoints = 5
+
 // stateThroughput compares a store in memory with the same store over a folder, which survives a crash: a hot key and many keys at saturation.
 func (r *run) stateThroughput() ([]*table, error) {
 	var rows []library
@@ -26,7 +29,7 @@ func (r *run) stateThroughput() ([]*table, error) {
 	hot.minShare, hot.maxShare = 0.999, 1
 	s := results{}
 	for _, procs := range r.procs {
-		g := &group{spec: spec{quota: 1 << 40, window: quotaWindow}, loads: []load{hot}, procs: []int{procs}, libraries: rows}
+		g := &group{spec: spec{quota: 1 << 40, window: quotaWindow}, loads: []load{hot}, procs: []int{procs}, libraries: rows, longer: severalCheckpoints}
 		if err := r.timeGroup(g, s); err != nil {
 			return nil, err
 		}
@@ -37,7 +40,7 @@ func (r *run) stateThroughput() ([]*table, error) {
 		n = 10_000
 	}
 	all := newKeys(0, n)
-	g := &group{libraries: rows, spec: spec{quota: ampleQuota, window: quotaWindow, keys: n}, fill: all, times: 1, procs: r.procs}
+	g := &group{libraries: rows, spec: spec{quota: ampleQuota, window: quotaWindow, keys: n}, fill: all, times: 1, procs: r.procs, longer: severalCheckpoints}
 	for name, order := range map[string]func(int, uint64) keys{"uniform": all.uniform, "zipf": all.zipf} {
 		lists := perGoroutine(slices.Max(r.procs), func(seed uint64) keys { return order(n, seed) })
 		g.loads = append(g.loads, load{

@@ -27,6 +27,7 @@ type group struct {
 	times     int  // how often each of them has been used
 	loads     []load
 	procs     []int
+	longer    int // how many times the usual time a round takes; 0 means 1
 }
 
 // cell identifies the figure of a table that a sample belongs to.
@@ -89,7 +90,7 @@ func (r *run) timeOnce(g *group, l *library, round int, s results) error {
 			lists := load.lists(l)[:procs]
 			into := s.at(cell{l.name, load.name, procs})
 			if round == 0 {
-				into.ops = calibrate(opened, lists, r.roundTime(), load.most)
+				into.ops = calibrate(opened, lists, r.roundTime()*time.Duration(max(1, g.longer)), load.most)
 				continue
 			}
 			into.add(timed(opened, lists, into.rounds*into.ops, into.ops))

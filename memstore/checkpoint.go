@@ -16,6 +16,7 @@ import (
 const (
 	claimedAtOnce  = 16                  // how many slots a checkpoint claims at a time
 	keysPerSecond  = 200_000             // unless the journal must become shorter soon
+	shortestPause  = time.Millisecond    // of one that is ahead of that
 	checkpointPart = journal.MaxBody / 4 // bytes of a record, about
 )
 
@@ -89,10 +90,11 @@ func (s *Store) beginCheckpoint() (tables []*table, err error) {
 
 // checkpoint records the keys of a table, page by page, and then those that it has forgotten.
 func (t *table) checkpoint() {
+	k, e := t.store.keeper, encoder{}
+	paced, began := 0, time.Now()
 	// Pages split and merge concurrently. The next one begins where this one ends.
 	for at := uint64(0); ; {
 		g := t.page(at)
-		began := time.Now()
 		g.mu.Lock()
 		if g.dead {
 			g.mu.Unlock()
@@ -101,11 +103,14 @@ func (t *table) checkpoint() {
 			}
 			continue
 		}
-		n := t.checkpointPage(g)
+		paced += t.checkpointPage(g, &e)
 		depth := g.depth
 		g.mu.Unlock()
-		if !t.store.keeper.journal.Hurry(t.store.keeper.saved) {
-			time.Sleep(time.Duration(n)*time.Second/keysPerSecond - time.Since(began))
+		switch ahead := time.Duration(paced)*time.Second/keysPerSecond - time.Since(began); {
+		case k.journal.Hurry(k.saved):
+			paced, began = 0, time.Now()
+		case ahead >= shortestPause:
+			time.Sleep(ahead)
 		}
 		if depth == 0 {
 			break
@@ -116,32 +121,34 @@ func (t *table) checkpoint() {
 		}
 	}
 	if f := t.forgotten.Load(); f != nil {
-		f.save(t.store.clock.read(), t.tag.Load(), func(record []byte) { t.store.keeper.save(kindForgotten, record) })
+		f.save(t.store.clock.read(), t.tag.Load(), func(record []byte) { k.save(kindForgotten, record) })
 	}
 }
 
-// checkpointPage records the live keys of a page, whose lock is held, and returns how many there were.
-func (t *table) checkpointPage(g *page) (n int) {
+// checkpointPage records the live keys of a page, whose lock is held, and returns how many there were. It uses the memory of e.
+func (t *table) checkpointPage(g *page, e *encoder) (n int) {
 	f, held := t.form(g), t.held.of(g)
 	k, tag := t.store.keeper, t.tag.Load()
-	var e encoder
 	var s rule.State
+	var claimed [claimedAtOnce]struct {
+		slot int
+		word uint64
+	}
 	recorded := map[uint64]bool{} // the keys whose holds have been recorded
-	for from := 0; from < f.slots(); from += claimedAtOnce {
+	for slot := 0; slot < f.slots(); {
 		now := t.store.clock.read()
 		e.begin(now, tag)
-		start := len(e.buf)
-		var words [claimedAtOnce]uint64
-		claimed := words[:0]
-		for i := from; i < min(from+claimedAtOnce, f.slots()); i++ {
-			w := f.claim(g, i)
-			claimed = append(claimed, w)
-			h := f.hash(g, i)
+		start, claims := len(e.buf), 0
+		for ; slot < f.slots() && claims < claimedAtOnce; slot++ {
+			h := f.hash(g, slot) // it does not change while the page's lock is held
 			if h == unused {
 				continue
 			}
+			w := f.claim(g, slot)
+			claimed[claims].slot, claimed[claims].word = slot, w
+			claims++
 			clearState(&s)
-			f.load(t, g, i, w, &s)
+			f.load(t, g, slot, w, &s)
 			if s.Holds = held[h]; t.limit.Expires(&s) > now || openUntil(s.Holds, now) > now {
 				e.hash(h)
 				e.state(t.limit.Algorithm, &s)
@@ -158,8 +165,8 @@ func (t *table) checkpointPage(g *page) (n int) {
 		if len(e.buf) > start {
 			k.save(kindKeys, e.buf)
 		}
-		for i, w := range claimed {
-			f.release(g, from+i, w)
+		for _, c := range claimed[:claims] {
+			f.release(g, c.slot, c.word)
 		}
 	}
 	t.checkpointHolds(held, recorded)

@@ -73,6 +73,15 @@ func (n *notes) take(h uint64, cost int64, now rule.Micros, admitted bool) {
 	if admitted {
 		word |= noteAdmitted
 	}
+	if k := n.keeper; k.pause == nil && cost <= noteMaxCost {
+		k.journal.Note(n.tag, h, word|uint64(cost)<<noteCostAt)
+		return
+	}
+	n.takeSlowly(h, cost, word)
+}
+
+// takeSlowly is take for what a note is too small for, and for tests that pause.
+func (n *notes) takeSlowly(h uint64, cost int64, word uint64) {
 	if n.keeper.pause != nil {
 		n.keeper.pause("claimed")
 		defer n.keeper.pause("recorded")

@@ -30,8 +30,8 @@ func (j *Journal) Due() <-chan struct{} { return j.due }
 // The files take at most 3 times the live state and 16 segments: the last checkpoint, what was recorded since it began, the next checkpoint,
 // and what is recorded meanwhile. The larger the part between checkpoints, the less they cost.
 const (
-	segmentsBetween = 8 // that may fill between the end of a checkpoint's own records and the beginning of the next one
-	segmentsDuring  = 2 // that may fill during a checkpoint before it must hurry
+	segmentsBetween = 9 // that may fill between the end of a checkpoint's own records and the beginning of the next one
+	segmentsDuring  = 1 // that may fill during a checkpoint before it must hurry
 )
 
 func (j *Journal) isDueLocked() bool {

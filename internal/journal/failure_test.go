@@ -134,12 +134,12 @@ func TestCheckpointIsDueBySize(t *testing.T) {
 				select {
 				case <-j.Due():
 				default:
-					if since > 8*64<<10+live/2+64<<10 {
+					if since > 9*64<<10+live/2+64<<10 {
 						t.Fatalf("%d: no checkpoint is due after %d bytes", n, since)
 					}
 					continue
 				}
-				if before := 8*64<<10 - 6_000; since < before {
+				if before := 9*64<<10 - 6_000; since < before {
 					t.Fatalf("%d: a checkpoint is due after %d bytes, want at least %d", n, since, before)
 				}
 				testkit.Must(0, j.Begin())(t)
