@@ -246,7 +246,8 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	case op == rule.GiveBack || op == rule.Charge || op == rule.Settle:
 		return c.finish(ctx)
 	case op == rule.Take && request.ID != 0:
-		_, err := detach.Reserve(ctx, c.limiter.store, c.batch)
+		cancelled, err := detach.Reserve(ctx, c.limiter.store, c.batch)
+		line.ReturnedAfter(cancelled, c.limiter.bound.scope, request.Group, c.charges)
 		return err
 	}
 	return c.limiter.store.Apply(ctx, c.batch)

@@ -30,6 +30,7 @@ type question struct {
 func (q *queue) ask(ctx context.Context, w *waiter) {
 	q.asking, q.again = true, false
 	q.gather(w)
+	q.watch()
 	q.shard.mu.Unlock()
 	if w.request.Take != nil {
 		var answers []rule.Answer
@@ -46,7 +47,7 @@ func (q *queue) ask(ctx context.Context, w *waiter) {
 		q.answered(answers, err)
 		return
 	}
-	if q.remote && ctx.Done() != nil {
+	if q.remote {
 		go func() {
 			q.askStore(context.WithoutCancel(ctx), w.request.Store, w.request.Peeks)
 			q.shard.mu.Unlock()
@@ -108,10 +109,19 @@ func (q *queue) askStore(ctx context.Context, on store.Store, peeks bool) {
 		err = a.apply(ctx, on, group, rule.Take)
 	}
 	q.shard.mu.Lock()
+	var unused *question
 	if err == nil && allowed(a.answers) {
-		q.returnUnused(ctx, on, group)
+		unused = a.unused()
 	}
-	q.answered(a.answers, err)
+	q.answered(a.answers, err) // from here on, nobody of the batch can leave anymore
+	if unused != nil {
+		q.shard.mu.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, maxTime)
+		_ = unused.apply(ctx, on, group, rule.GiveBack) // if it fails, the units stay charged until they leave the window
+		cancel()
+		Returned(q.id.scope, group, unused.charges)
+		q.shard.mu.Lock()
+	}
 }
 
 func (a *question) apply(ctx context.Context, on store.Store, group string, op rule.Op) error {
@@ -134,35 +144,28 @@ func guard(do func() error) (err error) {
 	return do()
 }
 
-// returnUnused gives back what was taken for callers that left while the store was asked.
-func (q *queue) returnUnused(ctx context.Context, on store.Store, group string) {
-	var unused []int64
-	for _, w := range q.asked.batch {
+// unused returns a question that gives back what was taken for callers that left while the store was asked; nil if there is nothing to give
+// back.
+func (a *question) unused() *question {
+	var back *question
+	for _, w := range a.batch {
 		if w.class != nil {
 			continue
 		}
-		if unused == nil {
-			unused = make([]int64, len(w.costs))
+		if back == nil {
+			back = &question{charges: slices.Clone(a.charges), answers: make([]rule.Answer, len(a.charges))}
+			for i := range back.charges {
+				if a.answers[i].Flags&(rule.FallbackOpen|rule.FallbackClosed) != 0 { // a failure mode took nothing
+					return nil
+				}
+				back.charges[i].Cost, back.charges[i].At = 0, a.answers[i].At
+			}
 		}
 		for i, cost := range w.costs {
-			unused[i] += cost
+			back.charges[i].Cost += cost
 		}
 	}
-	if unused == nil {
-		return
-	}
-	back := question{charges: slices.Clone(q.asked.charges), answers: make([]rule.Answer, len(unused))}
-	for i := range unused {
-		back.charges[i].Cost, back.charges[i].At = unused[i], q.asked.answers[i].At
-	}
-	q.shard.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, maxTime)
-	_ = back.apply(ctx, on, group, rule.GiveBack) // if it fails, the units stay charged until they leave the window
-	cancel()
-	q.shard.mu.Lock()
-	for i := range q.asked.answers { // so that the next one asks what is free now
-		q.asked.answers[i].Remaining = max(1, q.asked.answers[i].Remaining)
-	}
+	return back
 }
 
 func allowed(answers []rule.Answer) bool {

@@ -33,6 +33,18 @@ func Returned(scope any, group string, charges []store.Charge) {
 	}
 }
 
+// ReturnedAfter is Returned as soon as the channel is closed, unless it is nil.
+func ReturnedAfter(cancelled <-chan struct{}, scope any, group string, charges []store.Charge) {
+	if cancelled == nil {
+		return
+	}
+	charges = slices.Clone(charges)
+	go func() {
+		<-cancelled
+		Returned(scope, group, charges)
+	}()
+}
+
 // ReturnedBy is Returned for requests that were sent to a store, as far as they returned something.
 func ReturnedBy(on store.Store, requests []store.Request) {
 	if watched.n.Load() == 0 {
@@ -62,6 +74,7 @@ func addressOf(scope any, group string, charge *store.Charge) identity {
 	return identity{scope, string(appendText(append(text, charge.Limit.Prefix()...), charge.Key))}
 }
 
+// watch lets returns wake the line, also those that come while the store is asked.
 func (q *queue) watch() {
 	if q.watched {
 		return

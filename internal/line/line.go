@@ -127,7 +127,6 @@ func (q *queue) stand(ctx context.Context, w *waiter) error {
 			}
 			timer = time.NewTimer(left)
 			alarm = timer.C
-			q.watch()
 		case w.unsure:
 			if err := q.estimate(ctx, w); err != nil && !w.done {
 				q.leave(w)

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/redistest"
 	"github.com/slidegate/slidegate/test/workers"
 )
@@ -120,5 +123,40 @@ func TestProcessesWaitInLine(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// Callers of Wait that leave at any moment, also while the store answers or takes back what others left, are charged nothing.
+func TestWhoLeavesTheLineIsChargedNothing(t *testing.T) {
+	t.Parallel()
+	on := newStore(t, redistest.Server(t, "appendonly no").Client(t), redisstore.Options{})
+	for _, text := range []string{"1000/24h sliding-log", "1000/24h token-bucket"} {
+		limit := slidegate.MustParseLimit(text)
+		limiter := kit.Must(slidegate.New(on, limit))(t)
+		var served atomic.Int64
+		var all sync.WaitGroup
+		for caller := range 20 {
+			random := rand.New(rand.NewPCG(uint64(caller), 1))
+			all.Go(func() {
+				for range 100 {
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(time.Duration(random.Int64N(int64(2*time.Millisecond))), cancel)
+					switch err := limiter.Wait(ctx, text, 1); {
+					case err == nil:
+						served.Add(1)
+					case !errors.Is(err, context.Canceled):
+						t.Error(err)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		left := func() int64 { return kit.Must(limiter.Peek(t.Context(), text, 1))(t).Remaining }
+		kit.Eventually(t, "all that was taken for callers that left is given back", func() bool { return left() >= limit.Quota-served.Load() })
+		if n := left(); n != limit.Quota-served.Load() {
+			t.Errorf("%s: %d served, and %d left", text, served.Load(), n)
+		}
+		t.Logf("%s: %d of 2000 served", text, served.Load())
 	}
 }
