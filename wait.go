@@ -2,6 +2,7 @@ package slidegate
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,28 +44,38 @@ func (c *call) reserveWait(ctx context.Context) (Reservation, error) {
 	return c.reservation(id), nil
 }
 
-// waitWith stands in line for charges that take takes; see adapter.WaitWith.
-func waitWith(ctx context.Context, l *Limiter, key string, n int64, take func(context.Context) (Decision, error)) error {
+// waitWith stands in line for charges that take takes with admit; see adapter.WaitWith.
+func waitWith(
+	ctx context.Context, l *Limiter, key string, n int64,
+	take func(ctx context.Context, admit func(context.Context) (Decision, error)) (Decision, error),
+) error {
 	c := l.keyCall(key, n)
 	defer c.end()
+	if l.once == nil { // so that what is taken for a caller that leaves meanwhile is given back
+		c.batch[0].ID = store.IDOf(rand.Text())
+	}
 	if err := c.check(ctx, rule.Take); err != nil {
 		return err
 	}
-	request := c.inLine()
+	request, own := c.inLine(), c.takeByID()
 	answers := make([]rule.Answer, len(c.charges))
 	request.Take = func(ctx context.Context) ([]rule.Answer, error) {
-		d, err := take(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(d.Answers) == len(answers) {
-			return d.Answers, nil
-		}
-		for i := range answers { // there is one limit, or something else refused
-			answers[i] = rule.Answer{
-				Allowed: d.Allowed, Flags: d.Flags, Granted: d.Granted, Remaining: d.Remaining, RetryAfter: toMicros(d.RetryAfter),
-				ResetAfter: toMicros(d.ResetAfter), NextAfter: toMicros(d.NextAfter),
+		asked := false
+		d, err := take(ctx, func(ctx context.Context) (Decision, error) {
+			asked = true
+			if _, err := own(ctx); err != nil {
+				return Decision{}, err
 			}
+			return c.decision(), nil
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case asked:
+			return c.answers, nil
+		}
+		for i := range answers { // something else refused
+			answers[i] = rule.Answer{RetryAfter: toMicros(d.RetryAfter)}
 		}
 		return answers, nil
 	}

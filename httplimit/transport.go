@@ -82,7 +82,6 @@ type Transport struct {
 	next   http.RoundTripper
 	opts   TransportOptions
 	blocks *blocks.Blocks[string]
-	peeks  bool // the limiter charges refusals, so a waiting request peeks before it takes
 }
 
 // NewTransport returns a transport that sends requests by next, or by http.DefaultTransport if next is nil. An error names the
@@ -121,11 +120,7 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 	if opts.MaxKeys == 0 {
 		opts.MaxKeys = defaultMaxKeys
 	}
-	t := &Transport{next: next, opts: opts, blocks: blocks.New[string](opts.MaxKeys)}
-	if opts.Limiter != nil {
-		t.peeks = opts.Wait && slices.ContainsFunc(opts.Limiter.Limits(), func(l slidegate.Limit) bool { return l.CountRefused })
-	}
-	return t, nil
+	return &Transport{next: next, opts: opts, blocks: blocks.New[string](opts.MaxKeys)}, nil
 }
 
 // serverOf is the default Key of a transport.
@@ -227,7 +222,7 @@ func (t *Transport) decide(ctx context.Context, key string, cost int64) (*Refuse
 	if t.opts.Limiter == nil || cost == 0 {
 		return nil, nil
 	}
-	d, err := t.take(ctx, key, cost)
+	d, err := t.opts.Limiter.AllowN(ctx, key, cost)
 	switch {
 	case err == nil && d.Allowed:
 		return nil, nil
@@ -239,15 +234,6 @@ func (t *Transport) decide(ctx context.Context, key string, cost int64) (*Refuse
 		return nil, fmt.Errorf("httplimit: the limiter could not decide: %w", err)
 	}
 	return nil, nil
-}
-
-func (t *Transport) take(ctx context.Context, key string, cost int64) (slidegate.Decision, error) {
-	if t.peeks {
-		if d, err := t.opts.Limiter.Peek(ctx, key, cost); err != nil || !d.Allowed {
-			return d, err
-		}
-	}
-	return t.opts.Limiter.AllowN(ctx, key, cost)
 }
 
 // pause waits for as long as a refusal requires, or returns immediately if waiting is useless or not wanted.

@@ -22,14 +22,14 @@ func (t *Transport) admitInLine(ctx context.Context, key string, cost int64) err
 		defer cancel()
 	}
 	var last *RefusedError
-	err := adapter.WaitWith(within, t.opts.Limiter, key, cost, func(context.Context) (slidegate.Decision, error) {
+	err := adapter.WaitWith(within, t.opts.Limiter, key, cost, func(_ context.Context, admit func(context.Context) (slidegate.Decision, error)) (slidegate.Decision, error) {
 		last = nil
 		// The server comes first: units are taken only when they can be used immediately.
 		if left, limit := t.blocks.Find(key, time.Now()); left > 0 {
 			last = &RefusedError{RetryAfter: left, Limit: limit, Server: true}
 			return slidegate.Decision{RetryAfter: left}, nil
 		}
-		d, err := t.take(ctx, key, cost)
+		d, err := admit(ctx)
 		if err != nil || d.Allowed {
 			return d, err
 		}

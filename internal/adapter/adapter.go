@@ -40,10 +40,10 @@ var Bound = hook.Bound.(func(l *slidegate.Limiter) []*store.Limit)
 // middleware can put a layer under a limiter created elsewhere.
 var Over = hook.Over.(func(l *slidegate.Limiter, wrap func(store.Store) (store.Store, error)) (*slidegate.Limiter, error))
 
-// WaitWith is Limiter.Wait for a caller that decides by more than the limits. Take is called when it is the caller's turn, and returns a
-// decision of the limiter, or a refusal with the RetryAfter after which it is to be called again.
+// WaitWith is Limiter.Wait for a caller that decides by more than the limits. Take is called when it is the caller's turn, and returns what
+// admit returns, which asks the limiter, or a refusal with the RetryAfter after which it is to be called again.
 var WaitWith = hook.WaitWith.(func(ctx context.Context, l *slidegate.Limiter, key string, n int64,
-	take func(context.Context) (slidegate.Decision, error)) error)
+	take func(ctx context.Context, admit func(context.Context) (slidegate.Decision, error)) (slidegate.Decision, error)) error)
 
 // Declare registers the limits of a limiter with its store. It returns slidegate.ErrConflict if one of them has no name and would share the
 // counts of another limiter's limit; see Limit.Name. New calls it. It is for limiters from With, which does not call it because its limits

@@ -106,6 +106,7 @@ func (b *batch) reserve(ctx context.Context, group string, id rule.ID, on store.
 	if err != nil {
 		b.setError(err)
 	}
+	line.ReturnedAfter(cancelled, line.Scope(on, nil), group, b.charges)
 	return cancelled
 }
 

@@ -187,7 +187,7 @@ func (t *Transaction) holdsSlots() bool {
 // and less than a client notices.
 const slotPatience = 200 * time.Millisecond
 
-// identifyHold gives what the plan takes an ID if it is settled or released afterwards.
+// identifyHold gives what the plan takes an ID if it is settled or released afterwards, or given back if the client leaves meanwhile.
 func identifyHold(_ context.Context, t *Transaction) {
 	p := &t.plan
 	if !counts(p.op) || p.each {
@@ -195,7 +195,7 @@ func identifyHold(_ context.Context, t *Transaction) {
 	}
 	for i := range p.entries {
 		e := &p.entries[i]
-		if it := &t.parts[e.part]; it.Hold || it.holds || e.bundle.slots && p.ops[e.request] == rule.Take {
+		if it := &t.parts[e.part]; t.mayBeLeft() || it.Hold || it.holds || e.bundle.slots && p.ops[e.request] == rule.Take {
 			p.id = t.reservationID()
 			return
 		}

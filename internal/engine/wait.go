@@ -124,7 +124,9 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 		Store: t.set.store, Scope: line.Scope(t.set.store, t.set), Group: t.Group, Charges: charges,
 		Take: func(context.Context) ([]rule.Answer, error) { // with the caller's context, which the end of the wait does not end
 			t.turn = policy.Decision{}
-			t.decideNow(ctx, rule.Take, &t.turn)
+			if t.decideNow(ctx, rule.Take, &t.turn); failed(&t.turn) && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			return t.answersInLine(&t.turn, len(charges)), nil
 		},
 	})
@@ -133,7 +135,7 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	defer func() { t.turn = policy.Decision{} }()
 	var late *line.Late
 	switch {
-	case err == nil:
+	case err == nil || t.turn.Ended:
 		*d = t.turn
 	case errors.As(err, &late):
 		t.refuseLate(ctx, d, late.After)
@@ -153,6 +155,9 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 		first.line.Waited.Add(1)
 	}
 }
+
+// mayBeLeft reports whether the client may leave while the store is asked for a request in line: what is taken is then for the next one.
+func (t *Transaction) mayBeLeft() bool { return t.trying && t.set.traits.RoundTrips > 0 }
 
 // answersInLine returns the answers to a request in line. A refusal that is final leaves the line like an admission.
 func (t *Transaction) answersInLine(d *policy.Decision, charges int) []rule.Answer {
