@@ -10,8 +10,9 @@ export INSTALL ?= yes
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Programs that the tests require: tests that need a missing one fail instead of skipping.
-export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,python3,node,php,flask,django,groff
+# What the tests require: a test that needs a program that is missing fails instead of skipping. mount is the permission to mount a small
+# disk, which only root has. make test TEST_REQUIRE= skips what cannot be tested.
+export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,python3,node,php,flask,django,groff,mount
 unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to compile for the race detector if

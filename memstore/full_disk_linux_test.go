@@ -19,11 +19,7 @@ import (
 func TestFullDisk(t *testing.T) {
 	for _, synced := range []bool{false, true} {
 		t.Run(fmt.Sprint("synced ", synced), func(t *testing.T) {
-			disk := t.TempDir()
-			if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=16m"); err != nil {
-				t.Skipf("A FULL DISK IS NOT TESTED: mounting one needs root and CAP_SYS_ADMIN: %v", err)
-			}
-			t.Cleanup(func() { check(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+			disk := testkit.SmallDisk(t, "16m")
 			synctest.Test(t, func(t *testing.T) { testFullDisk(t, disk, synced) })
 		})
 	}

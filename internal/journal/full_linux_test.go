@@ -3,7 +3,6 @@ package journal_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,30 +14,10 @@ import (
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-// mount mounts a small file system.
-func mount(t *testing.T, kind string) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	var err error
-	if kind == "tmpfs" {
-		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m")
-	} else {
-		image := filepath.Join(t.TempDir(), "image")
-		testkit.Must(0, os.WriteFile(image, make([]byte, 24<<20), 0o600))(t)
-		var out []byte
-		if out, err = exec.Command("sh", "-c", `mkfs.ext4 -q "$0" && mount -o loop "$0" "$1"`, image, dir).CombinedOutput(); err != nil {
-			err = errors.New(string(out))
-		}
-	}
-	if err != nil {
-		t.Skipf("A FULL DISK IS NOT TESTED: mounting one needs root and CAP_SYS_ADMIN: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
-	return dir
+// disks make small file systems.
+var disks = map[string]func(testing.TB) string{
+	"tmpfs": func(t testing.TB) string { return testkit.SmallDisk(t, "8m") },
+	"ext4":  func(t testing.TB) string { return testkit.SmallExt4(t, 24) },
 }
 
 // fillDisk uses up all space but some bytes.
@@ -64,10 +43,10 @@ func freeDisk(t *testing.T, dir string) {
 
 // When the disk is full, records are not durable, and nothing hangs. When there is space again, a checkpoint makes them durable.
 func TestFullDiskAndBack(t *testing.T) {
-	for _, kind := range []string{"tmpfs", "ext4"} {
+	for kind, mount := range disks {
 		for degree, options := range degrees {
 			t.Run(kind+" "+degree, func(t *testing.T) {
-				disk := mount(t, kind)
+				disk := mount(t)
 				synctest.Test(t, func(t *testing.T) { // the retries are seconds apart
 					dir := filepath.Join(disk, "state")
 					opts := options(dir)

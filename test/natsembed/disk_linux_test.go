@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/natsembed"
 	"github.com/slidegate/slidegate/kvstore/natskv"
@@ -27,15 +28,7 @@ type disk struct{ dir, filler string }
 // mountDisk mounts a file system in memory.
 func mountDisk(t *testing.T, size string) *disk {
 	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("A FULL DISK IS NOT TESTED: mounting one needs root and CAP_SYS_ADMIN: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil { // NATS may have leaked a file
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	dir := testkit.SmallDisk(t, size)
 	return &disk{dir: dir, filler: filepath.Join(dir, "filler")}
 }
 

@@ -1,10 +1,13 @@
 package pgtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // SmallDisk creates a disk of that many megabytes in memory, and a tablespace on it, whose name it returns. Set
@@ -17,21 +20,14 @@ func (s *Server) SmallDisk(t testing.TB, megabytes int) (tablespace string) {
 		t.Fatal(err)
 	}
 	if who == nil {
-		t.Skip("SKIPPED: only root may make a small disk, so no disk was full")
+		testkit.Mounted(t, "", errors.New("this process is not root's"))
 	}
 	folder, err := os.MkdirTemp(s.node.folder, "disk")
 	if err != nil {
 		t.Fatal(err)
 	}
 	how := fmt.Sprintf("size=%dm,mode=0700,uid=%d,gid=%d", megabytes, who.Uid, who.Gid)
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, how); err != nil {
-		t.Skipf("SKIPPED: the system does not let us make a small disk, so no disk was full: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil { // the server still has it open
-			t.Errorf("pgtest: the small disk was not removed: %v", err)
-		}
-	})
+	testkit.Mounted(t, folder, syscall.Mount("tmpfs", folder, "tmpfs", 0, how))
 	s.Exec("CREATE TABLESPACE small LOCATION '" + folder + "'")
 	return "small"
 }

@@ -13,11 +13,7 @@ import (
 
 // TestStateOnFullDisk: on a full disk, decisions and rulings go on in memory and say so, until there is space.
 func TestStateOnFullDisk(t *testing.T) {
-	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"); err != nil {
-		t.Skipf("SKIPPED: the system does not let us make a small disk, so no disk was full: %v", err)
-	}
-	t.Cleanup(func() { testkit.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	disk := testkit.SmallDisk(t, "4m")
 	s := start(t, ruledFile, func(o *service.Options) { o.State, o.Metrics = filepath.Join(disk, "state"), "127.0.0.1:0" })
 	look := func(flag, ready string, durable float64) {
 		t.Helper()

@@ -61,11 +61,7 @@ var faults = map[string]fault{
 		m.restartWith(t, "SLIDEGATE_TLS_CERT="+m.file("/etc/slidegate/tls.pem"), "SLIDEGATE_TLS_KEY="+m.file("/etc/slidegate/tls.key"))
 	},
 	"SlidegateNotDurable": func(t *testing.T, m *machine) {
-		disk := t.TempDir()
-		if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"); err != nil {
-			t.Skipf("SKIPPED: the system does not let us make a small disk, so no disk was full: %v", err)
-		}
-		t.Cleanup(func() { testkit.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+		disk := testkit.SmallDisk(t, "4m")
 		m.restartInMemory(t, "memory:", "SLIDEGATE_STATE="+filepath.Join(disk, "state"))
 		testkit.Eventually(t, "an error in the log", func() bool { return strings.Contains(m.units["slidegate@a"].output.String(), "not durable") })
 	},

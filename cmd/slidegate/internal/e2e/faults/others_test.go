@@ -90,22 +90,6 @@ func (c *embedded) start(t *testing.T, i int) {
 	c.members[i] = serve(t, c.program, policies(c.urls[i], c.program))
 }
 
-// smallDisk mounts a disk in memory, and returns its folder.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	folder := filepath.Join(t.TempDir(), "disk")
-	testkit.NoError(t, os.Mkdir(folder, 0o700))
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("SKIPPED: the system does not let us make a small disk, so no disk was full: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil {
-			t.Errorf("the small disk was not removed: %v", err)
-		}
-	})
-	return folder
-}
-
 // fill fills a disk with a file, whose name it returns.
 func fill(t *testing.T, folder string) string {
 	t.Helper()
@@ -125,7 +109,7 @@ func fill(t *testing.T, folder string) string {
 
 // fullDisk fills the disk of an embedded server with a file, and removes the file.
 func fullDisk(t *testing.T, _ program) setting {
-	folder := smallDisk(t, "16m")
+	folder := testkit.SmallDisk(t, "16m")
 	var filler string
 	return setting{
 		url:   "nats:embedded?dir=" + filepath.Join(folder, "nats"),
@@ -135,7 +119,7 @@ func fullDisk(t *testing.T, _ program) setting {
 
 // enlargedDisk fills the disk of an embedded server, and enlarges the disk.
 func enlargedDisk(t *testing.T, p program) setting {
-	folder := smallDisk(t, "16m")
+	folder := testkit.SmallDisk(t, "16m")
 	return setting{
 		url:   "nats:embedded?dir=" + filepath.Join(folder, "nats"),
 		begin: func() { fill(t, folder) },
