@@ -119,6 +119,8 @@ func (a *decision) line() string {
 		note = "; the store does not answer, and has refused this before"
 	case mode != "":
 		note = "; the store does not answer, so failure mode " + mode + " decided"
+	case slices.Contains(a.Flags, "not_durable"):
+		note = "; not durable: the state folder cannot be written now, so a crash would forget this"
 	}
 	left := left(*a.Remaining, a.Quota, a.Limit)
 	if a.Allowed {

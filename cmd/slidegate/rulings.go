@@ -124,6 +124,7 @@ func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, req
 		fmt.Fprintf(c.out, "but %s\n", reply.Ruling.Note)
 	}
 	writeReach(c.out, &reply.Reach)
+	writeNotes(c.out, reply.Notes)
 	return nil
 }
 
@@ -141,7 +142,10 @@ func writeReach(to io.Writer, reach *gate.Reach) {
 	default:
 		fmt.Fprintf(to, "seen:    %s\n", quoteAll(reach.Seen))
 	}
-	for _, note := range reach.Notes {
+}
+
+func writeNotes(to io.Writer, notes []string) {
+	for _, note := range notes {
 		fmt.Fprintf(to, "note:    %s\n", note)
 	}
 }
@@ -157,12 +161,13 @@ func quoteAll(keys []string) string {
 
 // end ends a ruling.
 func (f *operatorFlags) end(ctx context.Context, c *console, request rulingsapi.Change) error {
-	var reply struct{ Ended *rulings.Ruling }
+	var reply rulingsapi.Ended
 	if done, err := f.send(ctx, c, "/v1/rulings/clear", request, &reply); done || err != nil || reply.Ended == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "%q under the policy %s: ended; it was %s%s\n", reply.Ended.Key, reply.Ended.Policy, effect(reply.Ended, time.Now()), decidedBy(reply.Ended))
-	return err
+	fmt.Fprintf(c.out, "%q under the policy %s: ended; it was %s%s\n", reply.Ended.Key, reply.Ended.Policy, effect(reply.Ended, time.Now()), decidedBy(reply.Ended))
+	writeNotes(c.out, reply.Notes)
+	return nil
 }
 
 // send sends a change to the service and decodes the response into reply, or prints the JSON if that is the output format.

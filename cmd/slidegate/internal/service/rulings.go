@@ -24,6 +24,7 @@ func (s *Server) openRulings(ctx context.Context) (err error) {
 	s.rulings = rulingsapi.New(s.book, rulingsapi.Options{
 		Note: s.rulingNote, Reach: s.rulingReach, Logger: s.log,
 		Transient: s.opts.State == "" && (s.ownDocuments != nil || s.stores.Memory != nil),
+		Durable:   func() bool { return s.stateFailure() == nil },
 		Who:       func(r *http.Request, claimed string) string { return who(r.Context(), claimed) },
 	})
 	return nil

@@ -28,12 +28,21 @@ func TestStateOnFullDisk(t *testing.T) {
 		}
 	}
 	look("not_durable", "degraded: state: ", 0)
-	if got := s.send(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`); got.status != http.StatusOK {
-		t.Errorf("a block: got %+v", got)
+	rule := func(durable bool) {
+		t.Helper()
+		for _, change := range [][2]string{{"/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`}, {"/v1/rulings/clear", `{"key":"bad","who":"ann"}`}} {
+			got := s.send(t, "admin", "POST", change[0], change[1])
+			flag, note := strings.Contains(got.body, `"flags":["not_durable"]`), strings.Contains(got.body, "a crash would forget this")
+			if got.status != http.StatusOK || flag == durable || note == durable {
+				t.Errorf("%s: got %+v, want that it is durable: %v", change[0], got, durable)
+			}
+		}
 	}
+	rule(false)
 	testkit.NoError(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=200m"))
 	testkit.Eventually(t, "the end of it", func() bool { return s.send(t, "http", "GET", "/readyz", "").body == "ready\n" })
 	look("", "ready", 1)
+	rule(true)
 	if !s.Log.Has("decisions are not durable") || !s.Log.Has("decisions are durable again") {
 		t.Errorf("the log has not both ends:\n%s", s.Log)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/slidegate/slidegate/rulings"
 )
 
-// Options configures an API. Note, Reach, Who and Logger are required.
+// Options configures an API. All but Transient are required.
 type Options struct {
 	// Note returns why a ruling has no effect, or "" if it has one.
 	Note func(*rulings.Ruling) string
@@ -31,6 +31,8 @@ type Options struct {
 	Reach func(ctx context.Context, r, before *rulings.Ruling) gate.Reach
 	// Transient says that rulings are lost when the process ends.
 	Transient bool
+	// Durable reports whether changes survive the death of the process now, unless Transient.
+	Durable func() bool
 	// Who returns who makes a change, given what the request claims.
 	Who func(r *http.Request, claimed string) string
 	// Logger receives the errors of the store.
@@ -135,11 +137,15 @@ func (a *API) add(w http.ResponseWriter, r *http.Request) {
 	if ruling.Until, err = c.end(time.Now()); err == nil {
 		var before *rulings.Ruling
 		if ruling, before, err = a.book.Add(r.Context(), ruling); err == nil {
+			kept := a.kept()
+			reach := a.reach(r.Context(), &ruling, before)
+			reach.Notes = append(reach.Notes, kept.Notes...)
 			problemjson.SendJSON(w, struct {
 				Ruling   Listed          `json:"ruling"`
 				Replaced *rulings.Ruling `json:"replaced,omitempty"`
+				Flags    []string        `json:"flags,omitempty"`
 				gate.Reach
-			}{a.listed(&ruling), before, a.reach(r.Context(), &ruling, before)})
+			}{a.listed(&ruling), before, kept.Flags, reach})
 			return
 		}
 	}
@@ -153,6 +159,27 @@ func (a *API) reach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
 		reach.Notes = append(reach.Notes, "rulings are kept in memory, so this one ends with the process; set --state DIR, or use a shared store, to keep it")
 	}
 	return reach
+}
+
+// Kept is what a response says about a change that a crash would forget.
+type Kept struct {
+	Flags []string `json:"flags,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// kept is about a change that was made just now.
+func (a *API) kept() (k Kept) {
+	if !a.opts.Durable() {
+		k.Flags = []string{"not_durable"} // as of a decision
+		k.Notes = []string{"not durable: the state folder cannot be written now, so a crash would forget this"}
+	}
+	return k
+}
+
+// Ended is the response to a change that ends a ruling.
+type Ended struct {
+	Ended *rulings.Ruling `json:"ended"`
+	Kept
 }
 
 // remove serves POST /v1/rulings/clear.
@@ -178,7 +205,7 @@ func (a *API) remove(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err)
 		return
 	}
-	problemjson.SendJSON(w, map[string]any{"ended": ended})
+	problemjson.SendJSON(w, Ended{ended, a.kept()})
 }
 
 // defaultLog is the default number of changes returned.
