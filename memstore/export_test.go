@@ -42,6 +42,13 @@ func WithPause(opts Options, pause func(point string)) Options {
 	return opts
 }
 
+// WithoutCheckpoint calls a function while no checkpoint removes files of a store's folder.
+func WithoutCheckpoint(s *Store, do func()) {
+	s.keeper.checkpointing.Lock()
+	defer s.keeper.checkpointing.Unlock()
+	do()
+}
+
 // SlabBytes returns how much memory the states of a limit take in addition to their pages.
 func SlabBytes(s *Store, limit *store.Limit) int64 {
 	t := s.findTable(limit)

@@ -43,7 +43,7 @@ func restart(t testing.TB, st *memstore.Store, way string, opts memstore.Options
 	}
 	dir, _ := folders.Load(st)
 	copied := filepath.Join(t.TempDir(), "copy")
-	check(t, os.CopyFS(copied, os.DirFS(dir.(string))))
+	memstore.WithoutCheckpoint(st, func() { check(t, os.CopyFS(copied, os.DirFS(dir.(string)))) })
 	next := testkit.Must(memstore.Open(copied, opts))(t)
 	t.Cleanup(func() { check(t, next.Close()) })
 	folders.Store(next, copied)

@@ -166,6 +166,7 @@ func (j *Journal) Commit() error {
 		j.failure.recoveredLocked()
 	}
 	j.mu.Unlock()
+	j.markUsed()
 	j.removeBefore(first.seq)
 	return nil
 }

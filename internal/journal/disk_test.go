@@ -3,7 +3,6 @@ package journal_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -17,6 +16,7 @@ import (
 type disk struct {
 	mu     sync.Mutex
 	boot   [16]byte // changes when the power fails
+	word   string   // of the lock
 	names  map[string]*content
 	stored map[string]*content // what the folder was when it was synced
 	calls  int
@@ -62,7 +62,7 @@ func (d *disk) afterKill() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	after := newDisk()
-	after.boot = d.boot
+	after.boot, after.word = d.boot, d.word
 	copies := map[*content]*content{}
 	copyOf := func(c *content) *content {
 		if copies[c] == nil {
@@ -130,7 +130,14 @@ var errPlanned = errors.New("planned failure")
 
 func (d *disk) BootID() [16]byte { return d.boot }
 
-func (d *disk) Lock() (io.Closer, error) { return io.NopCloser(nil), nil }
+// Lock locks nothing: every disk has one user. The word is on the disk at once, before what it is about might be.
+func (d *disk) Lock() (journal.Lock, error) { return diskLock{d}, nil }
+
+type diskLock struct{ *disk }
+
+func (l diskLock) Word() string              { return l.word }
+func (l diskLock) SetWord(word string) error { l.word = word; return nil }
+func (l diskLock) Close() error              { return nil }
 
 func (d *disk) List() ([]string, error) {
 	d.mu.Lock()

@@ -250,7 +250,11 @@ func damagedBy(t *testing.T, change func(dir string, names []string)) error {
 	names := testkit.Must(filepath.Glob(filepath.Join(dir, "*.log")))(t)
 	slices.Sort(names)
 	change(dir, names)
+	_, inspected := journal.Inspect(dir, (&counters{}).replay)
 	j, _, _, err = restored(dir, journal.Options{Segment: small})
+	if fmt.Sprint(inspected) != fmt.Sprint(err) {
+		t.Errorf("Inspect: got %v, want %v", inspected, err)
+	}
 	if err == nil {
 		_ = j.Close()
 	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "move the folder") {
@@ -282,6 +286,11 @@ func TestDamageIsAnError(t *testing.T) {
 		{"a missing file", func(_ string, names []string) { testkit.Must(0, os.Remove(names[1]))(t) }, journal.ErrDamaged},
 		{"the end of a complete checkpoint is missing", func(dir string, names []string) {
 			for _, name := range names[1:] {
+				testkit.Must(0, os.Remove(name))(t)
+			}
+		}, journal.ErrDamaged},
+		{"all files are missing", func(_ string, names []string) {
+			for _, name := range names {
 				testkit.Must(0, os.Remove(name))(t)
 			}
 		}, journal.ErrDamaged},

@@ -15,13 +15,25 @@ import (
 
 // Files is a folder with files, so that a test can put something else in its place. Names have no folder.
 type Files interface {
-	Lock() (io.Closer, error) // without waiting
+	Lock() (Lock, error) // without waiting
 	List() ([]string, error)
 	Create(name string) (File, error) // replaces a file of the same name
 	Open(name string) (File, error)
 	Remove(name string) error
 	Sync() error // makes created and removed files durable
 }
+
+// Lock is held until it is closed. It has a word about the folder, which outlives it.
+type Lock interface {
+	Word() string // empty in a new folder
+	SetWord(word string) error
+	io.Closer
+}
+
+// Words about a folder.
+const (
+	wordUsed = "used" // it has files
+)
 
 // File is a file of Files.
 type File interface {
@@ -45,7 +57,7 @@ type folder string
 
 func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
-func (f folder) Lock() (io.Closer, error) {
+func (f folder) Lock() (Lock, error) {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return nil, err
 	}
@@ -60,21 +72,60 @@ func (f folder) Lock() (io.Closer, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", f.path(lockName), err)
 	}
-	pid := strconv.Itoa(os.Getpid()) + "\n"
-	_, err = file.WriteAt([]byte(pid), 0)
-	if err := errors.Join(err, file.Truncate(int64(len(pid)))); err != nil && !errors.Is(err, syscall.ENOSPC) {
+	lock := &lockFile{File: file}
+	_, lock.word = readLock(file)
+	if err := lock.SetWord(lock.word); err != nil && !isFull(err) {
 		_ = file.Close()
 		return nil, err
 	}
-	return file, nil
+	return lock, nil
+}
+
+// lockFile is a file with the number of the process that has locked it, and the word about the folder, a line each.
+type lockFile struct {
+	*os.File
+	word string
+}
+
+func (l *lockFile) Word() string { return l.word }
+
+func (l *lockFile) SetWord(word string) error {
+	text := strconv.Itoa(os.Getpid()) + "\n"
+	if word != "" {
+		text += word + "\n"
+	}
+	_, err := l.WriteAt([]byte(text), 0)
+	if err = errors.Join(err, l.Truncate(int64(len(text))), l.Sync()); err == nil {
+		l.word = word
+	}
+	return err
+}
+
+// readLock returns the lines of a lock's file.
+func readLock(file *os.File) (pid, word string) {
+	text := make([]byte, 128)
+	n, _ := file.ReadAt(text, 0) // io.EOF is expected
+	pid, rest, _ := strings.Cut(string(text[:n]), "\n")
+	word, _, _ = strings.Cut(rest, "\n")
+	return pid, word
+}
+
+// wordOf returns the word about a folder, which a process may be using.
+func wordOf(dir string) string {
+	file, err := os.Open(folder(dir).path(lockName))
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	_, word := readLock(file)
+	return word
 }
 
 // holder describes the process that holds the lock.
 func holder(file *os.File) string {
-	text := make([]byte, 32)
-	n, _ := file.ReadAt(text, 0) // io.EOF is expected
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(text[:n]))); err == nil {
-		return "process " + strconv.Itoa(pid)
+	pid, _ := readLock(file)
+	if _, err := strconv.Atoi(pid); err == nil {
+		return "process " + pid
 	}
 	return "another process"
 }

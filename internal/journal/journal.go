@@ -12,7 +12,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +81,7 @@ type Journal struct {
 
 	dir      string // for errors
 	files    Files
-	lock     io.Closer
+	lock     Lock
 	synced   bool
 	size     int64 // of a segment
 	boot     [16]byte
@@ -128,7 +127,7 @@ func Open(dir string, opts Options, replay func(Record) error) (*Journal, Report
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("journal: %w", err)
 	}
-	found, err := read(dir, opts.Files, replay)
+	found, err := read(dir, opts.Files, lock.Word(), replay)
 	if err != nil {
 		_ = lock.Close()
 		return nil, found.Report, err

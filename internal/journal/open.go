@@ -28,6 +28,7 @@ func (j *Journal) start(f found) error {
 	j.mu.Unlock()
 	if err == nil {
 		j.removeFound(f)
+		j.markUsed()
 	}
 	if !f.Clean {
 		j.signalDue()
@@ -36,6 +37,13 @@ func (j *Journal) start(f found) error {
 	go j.lookAhead()
 	j.wakeUp()
 	return nil
+}
+
+// markUsed says that the folder has files that are on the disk, so that it is not mistaken for a new one if they get lost.
+func (j *Journal) markUsed() {
+	if j.lock.Word() != wordUsed {
+		_ = j.lock.SetWord(wordUsed) // it is tried again after the next checkpoint
+	}
 }
 
 // syncFound makes what was replayed durable: what is recorded next builds on it.
@@ -137,7 +145,7 @@ func Inspect(dir string, each func(Record) error) (Info, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return Info{}, fmt.Errorf("journal: %w", err)
 	}
-	found, err := read(dir, folder(dir), each)
+	found, err := read(dir, folder(dir), wordOf(dir), each)
 	info := Info{Report: found.Report, Files: len(found.all)}
 	for _, s := range found.all {
 		info.DiskBytes += s.size

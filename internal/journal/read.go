@@ -62,14 +62,15 @@ type source struct {
 type reader struct {
 	dir    string
 	files  Files
+	word   string // about the folder
 	replay func(Record) error
 	boot   [16]byte
 	data   []byte
 	found
 }
 
-func read(dir string, files Files, replay func(Record) error) (found, error) {
-	r := &reader{dir: dir, files: files, replay: replay, boot: bootID(files)}
+func read(dir string, files Files, word string, replay func(Record) error) (found, error) {
+	r := &reader{dir: dir, files: files, word: word, replay: replay, boot: bootID(files)}
 	defer r.close()
 	if err := r.list(); err != nil {
 		return r.found, err
@@ -231,6 +232,10 @@ func (r *reader) choose() error {
 
 // chooseNothing is for a folder without records: a new one, or one whose first file was being made.
 func (r *reader) chooseNothing() error {
+	if r.word != "" {
+		return fmt.Errorf("journal: %s: %w: it was used before, but its files are missing; move the folder %[1]s away to start without its records, "+
+			"or restore a copy of it", r.dir, ErrDamaged)
+	}
 	r.Clean = true
 	for _, s := range r.all {
 		if !s.blank {
