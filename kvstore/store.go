@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -136,11 +137,7 @@ func (s *Store) Node(_ *store.Limit, group, key string) int {
 // Apply decides a batch of requests: those for the same entry by one swap, different entries concurrently.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
-		err = fmt.Errorf("kvstore: %w", err)
-		for i := range batch {
-			batch[i].Err = err
-		}
-		return firstError(batch)
+		return batches.FailAll(batch, fmt.Errorf("kvstore: %w", err))
 	}
 	if len(batch) == 1 { // the most common case
 		r := &batch[0]
@@ -170,16 +167,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	for _, w := range waits {
 		w.finish(ctx)
 	}
-	return firstError(batch)
-}
-
-func firstError(batch []store.Request) error {
-	for i := range batch {
-		if batch[i].Err != nil {
-			return batch[i].Err
-		}
-	}
-	return nil
+	return batches.FirstError(batch)
 }
 
 // owner is what an entry belongs to: a key, or a group.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -173,22 +174,14 @@ func (s *Store) Check(*store.Limit) error { return nil }
 // Apply decides a batch of requests in one call of a function, or in several consecutive calls if it is very large.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
-		for i := range batch {
-			batch[i].Err = err
-		}
-		return err
+		return batches.FailAll(batch, err)
 	}
 	for rest := batch; len(rest) > 0; {
 		n := callSize(rest)
 		s.applySome(ctx, rest[:n])
 		rest = rest[n:]
 	}
-	for i := range batch {
-		if batch[i].Err != nil {
-			return batch[i].Err
-		}
-	}
-	return nil
+	return batches.FirstError(batch)
 }
 
 // callSize returns how many requests, from the first on, go into one call.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/slidegate/slidegate/store"
 )
 
 // longestRun bounds how long a client works on a round trip after its caller has left.
@@ -61,14 +59,6 @@ func (t *roundTrip) send(ctx context.Context, conn Conn) {
 		return
 	}
 	conn.Run(ctx, &script, t.calls)
-}
-
-// failAll gives all requests of a batch the same error.
-func failAll(batch []store.Request, err error) error {
-	for i := range batch {
-		batch[i].Err = err
-	}
-	return err
 }
 
 // runInOrder runs calls of which several may have a key in common, or that are much work. Those with a key in common are sent

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -133,22 +134,17 @@ func (s *Store) Check(limit *store.Limit) error {
 // is sent once more with other periods.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
-		return failAll(batch, err)
+		return batches.FailAll(batch, err)
 	}
 	serverTime, err := s.decide(ctx, batch)
 	if err != nil {
-		return failAll(batch, err)
+		return batches.FailAll(batch, err)
 	}
 	if serverTime != 0 {
 		s.calendar.ahead.Store(int64(serverTime - s.clock()))
 		s.decideAgain(ctx, batch)
 	}
-	for i := range batch {
-		if batch[i].Err != nil {
-			return batch[i].Err
-		}
-	}
-	return nil
+	return batches.FirstError(batch)
 }
 
 // decide sends a batch once. It returns the server's time if that lies outside the calendar periods that were sent:
@@ -179,7 +175,7 @@ func (s *Store) decideAgain(ctx context.Context, batch []store.Request) {
 		}
 	}
 	if _, err := s.decide(ctx, again); err != nil {
-		_ = failAll(again, err) // the same error for all
+		_ = batches.FailAll(again, err) // the same error for all
 	}
 	for i, index := range indexes {
 		batch[index].Err = again[i].Err

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -263,10 +264,7 @@ func (c *Connection) Apply(ctx context.Context, batch []store.Request) error {
 	if err == nil {
 		err = c.lastErr.Load()
 	}
-	for i := range batch {
-		batch[i].Err = err
-	}
-	return err
+	return batches.FailAll(batch, err)
 }
 
 // Node calls the store if it is connected and implements Nodes; otherwise all addresses are on one node.

@@ -24,3 +24,12 @@ func Context(ctx context.Context, traits store.Traits) (context.Context, context
 	}
 	return context.WithTimeout(ctx, MaxTime)
 }
+
+// HasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
+func HasEnded(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= 0
+}

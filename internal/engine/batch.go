@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/detach"
 	"github.com/slidegate/slidegate/internal/line"
 	"github.com/slidegate/slidegate/rule"
@@ -94,7 +95,7 @@ func (b *batch) at(index int) (*store.Request, *rule.Answer) {
 func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.Store) {
 	b.address(group, id)
 	if err := on.Apply(ctx, b.requests); err != nil {
-		b.setError(err)
+		batches.Spread(b.requests, err)
 	}
 	line.ReturnedBy(on, b.requests)
 }
@@ -104,7 +105,7 @@ func (b *batch) reserve(ctx context.Context, group string, id rule.ID, on store.
 	b.address(group, id)
 	cancelled, err := detach.Reserve(ctx, on, b.requests)
 	if err != nil {
-		b.setError(err)
+		batches.Spread(b.requests, err)
 	}
 	line.ReturnedAfter(cancelled, line.Scope(on, nil), group, b.charges)
 	return cancelled
@@ -121,14 +122,5 @@ func (b *batch) address(group string, id rule.ID) {
 			r.ID = id
 		}
 		from = to
-	}
-}
-
-// setError sets the error of a call on all requests if the store set it on none of them.
-func (b *batch) setError(err error) {
-	if !slices.ContainsFunc(b.requests, func(r store.Request) bool { return r.Err != nil }) {
-		for i := range b.requests {
-			b.requests[i].Err = err
-		}
 	}
 }

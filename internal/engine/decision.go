@@ -2,11 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/detach"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -76,9 +77,9 @@ func fail(ctx context.Context, v *policy.Decision, mode store.Mode, cost int64, 
 	v.Err = err
 	v.Decision = slidegate.Decision{}
 	switch {
-	case hasEnded(ctx):
+	case detach.HasEnded(ctx):
 		v.Ended = true
-	case isMistake(err):
+	case failure.IsMistake(err):
 		v.Mistake = true
 	default:
 		v.Decision.Flags = rule.FallbackClosed
@@ -100,23 +101,6 @@ func failed(v *policy.Decision) bool {
 
 // refuses reports whether a decision refuses the request.
 func refuses(v *policy.Decision) bool { return !v.Decision.Allowed && !v.Shadow }
-
-// isMistake reports whether an error is about the request, and not about the store. It has the same list as
-// layer/stack.
-func isMistake(err error) bool {
-	return errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
-		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, slidegate.ErrUnsupported)
-}
-
-// hasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context
-// does.
-func hasEnded(ctx context.Context) bool {
-	if ctx.Err() != nil {
-		return true
-	}
-	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) <= 0
-}
 
 // refusedFor returns how long rules without limits refuse everything: to the end of a ruling, or forever.
 func (r *bundle) refusedFor() time.Duration {

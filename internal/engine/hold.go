@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/detach"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -95,7 +96,7 @@ func wasAdmitted(result *store.Request) bool {
 // unknown, these may have been taken.
 func (t *Transaction) keep(e *entry) {
 	result := t.plan.result(e)
-	doubtful := result.Err != nil && !isMistake(result.Err)
+	doubtful := result.Err != nil && !failure.IsMistake(result.Err)
 	if result.Op == rule.Peek || !doubtful && !wasAdmitted(result) {
 		return
 	}

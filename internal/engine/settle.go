@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/detach"
+	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -156,7 +157,7 @@ func (t *Transaction) settleOnce(ctx context.Context, units bool) (again bool, e
 			if !one.doubtful { // otherwise there may be nothing to release
 				err = result.Err
 			}
-			again = again || !isMistake(result.Err)
+			again = again || !failure.IsMistake(result.Err)
 			continue
 		case answer.Flags&rule.Unsettled != 0:
 			err = errors.Join(err, fmt.Errorf("policy: %w: nothing was returned or charged for %q", slidegate.ErrUnsettled, one.Limit.Label()))

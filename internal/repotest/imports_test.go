@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"internal/reply":    6,  // header fields and bodies, for the middleware and the service
 	"internal/board":    0,  // what callers hand to a store's board
 	"internal/workload": 0,  // how much work requests are
+	"internal/batches":  0,  // the errors of a batch
 	"internal/blocks":   0,  // how long servers block a client
 	"internal/line":     0,  // requests that wait their turn
 	"internal/match":    0,  // which requests a pattern matches
@@ -42,7 +43,7 @@ var floors = map[string]int{
 	"internal/journal":  0,  // records that outlive a process
 	"store":             -1, // what store authors build on
 	"internal/storeurl": 0,  // the URLs of stores, for the packages that open them
-	"internal/connect":  0,  // stores that connect in the background, for the packages that open them
+	"internal/connect":  1,  // stores that connect in the background, for the packages that open them
 	"internal/detach":   0,  // requests whose caller may leave
 	"internal/layering": 0,  // the order of layers
 	"internal/hook":     0,  // functions of the root that adapter publishes

@@ -53,6 +53,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
@@ -181,10 +182,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		err = s.await(ctx, e)
 	}
 	if err != nil {
-		for i := range batch {
-			batch[i].Err = err
-		}
-		return err
+		return batches.FailAll(batch, err)
 	}
 	err = e.copyAnswers(batch)
 	s.recycle(e)

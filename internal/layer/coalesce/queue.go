@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -102,16 +103,13 @@ func (e *entry) copyOne(limit *store.Limit, key string, cost int64) {
 
 // copyAnswers copies the answers to the caller's batch and returns the first error.
 func (e *entry) copyAnswers(batch []store.Request) error {
-	var first error
 	for i := range batch {
 		from, to := &e.requests[i], &batch[i]
 		if to.Err = from.Err; to.Err == nil {
 			copy(to.Answers, from.Answers[:min(len(from.Answers), len(from.Charges))])
-		} else if first == nil {
-			first = to.Err
 		}
 	}
-	return first
+	return batches.FirstError(batch)
 }
 
 // recycle puts an entry back into the pool, without the caller's keys.

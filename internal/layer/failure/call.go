@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
+	"github.com/slidegate/slidegate/internal/detach"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -67,9 +69,9 @@ func (s *Store) fail(ctx context.Context, c *call, err error) (late, out bool) {
 	_, late, starved := c.count.end()
 	n := c.node
 	switch {
-	case isCallers(err): // the store may not have been asked
+	case IsMistake(err): // the store may not have been asked
 		return false, false
-	case hasEnded(ctx):
+	case detach.HasEnded(ctx):
 		if n.answers.Load() == c.answers {
 			s.wake(n, false) // callers with short deadlines must not hide that the store is out
 		}
@@ -105,7 +107,7 @@ func (s *Store) timeoutError(ctx context.Context, err error) error {
 
 // unanswered returns the error of a request that the store did not answer. Out is whether its call found that the node is out.
 func (s *Store) unanswered(ctx context.Context, n *node, err error, out bool) error {
-	if isCallers(err) || hasEnded(ctx) {
+	if IsMistake(err) || detach.HasEnded(ctx) {
 		return err
 	}
 	s.failures.Add(1)
@@ -116,19 +118,10 @@ func (s *Store) unanswered(ctx context.Context, n *node, err error, out bool) er
 	return why
 }
 
-// isCallers reports whether an error is a mistake of the caller.
-func isCallers(err error) bool {
+// IsMistake reports whether an error is about the request, and not about the store.
+func IsMistake(err error) bool {
 	return errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) || errors.Is(err, slidegate.ErrConflict) ||
 		errors.Is(err, store.ErrUnsupported)
-}
-
-// hasEnded reports whether the caller's own time has ended. A store may see that by its own clock before the context does.
-func hasEnded(ctx context.Context) bool {
-	if ctx.Err() != nil {
-		return true
-	}
-	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) <= 0
 }
 
 // takeInner passes a single charge to the store. It returns an *unavailable if the store did not answer.
@@ -262,14 +255,14 @@ func (s *Store) sendSome(ctx context.Context, batch []store.Request, routes []*n
 func (s *Store) sendTo(ctx context.Context, n *node, batch []store.Request, now time.Time) {
 	if s.direct {
 		if err := s.inner.Apply(ctx, batch); err != nil {
-			spread(batch, err)
+			batches.Spread(batch, err)
 			s.explain(ctx, n, batch, false, true)
 		}
 		return
 	}
 	limited, c, ok := s.begin(ctx, n, now)
 	if !ok {
-		_ = fillErr(batch, s.notSent(ctx, errFull))
+		_ = batches.FailAll(batch, s.notSent(ctx, errFull))
 		return
 	}
 	err := applySafely(limited, s.inner, batch)
@@ -278,7 +271,7 @@ func (s *Store) sendTo(ctx context.Context, n *node, batch []store.Request, now 
 		s.end(&c, !answered, admitted)
 		return
 	}
-	if spread(batch, err) {
+	if batches.Spread(batch, err) {
 		answered = false
 	}
 	if answered {
@@ -305,15 +298,6 @@ func (s *Store) answersIn(batch []store.Request, start int64) (answered, admitte
 	return answered, admitted
 }
 
-// spread sets Err of all requests if the store reports a failure, but not of which request: then no answer can be trusted.
-func spread(batch []store.Request, err error) bool {
-	if slices.ContainsFunc(batch, func(r store.Request) bool { return r.Err != nil }) {
-		return false
-	}
-	_ = fillErr(batch, err)
-	return true
-}
-
 // worst returns the error of a batch that says most about the store.
 func worst(batch []store.Request) (err error) {
 	for i := range batch {
@@ -321,7 +305,7 @@ func worst(batch []store.Request) (err error) {
 		case e == nil:
 		case errors.Is(e, store.ErrDown):
 			return e
-		case err == nil || isCallers(err):
+		case err == nil || IsMistake(err):
 			err = e
 		}
 	}
@@ -335,7 +319,7 @@ func (s *Store) explain(ctx context.Context, n *node, batch []store.Request, lat
 		if r.Err == nil {
 			continue
 		}
-		if late && !isCallers(r.Err) {
+		if late && !IsMistake(r.Err) {
 			s.lateKeys.record(s.lateKeys.hash(r.Group, r.Charges), s.sinceBase())
 		}
 		r.Err = s.unanswered(ctx, n, r.Err, out)
@@ -348,11 +332,4 @@ func panicError(value any) error {
 		return fmt.Errorf("failure: the store panicked: %w", known)
 	}
 	return fmt.Errorf("failure: the store panicked with a %T", value)
-}
-
-func fillErr(batch []store.Request, err error) error {
-	for i := range batch {
-		batch[i].Err = err
-	}
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/detach"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -70,7 +71,7 @@ func (s *Store) chargeSome(ctx context.Context, last bool) error {
 	failed := applySafely(limited, s.bottom, batch)
 	count.end()
 	if failed != nil {
-		spread(batch, failed)
+		batches.Spread(batch, failed)
 	}
 	call := o.send(batch)
 	if !last {
@@ -83,7 +84,7 @@ func (s *Store) chargeSome(ctx context.Context, last bool) error {
 	}
 	err := applySafely(ctx, s.bottom, batch) // a layer may have less patience, and mix it with the calls of others
 	if err != nil {
-		spread(batch, err)
+		batches.Spread(batch, err)
 	}
 	o.acknowledge(batch, call, s.now())
 	for i := range batch {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -154,7 +155,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 
 // Apply decides a batch of requests: first by the store, then by the failure mode for the requests that the store did not
 // answer, in order.
-func (s *Store) Apply(ctx context.Context, batch []store.Request) (first error) {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	var sent moment
 	switch {
 	case len(batch) == 0:
@@ -169,18 +170,15 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) (first error) 
 		if err := s.inner.Apply(ctx, batch); err == nil {
 			return nil
 		} else {
-			spread(batch, err)
+			batches.Spread(batch, err)
 			s.explain(ctx, s.whole, batch, false, true)
 		}
 	}
 	for i := range batch {
 		r := &batch[i]
 		r.Err = s.finish(ctx, r, sent)
-		if r.Err != nil && first == nil {
-			first = r.Err
-		}
 	}
-	return first
+	return batches.FirstError(batch)
 }
 
 // isPlain reports whether all requests are for the store alone.

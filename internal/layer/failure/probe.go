@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -142,7 +143,7 @@ func (s *Store) ask(n *node) error {
 	err := applySafely(ctx, s.bottom, batch)
 	slow, late, starved := count.end()
 	switch {
-	case err == nil || isCallers(err):
+	case err == nil || IsMistake(err):
 		n.answer(slow)
 		return nil
 	case s.life.Err() != nil:
@@ -215,7 +216,7 @@ func applySafely(ctx context.Context, to store.Store, batch []store.Request) (er
 	defer func() {
 		if value := recover(); value != nil {
 			err = panicError(value)
-			_ = fillErr(batch, err)
+			_ = batches.FailAll(batch, err)
 		}
 	}()
 	return to.Apply(ctx, batch)

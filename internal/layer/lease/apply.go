@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -40,11 +41,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		return s.applyResets(ctx, batch)
 	}
 	if err := ctx.Err(); err != nil {
-		err = fmt.Errorf("lease: not sent: %w", err)
-		for i := range batch {
-			batch[i].Err = err
-		}
-		return err
+		return batches.FailAll(batch, fmt.Errorf("lease: not sent: %w", err))
 	}
 	j := s.work.Get().(*job)
 	defer s.put(j)
@@ -57,7 +54,6 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 			j.send(&batch[i], i, some)
 		}
 	}
-	var err error
 	if len(j.requests) > 0 {
 		sent := s.clock.read()
 		_ = s.inner.Apply(ctx, j.requests)
@@ -70,12 +66,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 			s.takeAtHand(j, &batch[i])
 		}
 	}
-	for i := range batch {
-		if err = batch[i].Err; err != nil {
-			break
-		}
-	}
-	return err
+	return batches.FirstError(batch)
 }
 
 // countLeased counts the requests of a batch that reset leased limits, and those that concern leased limits at all.
