@@ -3,7 +3,6 @@ package pgstore
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 
 	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/store"
@@ -43,15 +42,4 @@ func limitPrefix(limit *store.Limit) string {
 	return string(prefix)
 }
 
-func appendEscaped(to []byte, text string) []byte {
-	const hex = "0123456789ABCDEF"
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c <= ' ' || c > '~' || strings.IndexByte(`%:"\`, c) >= 0:
-			to = append(to, '%', hex[c>>4], hex[c&15])
-		default:
-			to = append(to, c)
-		}
-	}
-	return to
-}
+func appendEscaped(to []byte, text string) []byte { return shape.AppendEscaped(to, text, `%:"\`) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/port"
 	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -91,19 +92,16 @@ func (t *roundTrip) planReservation(r *store.Request, of int) {
 		int64(r.Charges[of].Limit.Rule().Hold), bit(r.Hold)+2*bit(r.Once))
 }
 
-// planBounds writes the calendar periods around now: the previous, the current and the next one, which is enough if the
-// server's clock differs by less than the shortest of them.
+// planBounds writes the calendar periods around now.
 func (t *roundTrip) planBounds(batch []store.Request, now rule.Micros) {
 	for i := range t.parts {
 		l := batch[t.parts[i].request].Charges[t.parts[i].of].Limit.Rule()
 		if l.Calendar == 0 {
 			continue
 		}
-		at := t.numbers[header+longStride*i+bounds:]
-		current, next := l.Bounds(now)
-		previous, _ := l.Bounds(current - 1)
-		_, end := l.Bounds(next)
-		at[0], at[1], at[2], at[3] = int64(previous), int64(current), int64(next), int64(end)
+		for k, start := range port.PeriodsAround(l, now) {
+			t.numbers[header+longStride*i+bounds+k] = int64(start)
+		}
 	}
 }
 

@@ -5,13 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate/internal/batches"
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/internal/workload"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -49,16 +48,13 @@ type Store struct {
 	loadDocument, swapDocument                                               string
 	claim, post, notes                                                       string
 
-	prefixes sync.Map // by the limit's ID
-	known    atomic.Int64
+	names shape.Names
 }
 
 const (
 	maxCharges = 64  // per request
 	maxCall    = 512 // work per call, see internal/workload: other callers of the same keys wait for it
 	maxTries   = 4   // of a call that the server has rolled back
-
-	maxPrefixes = 1 << 14 // limits whose part of an address is remembered
 )
 
 // DB runs statements as a *pgxpool.Pool does. It is safe for concurrent use.
@@ -198,14 +194,7 @@ func callSize(batch []store.Request) int {
 
 // prefix returns the part of an address that belongs to a limit.
 func (s *Store) prefix(limit *store.Limit) string {
-	if known, ok := s.prefixes.Load(limit.ID()); ok {
-		return known.(string)
-	}
-	made := limitPrefix(limit)
-	if s.known.Add(1) <= maxPrefixes { // beyond that, limits are probably created per request, and would fill the memory
-		s.prefixes.Store(limit.ID(), made)
-	}
-	return made
+	return s.names.Of(limit.ID(), func() string { return limitPrefix(limit) })
 }
 
 // now returns the time for the functions, or -1 for the server's clock.

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 
+	"github.com/slidegate/slidegate/internal/port"
 	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -51,7 +52,7 @@ func (s *Store) appendCharge(to []byte, r *store.Request, j int) []byte {
 		to = appendNumber(to, charge.Used)
 	}
 	if l.Calendar != 0 {
-		for _, start := range s.calendar.starts(charge.Limit, s.clock()) {
+		for _, start := range port.PeriodsAround(l, max(0, s.clock()+rule.Micros(s.ahead.Load()))) {
 			to = appendNumber(to, int64(start))
 		}
 	}

@@ -60,18 +60,7 @@ func limitPrefix(prefix string, limit *store.Limit) string {
 	return b.String()
 }
 
-func appendEscaped(to []byte, text string) []byte {
-	const hex = "0123456789ABCDEF"
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c <= ' ' || c > '~' || strings.IndexByte("%{}:", c) >= 0:
-			to = append(to, '%', hex[c>>4], hex[c&15])
-		default:
-			to = append(to, c)
-		}
-	}
-	return to
-}
+func appendEscaped(to []byte, text string) []byte { return shape.AppendEscaped(to, text, "%{}:") }
 
 // slot returns the hash slot of a key's name, as defined by Redis Cluster: the CRC-16 (XMODEM) of the text between the
 // first pair of braces, modulo 16384. Names made by this package always have braces, and they are never empty.

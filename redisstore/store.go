@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate/internal/batches"
+	"github.com/slidegate/slidegate/internal/shape"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -47,23 +47,20 @@ type Options struct {
 type Store struct {
 	store.Registry // the limits of the limiters over this store
 
-	conn     Conn
-	workers  *workers
-	cluster  bool
-	opts     Options
-	grace    int64    // in milliseconds, -1 for forever
-	prefixes sync.Map // by the limit's ID
-	known    atomic.Int64
-	calendar calendar
-	nodes    nodes
+	conn    Conn
+	workers *workers
+	cluster bool
+	opts    Options
+	grace   int64 // in milliseconds, -1 for forever
+	names   shape.Names
+	ahead   atomic.Int64 // how many microseconds the server's clock is ahead, if it was seen to be outside the calendar periods that were sent
+	nodes   nodes
 }
 
 const (
 	maxCharges = 64          // per request
 	maxCall    = 512         // work per call, see internal/workload: Redis does nothing else during a call
 	maxTurn    = 2 * maxCall // work that is sent together: Redis carries it out in a row
-
-	maxPrefixes = 1 << 14 // limits whose part of a key's name is remembered
 )
 
 // New returns a store over a client, which the caller has to close. Every process must reach the same server, cluster or
@@ -141,7 +138,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		return batches.FailAll(batch, err)
 	}
 	if serverTime != 0 {
-		s.calendar.ahead.Store(int64(serverTime - s.clock()))
+		s.ahead.Store(int64(serverTime - s.clock()))
 		s.decideAgain(ctx, batch)
 	}
 	return batches.FirstError(batch)
@@ -184,14 +181,7 @@ func (s *Store) decideAgain(ctx context.Context, batch []store.Request) {
 
 // prefix returns the part of a key's name that belongs to a limit.
 func (s *Store) prefix(limit *store.Limit) string {
-	if known, ok := s.prefixes.Load(limit.ID()); ok {
-		return known.(string)
-	}
-	made := limitPrefix(s.opts.Prefix, limit)
-	if s.known.Add(1) <= maxPrefixes { // beyond that, limits are probably created per request, and would fill the memory
-		s.prefixes.Store(limit.ID(), made)
-	}
-	return made
+	return s.names.Of(limit.ID(), func() string { return limitPrefix(s.opts.Prefix, limit) })
 }
 
 // clock returns the time by which calendar periods are chosen.

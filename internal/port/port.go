@@ -38,3 +38,15 @@ func AnswerLog(l *rule.Limit, live int64, newest, blocking, now, at rule.Micros,
 	}
 	return a
 }
+
+// Periods are the starts of three consecutive calendar periods, and of the one after them.
+type Periods [4]rule.Micros
+
+// PeriodsAround returns the previous, the current and the next period of a calendar limit: enough for a server whose clock differs by less
+// than the shortest of them. Ports receive them, because only Go knows the time zones.
+func PeriodsAround(l *rule.Limit, now rule.Micros) (p Periods) {
+	p[1], p[2] = l.Bounds(now)
+	p[0], _ = l.Bounds(p[1] - 1)
+	_, p[3] = l.Bounds(p[2])
+	return p
+}
