@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/rule"
@@ -20,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/test/history"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/natstest"
+	"github.com/slidegate/slidegate/test/race"
 	"github.com/slidegate/slidegate/test/workers"
 )
 
@@ -53,7 +50,7 @@ func TestWorker(t *testing.T) {
 			return history.Job(st, func(ctx context.Context) error { return alive(ctx, engine) }), nil
 		}
 		st := newStore(t, engine, nil)
-		return func(order []byte) (any, error) { return race(st, order) }, nil
+		return race.Job(st), nil
 	})
 }
 
@@ -67,28 +64,6 @@ func alive(ctx context.Context, engine *natskv.Engine) error {
 	return err
 }
 
-const (
-	raceQuota     = 50
-	raceProcesses = 4
-	raceEach      = 50 // concurrent requests per process
-)
-
-// raceLimits are limits that admit the same number at any time.
-var raceLimits = []slidegate.Limit{
-	{Name: "window", Quota: raceQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
-	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
-	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
-	{Name: "parts", Quota: raceQuota, Window: time.Hour, Segments: 60, Anchor: slidegate.AnchorFirst},
-	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
-	{Name: "refused", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountRefused: true},
-}
-
-// raceOrder is the work of a process in one round.
-type raceOrder struct {
-	Limit int // the index in raceLimits
-	Key   string
-}
-
 func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 	t.Parallel()
 	url := natstest.StartNode(t).URL()
@@ -98,56 +73,7 @@ func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 // testRace sends two hundred concurrent requests from four processes, of which exactly fifty are admitted, every time.
 func testRace(t *testing.T, url func(first int) string, replicas int) {
 	t.Helper()
-	processes := startWorkers(t, raceProcesses, "race", url, replicas)
-	const rounds = 24
-	for round := range rounds {
-		limit := round % len(raceLimits)
-		for _, p := range processes {
-			p.Send(t, raceOrder{Limit: limit, Key: fmt.Sprintf("round-%d", round)})
-		}
-		total := 0
-		for _, admitted := range workers.ReceiveAll[int](t, processes) {
-			total += admitted
-		}
-		if total != raceQuota {
-			t.Errorf("round %d, %s: got %d of %d requests admitted, want %d", round, raceLimits[limit].Name, total, raceProcesses*raceEach, raceQuota)
-		}
-	}
-	t.Logf("%d rounds of %d requests at once: %d passed in each", rounds, raceProcesses*raceEach, raceQuota)
-}
-
-// race sends many concurrent requests for one key, and returns how many were admitted.
-func race(st store.Store, text []byte) (admitted int64, err error) {
-	var (
-		order raceOrder
-		count atomic.Int64
-		wait  sync.WaitGroup
-		fault atomic.Value
-	)
-	if err := json.Unmarshal(text, &order); err != nil {
-		return 0, err
-	}
-	limit, err := adapter.Bind("race", raceLimits[order.Limit])
-	if err != nil {
-		return 0, err
-	}
-	start := make(chan struct{})
-	for range raceEach {
-		wait.Go(func() {
-			<-start
-			a, err := take(st, limit, order.Key, 1)
-			if err != nil {
-				fault.Store(err)
-			}
-			count.Add(a.Granted)
-		})
-	}
-	close(start)
-	wait.Wait()
-	if err, ok := fault.Load().(error); ok {
-		return 0, err
-	}
-	return count.Load(), nil
+	race.Exact(t, startWorkers(t, race.Processes, "race", url, replicas), 28, false)
 }
 
 // take requests units, and a slot that no other process holds.

@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/race"
 )
 
 // Errors of a real server wrap what they mean, and what they say was not carried out was not.
@@ -33,7 +34,7 @@ func TestWhatErrorsMean(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			st := c.make(t)
-			_, err := take(st, oneCharge(t)...)
+			_, err := race.Take(st, oneCharge(t)...)
 			if got := storetest.Marks(err); got != c.want {
 				t.Errorf("got %q of %v, want %q", got, err, c.want)
 			}
@@ -75,14 +76,14 @@ func TestEndedSession(t *testing.T) {
 	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
 	st := open(t, s.URL("application_name=ended", "pool_max_conns=1"))
 	charge := oneCharge(t)[0]
-	if granted, err := take(st, charge); granted != 1 || err != nil {
+	if granted, err := race.Take(st, charge); granted != 1 || err != nil {
 		t.Fatalf("got %d granted, %v", granted, err)
 	}
 	s.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ended'")
-	if _, err := take(st, charge); err != nil && storetest.Marks(err) != "busy" { // pgx may notice in time
+	if _, err := race.Take(st, charge); err != nil && storetest.Marks(err) != "busy" { // pgx may notice in time
 		t.Errorf("got %q of %v, want busy", storetest.Marks(err), err)
 	}
-	if granted, err := take(st, charge); granted != 1 || err != nil {
+	if granted, err := race.Take(st, charge); granted != 1 || err != nil {
 		t.Errorf("over the next session: got %d granted, %v", granted, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/race"
 )
 
 // secretKey must not be in any error.
@@ -77,7 +78,7 @@ func twoCharges(t *testing.T) []store.Charge {
 // checkFault checks the error of a request.
 func checkFault(t *testing.T, store store.Store, charges []store.Charge, code, wantText string) {
 	t.Helper()
-	granted, err := take(store, charges...)
+	granted, err := race.Take(store, charges...)
 	if err == nil {
 		t.Fatalf("%d charges: got no error, and %d granted", len(charges), granted)
 	}
@@ -191,7 +192,7 @@ func TestDocumentedPrivilegesAreEnough(t *testing.T) {
 	url := s.Role(t, "decider", "USAGE ON SCHEMA public", "SELECT, INSERT, UPDATE, DELETE ON TABLE slidegate_state")
 	st := open(t, url)
 	for _, charges := range [][]store.Charge{oneCharge(t), twoCharges(t)} {
-		if granted, err := take(st, charges...); granted != 1 || err != nil {
+		if granted, err := race.Take(st, charges...); granted != 1 || err != nil {
 			t.Errorf("%d charges: got %d granted, %v, want 1", len(charges), granted, err)
 		}
 	}
@@ -230,7 +231,7 @@ func TestReplicaDecidesWhatWritesNothing(t *testing.T) {
 	s := migrated(t, pgtest.Start(t, "fsync = off"), pgstore.Options{})
 	charge := oneCharge(t)[0]
 	charge.Cost = faultLimit.Quota
-	if granted, err := take(open(t, s.URL()), charge); granted != faultLimit.Quota || err != nil {
+	if granted, err := race.Take(open(t, s.URL()), charge); granted != faultLimit.Quota || err != nil {
 		t.Fatalf("got %d, %v, want %d granted", granted, err, faultLimit.Quota)
 	}
 	replica := open(t, s.Replica(t).URL())
@@ -238,7 +239,7 @@ func TestReplicaDecidesWhatWritesNothing(t *testing.T) {
 		t.Errorf("got %d remaining from the replica", left)
 	}
 	charge.Cost = 1
-	if granted, err := take(replica, charge); granted != 0 || err != nil {
+	if granted, err := race.Take(replica, charge); granted != 0 || err != nil {
 		t.Errorf("got %d granted by the replica, %v", granted, err)
 	}
 }
@@ -255,7 +256,7 @@ func TestFullDisk(t *testing.T) {
 	used := oneCharge(t)[0]
 	used.Key = "used up"
 	used.Cost = faultLimit.Quota
-	if granted, err := take(store, used); granted != faultLimit.Quota || err != nil {
+	if granted, err := race.Take(store, used); granted != faultLimit.Quota || err != nil {
 		t.Fatalf("got %d, %v, want %d granted", granted, err, faultLimit.Quota)
 	}
 	s.Exec("CREATE TABLE ballast (text text)")
@@ -265,7 +266,7 @@ func TestFullDisk(t *testing.T) {
 	for ; err == nil && admitted < 20_000; admitted++ { // until the pages of the table are full too
 		charge := oneCharge(t)[0]
 		charge.Key = fmt.Sprintf("%s-%d", secretKey, admitted)
-		_, err = take(store, charge)
+		_, err = race.Take(store, charge)
 	}
 	t.Logf("%d new keys went into what the table had", admitted-1)
 	if err == nil || !strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "4711") {
@@ -276,17 +277,17 @@ func TestFullDisk(t *testing.T) {
 	checkFault(t, store, last, "53100", "disk is full")
 	checkModes(t, withKey{store, last[0].Key})
 	used.Cost = 1
-	if granted, err := take(store, used); granted != 0 || err != nil {
+	if granted, err := race.Take(store, used); granted != 0 || err != nil {
 		t.Errorf("a refusal on a full disk: got %d granted, %v, want 0", granted, err)
 	}
 	s.Exec("DROP TABLE ballast", "CHECKPOINT") // files are removed at a checkpoint
 	for want := faultLimit.Quota; want >= 0; want -= faultLimit.Quota {
 		last[0].Cost = faultLimit.Quota
-		if granted, err := take(store, last[0]); granted != want || err != nil {
+		if granted, err := race.Take(store, last[0]); granted != want || err != nil {
 			t.Errorf("with free space again: got %d granted, want %d, %v", granted, want, err)
 		}
 	}
-	if granted, err := take(store, used); granted != 0 || err != nil {
+	if granted, err := race.Take(store, used); granted != 0 || err != nil {
 		t.Errorf("the key that was exhausted before: got %d granted, %v, want 0", granted, err)
 	}
 }

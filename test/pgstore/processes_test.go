@@ -2,24 +2,20 @@ package pgstore_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
-	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/history"
 	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/race"
 	"github.com/slidegate/slidegate/test/workers"
 )
 
@@ -41,7 +37,7 @@ func TestWorker(t *testing.T) {
 		case "settle":
 			return func(order []byte) (any, error) { return settleAll(t, pool, order) }, nil // connections are ended, maybe immediately
 		}
-		return func(order []byte) (any, error) { return race(store, order) }, err
+		return race.Job(store), err
 	})
 }
 
@@ -70,120 +66,13 @@ func migrated(t *testing.T, s *pgtest.Server, opts pgstore.Options) *pgtest.Serv
 	return s
 }
 
-const (
-	raceQuota     = 50
-	raceProcesses = 4
-	raceEach      = 50 // concurrent requests per process
-)
-
-// raceLimits are limits that admit the same number at any time.
-var raceLimits = []slidegate.Limit{
-	{Name: "window", Quota: raceQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
-	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
-	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
-	{Name: "parts", Quota: raceQuota, Window: time.Hour, Segments: 60, Anchor: slidegate.AnchorFirst},
-	{Name: "default", Quota: raceQuota, Window: time.Hour},
-	{Name: "refused", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountRefused: true},
-	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
-}
-
-// raceOrder is the work of a process in one round.
-type raceOrder struct {
-	Limit    int // the index in raceLimits
-	Keys     []string
-	Together bool // whether concurrent requests are combined into one call
-}
-
 // Of two hundred concurrent requests of four processes for a new key exactly fifty are admitted, every time, at
 // PostgreSQL's default isolation level. In half of the rounds there are four keys, and requests are combined.
 func TestProcessesAdmitExactlyTheQuota(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
-	processes := workers.Start(t, raceProcesses, "race "+server.URL("pool_max_conns=16"))
-	for round := range 4 * len(raceLimits) {
-		order := raceOrder{Limit: round / 2 % len(raceLimits), Keys: []string{fmt.Sprintf("round-%d", round)}}
-		if round%2 == 1 {
-			key := order.Keys[0]
-			order.Keys, order.Together = []string{key + "-a", key + "-b", key + "-c", key + "-d"}, true
-		}
-		for _, p := range processes {
-			p.Send(t, order)
-		}
-		total := map[string]int64{}
-		for _, admitted := range workers.ReceiveAll[map[string]int64](t, processes) {
-			for key, n := range admitted {
-				total[key] += n
-			}
-		}
-		for _, key := range order.Keys {
-			if total[key] != raceQuota {
-				t.Errorf("round %d, %s: got %d of %d admitted for one of %d keys, of a quota of %d", round, raceLimits[order.Limit].Name,
-					total[key], raceProcesses*raceEach, len(order.Keys), raceQuota)
-			}
-		}
-	}
-}
-
-// race sends many concurrent requests for each key, and returns how many were admitted for each.
-func race(st store.Store, text []byte) (map[string]int64, error) {
-	var order raceOrder
-	if err := json.Unmarshal(text, &order); err != nil {
-		return nil, err
-	}
-	limit, err := adapter.Bind("race", raceLimits[order.Limit])
-	if err != nil {
-		return nil, err
-	}
-	if order.Together {
-		st = coalesce.New(st, coalesce.Options{InFlight: 2, Timeout: patience})
-	}
-	counts := make([]atomic.Int64, len(order.Keys))
-	_, err = runConcurrently(raceEach*len(order.Keys), func(i int) (int64, error) {
-		key := i % len(order.Keys)
-		granted, err := take(st, store.Charge{Limit: limit, Key: order.Keys[key], Cost: 1})
-		counts[key].Add(granted)
-		return granted, err
-	})
-	admitted := map[string]int64{}
-	for i, key := range order.Keys {
-		admitted[key] = counts[i].Load()
-	}
-	return admitted, err
-}
-
-// runConcurrently calls a function many times concurrently, and adds up the results.
-func runConcurrently(n int, do func(i int) (int64, error)) (int64, error) {
-	var (
-		sum   atomic.Int64
-		wait  sync.WaitGroup
-		start = make(chan struct{})
-		errs  = make([]error, n)
-	)
-	for i := range n {
-		wait.Go(func() {
-			<-start
-			got, err := do(i)
-			sum.Add(got)
-			errs[i] = err
-		})
-	}
-	close(start)
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return 0, err
-		}
-	}
-	return sum.Load(), nil
-}
-
-// take sends charges in one request, with a new ID for a slot, and returns what the first charge was granted.
-func take(st store.Store, charges ...store.Charge) (int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	answers := make([]rule.Answer, len(charges))
-	err := st.Apply(ctx, []store.Request{{Op: rule.Take, ID: rule.ID(rand.Uint64()), Charges: charges, Answers: answers}})
-	return answers[0].Granted, err
+	processes := workers.Start(t, race.Processes, "race "+server.URL("pool_max_conns=16"))
+	race.Exact(t, processes, 28, true)
 }
 
 // Many callers of four users request two limits together, their user's and their common tenant's, for keys that do not
@@ -210,12 +99,12 @@ func TestTwoNewKeysAtOnce(t *testing.T) {
 		wide := boundFor(t, limit)
 		for round := range 3 {
 			tenant := store.Charge{Limit: wide, Key: fmt.Sprintf("tenant-%d", round), Cost: 1}
-			admitted, err := runConcurrently(callers, func(i int) (int64, error) {
+			admitted, err := race.Concurrently(callers, func(i int) (int64, error) {
 				user := store.Charge{Limit: narrow, Key: fmt.Sprintf("%s-%d-user-%d", name, round, i%users), Cost: 1}
 				if i/users%2 == 0 {
-					return take(st, user, tenant)
+					return race.Take(st, user, tenant)
 				}
-				return take(st, tenant, user)
+				return race.Take(st, tenant, user)
 			})
 			if err != nil || admitted != users*narrowQuota {
 				t.Errorf("%s, round %d: got %d of %d admitted, %v", name, round, admitted, callers, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/race"
 )
 
 // settlement returns a request that settles a reservation.
@@ -87,7 +88,7 @@ func TestSettleWithOldSnapshot(t *testing.T) {
 func settleAtOnce(t *testing.T, st store.Store, id rule.ID, charges []store.Charge, round int, again bool) (firsts int, backs []int64) {
 	t.Helper()
 	var mu sync.Mutex
-	_, err := runConcurrently(8, func(i int) (int64, error) {
+	_, err := race.Concurrently(8, func(i int) (int64, error) {
 		own := slices.Clone(charges)
 		for j := range own {
 			own[j].Used = int64(i)

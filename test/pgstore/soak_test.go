@@ -17,6 +17,7 @@ import (
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/race"
 )
 
 var soakLength = flag.Duration("soak", 3*time.Second, "how long to update the table at full load to check that its size is bounded")
@@ -142,7 +143,7 @@ func soakKey(i int) string { return fmt.Sprintf("key-%d", i) }
 
 // touchAll creates a row for every key of every limit.
 func (l *soakLoad) touchAll() error {
-	_, err := runConcurrently(soakCallers, func(i int) (int64, error) {
+	_, err := race.Concurrently(soakCallers, func(i int) (int64, error) {
 		for key := i; key < soakKeys; key += soakCallers {
 			for _, limiter := range l.limiters {
 				if _, err := limiter.Allow(context.Background(), soakKey(key)); err != nil {
