@@ -125,7 +125,7 @@ func TestKubernetesMetricsPort(t *testing.T) {
 			t.Errorf("%s: got %d, want 200", path, status)
 		}
 	}
-	for _, path := range []string{"/", "/v1/top", "/v1/explain?key=me", "/v1/reset", "/v1/allow", "/v1/check", "/v1/rulings", "/v1/config", "/debug/pprof/", "/metrics/"} {
+	for _, path := range []string{"/", "/v1/seen", "/v1/explain?key=me", "/v1/reset", "/v1/allow", "/v1/check", "/v1/rulings", "/v1/config", "/debug/pprof/", "/metrics/"} {
 		if status, _ := s.page(name, path); status != 404 {
 			t.Errorf("%s: got %d, want 404", path, status)
 		}

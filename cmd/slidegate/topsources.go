@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 )
 
 // topSources are the services that are asked.
@@ -43,15 +43,20 @@ type topList struct {
 // alone is an instance that shows only itself, and why.
 type alone struct{ instance, why string }
 
-// topKey is one key with its text, which is masked only if no instance knows it any more. The other fields are those of /v1/top.
+// topKey is one key with its text, which is masked only if no instance knows it any more.
 type topKey struct {
-	service.RefusedKey
-	Admitted int64    `json:"admitted"`
-	AtLeast  bool     `json:"at_least"`
-	By       string   `json:"by"`
-	Limit    string   `json:"limit"`
-	Share    float64  `json:"share"`
-	Routes   []string `json:"routes"`
+	Policy   string    `json:"policy"`
+	Key      string    `json:"key"`
+	Rule     string    `json:"rule,omitempty"` // the Envoy rule that it used most
+	Refused  int64     `json:"refused"`
+	Admitted int64     `json:"admitted"`
+	AtLeast  bool      `json:"at_least"`
+	By       string    `json:"by"`
+	Limit    string    `json:"limit"`
+	Share    float64   `json:"share"`
+	Shadow   bool      `json:"shadow"`
+	Last     time.Time `json:"last"`
+	Routes   []string  `json:"routes"`
 
 	masked bool
 }
@@ -208,11 +213,8 @@ func (t topKeys) add(keys []seen.Key, texts map[string]string) {
 	for _, k := range keys {
 		text, known := texts[k.Policy+"\x00"+k.ID]
 		one := &topKey{
-			RefusedKey: service.RefusedKey{Policy: k.Policy, Key: text, Refused: k.Refused, Last: k.Last, Limits: []string{}, Shadow: k.Shadow},
-			Admitted:   k.Admitted, AtLeast: k.AtLeast, By: k.By, Limit: k.Limit, Share: k.Share, Routes: k.Routes, masked: !known,
-		}
-		if k.Limit != "" {
-			one.Limits = append(one.Limits, k.Limit)
+			Policy: k.Policy, Key: text, Refused: k.Refused, Admitted: k.Admitted, AtLeast: k.AtLeast, By: k.By, Limit: k.Limit, Share: k.Share,
+			Shadow: k.Shadow, Last: k.Last, Routes: k.Routes, masked: !known,
 		}
 		if !known {
 			one.Key = k.Masked

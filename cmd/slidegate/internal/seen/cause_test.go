@@ -113,26 +113,6 @@ func TestPlanOfAKey(t *testing.T) {
 	})
 }
 
-// TestEarlierNotes: an instance of an earlier version names one cause of a key, and counts nothing for candidates.
-func TestEarlierNotes(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	text := fmt.Sprintf(`{"i":{"name":"old:1"},"n":1,"p":[{"n":"api","m":[[%d,5,7,0,1]],"c":{"admitted":1,"refused":2,"both":1}}],
-		"k":[{"p":0,"i":"00112233445566778899","m":"an…4","n":[[1,2],[1,2],[5,7]],"a":[false,false,false],"b":"limits","l":"5/1m","w":[false,false,false],"t":%d}]}`, minuteOf(now), now.Unix())
-	n, err := decodeNote("abc", deflate([]byte(text)), now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &source{note: n, seen: now}
-	s.keep(n, minuteOf(now))
-	d := merge([]*source{s}, now, 10)
-	if k := d.Keys["60"].Refused[0]; !slices.Equal(k.Causes, []Cause{{ByLimits, "5/1m", false, 7}}) || k.By != ByLimits || k.Limit != "5/1m" {
-		t.Errorf("got %+v, want one cause", k)
-	}
-	if m := d.Policies[0].Minutes; len(m) != 1 || m[0].Refused != 7 || m[0].WithoutStore != 1 || m[0].Candidate != nil {
-		t.Errorf("got %+v, want its counts", m)
-	}
-}
-
 // TestWindowsHaveTheSixtyMinutesBefore: the counts of policies and of keys are about the same minutes: the current one and the sixty before it.
 func TestWindowsHaveTheSixtyMinutesBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,7 @@ type notePolicy struct {
 }
 
 // noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store, and of the candidate
-// admitted, refused, and refused by both. Earlier versions write and read the first five.
+// admitted, refused, and refused by both.
 type noteMinute [8]int64
 
 // noteKey is what an instance says of one key.

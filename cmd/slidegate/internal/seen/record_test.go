@@ -154,13 +154,13 @@ func TestFloodHidesNoKey(t *testing.T) {
 			want[key]++
 		}
 	}
-	for _, k := range r.Refused(3) {
-		if n, ok := want[k.Key]; !ok || k.Refused > n || k.Refused < n*9/10 {
+	for _, k := range p.refused()[:3] {
+		if n, ok := want[k.key]; !ok || k.n > n || k.n < n*9/10 {
 			t.Errorf("got %+v, want one that was refused %d times", k, n)
 		}
-		_, found := p.findID(idOf([]byte("s"), "api", k.Key), secret{[]byte("s"), 1})
+		_, found := p.findID(idOf([]byte("s"), "api", k.key), secret{[]byte("s"), 1})
 		if found == nil || found.lostBefore == 0 {
-			t.Errorf("%s: got %+v, want a mark that it may have been forgotten", k.Key, found)
+			t.Errorf("%s: got %+v, want a mark that it may have been forgotten", k.key, found)
 		}
 	}
 }
@@ -199,8 +199,8 @@ func TestLongKeysStayTwo(t *testing.T) {
 	for _, key := range []string{long + "a", long + "b", long + "b"} {
 		r.Policy("api").Add(key, refusal())
 	}
-	got := r.Refused(5)
-	if len(got) != 2 || got[0].Refused != 2 || got[1].Refused != 1 || len(got[0].Key) != maxKey+1 || !IsCut(got[0].Key) {
+	got := r.Policy("api").refused()
+	if len(got) != 2 || got[0].n != 2 || got[1].n != 1 || len(got[0].key) != maxKey+1 || !IsCut(got[0].key) {
 		t.Errorf("got %v, want two keys of %d bytes that are cut, refused 2 and 1 times", got, maxKey+1)
 	}
 	if whole := long[:maxKey]; shorten(whole) != whole || IsCut(whole) {
@@ -238,7 +238,7 @@ func TestConcurrentEventsAreAllCounted(t *testing.T) {
 			for i := range 20_000 {
 				p.Add(fmt.Sprint("key", i%100), refusal())
 				if i%1000 == 0 {
-					r.Refused(10)
+					p.refused()
 					p.since(0, r.minute.Load())
 				}
 			}
@@ -246,8 +246,8 @@ func TestConcurrentEventsAreAllCounted(t *testing.T) {
 	}
 	all.Wait()
 	var keys int64
-	for _, k := range r.Refused(1000) {
-		keys += k.Refused
+	for _, k := range p.refused() {
+		keys += k.n
 	}
 	if counts := p.since(r.minute.Load()-hour, r.minute.Load()); len(counts) != 1 || counts[0].Refused != 80_000 || keys != 80_000 {
 		t.Errorf("got %v and %d by key, want 80000", counts, keys)

@@ -45,7 +45,7 @@ func TestProxyIsOperated(t *testing.T) {
 		status                       int
 		want                         string
 	}{
-		{"admin", "GET", "/v1/top", "", 200, `"policy":"site","key":"127.0.0.1","refused":2,`},
+		{"admin", "GET", "/v1/seen", "", 200, `"masked":"12…1","admitted":2,"refused":2,`},
 		{"admin", "POST", "/v1/peek", `{"policy":"site","key":"127.0.0.1"}`, 200, `"remaining":0`},
 		{"admin", "GET", "/v1/explain?policy=site&key=127.0.0.1", "", 200, "site"},
 		{"admin", "GET", "/metrics", "", 200, "slidegate_policy_decisions_total{"},
@@ -70,7 +70,7 @@ func TestApplicationHasAllPaths(t *testing.T) {
 		withApplication(t, nil)(o)
 		o.Tokens, o.AdminTokens = []string{clientToken}, []string{"ann:operator:" + adminToken}
 	})
-	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/v1/allow", "/v1/check", "/v1/top", "/v1/reset"} {
+	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/v1/allow", "/v1/check", "/v1/seen", "/v1/reset"} {
 		got := s.send(t, "proxy", "GET", path, "", "Authorization", "Bearer theirs")
 		if want := "application " + path + " host=" + s.Address("proxy") + " token=Bearer theirs"; got.status != 200 || !strings.HasPrefix(got.body, want) {
 			t.Errorf("%s: got %d %s, want %s", path, got.status, got.body, want)
@@ -90,7 +90,7 @@ func TestApplicationHasAllPaths(t *testing.T) {
 		t.Errorf("under another host name: got %s %s, want 200", response.Status, text)
 	}
 	for token, want := range map[string]int{"": http.StatusUnauthorized, clientToken: http.StatusUnauthorized, adminToken: http.StatusOK} {
-		if got := s.send(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status; got != want {
+		if got := s.send(t, "admin", "GET", "/v1/seen", "", "Authorization", "Bearer "+token).status; got != want {
 			t.Errorf("the admin listener with the token %q: got %d, want %d", token, got, want)
 		}
 	}

@@ -91,7 +91,7 @@ func TestDocumentsOfListeners(t *testing.T) {
 				}
 			}
 		}
-		for listener, want := range map[string][2]string{"http": {"/v1/check", "/v1/reset"}, "admin": {"/v1/top", "/v1/allow"}} {
+		for listener, want := range map[string][2]string{"http": {"/v1/check", "/v1/reset"}, "admin": {"/v1/seen", "/v1/allow"}} {
 			_, own := has[listener][want[0]]
 			_, foreign := has[listener][want[1]]
 			if !own || foreign {

@@ -79,7 +79,7 @@ func (s *started) sendAs(t *testing.T, listener, host, method, path, body string
 var reboundRequests = []struct{ listener, method, path, body string }{
 	{"http", "POST", "/v1/allow", question}, {"http", "POST", "/v1/peek", question}, {"http", "POST", "/v1/refund", question},
 	{"http", "POST", "/v1/reserve", question}, {"http", "GET", "/v1/openapi.json", ""}, {"http", "GET", "/", ""}, {"http", "POST", "/json", "{}"},
-	{"admin", "GET", "/v1/top", ""}, {"admin", "GET", "/v1/explain?key=me", ""}, {"admin", "GET", "/v1/state?key=me", ""}, {"admin", "POST", "/v1/reset", question},
+	{"admin", "GET", "/v1/seen", ""}, {"admin", "GET", "/v1/explain?key=me", ""}, {"admin", "GET", "/v1/state?key=me", ""}, {"admin", "POST", "/v1/reset", question},
 	{"admin", "GET", "/metrics", ""}, {"admin", "GET", "/", ""},
 }
 
@@ -144,7 +144,7 @@ func TestHostsOfUnixSockets(t *testing.T) {
 	public, admin := filepath.Join(folder, "http"), filepath.Join(folder, "admin")
 	start(t, roomy, func(o *service.Options) { o.HTTP, o.Admin = "unix:"+public, "unix:"+admin })
 	for _, host := range []string{"localhost", "slidegate", "shop.example:8080", "unix"} {
-		for socket, path := range map[string]string{public: "/v1/openapi.json", admin: "/v1/top"} {
+		for socket, path := range map[string]string{public: "/v1/openapi.json", admin: "/v1/seen"} {
 			transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 			}}

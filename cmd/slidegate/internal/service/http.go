@@ -86,7 +86,6 @@ func (s *Server) admin() http.Handler {
 func (s *Server) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.api.AdminHandler())
-	mux.HandleFunc("GET /v1/top", s.listTop)
 	mux.HandleFunc("GET /v1/whoami", whoami)
 	s.seenRoutes(mux)
 	mux.HandleFunc("GET /v1/events", s.whileAllowed(s.followEvents))

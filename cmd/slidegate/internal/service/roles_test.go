@@ -26,7 +26,7 @@ func TestRoles(t *testing.T) {
 		{"http", "POST", "/v1/allow", question},
 		{"http", "POST", "/v1/refund", refund},
 		{"admin", "GET", "/metrics", ""},
-		{"admin", "GET", "/v1/top", ""},
+		{"admin", "GET", "/v1/seen", ""},
 		{"admin", "GET", "/v1/seen", ""},
 		{"admin", "POST", "/v1/seen/key", "{}"},
 		{"admin", "GET", "/v1/config", ""},
@@ -97,17 +97,17 @@ func TestReloadAdminTokens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "admins")
 	write(t, file, "ann:operator:"+adminToken+"\n")
 	s := start(t, roomy, func(o *service.Options) { o.AdminTokensFile = file })
-	top := func(token string) int {
-		return s.send(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status
+	seen := func(token string) int {
+		return s.send(t, "admin", "GET", "/v1/seen", "", "Authorization", "Bearer "+token).status
 	}
-	if got := top(adminToken); got != http.StatusOK {
+	if got := seen(adminToken); got != http.StatusOK {
 		t.Fatalf("at first: got %d, want 200", got)
 	}
 	conn := authenticated(t, s, adminToken)
 	defer conn.Close()
 	write(t, file, "# by name\nann:operator:"+young+"\nsue:viewer:"+viewerToken+"\n")
-	testkit.Eventually(t, "the new token is valid", func() bool { return top(young) == http.StatusOK })
-	if got := top(adminToken); got != http.StatusUnauthorized { // on a connection that was open before
+	testkit.Eventually(t, "the new token is valid", func() bool { return seen(young) == http.StatusOK })
+	if got := seen(adminToken); got != http.StatusUnauthorized { // on a connection that was open before
 		t.Errorf("the old token: got %d, want 401", got)
 	}
 	if n, err := conn.Read(make([]byte, 1)); err == nil {

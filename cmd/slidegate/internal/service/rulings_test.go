@@ -114,8 +114,8 @@ func TestBlockOnAllListeners(t *testing.T) {
 			t.Errorf("JSON: got %+v, want a refusal by a ruling, and Retry-After %q", got, test.retry)
 		}
 	}
-	if got := s.send(t, "admin", "GET", "/v1/top", ""); !strings.Contains(got.body, `"key":"bad","refused":4`) {
-		t.Errorf("top: got %s, want the blocked key, refused 4 times", got.body)
+	if got := s.send(t, "admin", "GET", "/v1/seen", ""); !strings.Contains(got.body, `"masked":"…","admitted":0,"refused":4`) {
+		t.Errorf("/v1/seen: got %s, want the blocked key, refused 4 times", got.body)
 	}
 }
 

@@ -116,7 +116,7 @@ const (
 // seenRoutes adds the paths about what was seen.
 func (s *Server) seenRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/seen", func(w http.ResponseWriter, r *http.Request) {
-		n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys)
+		n, ok := listLength(w, r)
 		if !ok {
 			return
 		}
@@ -129,14 +129,14 @@ func (s *Server) seenRoutes(mux *http.ServeMux) {
 }
 
 // listLength returns the parameter n, or responds with a problem.
-func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int, ok bool) {
+func listLength(w http.ResponseWriter, r *http.Request) (n int, ok bool) {
 	text := r.URL.Query().Get("n")
 	if text == "" {
-		return usual, true
+		return usualSeenKeys, true
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(most)}.Send(w)
+	if err != nil || n < 1 || n > MaxSeenKeys {
+		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(MaxSeenKeys)}.Send(w)
 		return 0, false
 	}
 	return n, true
@@ -202,7 +202,7 @@ func pause(ctx context.Context, wait time.Duration) bool {
 
 // streamSeen serves GET /v1/seen/stream: the document once a second, as server-sent events, until the client leaves or the service drains.
 func (s *Server) streamSeen(w http.ResponseWriter, r *http.Request) {
-	n, ok := listLength(w, r, usualSeenKeys, MaxSeenKeys)
+	n, ok := listLength(w, r)
 	if !ok {
 		return
 	}

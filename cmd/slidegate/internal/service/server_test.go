@@ -37,7 +37,7 @@ func TestListenersShareCounts(t *testing.T) {
 	if got := s.allow(t, "default", "me"); got != http.StatusOK {
 		t.Errorf("after the reset: got %d, want 200", got)
 	}
-	for _, path := range []string{"/v1/reset", "/v1/explain", "/v1/state", "/metrics", "/v1/top"} {
+	for _, path := range []string{"/v1/reset", "/v1/explain", "/v1/state", "/metrics", "/v1/seen"} {
 		if got := s.send(t, "http", "GET", path, ""); got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed {
 			t.Errorf("%s is on the public listener: got %+v", path, got)
 		}
@@ -104,12 +104,11 @@ func TestHealthAndMetrics(t *testing.T) {
 	if strings.Contains(metrics, "secret") || s.Log.Has("secret") {
 		t.Error("the metrics or the log contain a key")
 	}
-	top := s.send(t, "admin", "GET", "/v1/top", "").body
-	if !strings.Contains(top, `"key":"a secret key","refused":1`) {
-		t.Errorf("top: got %s", top)
+	if seen := s.send(t, "admin", "GET", "/v1/seen", "").body; !strings.Contains(seen, `"masked":"a …y","admitted":2,"refused":1`) {
+		t.Errorf("/v1/seen: got %s", seen)
 	}
 	for _, n := range []string{"0", "x", "-1", "100000"} {
-		if got := s.send(t, "admin", "GET", "/v1/top?n="+n, ""); got.status != http.StatusBadRequest {
+		if got := s.send(t, "admin", "GET", "/v1/seen?n="+n, ""); got.status != http.StatusBadRequest {
 			t.Errorf("n=%s: got %+v, want 400", n, got)
 		}
 	}
@@ -132,7 +131,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q: got %d, want %d", test.headers, got, test.want)
 		}
 	}
-	for _, path := range []string{"/metrics", "/v1/top", "/v1/explain?key=me", "/v1/state?key=me"} {
+	for _, path := range []string{"/metrics", "/v1/seen", "/v1/explain?key=me", "/v1/state?key=me"} {
 		if got := s.send(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
 			t.Errorf("%s on admin: got %+v, want 401", path, got)
 		}

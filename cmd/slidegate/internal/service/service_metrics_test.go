@@ -154,7 +154,7 @@ func TestBuildStoreAndStateMetrics(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", series, got, want)
 		}
 	}
-	for _, path := range []string{"/v1/top", "/v1/allow"} { // this listener requires no token and serves only metrics and health
+	for _, path := range []string{"/v1/seen", "/v1/allow"} { // this listener requires no token and serves only metrics and health
 		if got := s.send(t, "metrics", "GET", path, "").status; got != 404 {
 			t.Errorf("%s: got %d, want 404", path, got)
 		}

@@ -26,8 +26,7 @@ func (s *Server) openState(url string) (err error) {
 	}
 	path := s.opts.State
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return invalid("State", "%s is a file; give a folder. A file of an earlier version is not read: counts start empty, and rulings that "+
-			"only it has are to be made again", path)
+		return invalid("State", "%s is a file; give a folder", path)
 	}
 	opts.Synced, opts.Logger = s.opts.StateDegree == degreeSynced, s.log
 	if s.state, err = memstore.Open(path, opts); err != nil {

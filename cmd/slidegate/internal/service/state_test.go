@@ -86,10 +86,10 @@ func TestStateOfAnotherStore(t *testing.T) {
 	}
 }
 
-// TestStateIsAFile: the file of an earlier version is an error, and is not touched.
+// TestStateIsAFile: a file in place of the folder is an error, and is not touched.
 func TestStateIsAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	write(t, path, "slidegate memory 1\nand more")
+	write(t, path, "of somebody")
 	file, err := config.Parse("f", []byte(plain))
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestStateIsAFile(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "give a folder") {
 		t.Errorf("got %v, want an error that says to give a folder", err)
 	}
-	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "slidegate memory 1") {
+	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "of somebody") {
 		t.Errorf("the file changed to %q, %v", text, err)
 	}
 }

@@ -92,14 +92,14 @@ func TestPodsStart(t *testing.T) {
 		allow := func(token, policy string) int {
 			return status(t, "POST", "http://"+at["http"]+"/v1/allow", token, `{"key":"me","policy":"`+policy+`"}`)
 		}
-		top := func(token string) int { return status(t, "GET", "http://"+at["admin"]+"/v1/top", token, "") }
-		if a, b, c, d := allow(client, "default"), allow(nextClient, "default"), top(operator), top(client); a != 200 || b != 401 || c != 200 || d != 401 {
+		seen := func(token string) int { return status(t, "GET", "http://"+at["admin"]+"/v1/seen", token, "") }
+		if a, b, c, d := allow(client, "default"), allow(nextClient, "default"), seen(operator), seen(client); a != 200 || b != 401 || c != 200 || d != 401 {
 			t.Errorf("the first tokens: got %d, %d, %d and %d, want 200, 401, 200 and 401", a, b, c, d)
 		}
 
 		pod.Mounts["slidegate-tokens"].Update(t, secrets(nextClient, nextOperator)["slidegate-tokens"])
 		testkit.Eventually(t, "the new client token is valid", func() bool { return allow(nextClient, "default") == 200 })
-		if a, b, c := allow(client, "default"), top(operator), top(nextOperator); a != 401 || b != 401 || c != 200 {
+		if a, b, c := allow(client, "default"), seen(operator), seen(nextOperator); a != 401 || b != 401 || c != 200 {
 			t.Errorf("the new tokens: got %d, %d and %d, want 401, 401 and 200", a, b, c)
 		}
 		policies := pod.Mounts["slidegate"].Read(t, "slidegate.yaml")
