@@ -34,13 +34,9 @@ type change struct {
 	refusals refusals
 }
 
-func newAgainst(first int, groups []routing.Group, n *notes) (*against, error) {
+func newAgainst(first int, groups []routing.Group) (*against, error) {
 	r, err := newRun("", groups, false)
-	return &against{run: r, first: first, refused: newChange(n), admitted: newChange(n)}, err
-}
-
-func newChange(n *notes) change {
-	return change{keys: map[keyRef]int64{}, refusals: refusals{notes: n}}
+	return &against{run: r, first: first, refused: change{keys: map[keyRef]int64{}}, admitted: change{keys: map[keyRef]int64{}}}, err
 }
 
 // split separates the parts of a batch by run, and returns the parts of the replayed policies.

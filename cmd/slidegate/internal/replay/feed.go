@@ -25,7 +25,6 @@ type batch struct {
 type feed struct {
 	lines         traffic.Lines
 	keys          []*keys // by group
-	notes         *notes
 	order         *order
 	echo          bool // fill batch.lines
 	full          chan *batch
@@ -36,6 +35,7 @@ type feed struct {
 
 	read  []request // requests whose keys have no numbers yet
 	lists []keyList // their keys, by group
+	about []byte    // the buffer of noteOf
 }
 
 // keyList holds keys of one group that are looked up together, and the indexes of their requests in feed.read.
@@ -46,7 +46,7 @@ type keyList struct {
 
 func newFeed(lines traffic.Lines, own, groups int, distance rule.Micros, echo bool) *feed {
 	const batches = 3 // one being filled, one waiting, one being decided
-	f := &feed{lines: lines, countedGroups: own, keys: make([]*keys, groups), lists: make([]keyList, groups), notes: &notes{}, order: newOrder(distance), echo: echo,
+	f := &feed{lines: lines, countedGroups: own, keys: make([]*keys, groups), lists: make([]keyList, groups), order: newOrder(distance), echo: echo,
 		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
 	for i := range f.keys {
 		f.keys[i] = newKeys()
@@ -89,7 +89,7 @@ func (f *feed) add(line *traffic.Line, b *batch) {
 		f.total.From, f.total.To = line.At, line.At
 	}
 	f.total.From, f.total.To = min(f.total.From, line.At), max(f.total.To, line.At)
-	kept := f.notes.add(&line.About)
+	kept := noteOf(&line.About, &f.about)
 	if line.Parts == nil {
 		f.addPart(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests, note: kept})
 	}
@@ -111,7 +111,6 @@ func (f *feed) addPart(group int, key []byte, q request) {
 	own.add(key)
 	own.indexes = append(own.indexes, len(f.read))
 	q.group = uint32(group)
-	f.notes.hold(q.note)
 	f.read = append(f.read, q)
 }
 
@@ -151,12 +150,9 @@ func (f *feed) send(b *batch, all bool) *batch {
 	return b
 }
 
-// empty waits for a batch to fill, and returns it. The notes of the requests that it held are released.
+// empty waits for a batch to fill, and returns it.
 func (f *feed) empty() *batch {
 	b := <-f.spare
-	for i := range b.requests {
-		f.notes.release(b.requests[i].note)
-	}
 	b.requests, b.lines = b.requests[:0], b.lines[:0]
 	return b
 }

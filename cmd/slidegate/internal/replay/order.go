@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxPending is the maximum number of requests waiting to be sorted, 48 bytes each.
+// maxPending is the maximum number of requests waiting to be sorted, 56 bytes each and their notes.
 const maxPending = 1 << 20
 
 // order sorts traffic that is slightly out of order. Servers log a request when it ends, with the time at which it

@@ -17,7 +17,6 @@ const (
 
 // refusals counts the traits of refused requests, for all keys together and for single keys.
 type refusals struct {
-	notes *notes
 	all   profileCounts
 	byKey map[keyRef]*profileCounts
 }
@@ -28,7 +27,7 @@ type profileCounts struct {
 	traits  [traitCount]valueCounts
 }
 
-func (c *profileCounts) add(traits *[traitCount][]byte, most int) {
+func (c *profileCounts) add(traits *[traitCount]string, most int) {
 	c.counted++
 	for i, value := range traits {
 		if c.traits[i] == nil {
@@ -40,7 +39,7 @@ func (c *profileCounts) add(traits *[traitCount][]byte, most int) {
 
 // add counts a refused request, and attributes it to the key that caused the refusal.
 func (d *refusals) add(at note, key keyRef) {
-	if at == 0 {
+	if at == "" {
 		return
 	}
 	own := d.byKey[key]
@@ -49,7 +48,7 @@ func (d *refusals) add(at note, key keyRef) {
 		own = &profileCounts{}
 		d.byKey[key] = own
 	}
-	traits := d.notes.read(at)
+	traits := at.traits()
 	d.all.add(&traits, maxValues)
 	own.add(&traits, maxKeyValues)
 }
@@ -101,8 +100,8 @@ func (c *profileCounts) profile(top int) *Profile {
 // valueCounts counts values.
 type valueCounts map[string]*int64
 
-func (c valueCounts) add(value []byte, most int) {
-	if n := c[string(value)]; n != nil {
+func (c valueCounts) add(value string, most int) {
+	if n := c[value]; n != nil {
 		*n++
 		return
 	}
@@ -112,7 +111,7 @@ func (c valueCounts) add(value []byte, most int) {
 		}
 	}
 	n := int64(1)
-	c[string(value)] = &n
+	c[value] = &n
 }
 
 // top returns the n most frequent values.

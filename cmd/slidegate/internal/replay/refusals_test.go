@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +46,7 @@ func (l *detailedTraffic) Next(line *traffic.Line) error {
 	return nil
 }
 
-// The profiles equal a slow count of the refused requests, also out of order and over many blocks of notes.
+// The profiles equal a slow count of the refused requests, also out of order.
 func TestRefusedRequestsAreCounted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var reqs []detailedRequest
@@ -130,21 +130,18 @@ func TestRefusedRequestsWithoutTraits(t *testing.T) {
 
 // However many values and keys there are, the memory is bounded, and frequent values are kept.
 func TestRefusalsAreBounded(t *testing.T) {
-	n := &notes{}
-	d := refusals{notes: n}
+	var d refusals
+	var buf []byte
 	for i := range 5 * maxValues {
 		path := "/" + strconv.Itoa(i)
 		if i%3 == 0 {
 			path = "/often"
 		}
-		at := n.add(&traffic.Details{Path: []byte(path)})
 		key := keyRef{0, uint32(i)}
 		if i%5 == 0 {
 			key = keyRef{1, 7}
 		}
-		n.hold(at)
-		d.add(at, key)
-		n.release(at)
+		d.add(noteOf(&traffic.Details{Path: []byte(path)}, &buf), key)
 		if len(d.all.traits[traitPath]) > maxValues || len(d.byKey) > maxProfiles {
 			t.Fatalf("after %d: %d values, %d keys", i, len(d.all.traits[traitPath]), len(d.byKey))
 		}
@@ -164,36 +161,17 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 }
 
-// Notes live as long as a request refers to them, and are then reused.
+// A note keeps the beginnings of the traits, and the line may change afterwards.
 func TestNotes(t *testing.T) {
-	n, r := &notes{}, rand.New(rand.NewPCG(1, 2))
-	held := map[note]string{}
-	for i := range 100_000 {
-		agent := fmt.Sprint(i, " ", string(make([]byte, r.IntN(300))))
-		at := n.add(&traffic.Details{Agent: []byte(agent)})
-		if at == 0 {
-			t.Fatal("got no note, although few are held")
-		}
-		n.hold(at)
-		held[at] = agent[:min(len(agent), maxTrait)]
-		for at := range maps.Keys(held) {
-			if len(held) < 3000 {
-				break
-			}
-			if got := string(n.read(at)[traitAgent]); got != held[at] {
-				t.Fatalf("got note %q, want %q", got, held[at])
-			}
-			n.release(at)
-			delete(held, at)
-		}
+	var buf []byte
+	path, agent := []byte("/path"), []byte(strings.Repeat("agent", 100))
+	n := noteOf(&traffic.Details{Path: path, Agent: agent}, &buf)
+	path[1], agent[0] = '-', '-'
+	noteOf(&traffic.Details{Path: []byte("/other")}, &buf)
+	if got, want := n.traits(), [traitCount]string{traitPath: "/path", traitAgent: strings.Repeat("agent", 51)}; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
-	if n.allocated > 60 { // the oldest of them is much older than most
-		t.Errorf("%d blocks for 3000 notes", n.allocated)
-	}
-	for at := n.add(&traffic.Details{Path: []byte("/")}); at != 0; at = n.add(&traffic.Details{Path: []byte("/")}) {
-		n.hold(at)
-	}
-	if n.allocated != maxNoteBlocks {
-		t.Errorf("got no note after %d blocks, want %d", n.allocated, maxNoteBlocks)
+	if n := noteOf(&traffic.Details{}, &buf); n != "" {
+		t.Errorf("got %q, want nothing of a log without traits", n)
 	}
 }

@@ -171,12 +171,11 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	groups := opts.groups()
 	r = &replay{opts: opts, groups: groups}
 	r.feed = newFeed(lines, len(groups), len(groups)+len(opts.Against), rule.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
-	r.refused.notes = r.feed.notes
 	if r.main, err = newRun("", groups, true); err != nil {
 		return nil, err
 	}
 	if len(opts.Against) > 0 {
-		if r.against, err = newAgainst(len(groups), opts.Against, r.feed.notes); err != nil {
+		if r.against, err = newAgainst(len(groups), opts.Against); err != nil {
 			return nil, err
 		}
 	}
