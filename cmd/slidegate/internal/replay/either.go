@@ -14,13 +14,6 @@ type logOrParts struct {
 	parts []byte // where the current part starts; then for each part that holds units, its index and its units; nil for a log
 }
 
-func (e *logOrParts) touch() int64 {
-	if len(e.parts) > 0 {
-		return int64(e.parts[0])
-	}
-	return int64(e.log.Len())
-}
-
 // start returns where the current part starts, or rule.Absent.
 func (e *logOrParts) start() rule.Micros {
 	if len(e.parts) == 0 {

@@ -9,7 +9,6 @@ const maxLimits = 32
 // tallies, and so supports larger quotas than the stores do. For calendar windows it holds the units of the period.
 type exact struct {
 	groups []exactGroup
-	read   int64 // the sum of what was touched, so that it is not optimized away
 }
 
 // exactGroup is one group of keys.
@@ -38,12 +37,9 @@ func newExact(groups []group) *exact {
 
 // each sets fits in every request to the decisions of the exact log.
 func (e *exact) each(requests []request) {
-	e.read += eachRequest(requests, func(q *request) (sum int64) {
-		for i := range e.groups[q.group].lanes {
-			sum += touch(e.groups[q.group].lanes[i].charged, q.key)
-		}
-		return sum
-	}, e.decide)
+	for parts := range wholeOnes(requests) {
+		e.decide(parts)
+	}
 }
 
 // decide sets fits in the parts of a request. If all limits that decide admit it, it is charged to them; shadow policies

@@ -12,8 +12,8 @@ import (
 // batchSize is the approximate number of requests in a batch.
 const batchSize = 4096
 
-// lookupSize is the number of keys that are looked up together.
-const lookupSize = 32
+// checkEvery is the number of requests that are read before the context is checked again.
+const checkEvery = 32
 
 // batch is a section of the traffic, in the order in which it is decided.
 type batch struct {
@@ -33,20 +33,12 @@ type feed struct {
 	total         Traffic
 	err           error // why reading stopped before the end of the traffic; valid once full is closed
 
-	read  []request // requests whose keys have no numbers yet
-	lists []keyList // their keys, by group
-	about []byte    // the buffer of noteOf
-}
-
-// keyList holds keys of one group that are looked up together, and the indexes of their requests in feed.read.
-type keyList struct {
-	lookup
-	indexes []int
+	about []byte // the buffer of noteOf
 }
 
 func newFeed(lines traffic.Lines, own, groups int, distance rule.Micros, echo bool) *feed {
 	const batches = 3 // one being filled, one waiting, one being decided
-	f := &feed{lines: lines, countedGroups: own, keys: make([]*keys, groups), lists: make([]keyList, groups), order: newOrder(distance), echo: echo,
+	f := &feed{lines: lines, countedGroups: own, keys: make([]*keys, groups), order: newOrder(distance), echo: echo,
 		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
 	for i := range f.keys {
 		f.keys[i] = newKeys()
@@ -71,7 +63,7 @@ func (f *feed) run(ctx context.Context) {
 			break
 		}
 		f.add(&line, b)
-		if len(f.read) >= lookupSize {
+		if f.total.Requests%checkEvery == 0 {
 			b = f.send(b, false)
 			f.err = ctx.Err()
 		}
@@ -83,7 +75,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// add adds a request. Its key is numbered later, together with others.
+// add adds a request.
 func (f *feed) add(line *traffic.Line, b *batch) {
 	if f.total.Requests == 0 {
 		f.total.From, f.total.To = line.At, line.At
@@ -107,34 +99,13 @@ func (f *feed) add(line *traffic.Line, b *batch) {
 
 // addPart adds a request, or a part of one, whose key belongs to a group.
 func (f *feed) addPart(group int, key []byte, q request) {
-	own := &f.lists[group]
-	own.add(key)
-	own.indexes = append(own.indexes, len(f.read))
-	q.group = uint32(group)
-	f.read = append(f.read, q)
-}
-
-// number numbers the keys of the requests that have been read, and passes the requests on to be sorted.
-func (f *feed) number() {
-	for i := range f.read {
-		own := &f.lists[f.read[i].group]
-		if len(own.indexes) == 0 {
-			continue // the keys of its group are numbered already
-		}
-		f.keys[f.read[i].group].numbers(&own.lookup, func(j int, number uint32) { f.read[own.indexes[j]].key = number })
-		own.indexes = own.indexes[:0]
-		own.reset()
-	}
-	for i := range f.read {
-		f.order.add(f.read[i])
-	}
-	f.read = f.read[:0]
+	q.group, q.key = uint32(group), f.keys[group].number(key)
+	f.order.add(q)
 }
 
 // send sends the requests that are ready, one batch at a time, and returns the batch to fill next. The last batch is
 // sent even if it has no requests: it may have beginnings of decisions' lines.
 func (f *feed) send(b *batch, all bool) *batch {
-	f.number()
 	if !all && !f.order.full() && len(b.lines) < 1<<20 {
 		return b
 	}

@@ -62,25 +62,6 @@ func hasSeveralPolicies(groups []routing.Group) bool {
 	return false
 }
 
-// touchSize is the number of requests whose states are fetched from memory together.
-const touchSize = 16
-
-// eachRequest calls decide with the parts of each request. The states of many keys do not fit into the processor's cache;
-// touch reads those of several requests in advance, which fetches them in parallel. Their sum is returned.
-func eachRequest(requests []request, touch func(*request) int64, decide func(parts []request)) (sum int64) {
-	for len(requests) > 0 {
-		some := requests[:wholeRequests(requests, touchSize)]
-		requests = requests[len(some):]
-		for i := range some {
-			sum += touch(&some[i])
-		}
-		for parts := range wholeOnes(some) {
-			decide(parts)
-		}
-	}
-	return sum
-}
-
 // wholeOnes returns the parts of each request.
 func wholeOnes(requests []request) iter.Seq[[]request] {
 	return func(yield func([]request) bool) {

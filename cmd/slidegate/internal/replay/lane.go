@@ -58,21 +58,6 @@ func (l *lane) reach(key uint32) {
 	}
 }
 
-// touch reads from the state of a key.
-func (l *lane) touch(key uint32) int64 {
-	switch {
-	case int(key) < len(l.pairs):
-		return int64(l.pairs[key].start)
-	case int(key) < len(l.logs):
-		return int64(l.logs[key].Len())
-	case int(key) < len(l.either):
-		return l.either[key].touch()
-	case int(key) < len(l.other):
-		return int64(l.other[key].Start)
-	}
-	return 0
-}
-
 // take decides a request under this limit alone.
 func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	l.reach(key)

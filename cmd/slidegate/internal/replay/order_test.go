@@ -187,8 +187,8 @@ func TestPendingIsBounded(t *testing.T) {
 			var out []request
 			var passed, read int64
 			at := origin
-			for read < maxPending+50*lookupSize {
-				for range lookupSize {
+			for read < maxPending+50*checkEvery {
+				for range checkEvery {
 					o.add(request{at: at, seq: read})
 					if read++; read < 100 {
 						at++

@@ -122,7 +122,7 @@ func TestInterrupted(t *testing.T) {
 			if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted {
 				t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
 			}
-			if n := found.Traffic.Requests; n < at || n > at+lookupSize {
+			if n := found.Traffic.Requests; n < at || n > at+checkEvery {
 				t.Errorf("got %d more requests after %d, want it to end sooner", n-at, at)
 			}
 			checkSum(t, found)
@@ -143,8 +143,8 @@ func TestCancelledBeforeStart(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted {
 			t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
 		}
-		if found.Traffic.Requests > lookupSize {
-			t.Errorf("got %d requests, want at most %d", found.Traffic.Requests, lookupSize)
+		if found.Traffic.Requests > checkEvery {
+			t.Errorf("got %d requests, want at most %d", found.Traffic.Requests, checkEvery)
 		}
 	})
 }

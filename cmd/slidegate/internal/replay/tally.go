@@ -86,15 +86,3 @@ func (t *tally) add(at rule.Micros, units int64) {
 	t.newest = at
 	t.sum += units
 }
-
-// touch reads from the tally of a key.
-func touch(tallies []tally, key uint32) int64 {
-	if int(key) >= len(tallies) {
-		return 0
-	}
-	t := &tallies[key]
-	if len(t.later) > 0 {
-		return int64(t.later[0])
-	}
-	return t.sum
-}
