@@ -76,7 +76,7 @@ func TestWhatLeaversGotIsForTheNext(t *testing.T) {
 						})
 						synctest.Wait()
 						if i < 2 {
-							defer time.AfterFunc(time.Duration(15*i+5)*time.Millisecond, cancel).Stop()
+							defer time.AfterFunc(time.Duration(3*i+5)*time.Millisecond, cancel).Stop()
 						}
 					}
 					all.Wait()
@@ -87,4 +87,30 @@ func TestWhatLeaversGotIsForTheNext(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A limit whose waiters leave all the time is used as if they stayed: what one of them got goes to the next, and is not lost on the way back.
+func TestLeaversWasteNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner store.Store) {
+		limiter := newLimiter(t, &slow{inner}, slidegate.MustParseLimit("100/1s token-bucket burst=10"))
+		random := rand.New(rand.NewPCG(1, 1))
+		var served atomic.Int64
+		var all sync.WaitGroup
+		for range 4000 {
+			come, stays := time.Duration(random.Int64N(int64(10*time.Second))), time.Duration(random.Int64N(int64(300*time.Millisecond)))
+			all.Go(func() {
+				testkit.Delay(come)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer time.AfterFunc(stays, cancel).Stop()
+				if limiter.Wait(ctx, "k", 1) == nil {
+					served.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		testkit.Delay(time.Second) // what the last ones left is given back
+		if n := served.Load(); n < 1000 || n > 1041 {
+			t.Errorf("%d were served in 10s, want 1000 to 1041", n)
+		}
+	})
 }

@@ -22,6 +22,7 @@ type question struct {
 	batch   []*waiter
 	charges []store.Charge
 	answers []rule.Answer
+	spare   []int64 // of each charge, what was taken for callers that have left meanwhile, and nobody else can use
 	request [1]store.Request
 }
 
@@ -109,17 +110,14 @@ func (q *queue) askStore(ctx context.Context, on store.Store, peeks bool) {
 		err = a.apply(ctx, on, group, rule.Take)
 	}
 	q.shard.mu.Lock()
-	var unused *question
-	if err == nil && allowed(a.answers) {
-		unused = a.unused()
-	}
+	a.spare = a.spare[:0]
 	q.answered(a.answers, err) // from here on, nobody of the batch can leave anymore
-	if unused != nil {
+	if back := a.returnSpare(); back != nil {
 		q.shard.mu.Unlock()
 		ctx, cancel := context.WithTimeout(ctx, maxTime)
-		_ = unused.apply(ctx, on, group, rule.GiveBack) // if it fails, the units stay charged until they leave the window
+		_ = back.apply(ctx, on, group, rule.GiveBack) // if it fails, the units stay charged until they leave the window
 		cancel()
-		Returned(q.id.scope, group, unused.charges)
+		Returned(q.id.scope, group, back.charges)
 		q.shard.mu.Lock()
 	}
 }
@@ -144,26 +142,17 @@ func guard(do func() error) (err error) {
 	return do()
 }
 
-// unused returns a question that gives back what was taken for callers that left while the store was asked; nil if there is nothing to give
-// back.
-func (a *question) unused() *question {
-	var back *question
-	for _, w := range a.batch {
-		if w.class != nil {
-			continue
+// returnSpare returns a question that gives back what nobody uses; nil if there is nothing to give back.
+func (a *question) returnSpare() *question {
+	if !slices.ContainsFunc(a.spare, func(cost int64) bool { return cost > 0 }) {
+		return nil
+	}
+	back := &question{charges: slices.Clone(a.charges), answers: make([]rule.Answer, len(a.charges))}
+	for i := range back.charges {
+		if a.answers[i].Flags&(rule.FallbackOpen|rule.FallbackClosed) != 0 { // a failure mode took nothing
+			return nil
 		}
-		if back == nil {
-			back = &question{charges: slices.Clone(a.charges), answers: make([]rule.Answer, len(a.charges))}
-			for i := range back.charges {
-				if a.answers[i].Flags&(rule.FallbackOpen|rule.FallbackClosed) != 0 { // a failure mode took nothing
-					return nil
-				}
-				back.charges[i].Cost, back.charges[i].At = 0, a.answers[i].At
-			}
-		}
-		for i, cost := range w.costs {
-			back.charges[i].Cost += cost
-		}
+		back.charges[i].Cost, back.charges[i].At = a.spare[i], a.answers[i].At
 	}
 	return back
 }
@@ -237,17 +226,48 @@ func (q *queue) end(w *waiter, err error) {
 	q.finish(w, err)
 }
 
-// serve ends the wait of those who were admitted.
+// serve ends the wait of those who were admitted. What was taken for callers that have left meanwhile is for the next in line: given back,
+// it would be less, since a bucket is refilled in the meantime as if it had been used.
 func (q *queue) serve(batch []*waiter, now time.Time) {
+	a := &q.asked
+	a.spare = append(a.spare[:0], make([]int64, len(a.charges))...)
 	for _, w := range batch {
-		if w.class == nil { // it has left
+		if w.class != nil {
+			q.admit(w, now)
 			continue
 		}
-		q.pace.add(now, q.window.Duration(), w.costs[0])
-		q.turns.served(q, w, now)
-		q.end(w, nil)
+		for i, cost := range w.costs {
+			a.spare[i] += cost
+		}
+	}
+	for next := q.next(); next != nil && a.isEnough(next); next = q.next() {
+		for i, cost := range next.costs {
+			a.spare[i] -= cost
+		}
+		q.admit(next, now)
 	}
 	q.lead = nil
+}
+
+// isEnough reports whether what is spare admits a request.
+func (a *question) isEnough(w *waiter) bool {
+	if !w.joins() {
+		return false
+	}
+	some := false
+	for i, cost := range w.costs {
+		if cost > a.spare[i] || !sameLimit(a.charges[i].Limit, w.request.Charges[i].Limit) {
+			return false
+		}
+		some = some || cost > 0
+	}
+	return some
+}
+
+func (q *queue) admit(w *waiter, now time.Time) {
+	q.pace.add(now, q.window.Duration(), w.costs[0])
+	q.turns.served(q, w, now)
+	q.end(w, nil)
 }
 
 // noticeOthers notices that another process has taken some of what the last answer left.
