@@ -318,3 +318,49 @@ func TestLowerClassAmongSingleRequests(t *testing.T) {
 		})
 	}
 }
+
+// A request is told that it comes too late only if that is so under the rule of turns: of a lower class, each third request of the highest is
+// followed by one, if its part has room; and what the highest may use is not measured by what a lower one may.
+func TestLowerClassIsToldLateOnlyIfItIs(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner store.Store) {
+		high := newLimiter(t, inner, slidegate.MustParseLimit("20/1s sliding-log name=shared"))
+		low := testkit.Must(high.With(high.Limits()[0].Share(60)))(t) // 12/1s
+		start := time.Now()
+		ctx, end := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		enter := func(name string, limiter *slidegate.Limiter, patience, want time.Duration) {
+			all.Go(func() {
+				bounded, cancel := context.WithTimeout(ctx, patience)
+				defer cancel()
+				err := limiter.Wait(bounded, "k", 1)
+				switch took := time.Since(start); {
+				case want < 0:
+					if !errors.As(err, new(*slidegate.DeadlineError)) || took != 0 {
+						t.Errorf("%s with %v: %v after %v, want to be told at once", name, patience, err, took)
+					}
+				case err != nil || took != want:
+					t.Errorf("%s with %v: %v after %v, want to be served after %v", name, patience, err, took, want)
+				}
+			})
+			synctest.Wait()
+		}
+		if d := allow(t, low, "k", 12); !d.Allowed {
+			t.Fatal(d)
+		}
+		enter("a lower one", low, 1500*time.Millisecond, time.Second)
+		enter("a higher one", high, 500*time.Millisecond, 0) // 8 of its 20 are free
+		if d := allow(t, high, "k", 7); !d.Allowed {
+			t.Fatal(d)
+		}
+		for range 30 { // at 1s, three of them and one of the lower class in turn, as long as that has room
+			all.Go(func() { _ = high.Wait(ctx, "k", 1) })
+			synctest.Wait()
+		}
+		enter("a lower one", low, 900*time.Millisecond, -1)
+		enter("a lower one", low, 1500*time.Millisecond, time.Second)
+		enter("a lower one", low, 1500*time.Millisecond, time.Second)
+		time.Sleep(2 * time.Second)
+		end()
+		all.Wait()
+	})
+}

@@ -12,6 +12,7 @@ import (
 
 // known is what the last answer about a charge said.
 type known struct {
+	of    *rule.Limit
 	free  int64     // units that were left
 	cost  int64     // a cost that is admitted at that time, and not earlier
 	at    time.Time // zero if the cost is 0
@@ -24,7 +25,7 @@ func (q *queue) learn(answers []rule.Answer, now time.Time) {
 	q.known = slices.Grow(q.known[:0], len(answers))[:len(answers)]
 	for i := range answers {
 		a := &answers[i]
-		k := known{free: a.Remaining, reset: now.Add(a.ResetAfter.Duration()), early: isEarly(q.asked.charges[i].Limit, a)}
+		k := known{of: q.asked.charges[i].Limit.Rule(), free: a.Remaining, reset: now.Add(a.ResetAfter.Duration()), early: isEarly(q.asked.charges[i].Limit, a)}
 		switch {
 		case !a.Allowed:
 			k.cost, k.at = q.asked.charges[i].Cost, now.Add(a.RetryAfter.Duration())
@@ -46,20 +47,25 @@ func lap(r *rule.Limit) time.Duration {
 	}
 }
 
-// bounds returns between which times n units, one after the other, will have been admitted if nobody else takes any.
-func (k *known) bounds(r *rule.Limit, n int64, now time.Time) (least, most time.Duration) {
+// bounds returns between which times a request will have been admitted under r, as the last of n units of which most come under the limit of
+// the highest class, if nobody else takes any.
+func (k *known) bounds(r, highest *rule.Limit, n int64, now time.Time) (least, most time.Duration) {
 	reset := max(0, k.reset.Sub(now))
+	more := k.of.Capacity() - r.Capacity() // what has to be free in addition by the limit that was asked about
 	switch {
 	case k.early || r.Algorithm == rule.InFlight:
 		return 0, math.MaxInt64 // when is unknown
-	case n <= k.free:
+	case n+more <= k.free:
 		return 0, 0
 	case r.Algorithm == rule.TokenBucket:
 		each := float64(r.Window.Duration()) / float64(r.Quota)
 		at := max(0, k.reset.Sub(now)+time.Duration(float64(n-r.Burst)*each))
+		if r.Quota != highest.Quota || r.Quota != k.of.Quota { // the others are refilled at another rate
+			return 0, at
+		}
 		return at, at
 	}
-	laps, rest := (n-1)/r.Quota, (n-1)%r.Quota+1
+	laps, rest := (n-1)/highest.Quota, (n-1)%highest.Quota+1+more
 	if rest <= k.free {
 		reset = 0
 	} else if k.cost > 0 && rest >= k.cost {
@@ -69,23 +75,23 @@ func (k *known) bounds(r *rule.Limit, n int64, now time.Time) (least, most time.
 	return least + later, reset + later
 }
 
-// ahead returns how many requests are before one that has just entered, and adds up the units of all of them, and its own.
-func (q *queue) ahead(w *waiter, units []int64) (places int) {
-	higher := true
-	for _, c := range q.classes {
-		n, share := c.length, 1.0
-		if c == w.class {
-			higher, n = false, n-1
-		} else if !higher { // every fourth turn
-			n = min(n, places/turnsOfHighest)
-			share = float64(n) / float64(c.length)
-		}
-		places += n
-		for i := range units {
-			units[i] += int64(float64(c.units[i]) * share)
+// ahead returns how many requests will be served before one, at least, if before of its class are, and adds their units to those of its class.
+// A lower class has every fourth turn, so not all of the highest are ahead of it; whether its part of the limits has room in its turn is not
+// known before.
+func (q *queue) ahead(w *waiter, before int, units []int64) (places int) {
+	highest := q.classes[0]
+	if w.class == highest {
+		return before
+	}
+	n := min(highest.length, before*turnsOfHighest+max(0, turnsOfHighest-q.turns.highest))
+	for i := range units {
+		if n == highest.length {
+			units[i] += highest.units[i]
+		} else {
+			units[i] += int64(n) * highest.least[i]
 		}
 	}
-	return places
+	return before + n
 }
 
 // judge returns an error if a request that has just entered will certainly be served too late, and marks it if only the store knows.
@@ -93,9 +99,8 @@ func (q *queue) judge(w *waiter) error {
 	if w.deadline.IsZero() || q.known == nil {
 		return nil
 	}
-	units := make([]int64, len(w.costs))
-	places := q.ahead(w, units)
-	return q.judgeAt(w, units, places+1, true)
+	units := slices.Clone(w.class.units)
+	return q.judgeAt(w, units, q.ahead(w, w.class.length-1, units)+1, true)
 }
 
 // judgeAt is judge for a request at a place, with the units that are served before it, and its own.
@@ -103,7 +108,7 @@ func (q *queue) judgeAt(w *waiter, units []int64, place int, entering bool) erro
 	now := time.Now()
 	var least, most time.Duration
 	for i := range units {
-		from, to := q.known[i].bounds(w.rule(i), units[i], now)
+		from, to := q.known[i].bounds(w.rule(i), q.classes[0].head.rule(i), units[i], now)
 		least, most = max(least, from), max(most, to)
 	}
 	if entering {
@@ -128,20 +133,22 @@ func (q *queue) judgeAll(first bool) {
 	if q.known == nil {
 		return
 	}
-	units := make([]int64, len(q.known))
-	place := 0
+	own, units := make([]int64, len(q.known)), make([]int64, len(q.known))
 	for _, c := range slices.Clone(q.classes) {
+		clear(own)
+		before := 0
 		for w := c.head; w != nil; {
 			behind := w.behind
-			for i := range units {
-				units[i] += w.costs[i]
+			for i := range own {
+				own[i] += w.costs[i]
 			}
-			if place++; !w.deadline.IsZero() {
-				if err := q.judgeAt(w, units, place, first); err != nil {
-					for i := range units {
-						units[i] -= w.costs[i]
+			if before++; !w.deadline.IsZero() {
+				copy(units, own)
+				if err := q.judgeAt(w, units, q.ahead(w, before-1, units)+1, first); err != nil {
+					for i := range own {
+						own[i] -= w.costs[i]
 					}
-					place--
+					before--
 					q.finish(w, err)
 				}
 			}
@@ -153,29 +160,23 @@ func (q *queue) judgeAll(first bool) {
 // estimate asks the store when a request will be served, and returns an error if that is too late. The shard is unlocked meanwhile.
 func (q *queue) estimate(ctx context.Context, w *waiter) error {
 	w.unsure = false
-	units, place := make([]int64, len(w.costs)), 0
-	for _, c := range q.classes {
-		if c == w.class {
-			break
-		}
-		place += c.length
-		for i := range units {
-			units[i] += c.units[i]
-		}
-	}
+	units, before := make([]int64, len(w.costs)), -1
 	for other := w; other != nil; other = other.before {
-		place++
+		before++
 		for i := range units {
 			units[i] += other.costs[i]
 		}
 	}
+	place := q.ahead(w, before, units) + 1
+	laps := make([]int64, len(units))
 	peek := store.Request{Op: rule.Peek, Group: w.request.Group, Charges: slices.Clone(w.request.Charges), Answers: make([]rule.Answer, len(units))}
 	for i := range units {
-		capacity := w.rule(i).Capacity()
+		capacity, highest := w.rule(i).Capacity(), q.classes[0].head.rule(i).Capacity()
 		if w.rule(i).Algorithm == rule.InFlight {
 			capacity = 1
 		}
-		peek.Charges[i].Cost = (max(1, units[i])-1)%capacity + 1
+		laps[i] = (max(1, units[i]) - 1) / highest
+		peek.Charges[i].Cost = min((max(1, units[i])-1)%highest+1, capacity)
 	}
 	on := w.request.Store
 	q.shard.mu.Unlock()
@@ -190,9 +191,8 @@ func (q *queue) estimate(ctx context.Context, w *waiter) error {
 		r, a := w.rule(i), &peek.Answers[i]
 		switch {
 		case r.Algorithm == rule.InFlight || a.Flags&rule.Held != 0:
-		case !a.Allowed || units[i] > r.Capacity():
-			laps := (units[i] - 1) / r.Capacity()
-			after = max(after, a.RetryAfter.Duration()+time.Duration(min(float64(laps)*float64(lap(r)), math.MaxInt64/4)))
+		case !a.Allowed || laps[i] > 0:
+			after = max(after, a.RetryAfter.Duration()+time.Duration(min(float64(laps[i])*float64(lap(r)), math.MaxInt64/4)))
 		}
 	}
 	if w.isLate(now, after) {

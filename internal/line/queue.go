@@ -146,6 +146,7 @@ type class struct {
 	head, tail *waiter
 	length     int
 	units      []int64 // the sum of the costs, by charge
+	least      []int64 // the least cost that has been in it, by charge
 }
 
 func newQueue(s *shard, id identity, r *Request) *queue {
@@ -183,7 +184,7 @@ func (q *queue) enter(w *waiter) {
 		return 0
 	})
 	if !found {
-		q.classes = slices.Insert(q.classes, i, &class{rank: w.rank, units: make([]int64, len(w.costs))})
+		q.classes = slices.Insert(q.classes, i, &class{rank: w.rank, units: make([]int64, len(w.costs)), least: slices.Clone(w.costs)})
 	}
 	c := q.classes[i]
 	w.class, w.before = c, c.tail
@@ -197,6 +198,7 @@ func (q *queue) enter(w *waiter) {
 	q.length++
 	for i, cost := range w.costs {
 		c.units[i] += cost
+		c.least[i] = min(c.least[i], cost)
 	}
 	switch {
 	case q.lead == nil && !q.asking:
