@@ -364,3 +364,25 @@ func TestLowerClassIsToldLateOnlyIfItIs(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// Over a store with round trips, the next question is sent so that it arrives when a unit is free: nothing of the limit is lost on the way.
+func TestQuestionsArriveInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, inner store.Store) {
+		counted := &counting{Store: &slow{inner}} // 10ms
+		limiter := newLimiter(t, counted, slidegate.MustParseLimit("20/1s token-bucket burst=1"))
+		const waiters = 101
+		took := timed(func() {
+			var all sync.WaitGroup
+			for range waiters {
+				all.Go(func() { wait(t, limiter, 1) })
+			}
+			all.Wait()
+		})
+		if took > 5100*time.Millisecond {
+			t.Errorf("%d waiters were served within %v, want 5s and the first round trips", waiters, took)
+		}
+		if n := counted.calls.Load(); n > waiters+10 {
+			t.Errorf("%d questions, want about one for each", n)
+		}
+	})
+}

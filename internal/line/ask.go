@@ -35,11 +35,13 @@ func (q *queue) ask(ctx context.Context, w *waiter) {
 	q.shard.mu.Unlock()
 	if w.request.Take != nil {
 		var answers []rule.Answer
+		sent := time.Now()
 		err := guard(func() (err error) {
 			answers, err = w.request.Take(ctx)
 			return err
 		})
 		q.shard.mu.Lock()
+		q.measure(time.Since(sent))
 		if err != nil && ctx.Err() != nil { // the store did not fail: the caller has gone
 			q.asking, q.due, q.until, q.planned, q.free = false, time.Time{}, time.Time{}, false, false
 			q.leave(w)
@@ -81,6 +83,18 @@ func (q *queue) gather(w *waiter) {
 	}
 }
 
+// measure remembers how long a question takes, over a store with round trips. It follows a shorter time at once and a longer one slowly:
+// questions are sent this much early, and one that comes too early is refused, and has to be sent again.
+func (q *queue) measure(took time.Duration) {
+	switch {
+	case !q.remote:
+	case q.trip == 0:
+		q.trip = took
+	default:
+		q.trip = min(took, q.trip+(took-q.trip)/8)
+	}
+}
+
 // joins reports whether a request can be taken together with others.
 func (w *waiter) joins() bool { return w.request.Take == nil && !w.request.Peeks }
 
@@ -106,10 +120,12 @@ func (q *queue) askStore(ctx context.Context, on store.Store, peeks bool) {
 	if peeks {
 		err = a.apply(ctx, on, group, rule.Peek)
 	}
+	sent := time.Now()
 	if err == nil && (!peeks || allowed(a.answers)) {
 		err = a.apply(ctx, on, group, rule.Take)
 	}
 	q.shard.mu.Lock()
+	q.measure(time.Since(sent))
 	a.spare = a.spare[:0]
 	q.answered(a.answers, err) // from here on, nobody of the batch can leave anymore
 	if back := a.returnSpare(); back != nil {
@@ -354,7 +370,7 @@ func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time, p
 			return
 		}
 		q.sleep(answers, now, after.Duration(), false)
-		if planned && q.remote { // somebody else was faster
+		if planned && q.remote && after.Duration() > q.trip { // it did not come too early: somebody else was faster
 			q.contended = now
 			q.judgeAll(false)
 		}
@@ -387,7 +403,7 @@ func (q *queue) sleep(answers []rule.Answer, now time.Time, after time.Duration,
 			after, q.planned = most, false
 		}
 	}
-	q.due = now.Add(after)
+	q.due = now.Add(after - q.trip) // the question arrives when it may be admitted
 }
 
 // mayComeEarly reports whether a refusal may end before the time that it names, because slots or held units are returned.
