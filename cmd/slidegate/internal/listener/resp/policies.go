@@ -96,7 +96,7 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP, Wait: -1}
 	options := args[3:]
 	switch {
-	case len(options)%2 == 1:
+	case len(options) > 0 && (len(options)%2 == 1 || startsNumber(options[0])) && optionName(options[0]) == "":
 		var ok bool
 		if req.Cost, ok = readCost(options[0]); !ok {
 			return req, wrongCost
@@ -105,23 +105,57 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 	case -cmd.arity > 3: // it needs a cost
 		return req, "wrong number of arguments for '" + cmd.name + "' command"
 	}
-	for ; len(options) > 0; options = options[2:] {
+	for given := options; len(options) > 0; options = options[2:] {
+		name := optionName(options[0])
 		switch {
-		case is(options[0], "CLASS"):
-			req.Class = string(options[1])
-		case is(options[0], "ID") && cmd.countsOnce() && len(options[1]) > 0:
-			req.ID = string(options[1])
-		case is(options[0], "WAIT") && cmd.mayWait():
-			millis, ok := readCost(options[1])
+		case name == "" || name == "ID" && !cmd.countsOnce() || name == "WAIT" && !cmd.mayWait():
+			return req, "unknown option '" + quoted(options[0]) + "'; want " + cmd.options()
+		case len(options) == 1:
+			return req, name + ": the value is missing; want " + cmd.options()
+		case repeats(given[:len(given)-len(options)], name):
+			return req, name + ": given twice; give it once"
+		}
+		value := options[1]
+		switch name {
+		case "CLASS":
+			req.Class = string(value)
+		case "ID":
+			if req.ID = string(value); req.ID == "" {
+				return req, "ID: must not be empty"
+			}
+		case "WAIT":
+			millis, ok := readCost(value)
 			if !ok || millis < 1 || millis > maxWait.Milliseconds() {
-				return req, "the time to wait must be 1 to 3600000 milliseconds"
+				return req, "WAIT: must be 1 to 3600000 milliseconds, not '" + quoted(value) + "'; leave it out to wait not at all"
 			}
 			req.Wait = time.Duration(millis) * time.Millisecond
-		default:
-			return req, "unknown option '" + quoted(options[0]) + "'; want " + cmd.options()
 		}
 	}
 	return req, ""
+}
+
+// optionName returns the option that a word names, or nothing.
+func optionName(word []byte) string {
+	for _, name := range [...]string{"CLASS", "ID", "WAIT"} {
+		if is(word, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// repeats reports whether an option is among those that were read before.
+func repeats(read [][]byte, name string) bool {
+	for i := 0; i < len(read); i += 2 {
+		if is(read[i], name) {
+			return true
+		}
+	}
+	return false
+}
+
+func startsNumber(word []byte) bool {
+	return len(word) > 0 && (word[0] == '-' || '0' <= word[0] && word[0] <= '9')
 }
 
 // maxWait is the longest time that a command may wait.

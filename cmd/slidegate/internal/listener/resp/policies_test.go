@@ -274,9 +274,15 @@ func TestClass(t *testing.T) {
 		c.exchange("SG.ALLOWUPTO classes k 9 CLASS unlisted", numbers(1, 3, 0, 0, hour, 1))
 		c.exchange("SG.PEEK classes k CLASS critical", numbers(1, 4, 1, 0, hour, 0))
 		c.exchange("SG.ALLOW classes k", numbers(0, 3, 0, hour, hour, 0))
-		c.exchange("SG.ALLOW classes k CLASS", "-ERR cost: must be a whole number from 0 to 9007199254740991")
-		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want CLASS name, WAIT milliseconds, or ID and an id that is not empty")
-		c.exchange("SG.ALLOW classes k WAIT 0", "-ERR the time to wait must be 1 to 3600000 milliseconds")
+		const options = "CLASS name, WAIT milliseconds, or ID and an id that is not empty"
+		c.exchange("SG.ALLOW classes k CLASS", "-ERR CLASS: the value is missing; want "+options)
+		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want "+options)
+		c.exchange("SG.ALLOW classes k WAIT", "-ERR WAIT: the value is missing; want "+options)
+		c.exchange("SG.ALLOW classes k 1 WAIT", "-ERR WAIT: the value is missing; want "+options)
+		for _, wrong := range []string{"0", "-5", "3600001", "1s", "99999999999999999999"} {
+			c.exchange("SG.ALLOW classes k WAIT "+wrong, "-ERR WAIT: must be 1 to 3600000 milliseconds, not '"+wrong+"'; leave it out to wait not at all")
+		}
+		c.exchange("SG.ALLOW classes k WAIT 5 CLASS wait wait 6", "-ERR WAIT: given twice; give it once")
 		c.exchange("SG.PEEK classes k WAIT 1", "-ERR unknown option 'WAIT'; want CLASS name")
 		c.exchange("SG.ALLOW classes k WAIT 1000", numbers(0, 3, 0, hour, hour, 0)) // its turn comes later
 		c.exchange("SG.RESERVE classes k CLASS batch", "-ERR wrong number of arguments for 'sg.reserve' command")
