@@ -21,6 +21,7 @@ type Contents struct {
 
 	// How the records end. A folder in use is never Closed, and both counts may be of what is just being written.
 	Closed      bool   // the store was closed
+	Unrecorded  bool   // what was decided last was not durable, and is missing
 	PowerLoss   bool   // not closed, and the operating system has been started since, or it is another machine's
 	Skipped     int    // records that were not finished, whose requests were not answered
 	Dropped     int64  // bytes that cannot be used after a loss of power
@@ -77,7 +78,7 @@ func inspect(dir string) (c Contents, err error) {
 		c.Checkpoint = timeOf(first)
 	}
 	c.Until = timeOf(last)
-	c.Closed, c.PowerLoss, c.Skipped = found.Clean, found.PowerLoss, found.Holes+found.Unfinished
+	c.Closed, c.Unrecorded, c.PowerLoss, c.Skipped = found.Ended, found.Unrecorded, found.PowerLoss, found.Holes+found.Unfinished
 	c.Dropped, c.DroppedFrom = found.Cut, found.CutAt
 	c.Stats = s.Stats()
 	c.Documents = map[string]int{}

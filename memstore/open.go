@@ -53,16 +53,26 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("memstore: %w", err)
 	}
 	s.clock, k.journal = real, j
-	if found := report; opts.Logger != nil && (found.PowerLoss || found.Holes+found.Unfinished > 0 || found.Cut > 0) {
-		opts.Logger.Warn("memory: the recorded state ended with the death of the process or a loss of power", slog.String("folder", dir),
-			slog.Bool("power_loss", found.PowerLoss), slog.Int("skipped", found.Holes+found.Unfinished), slog.Int64("dropped_bytes", found.Cut),
-			slog.String("dropped_from", found.CutAt))
+	if opts.Logger != nil {
+		tellEnd(opts.Logger, dir, &report)
 	}
 	if !r.known {
 		j.Append(kindStore, s.key[:])
 	}
 	go k.run(s)
 	return s, nil
+}
+
+// tellEnd logs what the last process left, if that is not the whole state.
+func tellEnd(to *slog.Logger, dir string, found *journal.Report) {
+	if found.Unrecorded {
+		to.Warn("memory: the last process could not record what it decided before it ended, so that is lost", slog.String("folder", dir))
+	}
+	if found.PowerLoss || found.Holes+found.Unfinished > 0 || found.Cut > 0 {
+		to.Warn("memory: the recorded state ended with the death of the process or a loss of power", slog.String("folder", dir),
+			slog.Bool("power_loss", found.PowerLoss), slog.Int("skipped", found.Holes+found.Unfinished), slog.Int64("dropped_bytes", found.Cut),
+			slog.String("dropped_from", found.CutAt))
+	}
 }
 
 // run writes checkpoints when they are due, which is also when decisions are not durable.
@@ -109,7 +119,7 @@ func (s *Store) Close() error {
 		close(k.stop)
 		<-k.stopped
 		if err := k.journal.Close(); err != nil {
-			k.closed = fmt.Errorf("memstore: closing: %w", err)
+			k.closed = fmt.Errorf("memstore: closing: what was decided last may not be recorded: %w", err)
 		}
 	})
 	return k.closed

@@ -46,6 +46,7 @@ type stateInfo struct {
 	Requests    int             `json:"requests"`
 	Until       *time.Time      `json:"until,omitempty"`
 	End         string          `json:"end"`
+	Unrecorded  bool            `json:"unrecorded"`
 	Skipped     int             `json:"skipped"`
 	Dropped     int64           `json:"dropped_bytes"`
 	DroppedFrom string          `json:"dropped_from,omitempty"`
@@ -84,7 +85,7 @@ func (s *stateInfoCommand) Run(c *console) error {
 func infoOf(c *memstore.Contents) *stateInfo {
 	i := &stateInfo{
 		Process: c.Process, Files: c.Files, Bytes: c.Bytes, Checkpoint: timeOrNone(c.Checkpoint), Requests: c.Requests, Until: timeOrNone(c.Until),
-		Skipped: c.Skipped, Dropped: c.Dropped, DroppedFrom: c.DroppedFrom, Keys: c.Keys, Settlements: c.Settlements,
+		Unrecorded: c.Unrecorded, Skipped: c.Skipped, Dropped: c.Dropped, DroppedFrom: c.DroppedFrom, Keys: c.Keys, Settlements: c.Settlements,
 		Limits: []stateLimit{}, Documents: []stateDocument{},
 	}
 	switch {
@@ -121,12 +122,16 @@ func (i *stateInfo) write(to io.Writer) error {
 	if i.Until != nil {
 		since += ", until " + i.Until.Format(time.DateTime)
 	}
+	end := i.end()
+	if i.Unrecorded {
+		end += "; what was decided last could not be recorded"
+	}
 	rows := [][]string{
 		{"used by", cmp.Or(i.Process, "no process")},
 		{"files", fmt.Sprintf("%d, %d bytes", i.Files, i.Bytes)},
 		{"checkpoint", whenOf(i.Checkpoint)},
 		{"requests", since},
-		{"end", i.end()},
+		{"end", end},
 		{"keys", strconv.FormatInt(i.Keys, 10)},
 		{"settlements", strconv.FormatInt(i.Settlements, 10)},
 	}

@@ -26,13 +26,16 @@ func (j *Journal) lookAhead() {
 		}
 		j.mu.Lock()
 		s, wanted := j.lastLocked(), j.spareWantedLocked()
-		end, spare := j.endLocked(), j.spare
+		end, spare, failing := j.endLocked(), j.spare, j.failure.err != nil
 		if j.isDueLocked() {
 			j.signalDue()
 		}
 		unmapped := j.unmapped
 		j.unmapped = nil
 		j.mu.Unlock()
+		if failing {
+			j.keepWord()
+		}
 		for _, u := range unmapped {
 			unmap(u.mmap)
 		}

@@ -166,7 +166,7 @@ func (j *Journal) Commit() error {
 		j.failure.recoveredLocked()
 	}
 	j.mu.Unlock()
-	j.markUsed()
+	j.keepWord()
 	j.removeBefore(first.seq)
 	return nil
 }

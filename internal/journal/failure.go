@@ -43,6 +43,7 @@ func (j *Journal) failLocked(err error) {
 	j.writer.dropLocked(j.endLocked())
 	j.retryLocked()
 	j.changed.Broadcast()
+	j.wakeUp() // to keep the word about the folder true
 }
 
 // retryLocked schedules the next attempt of a checkpoint: after 1 s, 2 s, 4 s, and so on up to 30 s.

@@ -32,7 +32,9 @@ type Lock interface {
 
 // Words about a folder.
 const (
-	wordUsed = "used" // it has files
+	wordUsed       = "used"                    // it has files
+	wordUnrecorded = "not recording"           // and records are not durable
+	wordEnded      = "ended without recording" // and were not when the journal was closed
 )
 
 // File is a file of Files.

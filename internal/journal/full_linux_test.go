@@ -66,6 +66,7 @@ func testFullDisk(t *testing.T, disk, dir string, opts journal.Options) {
 	addDurable(t, j, c, true)
 	fillDisk(t, disk)
 	addUntilFull(t, j, c)
+	expectUnrecorded(t, dir, true)
 	failed := time.Now()
 	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		<-j.Due()
@@ -93,6 +94,7 @@ func testFullDisk(t *testing.T, disk, dir string, opts journal.Options) {
 	}
 	addDurable(t, j, c, true)
 	expectNoLeftovers(t, dir, j)
+	expectUnrecorded(t, dir, false)
 
 	// The disk becomes full during a checkpoint.
 	testkit.Must(0, j.Begin())(t)
@@ -105,9 +107,9 @@ func testFullDisk(t *testing.T, disk, dir string, opts journal.Options) {
 	_ = j.Close()
 
 	// And when the next process begins, it still is.
-	j, c, _, err = restored(dir, opts)
-	if err != nil {
-		t.Fatalf("Open on a full disk: %v", err)
+	j, c, report, err := restored(dir, opts)
+	if err != nil || !report.Unrecorded || !report.Ended || report.Clean {
+		t.Fatalf("Open on a full disk: got %+v, %v, want that the journal was closed when records were not durable", report, err)
 	}
 	if opts.Synced || !strings.Contains(t.Name(), "ordered") { // otherwise a file without space can be made
 		if !errors.Is(j.Err(), syscall.ENOSPC) {
@@ -121,8 +123,8 @@ func testFullDisk(t *testing.T, disk, dir string, opts journal.Options) {
 	addDurable(t, j, c, true)
 	want := c.value
 	testkit.Must(0, j.Close())(t)
-	j, c, report, err := restored(dir, opts)
-	if err != nil || c.value != want || !report.Clean {
+	j, c, report, err = restored(dir, opts)
+	if err != nil || c.value != want || !report.Clean || !report.Ended || report.Unrecorded {
 		t.Errorf("got the counters %v, %+v and %v, want %v", c.value, report, err, want)
 	}
 	_ = j.Close()
@@ -137,6 +139,16 @@ func addUntilFull(t *testing.T, j *journal.Journal, c *counters) {
 	}
 	if !errors.Is(j.Err(), syscall.ENOSPC) {
 		t.Fatalf("got %v, want that there is no space", j.Err())
+	}
+}
+
+// expectUnrecorded checks what the folder says to one who reads it, or to the next process if this one is killed now.
+func expectUnrecorded(t *testing.T, dir string, want bool) {
+	t.Helper()
+	synctest.Wait()
+	info, err := journal.Inspect(dir, (&counters{}).replay)
+	if err != nil || info.Unrecorded != want || info.Ended {
+		t.Errorf("got %+v, %v, want that records are missing: %v", info, err, want)
 	}
 }
 

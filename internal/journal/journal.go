@@ -91,6 +91,7 @@ type Journal struct {
 	finished sync.WaitGroup
 
 	preparing sync.Mutex // held while a file is made; taken before mu
+	wording   sync.Mutex // held while the word about the folder is changed; taken before mu
 
 	mu       sync.Mutex
 	changed  sync.Cond // on mu: a spare is ready or could not be made, a write has ended, records are no longer recorded
@@ -230,6 +231,9 @@ func (j *Journal) Close() error {
 	err := failed
 	if failed == nil {
 		err = j.markClosed()
+	}
+	if err != nil && j.lock.Word() != "" {
+		_ = j.lock.SetWord(wordEnded) // which needs no space; without it, the end looks like that of a killed process
 	}
 	j.mu.Lock()
 	j.current.Store(notRecording)

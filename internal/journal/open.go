@@ -28,8 +28,8 @@ func (j *Journal) start(f found) error {
 	j.mu.Unlock()
 	if err == nil {
 		j.removeFound(f)
-		j.markUsed()
 	}
+	j.keepWord()
 	if !f.Clean {
 		j.signalDue()
 	}
@@ -39,10 +39,16 @@ func (j *Journal) start(f found) error {
 	return nil
 }
 
-// markUsed says that the folder has files that are on the disk, so that it is not mistaken for a new one if they get lost.
-func (j *Journal) markUsed() {
-	if j.lock.Word() != wordUsed {
-		_ = j.lock.SetWord(wordUsed) // it is tried again after the next checkpoint
+// keepWord keeps the word about the folder true. A folder has none until it has files that are on the disk: it is not damaged without them.
+func (j *Journal) keepWord() {
+	j.wording.Lock()
+	defer j.wording.Unlock()
+	was, word := j.lock.Word(), wordUsed
+	if j.Err() != nil {
+		word = wordUnrecorded
+	}
+	if word != was && (was != "" || word == wordUsed) {
+		_ = j.lock.SetWord(word) // it is tried again after each checkpoint
 	}
 }
 

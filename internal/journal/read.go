@@ -15,6 +15,8 @@ type Report struct {
 
 	Checkpoint bool // it began with a complete checkpoint
 	Clean      bool // the journal had been closed, or is new
+	Ended      bool // the last process had closed the journal, whether or not that could be recorded
+	Unrecorded bool // its last records were not durable, and are missing
 	PowerLoss  bool // the operating system has been restarted since, and the journal had not been closed
 
 	// After the end of a process, records that it had begun to write, and whose requests were not answered, are skipped.
@@ -78,6 +80,8 @@ func read(dir string, files Files, word string, replay func(Record) error) (foun
 	if err := r.choose(); err != nil {
 		return r.found, err
 	}
+	r.Unrecorded = r.word == wordUnrecorded || r.word == wordEnded
+	r.Ended = r.word == wordEnded || r.Clean && !r.Unrecorded
 	return r.found, r.readAll()
 }
 
