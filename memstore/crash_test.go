@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -92,7 +93,9 @@ func runToBeKilled(dir string, pauses bool) {
 	if pauses {
 		opts = memstore.WithPause(opts, func(string) {
 			if rand.Uint32N(32) == 0 {
-				time.Sleep(time.Duration(rand.Uint32N(4)) * time.Millisecond)
+				for range rand.Uint32N(2000) { // others go on in the meantime
+					runtime.Gosched()
+				}
 			}
 		})
 	}
@@ -104,6 +107,7 @@ func runToBeKilled(dir string, pauses bool) {
 	limits := crashLimits(t)
 	var mu sync.Mutex
 	out := bufio.NewWriter(os.Stdout)
+	checkpoint := make(chan struct{}, 1)
 	report := func(all ...said) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -111,6 +115,12 @@ func runToBeKilled(dir string, pauses bool) {
 			_ = binary.Write(out, binary.LittleEndian, one)
 		}
 		_ = out.Flush()
+		if rand.IntN(500) == 0 {
+			select {
+			case checkpoint <- struct{}{}:
+			default: // there is one
+			}
+		}
 	}
 	report(said{Kind: ^uint32(0)}) // ready
 	var ids atomic.Uint64
@@ -122,8 +132,7 @@ func runToBeKilled(dir string, pauses bool) {
 			}
 		}()
 	}
-	for {
-		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+	for range checkpoint {
 		if err := st.Checkpoint(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -292,11 +301,13 @@ func testKilled(t *testing.T, rounds int, pauses bool) {
 	memstore.Alone(t)
 	dir := filepath.Join(t.TempDir(), "state")
 	limits := crashLimits(t)
+	skipped := 0
 	l := &ledger{map[[2]uint32]int64{}, map[uint64]said{}, map[uint64]said{}, map[[2]uint32]bool{}, 0, time.Now()}
 	for round := range rounds {
 		killOnce(t, dir, pauses, l)
 		copied := filepath.Join(t.TempDir(), "copy")
 		check(t, os.CopyFS(copied, os.DirFS(dir)))
+		skipped += testkit.Must(memstore.Inspect(copied))(t).Skipped
 		st := testkit.Must(memstore.Open(copied, memstore.Options{MaxBytes: 64 << 20}))(t)
 		forgotten := l.check(t, st, limits)
 		check(t, st.Close())
@@ -305,7 +316,8 @@ func testKilled(t *testing.T, rounds int, pauses bool) {
 			t.Fatalf("after %d kills and %d answers: %d are wrong", round+1, l.answers, forgotten)
 		}
 	}
-	t.Logf("%d kills, %d answers, %d settlements, %d calls, %d keys: nothing forgotten", rounds, l.answers, len(l.settled), len(l.calls), len(l.used))
+	t.Logf("%d kills, %d answers, %d settlements, %d calls, %d keys, %d unfinished records: nothing forgotten",
+		rounds, l.answers, len(l.settled), len(l.calls), len(l.used), skipped)
 }
 
 // killOnce runs a process over the folder, kills it, and adds what it said to the ledger.
@@ -325,10 +337,11 @@ func killOnce(t testing.TB, dir string, pauses bool, l *ledger) {
 	if err := binary.Read(answers, binary.LittleEndian, &s); err != nil {
 		t.Fatalf("the process did not begin: %v\n%s", err, &stderr)
 	}
-	timer := time.AfterFunc(time.Duration(20+rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	for binary.Read(answers, binary.LittleEndian, &s) == nil {
-		l.add(s)
+	kill := 100 + rand.IntN(10_000)
+	for n := 0; binary.Read(answers, binary.LittleEndian, &s) == nil; n++ {
+		if l.add(s); n == kill {
+			_ = cmd.Process.Kill()
+		}
 	}
 	_, _ = io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {

@@ -11,10 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate/internal/journal"
 )
@@ -111,7 +111,9 @@ func appendUntilKilled(degree string, pauses bool, dir string) error {
 	if pauses {
 		opts.Pause = func(string) {
 			if rand.IntN(1024) == 0 {
-				<-time.After(time.Millisecond)
+				for range rand.IntN(2000) { // others go on in the meantime
+					runtime.Gosched()
+				}
 			}
 		}
 	}
