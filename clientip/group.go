@@ -3,7 +3,6 @@ package clientip
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 )
 
 // The prefix lengths of the zero Grouping: one IPv4 address, and a /64, the smallest network that an IPv6 client has.
@@ -117,20 +116,18 @@ func (g Grouping) append4(dst []byte, addr netip.Addr) []byte {
 	return group.AppendTo(dst)
 }
 
-// append6 is Append for IPv6. It does not use netip, which takes three times as long and would dominate the time for an
-// IPv6 key.
+// append6 is Append for IPv6. It masks the address itself, which is faster than Of.
 func (g Grouping) append6(dst []byte, addr [16]byte) []byte {
 	if quad, ok := g.embedded(&addr); ok {
 		return g.append4(dst, netip.AddrFrom4(quad))
 	}
 	bits := g.v6()
 	if bits == 128 {
-		return appendAddr6(dst, &addr)
+		return netip.AddrFrom16(addr).AppendTo(dst)
 	}
 	addr[bits/8] &= ^byte(0xff >> (bits % 8))
 	clear(addr[bits/8+1:])
-	dst = append(appendAddr6(dst, &addr), '/')
-	return strconv.AppendUint(dst, uint64(bits), 10)
+	return netip.PrefixFrom(netip.AddrFrom16(addr), bits).AppendTo(dst)
 }
 
 // AppendText combines Parse and Append: it appends the key of the address in text, and reports whether text is an address.
