@@ -26,7 +26,7 @@ type config struct {
 	libraries []library
 }
 
-var allScenarios = []string{"hot", "steady", "rolling", "rolling-1", "rolling-10", "rolling-590", "uniform", "zipf", "memory", "gc", "expiry", "wait", "flood", "flood-service", "flood-memory", "http", "wire", "redis", "redis-ways", "default-redis", "default-pg", "default-nats", "resp", "pg", "pg-ways", "lease", "lease-waste", "kv", "envoy", "service", "service-leases", "state", "state-latency", "state-synced", "state-start"}
+var allScenarios = []string{"hot", "rolling", "rolling-1", "rolling-10", "rolling-590", "uniform", "zipf", "memory", "gc", "expiry", "wait", "flood", "flood-service", "flood-memory", "http", "wire", "redis", "redis-ways", "default-redis", "default-pg", "default-nats", "resp", "pg", "pg-ways", "lease", "lease-waste", "kv", "envoy", "service", "service-leases", "state", "state-latency", "state-synced", "state-start"}
 
 // bigKeys is the number of keys that -big adds.
 const bigKeys = 10_000_000

@@ -87,7 +87,6 @@ func (r *run) runScenarios() error {
 		tables func() ([]*table, error)
 	}{
 		{[]string{"hot"}, r.hotTables},
-		{[]string{"steady"}, r.steadyTables},
 		{[]string{"rolling", "rolling-1"}, r.rollingTables(&rollingCases[0])},
 		{[]string{"rolling", "rolling-10"}, r.rollingTables(&rollingCases[1])},
 		{[]string{"rolling", "rolling-590"}, r.rollingTables(&rollingCases[2])},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -11,7 +12,6 @@ import (
 // slidegateLimiter calls Limiter.Allow as users do, which makes the whole Decision.
 type slidegateLimiter struct {
 	limiter *slidegate.Limiter
-	quota   int64
 	done    func()
 }
 
@@ -106,7 +106,7 @@ func slidegateOpener(limits func(spec) []slidegate.Limit) func(spec) (limiter, e
 		if err != nil {
 			return nil, err
 		}
-		return &slidegateLimiter{limiter: l, quota: given[0].Quota, done: done}, nil
+		return &slidegateLimiter{limiter: l, done: done}, nil
 	}
 }
 
@@ -127,11 +127,8 @@ func (s *slidegateLimiter) spend(key string, units int64) bool {
 	return d.Allowed
 }
 
-// used returns how many units a key has used.
-func (s *slidegateLimiter) used(key string) int64 {
-	d, err := s.limiter.Peek(context.Background(), key, 1)
-	if err != nil {
-		panic(err)
-	}
-	return s.quota - d.Remaining
+// slidegateRowNamed returns one of the rows of Slidegate.
+func slidegateRowNamed(name string) library {
+	rows := slidegateRows()
+	return rows[slices.IndexFunc(rows, func(l library) bool { return l.name == name })]
 }

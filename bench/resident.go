@@ -39,7 +39,7 @@ func (r *run) usedTable(n int) (*table, error) {
 	for _, row := range []struct {
 		name  string
 		units int
-	}{{rowWindow, 10}, {rowLog, 1}, {rowLog, 10}, {rowLog, steadyQuota}, {rowSix, 10}, {rowSixty, 10}, {rowBucket, 10}} {
+	}{{rowWindow, 10}, {rowLog, 1}, {rowLog, 10}, {rowLog, hundred}, {rowSix, 10}, {rowSixty, 10}, {rowBucket, 10}} {
 		r.logf("memory, %s keys, %d units each: %s", count(n), row.units, row.name)
 		l := slidegateRowNamed(row.name)
 		m, err := measureUsed(&l, all, row.units)
@@ -52,14 +52,14 @@ func (r *run) usedTable(n int) (*table, error) {
 		t.add(row.name, fmt.Sprint(row.units), fmt.Sprintf("%.1f", m.heap), ratio(m.heap, window.heap), fmt.Sprintf("%.1f", m.resident),
 			m.wall.text(), ratio(float64(m.wall), float64(window.wall)), m.cpu.text(), ratio(float64(m.cpu), float64(window.cpu)))
 	}
-	t.note("One unit at a time, %d per %v; nothing expires. GC is the median of %d runs of runtime.GC while all keys are there.", steadyQuota, quotaWindow, collections)
+	t.note("One unit at a time, %d per %v; nothing expires. GC is the median of %d runs of runtime.GC while all keys are there.", hundred, quotaWindow, collections)
 	return t, nil
 }
 
 // measureUsed makes every key use some units, one at a time.
 func measureUsed(l *library, all keys, units int) (m resident, err error) {
 	before := measureMemory()
-	opened, err := l.open(spec{quota: steadyQuota, window: quotaWindow, keys: all.n})
+	opened, err := l.open(spec{quota: hundred, window: quotaWindow, keys: all.n})
 	if err != nil {
 		return m, err
 	}
