@@ -29,19 +29,17 @@ type question struct {
 // ask asks for the first in line. It unlocks the shard while the store is asked. Over a store with round trips the caller may leave before
 // the answer comes.
 func (q *queue) ask(ctx context.Context, w *waiter) {
-	q.asking, q.again = true, false
+	q.asking, q.again, q.sent = true, false, time.Now()
 	q.gather(w)
 	q.watch()
 	q.shard.mu.Unlock()
 	if w.request.Take != nil {
 		var answers []rule.Answer
-		sent := time.Now()
 		err := guard(func() (err error) {
 			answers, err = w.request.Take(ctx)
 			return err
 		})
 		q.shard.mu.Lock()
-		q.measure(time.Since(sent))
 		if err != nil && ctx.Err() != nil { // the store did not fail: the caller has gone
 			q.asking, q.due, q.until, q.planned, q.free = false, time.Time{}, time.Time{}, false, false
 			q.leave(w)
@@ -83,9 +81,10 @@ func (q *queue) gather(w *waiter) {
 	}
 }
 
-// measure remembers how long a question takes, over a store with round trips. It follows a shorter time at once and a longer one slowly:
-// questions are sent this much early, and one that comes too early is refused, and has to be sent again.
-func (q *queue) measure(took time.Duration) {
+// measure remembers how long a question takes over a store with round trips, and how long after its moment it is answered: on a busy machine,
+// timers and goroutines are late too. Of the former it follows shorter ones at once.
+func (q *queue) measure(now time.Time, planned bool) {
+	took, late := now.Sub(q.sent), now.Sub(q.due)
 	switch {
 	case !q.remote:
 	case q.trip == 0:
@@ -93,6 +92,18 @@ func (q *queue) measure(took time.Duration) {
 	default:
 		q.trip = min(took, q.trip+(took-q.trip)/8)
 	}
+	if q.remote && planned {
+		q.late += (min(late, time.Second) - q.late) / 8
+	}
+}
+
+// early returns how much earlier than a time from now the next question is sent, so that it arrives at that time. If that is soon, because the
+// last one came too early, it is no more than a question takes at least: then this one cannot, and nothing is asked in a loop.
+func (q *queue) early(after time.Duration) time.Duration {
+	if after > 4*q.late {
+		return max(q.trip, q.late)
+	}
+	return q.trip
 }
 
 // joins reports whether a request can be taken together with others.
@@ -120,12 +131,10 @@ func (q *queue) askStore(ctx context.Context, on store.Store, peeks bool) {
 	if peeks {
 		err = a.apply(ctx, on, group, rule.Peek)
 	}
-	sent := time.Now()
 	if err == nil && (!peeks || allowed(a.answers)) {
 		err = a.apply(ctx, on, group, rule.Take)
 	}
 	q.shard.mu.Lock()
-	q.measure(time.Since(sent))
 	a.spare = a.spare[:0]
 	q.answered(a.answers, err) // from here on, nobody of the batch can leave anymore
 	if back := a.returnSpare(); back != nil {
@@ -183,6 +192,7 @@ func (q *queue) answered(answers []rule.Answer, err error) {
 	batch, first := q.asked.batch, q.known == nil
 	planned, until, free := q.planned, q.until, q.free
 	q.asking, q.planned, q.free, q.until = false, false, false, time.Time{}
+	q.measure(now, planned)
 	switch {
 	case err != nil:
 		q.failed(batch, now, until, err)
@@ -370,7 +380,7 @@ func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time, p
 			return
 		}
 		q.sleep(answers, now, after.Duration(), false)
-		if planned && q.remote && after.Duration() > q.trip { // it did not come too early: somebody else was faster
+		if planned && q.remote && after.Duration() > max(q.trip, q.late) { // it did not come too early: somebody else was faster
 			q.contended = now
 			q.judgeAll(false)
 		}
@@ -403,7 +413,7 @@ func (q *queue) sleep(answers []rule.Answer, now time.Time, after time.Duration,
 			after, q.planned = most, false
 		}
 	}
-	q.due = now.Add(after - q.trip) // the question arrives when it may be admitted
+	q.due = now.Add(after - q.early(after))
 }
 
 // mayComeEarly reports whether a refusal may end before the time that it names, because slots or held units are returned.

@@ -25,7 +25,8 @@ func (q *queue) learn(answers []rule.Answer, now time.Time) {
 	q.known = slices.Grow(q.known[:0], len(answers))[:len(answers)]
 	for i := range answers {
 		a := &answers[i]
-		k := known{of: q.asked.charges[i].Limit.Rule(), free: a.Remaining, reset: now.Add(a.ResetAfter.Duration()), early: isEarly(q.asked.charges[i].Limit, a)}
+		limit := q.asked.charges[i].Limit
+		k := known{of: limit.Rule(), free: a.Remaining, reset: now.Add(a.ResetAfter.Duration()), early: isEarly(limit, a)}
 		switch {
 		case !a.Allowed:
 			k.cost, k.at = q.asked.charges[i].Cost, now.Add(a.RetryAfter.Duration())

@@ -127,7 +127,9 @@ type queue struct {
 	asked    question
 	until    time.Time     // when the first in line is admitted if nothing is returned; zero if that is unknown
 	planned  bool          // nothing but the passing of time was awaited before the next question
-	trip     time.Duration // of a question, there and back
+	sent     time.Time     // when it asked
+	trip     time.Duration // how long a question takes, there and back
+	late     time.Duration // how long after its moment a question is answered
 	failures int           // of the store, in a row
 	again    bool          // units were returned while the store was asked, so that a refusal may be out of date
 

@@ -100,29 +100,31 @@ func TestProcessesWaitInLine(t *testing.T) {
 		{"20/1s token-bucket burst=1", 202, 191}, // spread, and lost if nobody asks when it is free: at least 0.95 of 201
 		{"20/1s sliding-log", 220, 190},          // clumped: 20 at the beginning of each second
 	} {
-		for _, p := range processes {
-			p.Send(t, lineOrder{Limit: c.limit, Key: fmt.Sprint("line-", i), For: during})
-		}
-		var sum lineAnswer
-		var each []int64
-		for _, a := range workers.ReceiveAll[lineAnswer](t, processes) {
-			sum.Admitted += a.Admitted
-			sum.Questions += a.Questions
-			each = append(each, a.Admitted)
-		}
-		t.Logf("%s: %d admitted, %v each, %.2f questions an admission", c.limit, sum.Admitted, each, float64(sum.Questions)/float64(sum.Admitted))
-		if sum.Admitted > c.most || sum.Admitted < c.least {
-			t.Errorf("%s: %d were admitted in %v, want %d to %d", c.limit, sum.Admitted, during, c.least, c.most)
-		}
-		if most := sum.Admitted * (lineProcesses + 1); sum.Questions > most {
-			t.Errorf("%s: %d questions, want at most %d", c.limit, sum.Questions, most)
-		}
-		for _, n := range each {
-			if fair := sum.Admitted / lineProcesses; n < fair/2 || n > 2*fair {
-				t.Errorf("%s: the processes were served %v, want %d to %d each", c.limit, each, fair/2, 2*fair)
-				break
+		t.Run(c.limit, func(t *testing.T) {
+			for _, p := range processes {
+				p.Send(t, lineOrder{Limit: c.limit, Key: fmt.Sprint("line-", i), For: during})
 			}
-		}
+			var sum lineAnswer
+			var each []int64
+			for _, a := range workers.ReceiveAll[lineAnswer](t, processes) {
+				sum.Admitted += a.Admitted
+				sum.Questions += a.Questions
+				each = append(each, a.Admitted)
+			}
+			t.Logf("%d admitted, %v each, %.2f questions an admission", sum.Admitted, each, float64(sum.Questions)/float64(sum.Admitted))
+			if sum.Admitted > c.most || sum.Admitted < c.least {
+				t.Errorf("%d were admitted in %v, want %d to %d", sum.Admitted, during, c.least, c.most)
+			}
+			if most := sum.Admitted * 2 * lineProcesses; sum.Questions > most { // one at the moment, and perhaps one that came too early
+				t.Errorf("%d questions, want at most %d", sum.Questions, most)
+			}
+			for _, n := range each {
+				if fair := sum.Admitted / lineProcesses; n < fair/2 || n > 2*fair {
+					t.Errorf("the processes were served %v, want %d to %d each", each, fair/2, 2*fair)
+					break
+				}
+			}
+		})
 	}
 }
 
