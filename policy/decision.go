@@ -57,7 +57,7 @@ type Decision struct {
 	// Penalty is how long the key is kept out because it exceeded the limits, now or before. The
 	// answers of the policy's limits are then refusals for at least as long. It is 0 if the key is not kept out.
 	Penalty time.Duration
-	// Waited is how long the request was in line until it was decided; 0 if it may not wait.
+	// Waited is how long the request was in line until it was decided; 0 if it did not stand in line.
 	Waited time.Duration
 	// Refused reports whether the request is refused.
 	Refused bool

@@ -18,8 +18,11 @@ import (
 // Line counts the requests that wait in line under a policy. It is safe for concurrent use.
 type Line struct {
 	Waiting atomic.Int64 // now
-	Waited  atomic.Int64 // admitted after a wait
-	GaveUp  atomic.Int64 // not admitted in time after all, or the client left
+
+	// Requests that have waited, each once. A request that is decided without standing in line is not among them.
+	Admitted atomic.Int64
+	Refused  atomic.Int64 // their turn came too late after all, or something else refused them in their turn
+	GaveUp   atomic.Int64 // the client left
 }
 
 // checkWait returns an error for a limit under which requests cannot wait.
@@ -120,7 +123,7 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	defer cancel()
 	t.trying = true
 	first.line.Waiting.Add(1)
-	err := line.Wait(within, &line.Request{
+	request := line.Request{
 		Store: t.set.store, Scope: line.Scope(t.set.store, t.set), Group: t.Group, Charges: charges,
 		Take: func(context.Context) ([]rule.Answer, error) { // with the caller's context, which the end of the wait does not end
 			t.turn = policy.Decision{}
@@ -129,7 +132,8 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 			}
 			return t.answersInLine(&t.turn, len(charges)), nil
 		},
-	})
+	}
+	err := line.Wait(within, &request)
 	first.line.Waiting.Add(-1)
 	t.trying = false
 	defer func() { t.turn = policy.Decision{} }()
@@ -145,14 +149,20 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 		*d = policy.Decision{}
 		t.decideNow(ctx, rule.Take, d)
 	}
+	if d.Refused && err == nil && !failed(d) && d.By == policy.ByLimits {
+		t.countRefused(d)
+	}
+	if !request.Stood {
+		return
+	}
 	d.Waited = time.Since(began)
 	switch {
-	case d.Refused && err == nil && !failed(d) && d.By == policy.ByLimits:
-		t.countRefused(d)
-	case err != nil && late == nil:
+	case !d.Refused:
+		first.line.Admitted.Add(1)
+	case ctx.Err() != nil:
 		first.line.GaveUp.Add(1)
-	case !d.Refused && d.Waited >= time.Millisecond:
-		first.line.Waited.Add(1)
+	default:
+		first.line.Refused.Add(1)
 	}
 }
 

@@ -38,7 +38,7 @@ func (l *Late) Error() string {
 	return fmt.Sprintf("number %d in line would be served in %v, after the deadline", l.Place, l.After)
 }
 
-// Request is a request that waits. It must not change until Wait has returned.
+// Request is a request that waits. The caller must not change it until Wait has returned.
 type Request struct {
 	Store store.Store
 	// Scope identifies the counts behind Store: the requests of one scope with the same addresses stand in one line.
@@ -50,6 +50,8 @@ type Request struct {
 	Take func(context.Context) ([]rule.Answer, error)
 	// Peeks means that refusals count, so that the line peeks before it takes.
 	Peeks bool
+	// Stood is set by Wait if the request stood in line: it was not served by its first answer, or others were before it.
+	Stood bool
 }
 
 // Wait waits until the request is admitted, and takes it. It returns ErrNever, ErrFull, a *Late, the error of ctx, or that of the store.
@@ -133,6 +135,9 @@ func (q *queue) stand(ctx context.Context, w *waiter) error {
 				return err
 			}
 			continue
+		}
+		if q.lead != w || !q.asking {
+			w.request.Stood = true
 		}
 		q.shard.mu.Unlock()
 		select {

@@ -171,10 +171,11 @@ var table = []instrument.Row[*Gate]{
 		Each: func(g *Gate, report instrument.Report) {
 			g.metrics.each(func(t *tally) { report(float64(t.line.Waiting.Load()), attribute.String("policy", t.name)) })
 		}},
-	{Name: "slidegate.policy.waits", Unit: "{request}", Help: "Requests that waited in line, by policy and by whether they were admitted in the end or gave up.",
+	{Name: "slidegate.policy.waits", Unit: "{request}", Help: "Requests that waited in line, by policy and by whether they were admitted, refused, or gave up.",
 		Each: func(g *Gate, report instrument.Report) {
 			g.metrics.each(func(t *tally) {
-				report(float64(t.line.Waited.Load()), attribute.String("policy", t.name), attribute.String("outcome", outcomeNames[admitted]))
+				report(float64(t.line.Admitted.Load()), attribute.String("policy", t.name), attribute.String("outcome", outcomeNames[admitted]))
+				report(float64(t.line.Refused.Load()), attribute.String("policy", t.name), attribute.String("outcome", outcomeNames[refused]))
 				report(float64(t.line.GaveUp.Load()), attribute.String("policy", t.name), attribute.String("outcome", "gave_up"))
 			})
 		}},
