@@ -32,7 +32,8 @@ type ClientOptions struct {
 	// Wait delays a call until it may be sent, for as long as its context allows; a call without a deadline waits as
 	// long as necessary. If the wait would outlast the context's deadline, or never end, the call is refused
 	// immediately. Without Wait everything that may not be sent now is refused immediately. In one process, waiting calls with the
-	// same key are sent in the order in which they came.
+	// same key are sent in the order in which they came. A call waits once, before it is sent: the Client never sends it again, since only
+	// the service config (retryPolicy) says which calls may be repeated.
 	Wait bool
 	// MaxObey is the longest time that a server can stop the calls of a key by one answer; longer delays are cut to
 	// this. It keeps a faulty or hostile server from stopping the client for good. 0 means an hour.
