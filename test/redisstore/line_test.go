@@ -128,6 +128,29 @@ func TestProcessesWaitInLine(t *testing.T) {
 	}
 }
 
+// Callers of two processes that wait for a high rate use it.
+func TestWaitersUseAHighRate(t *testing.T) {
+	t.Parallel()
+	const during = 5 * time.Second
+	server := redistest.Server(t, "appendonly no")
+	processes := workers.Start(t, 2, "line "+server.Addr())
+	for i, limit := range []string{"2000/1s token-bucket burst=50", "2000/1s sliding-log"} {
+		for _, p := range processes {
+			p.Send(t, lineOrder{Limit: limit, Key: fmt.Sprint("rate-", i), For: during})
+		}
+		var sum lineAnswer
+		for _, a := range workers.ReceiveAll[lineAnswer](t, processes) {
+			sum.Admitted += a.Admitted
+			sum.Questions += a.Questions
+		}
+		possible := int64(2000 * during / time.Second)
+		t.Logf("%s: %d admitted, %.2f questions an admission", limit, sum.Admitted, float64(sum.Questions)/float64(sum.Admitted))
+		if sum.Admitted < possible*9/10 || sum.Admitted > possible+4000 {
+			t.Errorf("%s: %d were admitted in %v, want at least 0.9 of %d", limit, sum.Admitted, during, possible)
+		}
+	}
+}
+
 // Callers of Wait that leave at any moment, also while the store answers or takes back what others left, are charged nothing.
 func TestWhoLeavesTheLineIsChargedNothing(t *testing.T) {
 	t.Parallel()
