@@ -4,6 +4,7 @@ import (
 	"github.com/slidegate/slidegate/internal/journal"
 	"github.com/slidegate/slidegate/rule"
 	"sync"
+	"testing"
 
 	"github.com/slidegate/slidegate/store"
 )
@@ -40,6 +41,20 @@ func init() { segmentBytes = 2 << 20 }
 func WithPause(opts Options, pause func(point string)) Options {
 	opts.pause = pause
 	return opts
+}
+
+// WithSegment makes stores that are opened until the end of the test have files of another size.
+func WithSegment(t testing.TB, bytes int64) {
+	was := segmentBytes
+	segmentBytes = bytes
+	t.Cleanup(func() { segmentBytes = was })
+}
+
+// CheckpointBytes returns how much the records of the last checkpoint take.
+func CheckpointBytes(s *Store) int64 {
+	s.keeper.checkpointing.Lock()
+	defer s.keeper.checkpointing.Unlock()
+	return s.keeper.saved
 }
 
 // WithoutCheckpoint calls a function while no checkpoint removes files of a store's folder.
