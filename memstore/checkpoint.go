@@ -206,6 +206,9 @@ func (d *settlementShard) checkpoint(k *keeper, now rule.Micros) {
 			continue
 		}
 		e.settlement(key, known.settlementLife, d.results[known.first:][:known.length])
+		if k.pause != nil {
+			k.pause("settlement read")
+		}
 		if len(e.buf) >= checkpointPart {
 			k.save(kindSettlements, e.buf)
 			e.buf = e.buf[:0]

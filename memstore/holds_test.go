@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -379,6 +380,43 @@ func TestCallIsFoundUnderAnotherLimit(t *testing.T) {
 	}
 	if full := slices.Index(flags, rule.NotOnce); full != most {
 		t.Errorf("%d calls of one key are remembered, want %d", full, most)
+	}
+}
+
+// A call that is cancelled while a checkpoint records it stays cancelled after a restart: what the checkpoint has read is not recorded behind
+// what came later.
+func TestCheckpointDoesNotUndoACancellation(t *testing.T) {
+	limit := boundTo(t, "calls", rule.Limit{Quota: 10, Window: 60 * minute})
+	charge := store.Charge{Limit: limit, Key: "key", Cost: 3}
+	var st *memstore.Store
+	cancelled := make(chan struct{})
+	read := sync.OnceFunc(func() {
+		go func() {
+			defer close(cancelled)
+			request(t, st, store.Request{Op: rule.Settle, ID: 1, Once: true}, store.Charge{Limit: limit, Key: "key"})
+		}()
+		for range 100_000 { // it waits until the checkpoint has recorded what it has read, so it cannot be waited for
+			runtime.Gosched()
+			select {
+			case <-cancelled:
+				return
+			default:
+			}
+		}
+	})
+	st = openFolder(t, memstore.WithPause(memstore.Options{}, func(point string) {
+		if point == "settlement read" {
+			read()
+		}
+	}))
+	if a := request(t, st, store.Request{ID: 1, Once: true}, charge); !a.Allowed {
+		t.Fatalf("the call: %+v", a)
+	}
+	check(t, st.Checkpoint())
+	<-cancelled
+	restored := restart(t, st, "records", memstore.Options{})
+	if a := request(t, restored, store.Request{ID: 1, Once: true}, charge); a.Allowed || a.Flags != rule.Repeated || a.Remaining != 10 {
+		t.Errorf("the cancelled call after a restart: %+v", a)
 	}
 }
 
