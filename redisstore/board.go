@@ -166,7 +166,7 @@ func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (fir
 }
 
 // runBoard runs a script of the board.
-func (s *Store) runBoard(ctx context.Context, script *Script, life time.Duration, calls []Call) ([]Call, error) {
+func (s *Store) runBoard(ctx context.Context, script *lua, life time.Duration, calls []Call) ([]Call, error) {
 	if ctx.Err() != nil {
 		return nil, endedError(ctx)
 	}

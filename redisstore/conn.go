@@ -1,10 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -13,25 +15,45 @@ import (
 // Conn is the store's connection to Redis. New makes one from a rueidis client; the package goredis makes one from a
 // go-redis client. It is safe for concurrent use.
 type Conn interface {
-	// Run runs a script once per call, all calls in one round trip to each node, and sets Reply or Err of each. The
-	// script is called by its SHA. A call is sent again, with the script's text, only if a node answers that it does
-	// not know the script; a call that was not answered is not sent again, because it may have been carried out. Run
-	// need not return when ctx ends, and the store then does not wait for it. It keeps no reference to calls after it
-	// returns.
-	Run(ctx context.Context, script *Script, calls []Call)
+	// Run sends a command, EVALSHA or EVAL, with a script's SHA-1 or text once per call, all calls in one round trip to each node, and
+	// sets Reply or Err of each. A call that was not answered is not sent again, because it may have been carried out. An Err that a
+	// server returned has the server's text, which begins with its code. Run need not return when ctx ends, and the store then does not
+	// wait for it. It keeps no reference to calls after it returns.
+	Run(ctx context.Context, command, script string, calls []Call)
 	// Cluster reports whether keys are distributed over several nodes, so that one call may only have keys of one hash
 	// slot. All keys of a slot must be on one node. A client that distributes keys in another way cannot be a Conn: a
 	// call over two keys would go to one server, and a limit would hold once per server.
 	Cluster() bool
 }
 
-// Script is a Lua script and its SHA-1, by which Redis identifies it.
-type Script struct{ Text, SHA string }
+// lua is a script and its SHA-1, by which Redis identifies it.
+type lua struct{ text, sha string }
 
-// newScript returns a script with its SHA-1.
-func newScript(text string) Script {
+func newScript(text string) lua {
 	sum := sha1.Sum([]byte(text)) // not for security: Redis identifies scripts by it
-	return Script{Text: text, SHA: hex.EncodeToString(sum[:])}
+	return lua{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// run runs a script once per call. Calls of nodes that do not know it are sent again, with its text.
+func (l *lua) run(ctx context.Context, conn Conn, calls []Call) {
+	conn.Run(ctx, "EVALSHA", l.sha, calls)
+	var unknown []int
+	for i := range calls {
+		if err := calls[i].Err; err != nil && strings.HasPrefix(cmp.Or(replyOf(err), err.Error()), "NOSCRIPT") {
+			unknown = append(unknown, i)
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	again := make([]Call, len(unknown))
+	for i, at := range unknown {
+		again[i] = calls[at]
+	}
+	conn.Run(ctx, "EVAL", l.text, again)
+	for i, at := range unknown {
+		calls[at] = again[i]
+	}
 }
 
 // Call is one call of a script.
@@ -62,38 +84,18 @@ func (dialContext) Done() <-chan struct{} { return never }
 func (dialContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Run does not return when ctx ends.
-func (c rueidisConn) Run(ctx context.Context, script *Script, calls []Call) {
+func (c rueidisConn) Run(ctx context.Context, command, script string, calls []Call) {
 	ctx = dialContext{ctx}
-	c.run(ctx, "EVALSHA", script.SHA, calls, func(*Call) bool { return true })
-	for i := range calls {
-		if isNoScript(&calls[i]) {
-			c.run(ctx, "EVAL", script.Text, calls, isNoScript)
-			return
-		}
-	}
-}
-
-func isNoScript(call *Call) bool {
-	known, ok := rueidis.IsRedisErr(call.Err)
-	return ok && known.IsNoScript()
-}
-
-// run sends the wanted calls, and sets their replies.
-func (c rueidisConn) run(ctx context.Context, command, script string, calls []Call, wanted func(*Call) bool) {
 	if len(calls) == 1 {
 		calls[0].Reply, calls[0].Err = c.client.Do(ctx, c.command(command, script, &calls[0])).ToString()
 		return
 	}
-	commands := make(rueidis.Commands, 0, len(calls))
-	sent := make([]*Call, 0, len(calls))
+	commands := make(rueidis.Commands, len(calls))
 	for i := range calls {
-		if call := &calls[i]; wanted(call) {
-			commands = append(commands, c.command(command, script, call))
-			sent = append(sent, call)
-		}
+		commands[i] = c.command(command, script, &calls[i])
 	}
 	for i, result := range c.client.DoMulti(ctx, commands...) {
-		sent[i].Reply, sent[i].Err = result.ToString()
+		calls[i].Reply, calls[i].Err = result.ToString()
 	}
 }
 

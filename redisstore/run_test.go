@@ -14,7 +14,7 @@ type watched struct {
 	until *time.Time
 }
 
-func (w watched) Run(ctx context.Context, _ *Script, _ []Call) { *w.until, _ = ctx.Deadline() }
+func (w watched) Run(ctx context.Context, _, _ string, _ []Call) { *w.until, _ = ctx.Deadline() }
 
 // A client may take as long as the caller waits, and a little longer.
 func TestClientHasTheCallersTime(t *testing.T) {

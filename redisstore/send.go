@@ -58,7 +58,7 @@ func (t *roundTrip) send(ctx context.Context, conn Conn) {
 		t.runInOrder(ctx, conn)
 		return
 	}
-	conn.Run(ctx, &script, t.calls)
+	script.run(ctx, conn, t.calls)
 }
 
 // runInOrder runs calls of which several may have a key in common, or that are much work. Those with a key in common are sent
@@ -87,7 +87,7 @@ func (t *roundTrip) runInOrder(ctx context.Context, conn Conn) {
 		}
 	}
 	if last == 1 {
-		conn.Run(ctx, &script, t.calls)
+		script.run(ctx, conn, t.calls)
 		return
 	}
 	for now := 1; now <= last; now++ {
@@ -108,7 +108,7 @@ func (t *roundTrip) runTurn(ctx context.Context, conn Conn, turns []int, now int
 			calls[i].Err = err
 		}
 	} else {
-		conn.Run(ctx, &script, calls)
+		script.run(ctx, conn, calls)
 	}
 	for i, next := 0, 0; i < len(t.calls); i++ {
 		if turns[i] == now {
@@ -120,11 +120,11 @@ func (t *roundTrip) runTurn(ctx context.Context, conn Conn, turns []int, now int
 
 // runOnce runs a script for other purposes than deciding, and returns the calls with their replies, or the first error. It returns
 // when ctx ends, which not every client does.
-func (s *Store) runOnce(ctx context.Context, script *Script, calls []Call) ([]Call, error) {
+func (s *Store) runOnce(ctx context.Context, script *lua, calls []Call) ([]Call, error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.conn.Run(ctx, script, calls)
+		script.run(ctx, s.conn, calls)
 	}()
 	select {
 	case <-done:

@@ -13,7 +13,7 @@ type scripted func(ctx context.Context)
 
 func (scripted) Cluster() bool { return false }
 
-func (do scripted) Run(ctx context.Context, _ *Script, _ []Call) { do(ctx) }
+func (do scripted) Run(ctx context.Context, _, _ string, _ []Call) { do(ctx) }
 
 // newTrip returns an empty round trip whose channel belongs to the test's bubble.
 func newTrip() *roundTrip { return &roundTrip{done: make(chan any, 1)} }

@@ -45,29 +45,8 @@ type conn struct {
 
 func (c conn) Cluster() bool { return c.cluster }
 
-func (c conn) Run(ctx context.Context, script *redisstore.Script, calls []redisstore.Call) {
-	c.run(ctx, "evalsha", script.SHA, calls)
-	var unknown []int
-	for i := range calls {
-		if redis.HasErrorPrefix(calls[i].Err, "NOSCRIPT") {
-			unknown = append(unknown, i)
-		}
-	}
-	if len(unknown) == 0 {
-		return
-	}
-	again := make([]redisstore.Call, len(unknown))
-	for i, at := range unknown {
-		again[i] = calls[at]
-	}
-	c.run(ctx, "eval", script.Text, again)
-	for i, at := range unknown {
-		calls[at] = again[i]
-	}
-}
-
-// run sends calls in one pipeline, and sets their replies.
-func (c conn) run(ctx context.Context, command, script string, calls []redisstore.Call) {
+// Run sends calls in one pipeline.
+func (c conn) Run(ctx context.Context, command, script string, calls []redisstore.Call) {
 	pipe := c.client.Pipeline()
 	sent := make([]noRetryCmd, len(calls))
 	for i := range calls {

@@ -19,11 +19,11 @@ type invertingConn struct{ client rueidis.Client }
 
 func (c invertingConn) Cluster() bool { return false }
 
-func (c invertingConn) Run(ctx context.Context, script *redisstore.Script, calls []redisstore.Call) {
+func (c invertingConn) Run(ctx context.Context, command, script string, calls []redisstore.Call) {
 	const verdict = 10 // after the time and the number of decided charges
 	for i := range calls {
-		command := c.client.B().Arbitrary("EVAL", script.Text, strconv.Itoa(len(calls[i].Keys))).Keys(calls[i].Keys...).Args(calls[i].Args...).Build()
-		reply, err := c.client.Do(ctx, command).AsBytes()
+		sent := c.client.B().Arbitrary(command, script, strconv.Itoa(len(calls[i].Keys))).Keys(calls[i].Keys...).Args(calls[i].Args...).Build()
+		reply, err := c.client.Do(ctx, sent).AsBytes()
 		if err == nil {
 			reply[verdict] ^= 1
 		}
