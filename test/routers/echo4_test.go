@@ -1,10 +1,8 @@
 package routers
 
 import (
-	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -13,60 +11,39 @@ import (
 	"github.com/slidegate/slidegate/httplimit/echo4limit"
 )
 
-func echo4Site(limits *httplimit.Middleware, s *site) http.Handler {
-	e := newEcho4()
-	if s.recoverInside {
-		e.Use(echo4limit.New(limits), recoverEcho4)
-	} else {
-		e.Use(recoverEcho4, echo4limit.New(limits))
-	}
-	greet := func(c echo.Context) error { return c.String(http.StatusOK, s.greet(c.Param("name"))) }
-	e.GET("/hello/:name", greet)
-	e.HEAD("/hello/:name", greet)
-	e.GET("/json", func(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"ok": true}) })
-	e.GET("/nothing", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
-	e.GET("/moved", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/json") })
-	e.GET("/file", func(c echo.Context) error {
-		http.ServeFile(c.Response(), c.Request(), s.file)
-		return nil
-	})
-	e.GET("/cost", func(c echo.Context) error {
-		httplimit.SetCost(c.Request(), 3)
-		return nil
-	})
-	e.POST("/login", func(c echo.Context) error {
-		if c.QueryParam("password") != "right" {
-			return echo.NewHTTPError(http.StatusUnauthorized, "wrong password")
+var echo4Version = echoVersion[echo.Context]{
+	pkg: "echo4limit",
+	newApp: func() *echoApp[echo.Context] {
+		e := newEcho4()
+		return &echoApp[echo.Context]{
+			Handler: e,
+			use:     func(m echoMiddleware[echo.Context]) { e.Use(toEcho4(m)) },
+			pre:     func(m echoMiddleware[echo.Context]) { e.Pre(toEcho4(m)) },
+			handle:  func(method, path string, h func(echo.Context) error) { e.Add(method, path, h) },
+			onError: func(do func(echo.Context, error)) {
+				e.HTTPErrorHandler = func(err error, c echo.Context) { do(c, err) }
+			},
 		}
-		return nil
-	})
-	e.GET("/fails", func(echo.Context) error { return errors.New("failed") })
-	e.GET("/panics", func(echo.Context) error { panic("a bug") })
-	e.GET("/stream", func(c echo.Context) error {
-		s.stream(c.Response())
-		return nil
-	})
-	e.GET("/upgrade", func(c echo.Context) error {
-		upgrade(c.Response())
-		return nil
-	})
-	e.GET("/deadline", func(c echo.Context) error {
-		setDeadline(c.Response())
-		return nil
-	})
-	return e
+	},
+	limit: func(limits *httplimit.Middleware) echoMiddleware[echo.Context] {
+		return ofEcho4(echo4limit.New(limits))
+	},
+	wrap:      ofEcho4(echo.WrapMiddleware(func(next http.Handler) http.Handler { return next })),
+	gzip:      ofEcho4(middleware.Gzip()),
+	httpError: func(status int, text string) error { return echo.NewHTTPError(status, text) },
+	writer:    func(c echo.Context) http.ResponseWriter { return c.Response() },
+	response: func(c echo.Context) echoResponse {
+		r := c.Response()
+		return echoResponse{&r.Status, r.Size, r.Committed, r.Unwrap(), r.Before}
+	},
 }
 
-// recoverEcho4 does what echo's Recover does, without the log.
-func recoverEcho4(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) (err error) {
-		defer func() {
-			if recover() != nil {
-				err = errors.New("panic")
-			}
-		}()
-		return next(c)
-	}
+func toEcho4(m echoMiddleware[echo.Context]) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc { return m(next) }
+}
+
+func ofEcho4(m echo.MiddlewareFunc) echoMiddleware[echo.Context] {
+	return func(next func(echo.Context) error) func(echo.Context) error { return m(next) }
 }
 
 func newEcho4() *echo.Echo {
@@ -75,179 +52,4 @@ func newEcho4() *echo.Echo {
 	return e
 }
 
-// The application's HTTPErrorHandler decides what the client gets, and policies see that. It responds once, whether or not it
-// checks if the response is committed; and outer middleware sees the error.
-func TestEcho4ErrorHandlers(t *testing.T) {
-	for _, test := range []struct {
-		name            string
-		checksCommitted bool // checks, and returns, if the response is committed
-		after           bool
-		wantAnswers     int
-	}{
-		{"that looks, with CostAfter", true, true, 1},
-		{"that looks, without After", true, false, 1},
-		{"that does not look, with CostAfter", false, true, 2},
-		{"that does not look, without After", false, false, 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var answers int
-			var outerErr error
-			e := newEcho4()
-			e.HTTPErrorHandler = func(err error, c echo.Context) {
-				if test.checksCommitted && committedEcho4(c) {
-					return
-				}
-				answers++
-				_ = c.String(http.StatusTeapot, err.Error())
-			}
-			limits, seen := responseWatcher(t)
-			if !test.after {
-				limits = newLimits(t, httplimit.Policy{Limits: perMinute(1000)})
-			}
-			e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-				return func(c echo.Context) error {
-					outerErr = next(c)
-					if committedEcho4(c) != test.after {
-						t.Errorf("got committed %v", !test.after)
-					}
-					return outerErr
-				}
-			}, echo4limit.New(limits))
-			e.GET("/", func(echo.Context) error { return errTeapot })
-			got := do(t, "GET", "http://"+serve(t, e))
-			if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() {
-				t.Errorf("client: got %d %q", got.StatusCode, got.body)
-			}
-			if answers != test.wantAnswers || outerErr != errTeapot {
-				t.Errorf("got %d responses of the handler, want %d; outer middleware saw %v", answers, test.wantAnswers, outerErr)
-			}
-			if test.after {
-				if answer := <-seen; answer.Status != http.StatusTeapot || int(answer.Bytes) != len(got.body) {
-					t.Errorf("policy: got %+v", answer)
-				}
-			}
-		})
-	}
-}
-
-// Outer middleware finds the final status and size in the response.
-func TestEcho4OuterMiddlewareSeesTheResponse(t *testing.T) {
-	limits, _ := responseWatcher(t)
-	var status int
-	var size int64
-	e := newEcho4()
-	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			err := next(c)
-			answer := responseEcho4(c)
-			status, size = answer.Status, answer.Size
-			return err
-		}
-	}, echo4limit.New(limits))
-	e.GET("/error", func(echo.Context) error { return echo.NewHTTPError(http.StatusConflict, "conflict") })
-	e.GET("/answer", func(c echo.Context) error { return c.String(http.StatusCreated, "created") })
-	address := serve(t, e)
-	for _, path := range []string{"/error", "/answer", "/missing"} {
-		got := do(t, "GET", "http://"+address+path)
-		if got.StatusCode != status || int64(len(got.body)) != size {
-			t.Errorf("%s: got %d and %d bytes in outer middleware, want the client's %d %q", path, status, size, got.StatusCode, got.body)
-		}
-	}
-}
-
-// An error after the response changes nothing.
-func TestEcho4ErrorAfterTheResponse(t *testing.T) {
-	limits, seen := responseWatcher(t)
-	calls := make(chan error, 2)
-	e := newEcho4()
-	e.HTTPErrorHandler = func(err error, _ echo.Context) { calls <- err }
-	e.Use(echo4limit.New(limits))
-	e.GET("/", func(c echo.Context) error {
-		_ = c.String(http.StatusCreated, "created")
-		return errTeapot
-	})
-	got := do(t, "GET", "http://"+serve(t, e))
-	if answer := <-seen; answer.Status != 201 || answer.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
-		t.Errorf("policy: got %+v, client: got %d %q, want 201 of 7 bytes, and 201 created", answer, got.StatusCode, got.body)
-	}
-	if err := <-calls; err != errTeapot || len(calls) > 0 {
-		t.Errorf("handler: got a call with %v, and %d more", err, len(calls))
-	}
-}
-
-// With nested middlewares, all see the same response, and the error is handled once.
-func TestEcho4SeveralMiddlewares(t *testing.T) {
-	limits, seen := responseWatcher(t)
-	answers := 0
-	e := newEcho4()
-	e.HTTPErrorHandler = func(err error, c echo.Context) {
-		if !committedEcho4(c) {
-			answers++
-			_ = c.String(http.StatusTeapot, err.Error())
-		}
-	}
-	wrapped := echo.WrapMiddleware(func(next http.Handler) http.Handler { return next })
-	e.Pre(echo4limit.New(limits))
-	e.Use(echo4limit.New(limits), wrapped, middleware.Gzip(), echo4limit.New(limits), wrapped, echo4limit.New(limits))
-	e.GET("/", func(echo.Context) error { return errTeapot })
-	got := do(t, "GET", "http://"+serve(t, e))
-	for range 4 {
-		if answer := <-seen; answer.Status != http.StatusTeapot || answer.Bytes == 0 {
-			t.Errorf("policy: got %+v", answer)
-		}
-	}
-	if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() || answers != 1 {
-		t.Errorf("client: got %d %q, with %d calls of the error handler", got.StatusCode, got.body, answers)
-	}
-}
-
-// After a panic outer middleware finds the response unchanged, with its own writer below.
-func TestEcho4PanicRestoresTheWriter(t *testing.T) {
-	limits, seen := responseWatcher(t)
-	e := newEcho4()
-	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			outer, below := c.Response(), responseEcho4(c).Unwrap()
-			defer func() {
-				if recover() == nil || c.Response() != outer || responseEcho4(c).Unwrap() != below {
-					t.Error("got no panic, or another writer than before")
-				}
-			}()
-			return next(c)
-		}
-	}, echo4limit.New(limits))
-	e.GET("/", func(echo.Context) error { panic("a bug") })
-	do(t, "GET", "http://"+serve(t, e))
-	if answer := <-seen; answer.Status != http.StatusInternalServerError {
-		t.Errorf("policy: got %+v", answer)
-	}
-}
-
-// A hook may change the status just before it is sent.
-func TestEcho4Hooks(t *testing.T) {
-	limits, seen := responseWatcher(t)
-	e := newEcho4()
-	e.Use(echo4limit.New(limits))
-	e.GET("/", func(c echo.Context) error {
-		answer := responseEcho4(c)
-		answer.Before(func() { answer.Status = http.StatusTeapot })
-		return c.NoContent(http.StatusOK)
-	})
-	got := do(t, "GET", "http://"+serve(t, e))
-	if answer := <-seen; answer.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
-		t.Errorf("policy: got %+v, client: got %d", answer, got.StatusCode)
-	}
-}
-
-func TestEcho4Nil(t *testing.T) {
-	defer func() {
-		if text, _ := recover().(string); !strings.HasPrefix(text, "echo4limit: ") {
-			t.Errorf("got panic %q", text)
-		}
-	}()
-	echo4limit.New(nil)
-}
-
-func responseEcho4(c echo.Context) *echo.Response { return c.Response() }
-
-func committedEcho4(c echo.Context) bool { return c.Response().Committed }
+func TestEcho4(t *testing.T) { testEcho(t, echo4Version) }

@@ -76,8 +76,8 @@ var routers = []router{
 	{name: "net/http", handler: muxSite},
 	{name: "chi", handler: chiSite},
 	{name: "gin", handler: ginSite},
-	{name: "echo4", handler: echo4Site},
-	{name: "echo5", handler: echo5Site},
+	{name: "echo4", handler: echoSite(echo4Version)},
+	{name: "echo5", handler: echoSite(echo5Version)},
 	{name: "fiber", app: fiberSite},
 }
 
