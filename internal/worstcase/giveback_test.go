@@ -3,6 +3,7 @@ package worstcase
 import (
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -67,7 +68,7 @@ func buckets() (limits []rule.Limit) {
 func TestGivingBackToABucket(t *testing.T) {
 	for _, l := range buckets() {
 		most, deeds := SearchGiveBack(l, GiveBackRules{NoRefund: true}, effort(30, 400))
-		if bound := l.Burst + l.Quota - 1; most > bound || most < bound-1 && !raceEnabled {
+		if bound := l.Burst + l.Quota - 1; most > bound || most < bound-1 && !testkit.Race {
 			t.Errorf("burst %d, count_refused %t: %d in a window, net of what was given back, want about %d and no more: %+v",
 				l.Burst, l.CountRefused, most, bound, deeds)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -17,7 +18,7 @@ var (
 // detector it starts from the known strategies and little else.
 func effort(restarts, climb int) Effort {
 	restarts *= *effortFlag
-	if raceEnabled {
+	if testkit.Race {
 		restarts, climb = max(1, restarts/6), climb/2
 	}
 	return Effort{Seed: *seedFlag, Restarts: restarts, Climb: climb}
@@ -25,7 +26,7 @@ func effort(restarts, climb int) Effort {
 
 // skipWeak skips a test of the search's own strength if the search was weakened.
 func skipWeak(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the search is weakened under the race detector")
 	}
 }

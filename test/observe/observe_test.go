@@ -17,6 +17,7 @@ import (
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/internal/layering"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -204,7 +205,7 @@ func TestAllocations(t *testing.T) {
 			allow := func() { _, _ = limiter.Allow(context.Background(), "k") }
 			for what, f := range map[string]func(){"Allow": allow, "Refund": refunds} {
 				f()
-				if n := testing.AllocsPerRun(1000, f); n != 0 && !raceEnabled {
+				if n := testing.AllocsPerRun(1000, f); n != 0 && !testkit.Race {
 					t.Errorf("%s, %T: %s allocates %v times, want 0", name, inner, what, n)
 				}
 			}

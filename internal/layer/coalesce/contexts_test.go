@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -108,7 +109,7 @@ func TestContextOfASharedCall(t *testing.T) {
 			}
 			shared = ctx
 			<-ctx.Done()
-			return fail(batch, ctx.Err())
+			return batches.FailAll(batch, ctx.Err())
 		})
 		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, Timeout: time.Hour}), bind(t, slidegate.PerHour(100))
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), own{}, "mine"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -39,7 +40,7 @@ func newTestStore(t testing.TB, batchOnly bool, opts Options) (*Store, *store.Li
 
 // A lone caller allocates nothing, whether or not the store is a SingleTaker.
 func TestLoneCallerDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector empties pools")
 	}
 	for _, batchOnly := range []bool{false, true} {
@@ -59,7 +60,7 @@ func TestLoneCallerDoesNotAllocate(t *testing.T) {
 
 // Waiting requests allocate nothing each: a shared call allocates one context, whatever the number of its callers.
 func TestWaitingDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector empties pools")
 	}
 	const callers, rounds = 64, 50

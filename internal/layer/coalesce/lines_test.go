@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/coalesce"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -56,7 +57,7 @@ func (l *lockable) wait(ctx context.Context, batch []store.Request) error {
 			select {
 			case <-free:
 			case <-ctx.Done():
-				return fail(batch, ctx.Err())
+				return batches.FailAll(batch, ctx.Err())
 			}
 		}
 	}

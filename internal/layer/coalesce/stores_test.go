@@ -101,14 +101,6 @@ func (r *recorder) used(t testing.TB, limit *store.Limit, key string) int64 {
 	return limit.Rule().Quota - batch[0].Answers[0].Remaining
 }
 
-// fail gives every request the error, as a store that cannot be reached does.
-func fail(batch []store.Request, err error) error {
-	for i := range batch {
-		batch[i].Err = err
-	}
-	return err
-}
-
 // pendingRequest is a request under way.
 type pendingRequest struct {
 	answer   rule.Answer

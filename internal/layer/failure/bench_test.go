@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/layer/failure"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -84,7 +85,7 @@ func TestDoesNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(200, func() { _, _, _, _, _, _, _ = one.TakeSingle(ctx, limit, "key", 1) }); n != 0 {
 			t.Errorf("%s: TakeSingle allocates %v times, want 0", name, n)
 		}
-		if n := testing.AllocsPerRun(200, func() { _ = st.Apply(ctx, batch) }); n != 0 && !raceEnabled {
+		if n := testing.AllocsPerRun(200, func() { _ = st.Apply(ctx, batch) }); n != 0 && !testkit.Race {
 			t.Errorf("%s: Apply allocates %v times, want 0", name, n)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -151,7 +152,7 @@ func TestDownAtOnce(t *testing.T) {
 				if isProbe(batch) {
 					return inner.Store.Apply(ctx, batch)
 				}
-				return setErr(batch, cause)
+				return batches.FailAll(batch, cause)
 			})
 			if a := take(st); a.Flags != modes[mode] {
 				t.Errorf("%v: got %+v, want the flag of the mode", cause, a)
@@ -179,7 +180,7 @@ func TestStragglersProveNothing(t *testing.T) {
 			if batch[0].Charges[0].Key == "straggler" {
 				testkit.Delay(10 * time.Millisecond)
 			}
-			return setErr(batch, errBroken)
+			return batches.FailAll(batch, errBroken)
 		})
 		var wg sync.WaitGroup
 		for _, key := range []string{"straggler", "first"} {
@@ -203,7 +204,7 @@ func TestErrorOfOneKey(t *testing.T) {
 				if isProbe(batch) {
 					return inner.Store.Apply(ctx, batch)
 				}
-				return setErr(batch, cause)
+				return batches.FailAll(batch, cause)
 			})
 			late := mode
 			if mode == store.FailOpen {
@@ -291,7 +292,7 @@ func TestCallersDeadline(t *testing.T) {
 				}
 				deadline, _ := ctx.Deadline()
 				testkit.Delay(time.Until(deadline))
-				return setErr(batch, errDown)
+				return batches.FailAll(batch, errDown)
 			})
 			if _, err := send(context.WithDeadline(t.Context(), time.Now().Add(time.Millisecond))); !errors.Is(err, errDown) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: at the caller's deadline, %v", name, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -76,7 +77,7 @@ func TestUncountedFreesNothing(t *testing.T) {
 						return inner.Store.Apply(ctx, batch)
 					}
 					<-ctx.Done()
-					return setErr(batch, ctx.Err())
+					return batches.FailAll(batch, ctx.Err())
 				})
 				if a, err := apply(t, st, rule.Take, c); err != nil || a.Flags != rule.FallbackLocal || left() != 2 {
 					t.Fatalf("late: got %+v, %v, want it counted in Local", a, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -69,11 +70,11 @@ func (w *world) Apply(ctx context.Context, batch []store.Request) error {
 	switch {
 	case w.isDead() || key == "locked":
 		<-ctx.Done()
-		return setErr(batch, ctx.Err())
+		return batches.FailAll(batch, ctx.Err())
 	case key == "unreadable":
-		return setErr(batch, errOne)
+		return batches.FailAll(batch, errOne)
 	case key == "unlucky":
-		return setErr(batch, fmt.Errorf("world: no connection: %w: %w", store.ErrBusy, store.ErrUndone))
+		return batches.FailAll(batch, fmt.Errorf("world: no connection: %w: %w", store.ErrBusy, store.ErrUndone))
 	}
 	select {
 	case <-time.After(time.Duration(w.draw(40)) * time.Millisecond):
@@ -81,7 +82,7 @@ func (w *world) Apply(ctx context.Context, batch []store.Request) error {
 	}
 	if w.isDead() || ctx.Err() != nil {
 		<-ctx.Done()
-		return setErr(batch, ctx.Err())
+		return batches.FailAll(batch, ctx.Err())
 	}
 	return w.Store.Apply(ctx, batch)
 }
@@ -181,7 +182,7 @@ func TestLateProbeOfABusyStore(t *testing.T) {
 		inner.do(func(ctx context.Context, batch []store.Request) error {
 			if isProbe(batch) || batch[0].Charges[0].Key == "locked" {
 				<-ctx.Done()
-				return setErr(batch, ctx.Err())
+				return batches.FailAll(batch, ctx.Err())
 			}
 			testkit.Delay(80 * time.Millisecond)
 			return inner.Store.Apply(ctx, batch)
@@ -212,10 +213,10 @@ func TestWaitForTheProbeIsBounded(t *testing.T) {
 		inner.do(func(ctx context.Context, batch []store.Request) error {
 			if isProbe(batch) {
 				<-ctx.Done()
-				return setErr(batch, ctx.Err())
+				return batches.FailAll(batch, ctx.Err())
 			}
 			testkit.Delay(20 * time.Millisecond)
-			return setErr(batch, errOne)
+			return batches.FailAll(batch, errOne)
 		})
 		st := newStore(t, inner, mode, failure.Options{})
 		if took := timed(func() { take(st) }); took != 100*time.Millisecond {
@@ -247,10 +248,10 @@ func TestMistakesDoNotHideAnOutage(t *testing.T) {
 		inner := newRemote(t)
 		inner.do(func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "wrong" {
-				return setErr(batch, store.ErrUnsupported)
+				return batches.FailAll(batch, store.ErrUnsupported)
 			}
 			<-ctx.Done()
-			return setErr(batch, ctx.Err())
+			return batches.FailAll(batch, ctx.Err())
 		})
 		st := newStore(t, inner, store.FailOpen, failure.Options{})
 		limit := bind(t, ten)
@@ -281,5 +282,5 @@ func (l lockedStore) Apply(ctx context.Context, batch []store.Request) error {
 		return l.Store.Apply(ctx, batch)
 	}
 	<-ctx.Done()
-	return setErr(batch, ctx.Err())
+	return batches.FailAll(batch, ctx.Err())
 }

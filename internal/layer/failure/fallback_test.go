@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -252,7 +253,7 @@ func TestWithoutRoundTrips(t *testing.T) {
 				if _, ok := ctx.Deadline(); ok {
 					t.Error("got a deadline for a store in memory")
 				}
-				return setErr(batch, errDown)
+				return batches.FailAll(batch, errDown)
 			})
 			charge := store.Charge{Limit: bind(t, ten), Key: name, Cost: 1}
 			for range 3 {

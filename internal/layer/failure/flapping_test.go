@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -25,7 +26,7 @@ func TestFlappingStoreAdmitsWithinTheQuota(t *testing.T) {
 			var turn, calls, flagged, atStore, atFallback atomic.Int64
 			inner.do(func(ctx context.Context, batch []store.Request) error {
 				if n := turn.Add(1) % 10; n > 6 {
-					return setErr(batch, errDown)
+					return batches.FailAll(batch, errDown)
 				}
 				return inner.Store.Apply(ctx, batch)
 			})
@@ -82,7 +83,7 @@ func TestSlowStoreIsNotOut(t *testing.T) {
 			case <-time.After(delay):
 				return inner.Store.Apply(ctx, batch)
 			case <-ctx.Done():
-				return setErr(batch, ctx.Err())
+				return batches.FailAll(batch, ctx.Err())
 			}
 		})
 		st := newStore(t, inner, mode, failure.Options{Watch: true})

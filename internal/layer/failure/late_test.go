@@ -11,6 +11,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -23,7 +24,7 @@ func slowRows(t testing.TB, slow func(key string) bool) *remote {
 	inner.do(func(ctx context.Context, batch []store.Request) error {
 		if key := batch[0].Charges[0].Key; !isProbe(batch) && slow(key) {
 			<-ctx.Done()
-			return setErr(batch, ctx.Err())
+			return batches.FailAll(batch, ctx.Err())
 		}
 		return inner.Store.Apply(ctx, batch)
 	})

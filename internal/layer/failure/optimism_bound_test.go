@@ -14,6 +14,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
@@ -108,7 +109,7 @@ func (l *line) Apply(ctx context.Context, batch []store.Request) error {
 		if errors.Is(err, store.ErrUndone) {
 			l.countSent(batch, -1)
 		}
-		return setErr(batch, err)
+		return batches.FailAll(batch, err)
 	case way == 1:
 		_ = l.shared.Apply(context.WithoutCancel(ctx), copied(batch))
 	case way == 2:
@@ -119,7 +120,7 @@ func (l *line) Apply(ctx context.Context, batch []store.Request) error {
 		})
 	}
 	<-ctx.Done()
-	return setErr(batch, fmt.Errorf("line: %w", ctx.Err()))
+	return batches.FailAll(batch, fmt.Errorf("line: %w", ctx.Err()))
 }
 
 // countSent counts the units that a batch charges by force, times sign.

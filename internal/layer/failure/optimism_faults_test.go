@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/internal/testkit"
@@ -18,7 +19,7 @@ import (
 func optimisticFaults() map[string]func(h *optimisticRig) {
 	hang := func(ctx context.Context, batch []store.Request) error {
 		<-ctx.Done()
-		return setErr(batch, ctx.Err())
+		return batches.FailAll(batch, ctx.Err())
 	}
 	writes := func(fault func(context.Context, []store.Request) error) func(h *optimisticRig) {
 		return func(h *optimisticRig) {
@@ -32,7 +33,7 @@ func optimisticFaults() map[string]func(h *optimisticRig) {
 	}
 	fails := func(errs ...error) func(context.Context, []store.Request) error {
 		err := fmt.Errorf("remote: %w", joined(errs))
-		return func(_ context.Context, batch []store.Request) error { return setErr(batch, err) }
+		return func(_ context.Context, batch []store.Request) error { return batches.FailAll(batch, err) }
 	}
 	return map[string]func(h *optimisticRig){
 		"connections are refused": func(h *optimisticRig) { h.inner.fail(errDown) },
@@ -47,7 +48,7 @@ func optimisticFaults() map[string]func(h *optimisticRig) {
 				if batch[0].Op == rule.Peek || isProbe(batch) {
 					return h.inner.Store.Apply(ctx, batch)
 				}
-				return setErr(batch, fmt.Errorf("remote: no space for this key: %w", store.ErrUndone))
+				return batches.FailAll(batch, fmt.Errorf("remote: no space for this key: %w", store.ErrUndone))
 			})
 		},
 		"one row is locked, and then the store dies unseen": func(h *optimisticRig) {
@@ -64,7 +65,7 @@ func optimisticFaults() map[string]func(h *optimisticRig) {
 				locked := batch[0].Charges[0].Key == "k" && batch[0].Op != rule.Peek
 				for locked && h.inner.handle.Load() != nil { // it waits for the lock
 					if testkit.Delay(10 * time.Millisecond); ctx.Err() != nil {
-						return setErr(batch, ctx.Err())
+						return batches.FailAll(batch, ctx.Err())
 					}
 				}
 				return h.inner.Store.Apply(ctx, batch)
@@ -114,7 +115,7 @@ func TestOptimisticRowLockedForLong(t *testing.T) {
 		h.inner.do(func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "k" && batch[0].Op != rule.Peek {
 				<-ctx.Done()
-				return setErr(batch, ctx.Err())
+				return batches.FailAll(batch, ctx.Err())
 			}
 			return h.inner.Store.Apply(ctx, batch)
 		})
@@ -160,7 +161,7 @@ func TestOptimisticRowLockedAfterAnOutage(t *testing.T) {
 					select {
 					case <-time.After(time.Until(until)):
 					case <-ctx.Done():
-						return setErr(batch, ctx.Err())
+						return batches.FailAll(batch, ctx.Err())
 					}
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -254,7 +255,7 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 					_ = h.inner.Store.Apply(ctx, batch)
 					return errBroken // and does not report which request failed
 				}
-				return setErr(batch, errBroken)
+				return batches.FailAll(batch, errBroken)
 			})
 			testkit.Pass(3 * time.Second)
 			if got := h.Stats(); charges != 1 || got.Unknown != 3 || got.Owed != 0 || got.Charged != 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -91,7 +92,7 @@ func TestOptimisticVerbs(t *testing.T) {
 			h.checkTakes(0, c(t, 1))
 			h.inner.do(func(ctx context.Context, batch []store.Request) error {
 				if batch[0].Op == rule.Charge && !isProbe(batch) {
-					return setErr(batch, errOne)
+					return batches.FailAll(batch, errOne)
 				}
 				return h.inner.Store.Apply(ctx, batch)
 			})

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/layering"
 	"github.com/slidegate/slidegate/internal/testkit"
@@ -20,7 +21,7 @@ func (r *remote) readOnly(err error) {
 	r.do(func(ctx context.Context, batch []store.Request) error {
 		for i := range batch {
 			if batch[i].Op != rule.Peek {
-				return setErr(batch, err)
+				return batches.FailAll(batch, err)
 			}
 		}
 		return r.Store.Apply(ctx, batch)
@@ -91,7 +92,7 @@ func TestProbeIsACharge(t *testing.T) {
 					keys[c.Key]++
 					mu.Unlock()
 				}
-				return setErr(batch, errDown)
+				return batches.FailAll(batch, errDown)
 			})
 			st := newStore(t, layerBelow{inner, t}, store.FailLocal, failure.Options{})
 			_, _ = apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})
@@ -133,7 +134,7 @@ func TestDeadAfterOneTimeout(t *testing.T) {
 		testkit.Pass(1100 * time.Millisecond) // the last probe was 100ms ago
 		inner.do(func(ctx context.Context, batch []store.Request) error {
 			<-ctx.Done()
-			return setErr(batch, ctx.Err())
+			return batches.FailAll(batch, ctx.Err())
 		})
 		begin := time.Now()
 		answer, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})

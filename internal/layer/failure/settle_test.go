@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/answering"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -266,7 +267,7 @@ func TestBatchOutOfTime(t *testing.T) {
 		inner.do(func(ctx context.Context, batch []store.Request) error {
 			_ = inner.Store.Apply(ctx, batch[:1])
 			<-ctx.Done()
-			return setErr(batch[1:], ctx.Err())
+			return batches.FailAll(batch[1:], ctx.Err())
 		})
 		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		batch := []store.Request{request(rule.Take, charge), request(rule.Take, charge)}

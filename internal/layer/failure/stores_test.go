@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/adapter"
+	"github.com/slidegate/slidegate/internal/batches"
 	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/leakcheck"
 	"github.com/slidegate/slidegate/internal/testkit"
@@ -78,14 +79,14 @@ func (r *remote) heal() { r.handle.Store(nil) }
 
 // fail makes the store return errors.
 func (r *remote) fail(err error) {
-	r.do(func(_ context.Context, batch []store.Request) error { return setErr(batch, err) })
+	r.do(func(_ context.Context, batch []store.Request) error { return batches.FailAll(batch, err) })
 }
 
 // hang makes the store silent until the context ends.
 func (r *remote) hang() {
 	r.do(func(ctx context.Context, batch []store.Request) error {
 		<-ctx.Done()
-		return setErr(batch, fmt.Errorf("remote: %w", ctx.Err()))
+		return batches.FailAll(batch, fmt.Errorf("remote: %w", ctx.Err()))
 	})
 }
 
@@ -95,13 +96,6 @@ func (r *remote) slow(by time.Duration) {
 		testkit.Delay(by)
 		return r.Store.Apply(context.WithoutCancel(ctx), batch)
 	})
-}
-
-func setErr(batch []store.Request, err error) error {
-	for i := range batch {
-		batch[i].Err = err
-	}
-	return err
 }
 
 // callsSinceCheck returns the number of calls to the store since the last check.

@@ -1,6 +1,0 @@
-//go:build race
-
-package coalesce
-
-// raceEnabled reports whether the race detector is enabled. It drops some of what is put into pools.
-const raceEnabled = true

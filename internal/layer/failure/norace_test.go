@@ -1,5 +1,0 @@
-//go:build !race
-
-package failure_test
-
-const raceEnabled = false
