@@ -11,14 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument/instrumenttest"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/httplimit"
@@ -200,10 +199,8 @@ func gateSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 			break
 		}
 	}
-	reader := metric.NewManualReader()
-	g, err := gate.New(file, on, gate.Options{
-		Requests: true, MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)),
-	})
+	reader, provider := instrumenttest.New()
+	g, err := gate.New(file, on, gate.Options{Requests: true, MeterProvider: provider})
 	if err != nil {
 		return func() outcome { return invalid }, nil
 	}
@@ -226,18 +223,10 @@ func gateSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 }
 
 // decisions returns the number of decisions that the gate has counted.
-func decisions(t *testing.T, reader *metric.ManualReader) (sum int) {
-	var all metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, scope := range all.ScopeMetrics {
-		for _, one := range scope.Metrics {
-			if counts, ok := one.Data.(metricdata.Sum[int64]); ok && one.Name == "slidegate.policy.decisions" {
-				for _, point := range counts.DataPoints {
-					sum += int(point.Value)
-				}
-			}
+func decisions(t *testing.T, reader *instrumenttest.Reader) (sum int) {
+	for name, n := range reader.Read(t) {
+		if strings.HasPrefix(name, "policy.decisions{") {
+			sum += int(n)
 		}
 	}
 	return sum

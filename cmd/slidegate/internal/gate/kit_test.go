@@ -3,15 +3,16 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument/instrumenttest"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/memstore"
@@ -110,46 +111,18 @@ func policyOf(name string, texts ...string) config.Policy {
 	return config.Policy{Name: name, Key: template("{key}"), Limits: limits(texts...)}
 }
 
-// measured reads metrics: the sum of each by its attributes, written "name{attribute=value,...}".
-type measured struct{ reader *metric.ManualReader }
+// measured reads the metrics that are not 0.
+type measured struct{ *instrumenttest.Reader }
 
 func newMeasured() (*measured, *metric.MeterProvider) {
-	reader := metric.NewManualReader()
-	return &measured{reader}, metric.NewMeterProvider(metric.WithReader(reader))
+	reader, provider := instrumenttest.New()
+	return &measured{reader}, provider
 }
 
-func (m *measured) read(t testing.TB) map[string]int64 {
-	t.Helper()
-	return m.readAll(t)
-}
-
-func (m *measured) readAll(t interface{ Fatal(...any) }) map[string]int64 {
-	var got metricdata.ResourceMetrics
-	if err := m.reader.Collect(ctx, &got); err != nil {
-		t.Fatal(err)
-	}
-	sums := map[string]int64{}
-	for _, scope := range got.ScopeMetrics {
-		for _, one := range scope.Metrics {
-			var points []metricdata.DataPoint[int64]
-			switch data := one.Data.(type) {
-			case metricdata.Sum[int64]:
-				points = data.DataPoints
-			case metricdata.Gauge[int64]:
-				points = data.DataPoints
-			}
-			for _, point := range points {
-				var words []string
-				for _, kv := range point.Attributes.ToSlice() {
-					words = append(words, strings.TrimPrefix(string(kv.Key), "slidegate.")+"="+kv.Value.AsString())
-				}
-				if point.Value != 0 {
-					sums[strings.TrimPrefix(one.Name, "slidegate.")+"{"+strings.Join(words, ",")+"}"] = point.Value
-				}
-			}
-		}
-	}
-	return sums
+func (m *measured) read(t interface{ Fatal(...any) }) map[string]int64 {
+	values := m.Read(t)
+	maps.DeleteFunc(values, func(_ string, n int64) bool { return n == 0 })
+	return values
 }
 
 func mustAllow(t testing.TB, g *gate.Gate, req gate.Request) policy.Decision {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,13 +15,13 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument/instrumenttest"
 )
 
 const severalLimits = `
@@ -251,8 +252,8 @@ func TestReflection(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	reader := metric.NewManualReader()
-	r := newRig(t, Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}, severalLimits)
+	reader, provider := instrumenttest.New()
+	r := newRig(t, Options{MeterProvider: provider}, severalLimits)
 	override := request("d", 0, "x=secret")
 	override.Descriptors[0].Limit = limitOf(1, 2)
 	r.want(override, "OK: OK/0")
@@ -265,36 +266,20 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want(request("d", 0, "minute=secret"), "OVER: OVER/0")
-	var collected metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &collected); err != nil {
-		t.Fatal(err)
-	}
-	got, zeros := map[string]int64{}, 0
-	for _, scope := range collected.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			for _, point := range m.Data.(metricdata.Sum[int64]).DataPoints {
-				name := m.Name
-				for _, kv := range point.Attributes.ToSlice() {
-					name += " " + kv.Value.AsString()
-				}
-				if got[name] = point.Value; point.Value == 0 {
-					delete(got, name) // all series are present from the start
-					zeros++
-				}
-			}
-		}
-	}
-	if zeros != 7*3-4+2 {
+	got := reader.Read(t)
+	series := len(got) // all are there from the start
+	maps.DeleteFunc(got, func(_ string, n int64) bool { return n == 0 })
+	if zeros := series - len(got); zeros != 7*3-4+2 {
 		t.Errorf("got %d series with 0, want those of five rules, overrides and rulings by three outcomes, and of three errors, but for five", zeros)
 	}
 	want := map[string]int64{
-		"slidegate.envoy.decisions d ok override":  1,
-		"slidegate.envoy.decisions d over_limit m": 2,
-		"slidegate.envoy.decisions d ok h":         1,
-		"slidegate.envoy.decisions d shadow d.s":   1,
-		"slidegate.envoy.errors invalid":           1,
+		"envoy.decisions{domain=d,outcome=ok,rule=override}":  1,
+		"envoy.decisions{domain=d,outcome=over_limit,rule=m}": 2,
+		"envoy.decisions{domain=d,outcome=ok,rule=h}":         1,
+		"envoy.decisions{domain=d,outcome=shadow,rule=d.s}":   1,
+		"envoy.errors{error.type=invalid}":                    1,
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if !maps.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 }

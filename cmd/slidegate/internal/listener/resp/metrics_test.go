@@ -1,49 +1,17 @@
 package resp_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument/instrumenttest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// measure reads all metrics, written "name{value of the attribute}".
-func measure(t *testing.T, reader *metric.ManualReader) map[string]int64 {
-	t.Helper()
-	var got metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &got); err != nil {
-		t.Fatal(err)
-	}
-	sums := map[string]int64{}
-	for _, scope := range got.ScopeMetrics {
-		for _, one := range scope.Metrics {
-			var points []metricdata.DataPoint[int64]
-			switch data := one.Data.(type) {
-			case metricdata.Sum[int64]:
-				points = data.DataPoints
-			case metricdata.Gauge[int64]:
-				points = data.DataPoints
-			}
-			for _, point := range points {
-				name := strings.TrimPrefix(one.Name, "slidegate.resp.")
-				for _, attribute := range point.Attributes.ToSlice() {
-					name += "{" + attribute.Value.AsString() + "}"
-				}
-				sums[name] = point.Value
-			}
-		}
-	}
-	return sums
-}
-
 func TestMetrics(t *testing.T) {
-	reader := metric.NewManualReader()
-	w := open(t, resp.Options{Tokens: []string{"token"}, MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	reader, provider := instrumenttest.New()
+	w := open(t, resp.Options{Tokens: []string{"token"}, MeterProvider: provider})
 	c := w.dial(t)
 	c.exchange("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.")
 	c.exchange("AUTH token", "+OK")
@@ -54,13 +22,14 @@ func TestMetrics(t *testing.T) {
 	broken.send("*x\r\n")
 	broken.expect("-ERR Protocol error: invalid multibulk length\r\n")
 	broken.expectClosed()
-	want := map[string]int64{"commands{auth}": 2, "commands{sg.allow}": 3, "commands{ping}": 1,
-		"auth_failures": 1, "disconnects{protocol}": 1, "disconnects{client}": 0, "disconnects{idle}": 0, "disconnects{drained}": 0,
-		"disconnects{slow_read}": 0, "disconnects{slow_write}": 0, "disconnects{unauthenticated}": 0}
+	want := map[string]int64{"resp.commands{command=auth}": 2, "resp.commands{command=sg.allow}": 3, "resp.commands{command=ping}": 1, "resp.auth_failures{}": 1}
+	for reason, n := range map[string]int64{"protocol": 1, "client": 0, "idle": 0, "drained": 0, "slow_read": 0, "slow_write": 0, "unauthenticated": 0} {
+		want["resp.disconnects{reason="+reason+"}"] = n
+	}
 	var got map[string]int64
 	testkit.Eventually(t, "the disconnect to be counted", func() bool {
-		got = measure(t, reader)
-		return got["disconnects{protocol}"] == 1
+		got = reader.Read(t)
+		return got["resp.disconnects{reason=protocol}"] == 1
 	})
 	for name, n := range want {
 		if got[name] != n {
@@ -68,11 +37,11 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for name, n := range got { // unused commands are reported too
-		if _, known := want[name]; !known && (n != 0 || !strings.HasPrefix(name, "commands{")) {
+		if _, known := want[name]; !known && (n != 0 || !strings.HasPrefix(name, "resp.commands{")) {
 			t.Errorf("got %s %d, want none", name, n)
 		}
 	}
-	if _, there := got["commands{sg.peek}"]; !there {
+	if _, there := got["resp.commands{command=sg.peek}"]; !there {
 		t.Error("an unused command has no series")
 	}
 	if ok, failed := w.server.Replies(); ok != 5 || failed != 3 { // an invalid token, an unknown command, and input that is not a command
