@@ -3,14 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +14,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // The help of a command that runs a server explains about ten flags, on a screen, and names all others.
@@ -136,45 +130,23 @@ func TestUnixSockets(t *testing.T) {
 }
 
 // identity is a certificate with its key, in files.
-type identity struct{ cert, key string }
+type identity struct {
+	*testkit.Certificate
+	cert, key string
+}
 
-// issue creates a certificate, signed by by, or self-signed if by is nil.
-func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (identity, *x509.Certificate, *ecdsa.PrivateKey) {
+// issue creates a certificate for this machine, signed by by, or self-signed if by is nil.
+func issue(t *testing.T, name string, by *testkit.Certificate) identity {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: by == nil, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	if by == nil {
-		by, byKey = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return identity{
-		cert: write(t, name+".pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		key:  write(t, name+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
-	}, c, key
+	c := testkit.NewCertificate(t, name, by, "127.0.0.1")
+	return identity{c, write(t, name+".pem", c.Cert), write(t, name+".key", c.Key)}
 }
 
 // The commands can connect to a service over TLS, with a client certificate if it requires one, and errors name the fix.
 func TestClientTLS(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", "")
-	authority, ca, caKey := issue(t, "authority", nil, nil)
-	server, _, _ := issue(t, "server", ca, caKey)
-	me, _, _ := issue(t, "me", ca, caKey)
-	stranger, _, _ := issue(t, "stranger", nil, nil)
+	authority, stranger := issue(t, "authority", nil), issue(t, "stranger", nil)
+	server, me := issue(t, "server", authority.Certificate), issue(t, "me", authority.Certificate)
 	secure := []string{"--tls-cert", server.cert, "--tls-key", server.key}
 	s := startSecure(t, secure...)
 	web := "https://" + s.addresses["http"]

@@ -2,16 +2,9 @@ package service_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -31,81 +24,37 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // authority signs certificates.
 type authority struct {
 	t      *testing.T
 	folder string
-	cert   *x509.Certificate
-	key    *ecdsa.PrivateKey
-	serial int64
+	own    *testkit.Certificate
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	a := &authority{t: t, folder: t.TempDir(), key: newKey(t)}
-	a.cert = &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: t.Name()}}
-	a.sign("ca", a.cert, a.key)
+	a := &authority{t, t.TempDir(), testkit.NewCertificate(t, t.Name(), nil)}
+	a.own.Write(t, a.path("ca.pem"), a.path("ca.key"))
 	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// sign writes a certificate and its key to files, and returns them.
-func (a *authority) sign(name string, template *x509.Certificate, key *ecdsa.PrivateKey) tls.Certificate {
-	a.t.Helper()
-	a.serial++
-	template.SerialNumber = big.NewInt(a.serial)
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	certText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyText := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
-	write(a.t, a.path(name+".pem"), string(certText))
-	write(a.t, a.path(name+".key"), string(keyText))
-	pair, err := tls.X509KeyPair(certText, keyText)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if name == "ca" {
-		a.cert = pair.Leaf
-	}
-	return pair
 }
 
 func (a *authority) path(name string) string { return filepath.Join(a.folder, name) }
 
 // server signs a certificate for 127.0.0.1.
 func (a *authority) server() service.TLS {
-	a.sign("server", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, newKey(a.t))
-	return service.TLS{Cert: a.path("server.pem"), Key: a.path("server.key")}
+	files := service.TLS{Cert: a.path("server.pem"), Key: a.path("server.key")}
+	testkit.NewCertificate(a.t, "server", a.own, "127.0.0.1").Write(a.t, files.Cert, files.Key)
+	return files
 }
 
 // client returns the configuration of a client that trusts the authority and, if it has a name, has a certificate from by.
 func (a *authority) client(name string, by *authority) *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	c := &tls.Config{RootCAs: pool}
+	c := &tls.Config{RootCAs: a.own.Pool()}
 	if name != "" {
-		c.Certificates = []tls.Certificate{by.sign(name, &x509.Certificate{
-			Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		}, newKey(a.t))}
+		c.Certificates = []tls.Certificate{testkit.NewCertificate(a.t, name, by.own).Pair}
 	}
 	return c
 }

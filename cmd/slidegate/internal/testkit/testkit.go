@@ -1,4 +1,4 @@
-// Package testkit has helpers shared by the program's tests: waiting for conditions, checking errors, and building the program
+// Package testkit has helpers shared by the program's tests: waiting for conditions, checking errors, certificates, and building the program
 // itself. It depends only on the standard library and internal/testkit, and only tests import it.
 package testkit
 

@@ -1,13 +1,7 @@
 package docs
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -111,19 +104,7 @@ func (c *console) startSecureRedis(t *testing.T) {
 // writeCertificate writes a certificate for localhost, which is its own authority.
 func writeCertificate(t *testing.T, dir string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.NoError(t, err)
-	certificate := x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &certificate, &certificate, &key.PublicKey, key)
-	testkit.NoError(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	testkit.NoError(t, err)
-	for name, block := range map[string]*pem.Block{
-		"ca.pem": {Type: "CERTIFICATE", Bytes: der}, "server.pem": {Type: "CERTIFICATE", Bytes: der}, "server.key": {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
-	}
+	c := testkit.NewCertificate(t, "localhost", nil, "localhost")
+	c.Write(t, filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"))
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "ca.pem"), c.Cert, 0o600))
 }

@@ -1,14 +1,8 @@
 package program_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -34,26 +28,11 @@ import (
 func gatewayCertificates(t *testing.T) (dir string, peer *tls.Config) {
 	t.Helper()
 	dir = t.TempDir()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
-		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	testkit.NoError(t, err)
-	encoded, err := x509.MarshalECPrivateKey(key)
-	testkit.NoError(t, err)
-	certText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})
-	keyText := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
-	for name, text := range map[string][]byte{"tls.crt": certText, "ca.crt": certText, "tls.key": keyText} {
-		testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
-	}
-	pair, err := tls.X509KeyPair(certText, keyText)
-	testkit.NoError(t, err)
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(certText)
-	return dir, &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: trusted, ClientCAs: trusted, ClientAuth: tls.RequireAndVerifyClientCert, ServerName: "localhost"}
+	c := testkit.NewCertificate(t, "gateway", nil, "localhost")
+	c.Write(t, filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "ca.crt"), c.Cert, 0o600))
+	trusted := c.Pool()
+	return dir, &tls.Config{Certificates: []tls.Certificate{c.Pair}, RootCAs: trusted, ClientCAs: trusted, ClientAuth: tls.RequireAndVerifyClientCert, ServerName: "localhost"}
 }
 
 // yearUnit is YEAR, which this version of the Go type has no name for.

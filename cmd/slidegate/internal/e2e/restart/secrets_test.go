@@ -1,15 +1,8 @@
 package restart_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"os"
@@ -18,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
@@ -26,22 +18,9 @@ import (
 // writePair writes a new certificate for this machine and its key, and returns a client that trusts only this certificate.
 func writePair(t *testing.T, cert, key string) *http.Client {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	testkit.NoError(t, err)
-	encoded, err := x509.MarshalECPrivateKey(private)
-	testkit.NoError(t, err)
-	certText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})
-	testkit.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600))
-	testkit.NoError(t, os.WriteFile(cert, certText, 0o600))
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(certText)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}
+	c := testkit.NewCertificate(t, "server", nil, "127.0.0.1")
+	c.Write(t, cert, key)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.Pool()}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: testkit.Patience}
 }
