@@ -20,6 +20,7 @@ type claim struct {
 	closed    bool // the slot has been written or released
 	word      uint64
 	state     rule.State // the state in the slot, or the initial state of a key without a slot
+	freed     bool       // something that was forgotten of the key was freed
 	evicts    bool       // the slot is taken from a live key
 	victim    uint64     // hash of that key
 	lost      rule.State // state of that key
@@ -35,7 +36,7 @@ type claim struct {
 // find claims the slot of the claim's key, if there is one, and loads its state. Two claims of a job never have the same
 // key, but could have the same hash by chance.
 func (c *claim) find(earlier []claim) {
-	c.evicts, c.inherited, c.lazy, c.copied = false, false, false, false
+	c.freed, c.evicts, c.inherited, c.lazy, c.copied = false, false, false, false, false
 	for i := range earlier {
 		if earlier[i].h == c.h {
 			return

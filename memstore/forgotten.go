@@ -182,21 +182,23 @@ func (f *forgotten) find(h uint64, now rule.Micros) (m summary.Summary) {
 	return m
 }
 
-// reset frees a key. Its traces stay, because other keys may share them; the key itself is no longer looked up, until it is
-// forgotten again.
-func (f *forgotten) reset(h uint64, now rule.Micros) {
+// reset frees a key, and reports whether anything was remembered of it. Its traces stay, because other keys may share them; the key itself is
+// no longer looked up, until it is forgotten again.
+func (f *forgotten) reset(h uint64, now rule.Micros) (freed bool) {
 	if !f.hasLayers.Load() {
-		return
+		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropExpired(now)
+	freed = f.find(h, now).Units > 0
 	if f.exact {
 		f.removeExact(h)
 	}
 	if f.find(h, now).Units > 0 {
 		f.freed.add(h, now, f.longestLife())
 	}
+	return freed
 }
 
 // expire releases the memory of layers that have expired by now. Other methods do so too; this one is for when none of them

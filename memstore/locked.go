@@ -159,6 +159,9 @@ func (j *job) attempt(answers []rule.Answer) (what obstacle, in *claim) {
 	if what == ready {
 		j.carryOut(now, answers)
 		j.record(now)
+		if j.memo.Changed { // a checkpoint that finds it remembered has it, so what it changed must be recorded before
+			j.store.settlements.remember(&j.settling, now, j.memo.Record)
+		}
 	}
 	j.close(what == ready, answers)
 	return what, in
@@ -200,9 +203,6 @@ func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
 		return
 	}
 	rule.DecideOnce(j.op, j.once, j.items, &j.memo, now, answers)
-	if j.memo.Changed {
-		j.store.settlements.remember(&j.settling, now, j.memo.Record)
-	}
 }
 
 // replan looks up the tables of claims again if theirs were dropped, and reports whether there were any.

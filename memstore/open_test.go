@@ -290,3 +290,81 @@ func TestRestartsForgetOldLimits(t *testing.T) {
 		}
 	}
 }
+
+// Beyond so many quotas of a limit that they have no tags of their own, takes over several limits are recorded by their outcome.
+func TestRestartWithManyQuotas(t *testing.T) {
+	memstore.Alone(t)
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := openFolder(t, memstore.Options{Now: clock.Now})
+	limit := func(quota int64) slidegate.Limit {
+		return slidegate.Limit{Name: "x", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog}
+	}
+	for quota := int64(1); quota <= 1100; quota++ {
+		allow(t, newLimiter(t, st, limit(quota)), "somebody", 0)
+	}
+	limits := []slidegate.Limit{limit(2000), {Name: "y", Quota: 1000, Window: time.Hour, Algorithm: slidegate.FixedWindow}}
+	limiter := newLimiter(t, st, limits...)
+	for range 15 {
+		if !allow(t, limiter, "key", 1).Allowed {
+			t.Fatal("a unit within the quota was refused")
+		}
+	}
+	for _, way := range ways {
+		after := newLimiter(t, restart(t, st, way, memstore.Options{Now: clock.Now}), limits[:1]...)
+		if d := testkit.Must(after.Peek(t.Context(), "key", 1))(t); d.Remaining != 1985 {
+			t.Errorf("%s: %d of 2000 remain after 15 units", way, d.Remaining)
+		}
+	}
+}
+
+// A key that was reset stays free through a restart, however many others are reset that nothing is remembered of.
+func TestRestartAfterManyResets(t *testing.T) {
+	memstore.Alone(t)
+	opts := memstore.Options{MaxBytes: 256 << 10}
+	limit := slidegate.Limit{Quota: 10, Window: 24 * time.Hour, Algorithm: slidegate.FixedWindow}
+	st := openFolder(t, opts)
+	st.SetCapacity(20_000)
+	limiter := newLimiter(t, st, limit)
+	for i := range 9000 {
+		allow(t, limiter, fmt.Sprint(i), 10)
+	}
+	var reset []string
+	for i := 0; len(reset) < 20; i++ {
+		if d := testkit.Must(limiter.Peek(t.Context(), fmt.Sprint(i), 1))(t); d.Flags&rule.Inherited != 0 && !d.Allowed {
+			reset = append(reset, fmt.Sprint(i))
+		}
+	}
+	for _, key := range reset {
+		check(t, limiter.Reset(t.Context(), key))
+	}
+	for i := range 9000 {
+		check(t, limiter.Reset(t.Context(), fmt.Sprint("other", i)))
+	}
+	for _, way := range ways {
+		after := newLimiter(t, restart(t, st, way, opts), limit)
+		for _, key := range reset {
+			if d := testkit.Must(after.Peek(t.Context(), key, 10))(t); !d.Allowed {
+				t.Errorf("%s: key %s, which was reset, has %d left", way, key, d.Remaining)
+			}
+		}
+	}
+}
+
+// A checkpoint must not find an ID before what the call did is recorded: a repeated call would be admitted and charge nothing after a death.
+func TestCallIsRecordedBeforeItIsRemembered(t *testing.T) {
+	var st *memstore.Store
+	remembered := make(chan int64, 10)
+	opts := memstore.WithPause(memstore.Options{}, func(point string) {
+		if point == "recorded" {
+			remembered <- st.Stats().Settlements
+		}
+	})
+	st = openFolder(t, opts)
+	decide(t, st, rule.Settle, 1, store.Charge{Limit: everyLimit(t, 5)[0], Key: "key", Cost: 1})
+	if n := <-remembered; n != 0 {
+		t.Error("a call was remembered before it was recorded")
+	}
+	if n := st.Stats().Settlements; n != 1 {
+		t.Errorf("%d calls are remembered after one", n)
+	}
+}

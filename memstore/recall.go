@@ -40,10 +40,8 @@ func (c *claim) recallForgotten(now rule.Micros) {
 
 // resetForgotten makes a key start with nothing again.
 func (c *claim) resetForgotten(now rule.Micros) {
-	t := c.plan.table
-	if f := t.forgotten.Load(); f != nil {
-		f.reset(c.h, now)
-	}
+	f := c.plan.table.forgotten.Load()
+	c.freed = f != nil && f.reset(c.h, now)
 }
 
 // reserveForgotten reserves memory for forgotten keys, at most half of what is left, so that other limits can have some.

@@ -62,9 +62,9 @@ func (j *job) recordClaim(e *encoder, i int) {
 		e.part(partTake, c.plan.tag, c.h)
 		e.int(c.cost)
 		return
-	case j.op == rule.Reset:
+	case c.freed:
 		e.part(partReset, c.plan.tag, c.h)
-	case changed:
+	case changed || j.op == rule.Reset:
 		e.part(partState, c.plan.tag, c.h)
 	default:
 		return

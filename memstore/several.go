@@ -11,7 +11,7 @@ import (
 // a private copy of the slot's line. This repeats the rule for several limits of rule.Decide, and a test keeps the two equal.
 
 // canTakeLines reports whether a take over several limits can be decided without loading such states: all keys have slots, and
-// refusals do not count.
+// refusals do not count. In a folder, they have tags of their own: such a take is recorded as what it is under its limit, not by its outcome.
 func (j *job) canTakeLines() bool {
 	if j.op != rule.Take || len(j.claims) == 1 || j.hold || j.memory > 0 {
 		return false
@@ -23,6 +23,9 @@ func (j *job) canTakeLines() bool {
 			return false
 		}
 		if c.isCopied() {
+			if j.store.keeper != nil && c.plan.notes == nil {
+				return false
+			}
 			copied++
 		}
 	}

@@ -87,11 +87,11 @@ func (j *Journal) Begin() error {
 		j.mu.Unlock() // a writer was faster
 	}
 	defer j.mu.Unlock()
-	flags := uint64(flagBegins)
-	if j.failure.err != nil {
+	base, flags := j.leaveLocked(), uint64(flagBegins)
+	if j.failure.err != nil { // perhaps just now
 		flags |= flagGap
 	}
-	if err := j.activateLocked(j.leaveLocked(), flags); err != nil {
+	if err := j.activateLocked(base, flags); err != nil {
 		j.failLocked(err)
 		return err
 	}

@@ -377,3 +377,46 @@ func TestAttemptsAreSpaced(t *testing.T) {
 		testkit.Must(0, j.Close())(t)
 	})
 }
+
+// A disk that is full for a moment, just when a checkpoint begins, makes what follows not durable, and not the folder damaged.
+func TestBeginOnFullDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	files := &shortOfSpace{Files: unmappable{journal.Folder(dir)}}
+	j, _, _ := open(t, dir, journal.Options{Files: files, Segment: small})
+	for range 10 {
+		j.Note(1, 1, 1)
+	}
+	files.full.Store(true)
+	if err := j.Begin(); err == nil && !j.Failing() {
+		t.Error("a checkpoint began on a full disk, and all is durable")
+	}
+	if files.full.Load() {
+		t.Fatal("nothing was written")
+	}
+	if _, err := journal.Inspect(dir, func(journal.Record) error { return nil }); err != nil {
+		t.Errorf("the next process finds: %v", err)
+	}
+}
+
+// shortOfSpace are files of which one write of a word can fail.
+type shortOfSpace struct {
+	journal.Files
+	full atomic.Bool
+}
+
+type shortFile struct {
+	journal.File
+	files *shortOfSpace
+}
+
+func (f *shortOfSpace) Create(name string) (journal.File, error) {
+	file, err := f.Files.Create(name)
+	return &shortFile{file, f}, err
+}
+
+func (f *shortFile) WriteAt(p []byte, off int64) (int, error) {
+	if len(p) == 8 && f.files.full.CompareAndSwap(true, false) {
+		return 0, errPlanned
+	}
+	return f.File.WriteAt(p, off)
+}
