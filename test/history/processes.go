@@ -4,12 +4,47 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/workers"
 )
+
+// Recording is a history that processes record while faults occur.
+type Recording struct {
+	Processes []*workers.Worker // that run Job
+	Seed      uint64
+	Length    time.Duration
+	Faults    map[string]int                     // how often each occurred, for the log
+	Disturb   func(orders []Task, end time.Time) // causes faults until end
+	Enough    func() bool                        // whether enough of them have occurred
+	Forgets   []Event                            // when the store forgot everything
+}
+
+// Run records until enough has happened for the history to be meaningful: a busy machine may need several intervals.
+func (r *Recording) Run(t *testing.T) (all []Event) {
+	t.Helper()
+	for start, stretch := time.Now(), 0; ; stretch++ {
+		end := time.Now().Add(r.Length)
+		orders := Tasks(len(r.Processes), stretch, r.Seed, r.Length, end)
+		for i, order := range orders {
+			r.Processes[i].Send(t, order)
+		}
+		r.Disturb(orders, end)
+		all = append(all, Merge(workers.ReceiveAll[[]Event](t, r.Processes))...)
+		s := Summarize(all)
+		if r.Enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && AllowsPlanting(append(slices.Clip(all), r.Forgets...)) {
+			t.Logf("%+v; %v", s, r.Faults)
+			return all
+		}
+		if time.Since(start) > r.Length+time.Minute {
+			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, r.Faults)
+		}
+	}
+}
 
 // Tasks returns one order per process to send requests until end, for one interval of a history of the given length. Each
 // interval has its own keys: once a request for a key was lost, little can be checked about the key.

@@ -3,7 +3,6 @@ package memcached_test
 import (
 	"flag"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -24,39 +23,26 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := memcachedtest.Start(t)
 	wire := faultproxy.New(t, server.Addr())
-	processes := workers.Start(t, 4, "history "+wire.Addr())
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
-	faults := map[string]int{}
+	r := &history.Recording{
+		Processes: workers.Start(t, 4, "history "+wire.Addr()), Seed: seed, Length: *historyLength, Faults: map[string]int{},
+	}
 	direct := newStore(t, openOnMachineClock(t, server.Client(t)), kvstore.Options{})
-	var all, restarts []history.Event
-	var orders []history.Task
 	var entries, units int64 // lost in restarts
-	restart := func() {
+	restart := func(order history.Task) {
 		entries += server.Count("curr_items")
-		units += kit.Must(history.Used(direct, orders[0]))(t)
+		units += kit.Must(history.Used(direct, order))(t)
 		e := history.Event{Forget: true, Call: time.Now().UnixNano()}
 		server.Restart()
 		e.Return = time.Now().UnixNano()
-		restarts = append(restarts, e)
+		r.Forgets = append(r.Forgets, e)
 	}
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
-		end := time.Now().Add(*historyLength)
-		orders = history.Tasks(len(processes), stretch, seed, *historyLength, end)
-		for i, order := range orders {
-			processes[i].Send(t, order)
-		}
-		history.Disturb(wire, restart, random, faults, end)
-		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
-		s := history.Summarize(all)
-		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && len(restarts) > 0 && history.AllowsPlanting(append(slices.Clip(all), restarts...)) {
-			t.Logf("%+v; %v", s, faults)
-			break
-		}
-		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, faults)
-		}
+	r.Disturb = func(orders []history.Task, end time.Time) {
+		history.Disturb(wire, func() { restart(orders[0]) }, random, r.Faults, end)
 	}
-	t.Logf("%d restarts forgot %d entries, in which %d units were counted", len(restarts), entries, units)
-	history.Verify(t, seed, append(all, restarts...))
+	r.Enough = func() bool { return len(r.Forgets) > 0 }
+	all := r.Run(t)
+	t.Logf("%d restarts forgot %d entries, in which %d units were counted", len(r.Forgets), entries, units)
+	history.Verify(t, seed, append(all, r.Forgets...))
 }

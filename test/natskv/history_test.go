@@ -14,7 +14,6 @@ import (
 	"github.com/slidegate/slidegate/test/history"
 	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/natstest"
-	"github.com/slidegate/slidegate/test/workers"
 )
 
 var historyLength = flag.Duration("history", 9*time.Second, "how long the history is that is checked for one unit too many")
@@ -25,27 +24,14 @@ var historyLength = flag.Duration("history", 9*time.Second, "how long the histor
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	f := &faults{t: t, cluster: natstest.StartCluster(t, 3), done: map[string]int{}}
-	processes := startWorkers(t, 4, "history", f.cluster.URL, 3)
 	seed := uint64(time.Now().UnixNano())
 	f.random = rand.New(rand.NewPCG(seed, 0))
-	var all []history.Event
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
-		f.end = time.Now().Add(*historyLength)
-		for i, order := range history.Tasks(len(processes), stretch, seed, *historyLength, f.end) {
-			processes[i].Send(t, order)
-		}
-		f.disturb()
-		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
-		s := history.Summarize(all)
-		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && f.done["isolate the leader"] > 0 && history.AllowsPlanting(all) {
-			t.Logf("%+v; %v", s, f.done)
-			break
-		}
-		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, f.done)
-		}
+	r := &history.Recording{
+		Processes: startWorkers(t, 4, "history", f.cluster.URL, 3), Seed: seed, Length: *historyLength, Faults: f.done,
+		Disturb: func(_ []history.Task, end time.Time) { f.end = end; f.disturb() },
+		Enough:  func() bool { return f.done["isolate the leader"] > 0 },
 	}
-	history.Verify(t, seed, all)
+	history.Verify(t, seed, r.Run(t))
 }
 
 // faults causes faults in a cluster, one at a time: it survives the loss of one server.

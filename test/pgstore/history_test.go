@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -40,26 +39,17 @@ func recordHistory(t *testing.T, unlogged bool) {
 	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Unlogged: unlogged})
 	wire := faultproxy.New(t, server.Addr())
 	url := server.URLAt(wire.Addr(), "pool_max_conns=3", "statement_timeout=150", "connect_timeout=2")
-	processes := workers.Start(t, 4, "history "+url)
 	seed := uint64(time.Now().UnixNano())
-	d := &disturber{t: t, server: server, wire: wire, random: rand.New(rand.NewPCG(seed, 0)), faults: map[string]int{}}
-	var all []history.Event
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
-		d.end = time.Now().Add(*historyLength)
-		for i, order := range history.Tasks(len(processes), stretch, seed, *historyLength, d.end) {
-			processes[i].Send(t, order)
-		}
-		d.disturb()
-		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
-		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && history.AllowsPlanting(append(slices.Clip(all), d.crashes...)) {
-			t.Logf("%+v; %v", s, d.faults)
-			break
-		} else if time.Since(start) > *historyLength+patience {
-			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, d.faults)
-		}
+	random := rand.New(rand.NewPCG(seed, 0))
+	r := &history.Recording{
+		Processes: workers.Start(t, 4, "history "+url), Seed: seed, Length: *historyLength, Faults: map[string]int{},
 	}
+	d := &disturber{t: t, server: server, wire: wire, random: random, faults: r.Faults, crashes: &r.Forgets}
+	r.Disturb = func(_ []history.Task, end time.Time) { d.end = end; d.disturb() }
+	r.Enough = d.enough
+	all := r.Run(t)
 	if unlogged {
-		all = append(all, d.crashes...)
+		all = append(all, r.Forgets...)
 	}
 	history.Verify(t, seed, all)
 }
@@ -73,7 +63,7 @@ type disturber struct {
 	end     time.Time
 	done    int
 	faults  map[string]int
-	crashes []history.Event
+	crashes *[]history.Event
 }
 
 // pause lets the processes work, and reports whether time is left.
@@ -108,7 +98,7 @@ func (d *disturber) do(name string) {
 		before := time.Now()
 		d.server.Kill()
 		d.server.Restart()
-		d.crashes = append(d.crashes, history.Event{Forget: true, Client: -1, Call: before.UnixNano(), Return: time.Now().UnixNano()})
+		*d.crashes = append(*d.crashes, history.Event{Forget: true, Client: -1, Call: before.UnixNano(), Return: time.Now().UnixNano()})
 	case "restart": // a clean shutdown: nothing may be forgotten
 		d.server.Restart()
 	case "cut":

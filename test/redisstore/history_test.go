@@ -21,26 +21,12 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")
 	wire := faultproxy.New(t, server.Addr())
-	processes := workers.Start(t, 4, "history "+wire.Addr())
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
-	faults := map[string]int{}
-	var all []history.Event
-	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several intervals until enough has happened
-		end := time.Now().Add(*historyLength)
-		for i, order := range history.Tasks(len(processes), stretch, seed, *historyLength, end) {
-			processes[i].Send(t, order)
-		}
-		history.Disturb(wire, server.Restart, random, faults, end)
-		all = append(all, history.Merge(workers.ReceiveAll[[]history.Event](t, processes))...)
-		s := history.Summarize(all)
-		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && faults["kill"] > 0 && history.AllowsPlanting(all) {
-			t.Logf("%+v; %v", s, faults)
-			break
-		}
-		if time.Since(start) > *historyLength+time.Minute {
-			t.Fatalf("too little happened for the history to be meaningful: %+v; %v", s, faults)
-		}
+	r := &history.Recording{
+		Processes: workers.Start(t, 4, "history "+wire.Addr()), Seed: seed, Length: *historyLength, Faults: map[string]int{},
 	}
-	history.Verify(t, seed, all)
+	r.Disturb = func(_ []history.Task, end time.Time) { history.Disturb(wire, server.Restart, random, r.Faults, end) }
+	r.Enough = func() bool { return r.Faults["kill"] > 0 }
+	history.Verify(t, seed, r.Run(t))
 }
