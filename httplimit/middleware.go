@@ -290,22 +290,15 @@ func (m *Middleware) textsOf(policy string) *reply.Texts {
 // Texts for clients that are blocked for good, or are on a block list or have a plan that admits nothing, and for requests that could not be decided because the
 // policies are wrong: the client is not responsible for that, so the response does not give the reason.
 var (
-	blockedBodies = [reply.Bodies]string{
-		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is blocked."}` + "\n",
-		`{"error":"blocked"}` + "\n",
-		"The client is blocked.\n",
-		"",
-	}
-	refusedBodies = [reply.Bodies]string{
-		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is refused access."}` + "\n",
-		`{"error":"refused"}` + "\n",
-		"The client is refused access.\n",
-		"",
-	}
-	mistakeBodies = [reply.Bodies]string{
-		`{"type":"about:blank","title":"Internal server error","status":500,"detail":"The rate limit could not be checked."}` + "\n",
-		`{"error":"rate limit misconfigured"}` + "\n",
-		"The rate limit could not be checked.\n",
-		"",
-	}
+	blockedBodies = fixedBodies(http.StatusForbidden, "Forbidden", "The client is blocked.", "blocked")
+	refusedBodies = fixedBodies(http.StatusForbidden, "Forbidden", "The client is refused access.", "refused")
+	mistakeBodies = fixedBodies(http.StatusInternalServerError, "Internal server error", "The rate limit could not be checked.", "rate limit misconfigured")
 )
+
+// fixedBodies returns the bodies of a refusal that says nothing about limits, by format.
+func fixedBodies(status int, title, detail, short string) [reply.Bodies]string {
+	return [reply.Bodies]string{
+		BodyProblem: fmt.Sprintf(`{"type":"about:blank","title":%q,"status":%d,"detail":%q}`+"\n", title, status, detail),
+		BodyJSON:    fmt.Sprintf(`{"error":%q}`+"\n", short), BodyText: detail + "\n", BodyNone: "",
+	}
+}
