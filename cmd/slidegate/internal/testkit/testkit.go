@@ -1,5 +1,5 @@
-// Package testkit has helpers shared by the program's tests: waiting for conditions, checking errors, certificates, and building the program
-// itself. It depends only on the standard library and internal/testkit, and only tests import it.
+// Package testkit has helpers shared by the program's tests: waiting for conditions, checking errors, certificates, and running programs
+// such as this one. It depends only on the standard library and internal/testkit, and only tests import it.
 package testkit
 
 import (

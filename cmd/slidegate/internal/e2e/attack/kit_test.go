@@ -3,7 +3,6 @@ package attack_test
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -75,38 +73,9 @@ func runCaddy(t *testing.T, sites string, ports ...string) {
 // run starts a program that is stopped when the test ends, and returns once it listens on the ports.
 func run(t *testing.T, cmd *exec.Cmd, ports ...string) {
 	t.Helper()
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	deadline := time.Now().Add(patience)
+	p := testkit.Run(t, cmd)
 	for _, port := range ports {
-		for {
-			conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
-			if err == nil {
-				_ = conn.Close()
-				break
-			}
-			select {
-			case <-ended:
-				t.Fatalf("%s has ended: %s", cmd.Path, output.String())
-			case <-time.After(5 * time.Millisecond):
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s does not listen on %s", cmd.Path, port)
-			}
-		}
+		p.Await(t, "it listens on "+port, func() bool { return testkit.Listens("127.0.0.1:" + port) })
 	}
 }
 

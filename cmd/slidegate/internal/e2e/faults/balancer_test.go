@@ -3,7 +3,6 @@ package faults_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -184,17 +183,6 @@ func startNginx(t *testing.T, instances ...string) (address string) {
 		}
 		configured = strings.ReplaceAll(configured, change[0], change[1])
 	}
-	nginx := testkit.Nginx(t, configured)
-	front := run(t, nginx.Path, nginx.Args[1:]...)
-	testkit.Eventually(t, "nginx listens", func() bool {
-		if front.over() {
-			t.Fatalf("nginx has ended: %s", front.output.String())
-		}
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
+	testkit.Run(t, testkit.Nginx(t, configured)).Await(t, "nginx listens", func() bool { return testkit.Listens(address) })
 	return address
 }

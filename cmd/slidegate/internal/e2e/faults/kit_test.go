@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -70,51 +69,9 @@ func programs() (list []program) {
 	return list
 }
 
-// process is a running program.
-type process struct {
-	*os.Process
-	output testkit.Output
-	ended  chan struct{}
-}
-
-// run starts a program that is killed when the test ends.
-func run(t *testing.T, name string, args ...string) *process {
-	t.Helper()
-	p, cmd := &process{ended: make(chan struct{})}, exec.Command(name, args...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "SLIDEGATE_") || strings.HasPrefix(v, "OTEL_")
-	})
-	cmd.Stdout, cmd.Stderr = &p.output, &p.output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	testkit.NoError(t, cmd.Start())
-	p.Process = cmd.Process
-	go func() {
-		_ = cmd.Wait()
-		close(p.ended)
-	}()
-	t.Cleanup(p.kill)
-	return p
-}
-
-// kill ends the program at once.
-func (p *process) kill() {
-	_ = p.Kill()
-	<-p.ended
-}
-
-// over reports whether the program has ended.
-func (p *process) over() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // service is a running service.
 type service struct {
-	*process
+	*testkit.Process
 	addresses map[string]string // by listener
 	client    *http.Client
 }
@@ -127,8 +84,8 @@ type line struct {
 }
 
 // lines returns the log.
-func (p *process) lines() (list []line) {
-	for text := range strings.Lines(p.output.String()) {
+func (s *service) lines() (list []line) {
+	for text := range strings.Lines(s.Output.String()) {
 		var l line
 		if json.Unmarshal([]byte(text), &l) == nil {
 			list = append(list, l)
@@ -146,10 +103,10 @@ func serve(t *testing.T, p program, file string, args ...string) *service {
 	t.Cleanup(transport.CloseIdleConnections)
 	s := &service{
 		addresses: map[string]string{}, client: &http.Client{Transport: transport, Timeout: testkit.Patience},
-		process: run(t, p.path, append([]string{
+		Process: testkit.Run(t, exec.Command(p.path, append([]string{
 			"serve", "--config", path, "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off",
 			"--log-format", "json",
-		}, args...)...),
+		}, args...)...)),
 	}
 	testkit.Eventually(t, "the service listens or ends", func() bool {
 		for _, l := range s.lines() {
@@ -157,7 +114,7 @@ func serve(t *testing.T, p program, file string, args ...string) *service {
 				s.addresses[l.Listener] = l.Address
 			}
 		}
-		return len(s.addresses) == 2 || s.over()
+		return len(s.addresses) == 2 || s.Over()
 	})
 	return s
 }

@@ -84,9 +84,9 @@ func measure(t *testing.T, f fault, p program, lasts time.Duration) *row {
 		set.begin()
 	}
 	s := serve(t, p, policies(set.url, p))
-	if s.over() {
+	if s.Over() {
 		lines := s.lines()
-		r.ended = strings.TrimSpace(s.output.String())
+		r.ended = strings.TrimSpace(s.Output.String())
 		if len(lines) > 0 {
 			r.ended = lines[len(lines)-1].Msg + ": " + lines[len(lines)-1].Error
 		}

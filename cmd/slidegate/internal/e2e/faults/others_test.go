@@ -49,7 +49,7 @@ func embeddedFaults() []fault {
 		return func(t *testing.T, c *embedded, i int) { testkit.NoError(t, c.members[i].Signal(s)) }
 	}
 	restart := func(t *testing.T, c *embedded, i int) { c.start(t, i) }
-	kill := func(_ *testing.T, c *embedded, i int) { c.members[i].kill() }
+	kill := func(_ *testing.T, c *embedded, i int) { c.members[i].End() }
 	return []fault{
 		{"NATS, embedded", "none", func(t *testing.T, _ program) setting {
 			return setting{url: "nats:embedded?dir=" + t.TempDir(), begin: nothing, end: nothing}

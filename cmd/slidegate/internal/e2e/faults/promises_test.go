@@ -193,11 +193,11 @@ func TestStart(t *testing.T) {
 			set.begin()
 			s := serve(t, patient(), policies(set.url, patient()))
 			if c.ends {
-				testkit.Eventually(t, "the program ends", s.over)
+				testkit.Eventually(t, "the program ends", s.Over)
 				return
 			}
-			if d := s.ask("default", "key"); s.over() || !d.admitted() || !d.fallback() {
-				t.Errorf("got %+v, want an admission by the failure mode: %s", d, s.output.String())
+			if d := s.ask("default", "key"); s.Over() || !d.admitted() || !d.fallback() {
+				t.Errorf("got %+v, want an admission by the failure mode: %s", d, s.Output.String())
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package program_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
@@ -58,37 +56,9 @@ func start(t *testing.T, last string, args ...string) (welcome string) {
 // startKillable is like start, and also returns a function that kills the program.
 func startKillable(t *testing.T, last string, args ...string) (welcome string, kill func()) {
 	t.Helper()
-	c := command(args...)
-	stderr, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stderr)
-	rest := make(chan struct{})
-	t.Cleanup(func() {
-		_ = c.Process.Kill() // it may have ended
-		<-rest
-		_ = c.Wait()
-	})
-	late := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
-	defer late.Stop()
-	for lines.Scan() {
-		welcome += lines.Text() + "\n"
-		if strings.Contains(lines.Text(), last) {
-			go func() {
-				defer close(rest)
-				for lines.Scan() { // read on, or the program would block on a full pipe
-				}
-			}()
-			return welcome, func() { _ = c.Process.Kill() }
-		}
-	}
-	close(rest)
-	t.Fatalf("the program does not run:\n%s", welcome)
-	return "", nil
+	p := testkit.Run(t, command(args...))
+	p.AwaitOutput(t, last)
+	return p.Output.String(), func() { _ = p.Kill() }
 }
 
 // serve starts the service with all listeners on free ports, and returns their addresses by name.

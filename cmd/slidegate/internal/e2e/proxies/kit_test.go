@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -92,43 +91,13 @@ func (a *application) reached() (count int, logins []string) {
 // address returns the address of the application.
 func (a *application) address() string { return strings.TrimPrefix(a.URL, "http://") }
 
-// run starts a program that is stopped when the test ends.
-func run(t *testing.T, cmd *exec.Cmd) (output *testkit.Output, ended chan struct{}) {
-	t.Helper()
-	output = &testkit.Output{}
-	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended = make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	return output, ended
-}
-
 // startSlidegate starts the program, and returns its address and the process.
 func startSlidegate(t *testing.T, args ...string) (address string, process *os.Process) {
 	t.Helper()
-	cmd := exec.Command(slidegate, args...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLIDEGATE_") || strings.HasPrefix(v, "OTEL_") })
-	output, ended := run(t, cmd)
+	p := testkit.Run(t, exec.Command(slidegate, args...))
 	at := regexp.MustCompile(`(?m)^  (?:http|listens) +http://(127\.0\.0\.1:\d+)`)
-	testkit.Eventually(t, "an address to listen on", func() bool {
-		select {
-		case <-ended:
-			t.Fatalf("the program has ended: %s", output)
-		default:
-		}
-		return at.MatchString(output.String())
-	})
-	return at.FindStringSubmatch(output.String())[1], cmd.Process
+	p.Await(t, "an address to listen on", func() bool { return at.MatchString(p.Output.String()) })
+	return at.FindStringSubmatch(p.Output.String())[1], p.Process
 }
 
 const loginPolicy = "policies:\n  login: {match: POST /login, limits: [3/1h fixed-window]}\n"
@@ -154,40 +123,10 @@ func example(t *testing.T, name string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// start runs a proxy on a free port, and returns its address. It retries, since another process may take the port first.
-func start(t *testing.T, configure func(dir, port string) *exec.Cmd) (address string) {
-	t.Helper()
-	for range 5 {
-		address = testkit.FreeAddress(t)
-		_, port, _ := net.SplitHostPort(address)
-		output, ended := run(t, configure(t.TempDir(), port))
-		gone := false
-		testkit.Eventually(t, "the proxy to listen", func() bool {
-			select {
-			case <-ended:
-				gone = true
-				return true
-			default:
-			}
-			conn, err := net.DialTimeout("tcp", address, time.Second)
-			if err == nil {
-				_ = conn.Close()
-			}
-			return err == nil
-		})
-		if !gone {
-			return address
-		}
-		t.Logf("the proxy has ended: %s", output)
-	}
-	t.Fatal("the proxy did not start")
-	return ""
-}
-
 // nginx runs the example for nginx, with some of its text replaced.
 func nginx(t *testing.T, service, app string, pairs ...string) (address string) {
 	t.Helper()
-	return start(t, func(_, port string) *exec.Cmd {
+	return testkit.RunOnFreePort(t, func(_, port string) *exec.Cmd {
 		text := example(t, "nginx/slidegate.conf", slices.Concat(pairs, []string{
 			"    listen 80;", "    listen 127.0.0.1:" + port + ";", "server 127.0.0.1:8080;", "server " + service + ";", "http://127.0.0.1:3000;", "http://" + app + ";"})...)
 		return testkit.Nginx(t, text)
@@ -197,7 +136,7 @@ func nginx(t *testing.T, service, app string, pairs ...string) (address string) 
 // caddy runs an example for Caddy.
 func caddy(t *testing.T, file, service, app string) (address string) {
 	t.Helper()
-	return start(t, func(dir, port string) *exec.Cmd {
+	return testkit.RunOnFreePort(t, func(dir, port string) *exec.Cmd {
 		text := example(t, "caddy/"+file, "\n:80 {", "\nhttp://127.0.0.1:"+port+" {", " 127.0.0.1:8080 {\n\t\t\tmethod", " "+service+" {\n\t\t\tmethod",
 			" 127.0.0.1:3000\n", " "+app+"\n")
 		at := filepath.Join(dir, "Caddyfile")

@@ -26,10 +26,10 @@ func startWithLimit(t *testing.T, limit, store string, args ...string) *cliffIns
 	p := run(t, exec.Command(slidegate, append([]string{
 		"serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--config", file, "--drain-delay", "1ms",
 	}, args...)...))
-	p.awaitOutput(t, "curl -i ")
-	at := regexp.MustCompile(`  http +(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(p.output.String())
+	p.AwaitOutput(t, "curl -i ")
+	at := regexp.MustCompile(`  http +(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(p.Output.String())
 	if at == nil {
-		t.Fatalf("no address: %s", p.output.String())
+		t.Fatalf("no address: %s", p.Output.String())
 	}
 	return &cliffInstance{p, at[1]}
 }

@@ -122,7 +122,7 @@ func (c *cluster) start(t *testing.T, i int) {
 	cmd := exec.Command(slidegate, "serve", "--config", c.config, "--http", m.http, "--grpc", "off", "--resp", "off", "--admin", "off")
 	cmd.Env = []string{"CLUSTER_STORE=nats:embedded?dir=" + m.folder + "&route=" + m.route + "&cluster=" + strings.Join(routes, ",")}
 	m.process = run(t, cmd)
-	m.process.awaitOutput(t, "\n  http ")
+	m.process.AwaitOutput(t, "\n  http ")
 	m.down.Store(false)
 }
 
@@ -132,7 +132,7 @@ func (c *cluster) kill(t *testing.T, i int) {
 	m := c.members[i]
 	m.down.Store(true)
 	testkit.NoError(t, m.process.Signal(syscall.SIGKILL))
-	<-m.process.ended
+	<-m.process.Ended
 }
 
 // ready waits until members reach their store: NATS servers that have lost others take some seconds to agree.
@@ -151,7 +151,7 @@ func (c *cluster) ready(t *testing.T, members ...int) {
 			}
 		}
 		if !ready {
-			t.Fatalf("process %d is not ready: %s", i, m.process.output.String())
+			t.Fatalf("process %d is not ready: %s", i, m.process.Output.String())
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (c *cluster) report(t *testing.T) {
 		}
 		t.Logf("process %d: %d requests, %d admitted by the store, %d decided by the failure mode, %d errors", i, m.requests.Load(), sum, m.fallback.Load(), len(m.errors))
 		if testing.Verbose() {
-			t.Log(m.process.output.String())
+			t.Log(m.process.Output.String())
 		}
 		for _, err := range m.errors[:min(5, len(m.errors))] {
 			t.Errorf("process %d, which was up: %s", i, err)

@@ -41,12 +41,12 @@ func TestProxyHandover(t *testing.T) {
 	socket, address := keepSocket(t)
 	args := []string{"proxy", "--to", "http://" + application(t), "--http", "127.0.0.1:1", "--admin", "off", "--limit", ampleLimit, "--drain-delay", "500ms"}
 	proxy := activated(t, socket, args...)
-	proxy.awaitOutput(t, "http://"+address)
+	proxy.AwaitOutput(t, "http://"+address)
 	all := startLoad(t, address)
 	for range *rounds {
 		proxy.terminate(t)
 		proxy = activated(t, socket, args...)
-		proxy.awaitOutput(t, "http://"+address)
+		proxy.AwaitOutput(t, "http://"+address)
 		before := all.requests.Load()
 		testkit.Eventually(t, "the new process answers", func() bool { return all.requests.Load() > before+100 })
 	}
@@ -63,7 +63,7 @@ func TestReusePort(t *testing.T) {
 	start := func() *process {
 		p := run(t, exec.Command(slidegate, "proxy", "--to", "http://"+app, "--http", address, "--reuse-port", "--admin", "off", "--limit", ampleLimit,
 			"--drain-delay", "500ms"))
-		p.awaitOutput(t, "http://"+address)
+		p.AwaitOutput(t, "http://"+address)
 		return p
 	}
 	proxy := start()
@@ -81,7 +81,7 @@ func TestSocketActivation(t *testing.T) {
 	tool := testkit.Program(t, "systemd-socket-activate")
 	web, admin := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	p := run(t, exec.Command(tool, "--listen", admin, "--listen", web, "--fdname", "admin:http", slidegate, "serve", "--grpc", "off", "--resp", "off"))
-	p.awaitOutput(t, "Listening on")
+	p.AwaitOutput(t, "Listening on")
 	var response *http.Response
 	var err error
 	testkit.Eventually(t, "the service is started", func() bool {
@@ -124,7 +124,7 @@ func TestNotify(t *testing.T) {
 	}
 	wantMessage("READY=1")
 	wantMessage("WATCHDOG=1")
-	p.awaitOutput(t, "\n  http ")
+	p.AwaitOutput(t, "\n  http ")
 	testkit.NoError(t, p.Signal(syscall.SIGHUP))
 	wantMessage("RELOADING=1\nMONOTONIC_USEC=")
 	wantMessage("READY=1")

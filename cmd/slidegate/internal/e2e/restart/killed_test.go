@@ -42,7 +42,7 @@ func TestKilledService(t *testing.T) {
 					}
 				}
 				testkit.NoError(t, i.Kill())
-				<-i.ended
+				<-i.Ended
 			}
 			if refused < 10 {
 				t.Errorf("only %d were refused: the test proves nothing", refused)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -41,56 +40,21 @@ func application(t *testing.T) (address string) {
 }
 
 // process is a running program.
-type process struct {
-	*os.Process
-	output testkit.Output
-	ended  chan struct{}
-	status int // once ended
-}
+type process struct{ *testkit.Process }
 
-// run starts a program that is stopped when the test ends.
+// run starts a program that is killed when the test ends.
 func run(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{ended: make(chan struct{})}
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "SLIDEGATE_") || strings.HasPrefix(v, "OTEL_")
-	}), cmd.Env...)
-	cmd.Stdout, cmd.Stderr = &p.output, &p.output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	testkit.NoError(t, cmd.Start())
-	p.Process = cmd.Process
-	go func() {
-		_ = cmd.Wait()
-		p.status = cmd.ProcessState.ExitCode()
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		_ = p.Kill()
-		<-p.ended
-	})
-	return p
-}
-
-// awaitOutput waits until the program has printed text.
-func (p *process) awaitOutput(t *testing.T, text string) {
-	t.Helper()
-	testkit.Eventually(t, "the program prints "+text, func() bool {
-		select {
-		case <-p.ended:
-			t.Fatalf("the program has ended: %s", p.output.String())
-		default:
-		}
-		return strings.Contains(p.output.String(), text)
-	})
+	return &process{testkit.Run(t, cmd)}
 }
 
 // terminate sends SIGTERM to the program, as an operator does, and waits until it has ended.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
 	testkit.NoError(t, p.Signal(syscall.SIGTERM))
-	<-p.ended
-	if p.status != 0 || strings.Contains(p.output.String(), "aborted") {
-		t.Errorf("the program ended with %d: %s", p.status, p.output.String())
+	<-p.Ended
+	if p.Status != 0 || strings.Contains(p.Output.String(), "aborted") {
+		t.Errorf("the program ended with %d: %s", p.Status, p.Output.String())
 	}
 }
 
@@ -103,6 +67,6 @@ func serve(t *testing.T, address string, args ...string) *process {
 	p := run(t, exec.Command(slidegate, slices.Concat([]string{
 		"serve", "--http", address, "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", ampleLimit, "--drain-delay", "500ms",
 	}, args)...))
-	p.awaitOutput(t, "\n  http ")
+	p.AwaitOutput(t, "\n  http ")
 	return p
 }

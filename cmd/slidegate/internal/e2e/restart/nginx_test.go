@@ -2,7 +2,6 @@ package restart_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,19 +33,7 @@ func startNginx(t *testing.T, app string, instances ...string) (address string) 
 		}
 		configured = strings.ReplaceAll(configured, change[0], change[1])
 	}
-	front := run(t, testkit.Nginx(t, configured))
-	testkit.Eventually(t, "nginx listens", func() bool {
-		select {
-		case <-front.ended:
-			t.Fatalf("nginx has ended: %s", front.output.String())
-		default:
-		}
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
+	testkit.Run(t, testkit.Nginx(t, configured)).Await(t, "nginx listens", func() bool { return testkit.Listens(address) })
 	return address
 }
 

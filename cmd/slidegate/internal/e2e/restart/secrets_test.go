@@ -53,10 +53,10 @@ func TestNewSecretsWithoutRestart(t *testing.T) {
 	testkit.NoError(t, os.WriteFile(tokens, []byte(old+"\n"), 0o600))
 	p := run(t, exec.Command(slidegate, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", ampleLimit,
 		"--tls-cert", cert, "--tls-key", key, "--tokens-file", tokens))
-	p.awaitOutput(t, "\n  http ")
-	url := regexp.MustCompile(`https://127\.0\.0\.1:\d+`).FindString(p.output.String())
+	p.AwaitOutput(t, "\n  http ")
+	url := regexp.MustCompile(`https://127\.0\.0\.1:\d+`).FindString(p.Output.String())
 	if got, _ := status(t, first, url, old); got != http.StatusOK {
-		t.Fatalf("at first: %d, want 200: %s", got, p.output.String())
+		t.Fatalf("at first: %d, want 200: %s", got, p.Output.String())
 	}
 
 	testkit.NoError(t, os.WriteFile(tokens, []byte(young+"\n"), 0o600))

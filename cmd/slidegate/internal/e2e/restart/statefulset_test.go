@@ -62,7 +62,7 @@ func TestStatefulSetUpgrade(t *testing.T) {
 	admissions.check(t)
 	for i, p := range s.pods {
 		if testing.Verbose() {
-			t.Logf("pod %d: %s", i, p.process.output.String())
+			t.Logf("pod %d: %s", i, p.process.Output.String())
 		}
 		if n := p.connections.Load(); n == 0 {
 			t.Errorf("the last process of pod %d had no connection", i)
@@ -135,8 +135,8 @@ func (s *statefulSet) start(t *testing.T, i int) {
 	cmd.Env = p.Env
 	p.process = run(t, cmd)
 	p.connections.Store(0)
-	p.process.awaitOutput(t, `"listener":"metrics"`)
-	p.listeners = manifest.Addresses(p.process.output.String())
+	p.process.AwaitOutput(t, `"listener":"metrics"`)
+	p.listeners = manifest.Addresses(p.process.Output.String())
 }
 
 // awaitReady waits as the kubelet does: until the startup probe succeeds, and then the readiness probe. Then the pod is an endpoint, and
@@ -165,7 +165,7 @@ func (s *statefulSet) awaitProbe(t *testing.T, p *statefulPod, probe *manifest.P
 			return
 		}
 		if time.Now().After(late) {
-			t.Fatalf("%s never succeeds: %s", probe.HTTPGet.Path, p.process.output.String())
+			t.Fatalf("%s never succeeds: %s", probe.HTTPGet.Path, p.process.Output.String())
 		}
 	}
 }

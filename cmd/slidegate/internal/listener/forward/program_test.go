@@ -2,7 +2,6 @@ package forward
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // program finds a proxy's program. Without one the test is skipped, unless TEST_REQUIRE names it.
@@ -79,56 +80,10 @@ func startBehind(t *testing.T, configure func(dir, port, service, app string) *e
 	s.backend = httptest.NewServer(mux)
 	t.Cleanup(s.backend.Close)
 	address := func(url string) string { return strings.TrimPrefix(url, "http://") }
-	for range 5 { // another process may take the port first
-		if s.run(func(dir, port string) *exec.Cmd {
-			return configure(dir, port, address(s.backend.URL), address(app.URL))
-		}) {
-			return s
-		}
-	}
-	t.Fatal("the proxy did not start")
-	return nil
-}
-
-// run starts the proxy on a free port, and reports whether it listens.
-func (s *site) run(configure func(dir, port string) *exec.Cmd) bool {
-	s.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(s.t, err)
-	address := listener.Addr().String()
-	must(s.t, listener.Close())
-	_, port, _ := net.SplitHostPort(address)
-	cmd := configure(s.t.TempDir(), port)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	dieWithUs(cmd)
-	must(s.t, cmd.Start())
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	s.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
+	s.url = "http://" + testkit.RunOnFreePort(t, func(dir, port string) *exec.Cmd {
+		return configure(dir, port, address(s.backend.URL), address(app.URL))
 	})
-	s.url = "http://" + address
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
-		if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
-			_ = conn.Close()
-			return true
-		}
-		select {
-		case <-ended:
-			s.t.Logf("the proxy exited: %s", output.String())
-			return false
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	_ = cmd.Process.Kill()
-	<-ended
-	s.t.Fatalf("the proxy is not listening: %s", output.String())
-	return false
+	return s
 }
 
 // get sends a request through the proxy from an address of this machine, with headers that the client forges.

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package forward
+package testkit
 
 import "os/exec"
 
