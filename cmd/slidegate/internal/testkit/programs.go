@@ -6,21 +6,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/slidegate/slidegate/internal/testkit"
 )
 
-// Program finds a program that tools/deps installs, including in folders that are only on root's path.
+// Program finds a program that tools/deps installs.
 func Program(t testing.TB, name string) string {
 	t.Helper()
+	path := Installed(name)
+	if path == "" {
+		t.Fatalf("%s not found; make test installs it", name)
+	}
+	return path
+}
+
+// Installed returns the path of a program, also if only root's path has it; empty if it is not installed.
+func Installed(name string) string {
 	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
 		if path, err := exec.LookPath(at); err == nil {
 			return path
 		}
 	}
-	t.Fatalf("%s not found; make test installs it", name)
 	return ""
 }
 
@@ -67,6 +76,30 @@ func Nginx(t testing.TB, settings string) *exec.Cmd {
 	NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(settings), 0o600))
 	NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
 	return exec.Command(Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+}
+
+// Caddy returns the command of a Caddy with these sites, for Run.
+func Caddy(t testing.TB, sites string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "Caddyfile")
+	NoError(t, os.WriteFile(path, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+sites), 0o600))
+	cmd := exec.Command(Program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", path)
+	cmd.Env = []string{"HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_CONFIG_HOME=" + dir}
+	return cmd
+}
+
+// Example returns a file of the examples in which, in each of the pairs, the second text replaces the first.
+func Example(t testing.TB, name string, pairs ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", name))
+	NoError(t, err)
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(string(text), pairs[i]) {
+			t.Fatalf("%s: no %q to replace", name, pairs[i])
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
 // Prometheus returns the command of a Prometheus with a configuration file.

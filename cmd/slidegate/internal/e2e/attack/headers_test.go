@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // hostileHeaders lists headers with which a client may try to pass for another client, or to request another path, at the proxy or the
@@ -52,14 +53,14 @@ var guards = map[string]func(t *testing.T) *guardedApplication{
 	"nginx": func(t *testing.T) *guardedApplication {
 		g := &guardedApplication{port: freePort(t)}
 		service := servicetest.Start(t, loginOnly, nil).Address("http")
-		runNginx(t, example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+g.port+";", "server 127.0.0.1:8080", "server "+service,
+		runNginx(t, testkit.Example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+g.port+";", "server 127.0.0.1:8080", "server "+service,
 			"http://127.0.0.1:3000", "http://"+g.application(t)), g.port)
 		return g
 	},
 	"caddy": func(t *testing.T) *guardedApplication {
 		g := &guardedApplication{port: freePort(t)}
 		service := servicetest.Start(t, loginOnly, nil).Address("http")
-		runCaddy(t, example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+g.port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
+		runCaddy(t, testkit.Example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+g.port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
 			"reverse_proxy 127.0.0.1:3000", "reverse_proxy "+g.application(t)), g.port)
 		return g
 	},

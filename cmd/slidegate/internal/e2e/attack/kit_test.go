@@ -7,9 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,21 +34,6 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// example reads an example file of the documentation and replaces some of its text.
-func example(t *testing.T, path string, pairs ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		if !strings.Contains(string(text), pairs[i]) {
-			t.Fatalf("%s: no %q to replace", path, pairs[i])
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace(string(text))
-}
-
 // runNginx runs nginx with servers that listen on the given ports.
 func runNginx(t *testing.T, servers string, ports ...string) {
 	t.Helper()
@@ -60,14 +43,7 @@ func runNginx(t *testing.T, servers string, ports ...string) {
 // runCaddy runs Caddy with sites that listen on the given ports.
 func runCaddy(t *testing.T, sites string, ports ...string) {
 	t.Helper()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "Caddyfile")
-	if err := os.WriteFile(path, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+sites), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(testkit.Program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", path)
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	run(t, cmd, ports...)
+	run(t, testkit.Caddy(t, sites), ports...)
 }
 
 // run starts a program that is stopped when the test ends, and returns once it listens on the ports.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 const loginOnly = "policies:\n  login: {match: POST /login, key: \"{address}\", limits: [3/1h fixed-window]}\n"
@@ -20,12 +21,12 @@ func TestStrangersCannotCharge(t *testing.T) {
 	const victim = "127.0.0.9"
 	for name, run := range map[string]func(t *testing.T, service, app, public, site string){
 		"nginx": func(t *testing.T, service, app, public, site string) {
-			servers := example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+site+";", "server 127.0.0.1:8080", "server "+service,
+			servers := testkit.Example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+site+";", "server 127.0.0.1:8080", "server "+service,
 				"http://127.0.0.1:3000", "http://"+app, "proxy_set_header Host $host;", "proxy_set_header Host $host; proxy_set_header X-Slidegate-Token "+token+";")
 			runNginx(t, servers+fmt.Sprintf("server { listen 127.0.0.1:%s; location / { proxy_pass http://%s; } }\n", public, service), public, site)
 		},
 		"caddy": func(t *testing.T, service, app, public, site string) {
-			sites := example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+site+" {", "reverse_proxy 127.0.0.1:8080 {",
+			sites := testkit.Example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+site+" {", "reverse_proxy 127.0.0.1:8080 {",
 				"reverse_proxy "+service+" {\n\t\t\theader_up X-Slidegate-Token "+token, "reverse_proxy 127.0.0.1:3000", "reverse_proxy "+app)
 			runCaddy(t, sites+"\nhttp://127.0.0.1:"+public+" {\n\treverse_proxy "+service+"\n}\n", public, site)
 		},

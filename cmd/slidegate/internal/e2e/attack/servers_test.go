@@ -18,6 +18,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // allAttacks runs the whole table: every spelling on every server behind every guard. Otherwise each server gets a few.
@@ -111,13 +112,13 @@ var loginGuards = map[string]func(t *testing.T, policies, application string) (p
 	},
 	"nginx": func(t *testing.T, policies, application string) string {
 		port, service := freePort(t), servicetest.Start(t, policies, nil).Address("http")
-		runNginx(t, example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+port+";", "server 127.0.0.1:8080", "server "+service,
+		runNginx(t, testkit.Example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+port+";", "server 127.0.0.1:8080", "server "+service,
 			"http://127.0.0.1:3000", "http://"+application), port)
 		return port
 	},
 	"caddy": func(t *testing.T, policies, application string) string {
 		port, service := freePort(t), servicetest.Start(t, policies, nil).Address("http")
-		runCaddy(t, example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
+		runCaddy(t, testkit.Example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
 			"reverse_proxy 127.0.0.1:3000", "reverse_proxy "+application), port)
 		return port
 	},

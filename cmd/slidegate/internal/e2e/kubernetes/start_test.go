@@ -2,9 +2,7 @@ package kubernetes_test
 
 import (
 	"net/http"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
@@ -53,29 +51,15 @@ func TestPodsStart(t *testing.T) {
 		pod := f.Pod(t, w, "slidegate-0", secrets(client, operator), "slidegate-redis:6379", redistest.Server(t).Addr(),
 			"${POD_NAME}"+host, own, "slidegate-0"+host, own, "slidegate-1"+host, other, "slidegate-2"+host, third)
 		c := exec.Command(slidegate, pod.Args...)
-		c.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLIDEGATE_") }), pod.Env...)
-		output := &testkit.Output{}
-		c.Stdout, c.Stderr = output, output
-		testkit.NoError(t, c.Start())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Wait() }()
-		t.Cleanup(func() {
-			_ = c.Process.Kill()
-			<-ended
-		})
+		c.Env = pod.Env
+		p := testkit.Run(t, c)
 		var at map[string]string
-		testkit.Eventually(t, "all listeners are open", func() bool {
-			select {
-			case err := <-ended:
-				ended <- err
-				t.Fatalf("%q ended: %v: %s", pod.Args, err, output.String())
-			default:
-			}
-			at = manifest.Addresses(output.String())
+		p.Await(t, "all listeners are open", func() bool {
+			at = manifest.Addresses(p.Output.String())
 			return len(at) == 5
 		})
-		if strings.Contains(output.String(), `"level":"WARN","msg":"the listener`) || strings.Contains(output.String(), "unknown environment variable") {
-			t.Errorf("it warns: %s", output.String())
+		if strings.Contains(p.Output.String(), `"level":"WARN","msg":"the listener`) || strings.Contains(p.Output.String(), "unknown environment variable") {
+			t.Errorf("it warns: %s", p.Output.String())
 		}
 		for _, probe := range []*manifest.Probe{w.Container().LivenessProbe, w.Container().ReadinessProbe} {
 			url := "http://" + at[w.Container().Listener(probe.HTTPGet.Port)] + probe.HTTPGet.Path

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -36,17 +35,9 @@ func startProxy(t *testing.T, application http.Handler) (listens, admin string) 
 	t.Cleanup(to.Close)
 	policies := filepath.Join(t.TempDir(), "slidegate.yaml")
 	testkit.NoError(t, os.WriteFile(policies, []byte(proxied), 0o600))
-	c := exec.Command(program, "proxy", "--to", to.URL, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config", policies)
-	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLIDEGATE_") })
-	printed := &testkit.Output{}
-	c.Stderr = printed
-	testkit.NoError(t, c.Start())
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
-	testkit.Eventually(t, "the proxy prints its addresses", func() bool {
-		found := regexp.MustCompile(`(?m)^  (?:listens|admin) +(http://\S+)`).FindAllStringSubmatch(printed.String(), -1)
+	p := testkit.Run(t, exec.Command(program, "proxy", "--to", to.URL, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config", policies))
+	p.Await(t, "it prints its addresses", func() bool {
+		found := regexp.MustCompile(`(?m)^  (?:listens|admin) +(http://\S+)`).FindAllStringSubmatch(p.Output.String(), -1)
 		if len(found) == 2 {
 			listens, admin = found[0][1], found[1][1]
 		}

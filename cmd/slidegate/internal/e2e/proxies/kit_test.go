@@ -110,24 +110,11 @@ func serve(t *testing.T) (address string, process *os.Process) {
 	return startSlidegate(t, "serve", "--config", file, "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off")
 }
 
-// example reads an example file of the documentation and replaces its addresses.
-func example(t *testing.T, name string, pairs ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", name))
-	testkit.NoError(t, err)
-	for i := 0; i < len(pairs); i += 2 {
-		if !strings.Contains(string(text), pairs[i]) {
-			t.Fatalf("%s: no %q to replace", name, pairs[i])
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace(string(text))
-}
-
 // nginx runs the example for nginx, with some of its text replaced.
 func nginx(t *testing.T, service, app string, pairs ...string) (address string) {
 	t.Helper()
 	return testkit.RunOnFreePort(t, func(_, port string) *exec.Cmd {
-		text := example(t, "nginx/slidegate.conf", slices.Concat(pairs, []string{
+		text := testkit.Example(t, "nginx/slidegate.conf", slices.Concat(pairs, []string{
 			"    listen 80;", "    listen 127.0.0.1:" + port + ";", "server 127.0.0.1:8080;", "server " + service + ";", "http://127.0.0.1:3000;", "http://" + app + ";"})...)
 		return testkit.Nginx(t, text)
 	})
@@ -136,14 +123,10 @@ func nginx(t *testing.T, service, app string, pairs ...string) (address string) 
 // caddy runs an example for Caddy.
 func caddy(t *testing.T, file, service, app string) (address string) {
 	t.Helper()
-	return testkit.RunOnFreePort(t, func(dir, port string) *exec.Cmd {
-		text := example(t, "caddy/"+file, "\n:80 {", "\nhttp://127.0.0.1:"+port+" {", " 127.0.0.1:8080 {\n\t\t\tmethod", " "+service+" {\n\t\t\tmethod",
+	return testkit.RunOnFreePort(t, func(_, port string) *exec.Cmd {
+		text := testkit.Example(t, "caddy/"+file, "\n:80 {", "\nhttp://127.0.0.1:"+port+" {", " 127.0.0.1:8080 {\n\t\t\tmethod", " "+service+" {\n\t\t\tmethod",
 			" 127.0.0.1:3000\n", " "+app+"\n")
-		at := filepath.Join(dir, "Caddyfile")
-		testkit.NoError(t, os.WriteFile(at, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+text), 0o600))
-		cmd := exec.Command(testkit.Program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", at)
-		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-		return cmd
+		return testkit.Caddy(t, text)
 	})
 }
 

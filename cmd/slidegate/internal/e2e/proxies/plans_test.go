@@ -26,10 +26,10 @@ func startPlansExample(t *testing.T) *plansExample {
 	}
 	node := redistest.Server(t, "user app on >hunter2@home/#? ~* &* +@all")
 	file := filepath.Join(t.TempDir(), "slidegate.yaml")
-	text := example(t, "plans/slidegate.yaml", "/run/secrets", secrets, "@redis:6379", "@"+node.Addr(), "store_timeout: 50ms", "store_timeout: 5s")
+	text := testkit.Example(t, "plans/slidegate.yaml", "/run/secrets", secrets, "@redis:6379", "@"+node.Addr(), "store_timeout: 50ms", "store_timeout: 5s")
 	testkit.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	service, _ := startSlidegate(t, "serve", "--config", file, "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off")
-	maps := example(t, "plans/nginx.conf")
+	maps := testkit.Example(t, "plans/nginx.conf")
 	const host = "        proxy_set_header Host $host;\n"
 	address := nginx(t, service, startApplication(t).address(), "upstream slidegate {", maps+"\nupstream slidegate {",
 		host, host+"        proxy_set_header X-Plan $plan;\n        proxy_set_header X-Cost $cost;\n")
@@ -72,7 +72,7 @@ func (p *plansExample) admitted(t *testing.T, n int, c client, method, target st
 
 // TestPlansExample checks that every line of the example has its effect through nginx.
 func TestPlansExample(t *testing.T) {
-	lines := strings.Count(example(t, "plans/slidegate.yaml"), "\n")
+	lines := strings.Count(testkit.Example(t, "plans/slidegate.yaml"), "\n")
 	if lines > 45 {
 		t.Errorf("the example has %d lines, want at most 45", lines)
 	}

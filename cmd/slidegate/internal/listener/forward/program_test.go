@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,19 +17,12 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// program finds a proxy's program. Without one the test is skipped, unless TEST_REQUIRE names it.
-func program(t *testing.T, name string) string {
+// need skips the test if a proxy's program is not installed, or fails it if TEST_REQUIRE names the program.
+func need(t *testing.T, name string) {
 	t.Helper()
-	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
-		if path, err := exec.LookPath(at); err == nil {
-			return path
-		}
+	if testkit.Installed(name) == "" && !slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
+		t.Skipf("SKIPPED: %s is not installed, so no real one was tested; make test installs it", name)
 	}
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatalf("%s is not installed, and TEST_REQUIRE requires it; make test installs it", name)
-	}
-	t.Skipf("SKIPPED: %s is not installed, so no real one was tested; make test installs it", name)
-	return ""
 }
 
 // site is an application behind a real proxy that calls the service.
@@ -42,30 +34,9 @@ type site struct {
 	reached atomic.Int64     // requests that reached the application
 }
 
-// example reads a file of the documentation and replaces its addresses with the tests' own.
-func example(t *testing.T, path string, replace map[string]string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", path))
-	must(t, err)
-	lines := strings.Split(string(text), "\n")
-	for old, with := range replace {
-		found := 0
-		for i, line := range lines {
-			if strings.Contains(line, old) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-				lines[i] = strings.ReplaceAll(line, old, with)
-				found++
-			}
-		}
-		if found == 0 {
-			t.Fatalf("%s: %q to replace not found", path, old)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-// startBehind starts an application and a service, and a proxy in front of them. Configure writes the proxy's configuration
-// for a port to a folder, and returns the command to run.
-func startBehind(t *testing.T, configure func(dir, port, service, app string) *exec.Cmd) *site {
+// startBehind starts an application and a service, and a proxy in front of them. Configure returns the command of the
+// proxy.
+func startBehind(t *testing.T, configure func(port, service, app string) *exec.Cmd) *site {
 	s := &site{t: t, service: newService(t, Options{}, false)}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.reached.Add(1)
@@ -80,8 +51,8 @@ func startBehind(t *testing.T, configure func(dir, port, service, app string) *e
 	s.backend = httptest.NewServer(mux)
 	t.Cleanup(s.backend.Close)
 	address := func(url string) string { return strings.TrimPrefix(url, "http://") }
-	s.url = "http://" + testkit.RunOnFreePort(t, func(dir, port string) *exec.Cmd {
-		return configure(dir, port, address(s.backend.URL), address(app.URL))
+	s.url = "http://" + testkit.RunOnFreePort(t, func(_, port string) *exec.Cmd {
+		return configure(port, address(s.backend.URL), address(app.URL))
 	})
 	return s
 }

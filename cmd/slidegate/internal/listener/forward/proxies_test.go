@@ -4,46 +4,27 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// nginxMain is the configuration that nginx needs around the example, to run as one process in a folder.
-const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
-events { worker_connections 256; }
-http {
-  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
-  include %[1]s/slidegate.conf;
-}
-`
-
 func behindNginx(t *testing.T) *site {
-	nginx := program(t, "nginx")
-	return startBehind(t, func(dir, port, service, app string) *exec.Cmd {
-		example := example(t, "nginx/slidegate.conf", map[string]string{
-			"listen 80;": "listen 127.0.0.1:" + port + ";", "127.0.0.1:8080": service, "127.0.0.1:3000": app,
-		})
-		must(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(example), 0o600))
-		must(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
-		return exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+	need(t, "nginx")
+	return startBehind(t, func(port, service, app string) *exec.Cmd {
+		return testkit.Nginx(t, testkit.Example(t, "nginx/slidegate.conf",
+			"listen 80;", "listen 127.0.0.1:"+port+";", "127.0.0.1:8080", service, "127.0.0.1:3000", app))
 	})
 }
 
 func behindCaddy(t *testing.T) *site {
-	caddy := program(t, "caddy")
-	return startBehind(t, func(dir, port, service, app string) *exec.Cmd {
-		example := example(t, "caddy/Caddyfile", map[string]string{
-			":80 {": "http://127.0.0.1:" + port + " {", "127.0.0.1:8080": service, "127.0.0.1:3000": app,
-		})
-		path := filepath.Join(dir, "Caddyfile")
-		must(t, os.WriteFile(path, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+example), 0o600))
-		cmd := exec.Command(caddy, "run", "--adapter", "caddyfile", "--config", path)
-		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-		return cmd
+	need(t, "caddy")
+	return startBehind(t, func(port, service, app string) *exec.Cmd {
+		return testkit.Caddy(t, testkit.Example(t, "caddy/Caddyfile",
+			":80 {", "http://127.0.0.1:"+port+" {", "127.0.0.1:8080", service, "127.0.0.1:3000", app))
 	})
 }
 
