@@ -206,34 +206,6 @@ func (s *slow) Apply(ctx context.Context, batch []store.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-// Callers who leave, at any place, free it at once.
-func TestWhoLeavesFreesThePlace(t *testing.T) {
-	inBubble(t, func(t *testing.T, inner store.Store) {
-		const callers = 60
-		limiter := newLimiter(t, inner, slidegate.MustParseLimit("1/1s token-bucket"))
-		wait(t, limiter, 1)
-		var all sync.WaitGroup
-		start := time.Now()
-		for i := range callers {
-			ctx, cancel := context.WithCancel(t.Context())
-			all.Go(func() {
-				err := limiter.Wait(ctx, "k", 1)
-				if leaves := i%3 != 2; leaves != errors.Is(err, context.Canceled) {
-					t.Errorf("caller %d: %v", i, err)
-				} else if want := time.Duration(i/3+1) * time.Second; !leaves && time.Since(start) != want {
-					t.Errorf("caller %d was served after %v, want %v", i, time.Since(start), want)
-				}
-			})
-			synctest.Wait()
-			if i%3 != 2 {
-				defer time.AfterFunc(500*time.Millisecond, cancel).Stop()
-			}
-			defer cancel()
-		}
-		all.Wait()
-	})
-}
-
 // contended is a store in which somebody else takes what the first reset returns, and between the next refusal and its arrival something
 // else happens.
 type contended struct {

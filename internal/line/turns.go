@@ -47,7 +47,7 @@ func (q *queue) next() *waiter {
 
 // served counts a turn.
 func (t *turns) served(q *queue, w *waiter, now time.Time) {
-	if w.class != nil && w.class != q.classes[0] {
+	if w.class != q.classes[0] {
 		t.highest = 0
 		if now.Sub(w.since) >= patience*q.window.Duration() {
 			t.aged = now
