@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 export INSTALL ?= yes
 
 .PHONY: help check test lint race fuzz bench long draw page site modules tidy release deps
-.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-helm long-oldest-go long-replay long-release
+.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-line long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-helm long-oldest-go long-replay long-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ long-history: deps ### kill and cut Redis, PostgreSQL, memcached and a NATS clus
 
 long-leases: deps ### the same for processes with leases, with clock changes
 	$(GO) test ./test/lease -run 'NoWindowExceeds|ServerClockStep|Contract' -v -count 1 -timeout 15m -leases 60s
+
+long-line: deps ### let four processes wait in line over Redis eight times, on a machine that does nothing else: they use 0.95 of the limit; three minutes
+	$(GO) test ./test/redisstore -run ProcessesWaitInLine -v -count 8 -args -used 0.95
 
 long-plays: ### simulate a million uses of leased units, with processes that die and responses that get lost; some minutes
 	$(GO) test ./internal/layer/lease -run '^TestPlays$$' -v -count 1 -timeout 30m -plays 1000000

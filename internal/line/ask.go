@@ -81,29 +81,41 @@ func (q *queue) gather(w *waiter) {
 	}
 }
 
-// measure remembers how long a question takes over a store with round trips, and how long after its moment it is answered: on a busy machine,
-// timers and goroutines are late too. Of the former it follows shorter ones at once.
-func (q *queue) measure(now time.Time, planned bool) {
-	took, late := now.Sub(q.sent), now.Sub(q.due)
-	switch {
-	case !q.remote:
-	case q.trip == 0:
-		q.trip = took
-	default:
-		q.trip = min(took, q.trip+(took-q.trip)/8)
+// rarely is how many questions come in time for each that comes too early.
+const rarely = 9
+
+// hurry is how much earlier than its moment a question is sent, so that it arrives then although it travels, and timers and goroutines are late.
+type hurry struct {
+	trip  time.Duration // how long a question takes there and back, at least
+	by    time.Duration
+	again bool // the last one came too early
+}
+
+// learn remembers how long a question took. It follows shorter times at once.
+func (h *hurry) learn(took time.Duration) {
+	if h.trip == 0 {
+		h.trip, h.by = took, took/2
 	}
-	if q.remote && planned {
-		q.late += (min(late, time.Second) - q.late) / 8
+	h.trip = min(took, h.trip+(took-h.trip)/8)
+}
+
+// adjust makes the next question come later, or a little earlier, so that one in ten comes too early.
+func (h *hurry) adjust(tooEarly bool) {
+	if step := max(h.trip, h.by) / 8; tooEarly {
+		h.by, h.again = max(0, h.by-step), true
+	} else {
+		h.by = min(time.Second, h.by+step/rarely)
 	}
 }
 
-// early returns how much earlier than a time from now the next question is sent, so that it arrives at that time. If that is soon, because the
-// last one came too early, it is no more than a question takes at least: then this one cannot, and nothing is asked in a loop.
-func (q *queue) early(after time.Duration) time.Duration {
-	if after > 4*q.late {
-		return max(q.trip, q.late)
+// next returns how much earlier than its moment the next question is sent. After one that came too early, it is less than it takes to arrive:
+// this one does not come too early.
+func (h *hurry) next() time.Duration {
+	if h.again {
+		h.again = false
+		return min(h.by, h.trip/2)
 	}
-	return q.trip
+	return h.by
 }
 
 // joins reports whether a request can be taken together with others.
@@ -190,13 +202,16 @@ func allowed(answers []rule.Answer) bool {
 func (q *queue) answered(answers []rule.Answer, err error) {
 	now := time.Now()
 	batch, first := q.asked.batch, q.known == nil
-	planned, until, free := q.planned, q.until, q.free
+	planned, until, free := q.planned && !q.until.IsZero(), q.until, q.free
 	q.asking, q.planned, q.free, q.until = false, false, false, time.Time{}
-	q.measure(now, planned)
+	q.hurry.learn(now.Sub(q.sent))
 	switch {
 	case err != nil:
 		q.failed(batch, now, until, err)
 	case allowed(answers):
+		if planned {
+			q.hurry.adjust(false)
+		}
 		q.noticeOthers(free, answers, now)
 		q.learn(answers, now)
 		q.serve(batch, now)
@@ -204,7 +219,15 @@ func (q *queue) answered(answers []rule.Answer, err error) {
 	default:
 		q.noticeOthers(free, answers, now)
 		q.learn(answers, now)
-		q.refused(batch, answers, now, planned)
+		tooEarly := planned && q.cameTooEarly(answers, now, until)
+		if planned {
+			q.hurry.adjust(tooEarly)
+		}
+		q.refused(batch, answers, now)
+		if planned && !tooEarly && q.remote { // somebody else was faster
+			q.contended = now
+			q.judgeAll(false)
+		}
 	}
 	clear(q.asked.batch)
 	if q.lead == nil || q.lead.class == nil {
@@ -218,6 +241,13 @@ func (q *queue) answered(answers []rule.Answer, err error) {
 		}
 	}
 	q.removeEmpty()
+}
+
+// cameTooEarly reports whether a refused question came before its moment, which is still the same.
+func (q *queue) cameTooEarly(answers []rule.Answer, now, until time.Time) bool {
+	index, _ := answering.Deciding(answers)
+	moment := now.Add(answers[index].RetryAfter.Duration())
+	return !moment.After(until.Add(max(q.hurry.trip, q.yield())))
 }
 
 // maxFailures is how often in a row the store may fail before everybody in line gets the error. Until then, only those get it for whom the
@@ -355,7 +385,7 @@ func (q *queue) plan(asked bool, answers []rule.Answer, now time.Time) {
 }
 
 // refused decides, after a refusal, who asks again when.
-func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time, planned bool) {
+func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time) {
 	w := batch[0]
 	index, _ := answering.Deciding(answers)
 	after := answers[index].RetryAfter
@@ -380,10 +410,6 @@ func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time, p
 			return
 		}
 		q.sleep(answers, now, after.Duration(), false)
-		if planned && q.remote && after.Duration() > max(q.trip, q.late) { // it did not come too early: somebody else was faster
-			q.contended = now
-			q.judgeAll(false)
-		}
 	}
 }
 
@@ -413,7 +439,10 @@ func (q *queue) sleep(answers []rule.Answer, now time.Time, after time.Duration,
 			after, q.planned = most, false
 		}
 	}
-	q.due = now.Add(after - q.early(after))
+	if q.remote {
+		after -= q.hurry.next()
+	}
+	q.due = now.Add(after)
 }
 
 // mayComeEarly reports whether a refusal may end before the time that it names, because slots or held units are returned.

@@ -125,13 +125,12 @@ type queue struct {
 	due      time.Time // when
 	asking   bool
 	asked    question
-	until    time.Time     // when the first in line is admitted if nothing is returned; zero if that is unknown
-	planned  bool          // nothing but the passing of time was awaited before the next question
-	sent     time.Time     // when it asked
-	trip     time.Duration // how long a question takes, there and back
-	late     time.Duration // how long after its moment a question is answered
-	failures int           // of the store, in a row
-	again    bool          // units were returned while the store was asked, so that a refusal may be out of date
+	until    time.Time // when the first in line is admitted if nothing is returned; zero if that is unknown
+	planned  bool      // nothing but the passing of time was awaited before the next question
+	sent     time.Time // when it asked
+	hurry    hurry
+	failures int  // of the store, in a row
+	again    bool // units were returned while the store was asked, so that a refusal may be out of date
 
 	watched   bool
 	addresses []identity // if it is watched
