@@ -37,15 +37,43 @@ func (q *queue) learn(answers []rule.Answer, now time.Time) {
 	}
 }
 
-// lap returns in how many windows the units of a limit come back that are taken as soon as they are free.
-func lap(r *rule.Limit) time.Duration {
+// inWholeParts reports whether units leave the window part by part, and not before.
+func inWholeParts(r *rule.Limit) bool {
+	return r.Algorithm == rule.SlidingWindow && r.Overlap == rule.OverlapWhole || r.Algorithm == rule.DefaultAlgorithm && r.StartsInParts(1)
+}
+
+// isWeighted reports whether the oldest part counts by the share of it that the window covers.
+func isWeighted(r *rule.Limit) bool {
+	return r.Algorithm == rule.SlidingWindow && r.Overlap != rule.OverlapWhole
+}
+
+// laps returns for how long units come back, at least and at most, that are taken as soon as they are free, so many times. They were free
+// for the first time after a while that is given.
+func laps(r *rule.Limit, n int64, first time.Duration) (least, most time.Duration) {
+	part := (r.Window / rule.Micros(max(1, r.Segments))).Duration()
 	switch {
-	case r.Algorithm == rule.SlidingWindow && r.Overlap == rule.OverlapWhole,
-		r.Algorithm == rule.DefaultAlgorithm && r.StartsInParts(1):
-		return (r.Window + r.Window/rule.Micros(max(1, r.Segments))).Duration()
+	case n == 0:
+		return 0, 0
+	case inWholeParts(r):
+		most = times(float64(n), r.Window.Duration()+part)
+		if first > 0 { // at the beginning of a part
+			return most, most
+		}
+		return most - part, most
+	case isWeighted(r):
+		most = times(float64(n), r.Window.Duration())
+		return most - part, most
+	case r.Calendar != 0: // the window is the longest period
+		most = times(float64(n), r.Window.Duration())
+		return most / 10 * 9, most
 	default:
-		return r.Window.Duration()
+		most = times(float64(n), r.Window.Duration())
+		return most, most
 	}
+}
+
+func times(n float64, d time.Duration) time.Duration {
+	return time.Duration(min(n*float64(d), math.MaxInt64/4))
 }
 
 // bounds returns between which times a request will have been admitted under r, as the last of n units of which most come under the limit of
@@ -66,14 +94,25 @@ func (k *known) bounds(r, highest *rule.Limit, n int64, now time.Time) (least, m
 		}
 		return at, at
 	}
-	laps, rest := (n-1)/highest.Quota, (n-1)%highest.Quota+1+more
+	if r.Algorithm == rule.FixedWindow {
+		free := k.free + highest.Quota - k.of.Quota
+		if reset == 0 {
+			free = highest.Quota
+		}
+		if n <= free {
+			return 0, reset
+		}
+		from, to := laps(r, (n-free-1)/highest.Quota, reset)
+		return reset + from, reset + to
+	}
+	rest := (n-1)%highest.Quota+1+more
 	if rest <= k.free {
 		reset = 0
 	} else if k.cost > 0 && rest >= k.cost {
 		least = max(0, k.at.Sub(now))
 	}
-	later := time.Duration(min(float64(laps)*float64(lap(r)), math.MaxInt64/4))
-	return least + later, reset + later
+	from, to := laps(r, (n-1)/highest.Quota, least)
+	return least + from, reset + to
 }
 
 // ahead returns how many requests will be served before one, at least, if before of its class are, and adds their units to those of its class.
@@ -169,37 +208,68 @@ func (q *queue) estimate(ctx context.Context, w *waiter) error {
 		}
 	}
 	place := q.ahead(w, before, units) + 1
-	laps := make([]int64, len(units))
 	peek := store.Request{Op: rule.Peek, Group: w.request.Group, Charges: slices.Clone(w.request.Charges), Answers: make([]rule.Answer, len(units))}
 	for i := range units {
-		capacity, highest := w.rule(i).Capacity(), q.classes[0].head.rule(i).Capacity()
-		if w.rule(i).Algorithm == rule.InFlight {
-			capacity = 1
-		}
-		laps[i] = (max(1, units[i]) - 1) / highest
-		peek.Charges[i].Cost = min((max(1, units[i])-1)%highest+1, capacity)
+		peek.Charges[i].Cost = inLap(w.rule(i), q.classes[0].head.rule(i), units[i])
 	}
 	on := w.request.Store
 	q.shard.mu.Unlock()
 	err := guard(func() error { return on.Apply(ctx, []store.Request{peek}) })
 	q.shard.mu.Lock()
-	if err != nil {
+	if err != nil || len(q.classes) == 0 {
 		return nil // the question of the line will find out
 	}
 	now := time.Now()
 	var after time.Duration
 	for i := range units {
-		r, a := w.rule(i), &peek.Answers[i]
-		switch {
-		case r.Algorithm == rule.InFlight || a.Flags&rule.Held != 0:
-		case !a.Allowed || laps[i] > 0:
-			after = max(after, a.RetryAfter.Duration()+time.Duration(min(float64(laps[i])*float64(lap(r)), math.MaxInt64/4)))
+		r, highest, a := w.rule(i), q.classes[0].head.rule(i), &peek.Answers[i]
+		if isWeighted(r) && units[i] > w.costs[i] { // what comes before it makes room earlier: one sum is rounded, not each part of it
+			a.Allowed = true
+		}
+		if a.Flags&rule.Held == 0 {
+			after = max(after, afterLaps(r, highest, units[i], peek.Charges[i].Cost, a))
 		}
 	}
 	if w.isLate(now, after) {
 		return &Late{After: after, Place: place}
 	}
 	return nil
+}
+
+// inLap returns for how many of n units the store is asked, so that afterLaps knows when the last of them will be free.
+func inLap(r, highest *rule.Limit, n int64) int64 {
+	switch n = max(1, n); r.Algorithm {
+	case rule.InFlight:
+		return 1
+	case rule.TokenBucket:
+		return min(n, r.Burst)
+	default:
+		return min((n-1)%highest.Capacity()+1, r.Capacity())
+	}
+}
+
+// afterLaps returns when the last of n units will be free at the earliest, from the answer about as many as inLap returned.
+func afterLaps(r, highest *rule.Limit, n, asked int64, a *rule.Answer) time.Duration {
+	var first time.Duration
+	if !a.Allowed {
+		first = a.RetryAfter.Duration()
+	}
+	switch r.Algorithm {
+	case rule.InFlight:
+		return 0
+	case rule.TokenBucket:
+		return first + times(float64(n-asked)/float64(highest.Quota), r.Window.Duration())
+	case rule.FixedWindow:
+		if n -= a.Remaining + highest.Quota - r.Quota; n <= 0 {
+			return 0
+		}
+		reset := a.ResetAfter.Duration()
+		later, _ := laps(r, (n-1)/highest.Quota, reset)
+		return reset + later
+	default:
+		later, _ := laps(r, (n-1)/highest.Quota, first)
+		return first + later
+	}
 }
 
 // pace is how many units a line was served, in this window and in the last one.
