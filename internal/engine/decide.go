@@ -95,7 +95,7 @@ func (t *Transaction) conclude(ctx context.Context, d *policy.Decision) {
 
 // decideAlone decides a request with only one part by the shortest path, and reports whether it did.
 func (t *Transaction) decideAlone(ctx context.Context, op rule.Op, d *policy.Decision) bool {
-	if len(t.parts) != 1 || t.Group != "" || t.mayBeLeft() {
+	if len(t.parts) != 1 || t.Group != "" || t.trying { // the short path keeps no plan, from which a refusal is counted when it is final
 		return false
 	}
 	it := &t.parts[0]

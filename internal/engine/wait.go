@@ -135,8 +135,7 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	}
 	err := line.Wait(within, &request)
 	first.line.Waiting.Add(-1)
-	t.trying = false
-	defer func() { t.turn = policy.Decision{} }()
+	defer func() { t.turn, t.trying = policy.Decision{}, false }()
 	var late *line.Late
 	switch {
 	case err == nil || t.turn.Ended:
@@ -146,8 +145,7 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	case ctx.Err() == nil && !errors.Is(err, line.ErrNever):
 		t.refuseLate(ctx, d, 0)
 	default:
-		*d = policy.Decision{}
-		t.decideNow(ctx, rule.Take, d)
+		t.decideOutside(ctx, d)
 	}
 	if d.Refused && err == nil && !failed(d) && d.By == policy.ByLimits {
 		t.countRefused(d)
@@ -195,11 +193,18 @@ func (t *Transaction) answersInLine(d *policy.Decision, charges int) []rule.Answ
 
 func micros(d time.Duration) rule.Micros { return rule.Micros(d.Microseconds()) }
 
+// decideOutside decides a request that does not stand in line anymore.
+func (t *Transaction) decideOutside(ctx context.Context, d *policy.Decision) {
+	t.trying, *d = false, policy.Decision{}
+	t.decideNow(ctx, rule.Take, d)
+}
+
 // refuseLate refuses a request that would be admitted after this time, which is too late. What the limits say is peeked at: a unit that is free
-// is for those who wait.
+// is for those who wait. If no limit answers, the request is decided as if there were no line.
 func (t *Transaction) refuseLate(ctx context.Context, d *policy.Decision, after time.Duration) {
 	*d = policy.Decision{}
 	if t.decideNow(ctx, rule.Peek, d); failed(d) || d.By != policy.ByLimits {
+		t.decideOutside(ctx, d)
 		return
 	}
 	d.Allowed, d.Refused, d.Granted, d.NextAfter = false, true, 0, 0

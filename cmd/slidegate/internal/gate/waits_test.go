@@ -55,5 +55,11 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 				t.Errorf("%d waits were %s, want 1", n, outcome)
 			}
 		}
+		// A refusal counts whether the line knew it at once or the store found it out. Somebody who left was not decided.
+		for outcome, want := range map[string]int64{"admitted": 2, "refused": 2, "error": 0} {
+			if n := got["policy.decisions{by=limits,outcome="+outcome+",policy=p}"]; n != want {
+				t.Errorf("%d decisions were %s, want %d", n, outcome, want)
+			}
+		}
 	})
 }
