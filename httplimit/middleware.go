@@ -33,7 +33,7 @@ type Options struct {
 	Body Body
 	// Refuse writes the response to a refused request instead of Body. Headers and Retry-After are already set; Refuse writes
 	// the status, which should be 429, or 403 if the event is Forbidden, 500 if the event is a Mistake, and 503 if it is Ended
-	// or the flags of the decision contain rule.FallbackClosed.
+	// (499 if its Err is context.Canceled: the client has left) or the flags of the decision contain rule.FallbackClosed.
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
 	// Failure decides requests that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
 	// in this process: while the store is away, N processes together admit up to N quotas, or about one if Instances is N.
@@ -266,6 +266,8 @@ func (m *Middleware) writeRefusal(w http.ResponseWriter, r *http.Request, items 
 		send(w, http.StatusForbidden, m.opts.Body, []byte(refusedBodies[m.opts.Body]))
 	case v.Mistake:
 		send(w, http.StatusInternalServerError, m.opts.Body, []byte(mistakeBodies[m.opts.Body]))
+	case v.Ended && errors.Is(v.Err, context.Canceled):
+		w.WriteHeader(reply.StatusClientLeft)
 	case v.Ended:
 		undecided := reply.Undecided()
 		m.refuse(w, nil, nil, &undecided)

@@ -142,10 +142,13 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 		*d = t.turn
 	case errors.As(err, &late):
 		t.refuseLate(ctx, d, late.After)
-	case ctx.Err() == nil && !errors.Is(err, line.ErrNever):
-		t.refuseLate(ctx, d, 0)
-	default:
+	case ctx.Err() != nil: // nothing is asked, or counted, for a client that has left
+		*d = policy.Decision{Policy: first.name, Refused: true}
+		fail(ctx, d, first.mode, 0, ctx.Err())
+	case errors.Is(err, line.ErrNever):
 		t.decideOutside(ctx, d)
+	default:
+		t.refuseLate(ctx, d, 0)
 	}
 	if d.Refused && err == nil && !failed(d) && d.By == policy.ByLimits {
 		t.countRefused(d)
@@ -157,7 +160,7 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	switch {
 	case !d.Refused:
 		first.line.Admitted.Add(1)
-	case ctx.Err() != nil:
+	case d.Ended:
 		first.line.GaveUp.Add(1)
 	default:
 		first.line.Refused.Add(1)

@@ -43,6 +43,10 @@ func Status(d *slidegate.Decision) int {
 	return http.StatusTooManyRequests
 }
 
+// StatusClientLeft is the status of a request whose client left before there was a response. Nobody reads it; it is for logs and metrics, as
+// nginx has it.
+const StatusClientLeft = 499
+
 // Undecided returns the decision on a request that could not be decided, for handlers that write their own responses: a refusal
 // with 503.
 func Undecided() slidegate.Decision { return slidegate.Decision{Flags: rule.FallbackClosed} }

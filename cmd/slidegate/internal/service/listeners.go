@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
@@ -268,13 +270,14 @@ func (q *requests) http(next http.Handler) http.Handler {
 	writers := sync.Pool{New: func() any { return new(statusWriter) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sw := writers.Get().(*statusWriter)
-		sw.ResponseWriter, sw.status = w, http.StatusOK
-		defer func() { // also if a handler panics to abort a response
-			q.add(sw.status)
+		sw.ResponseWriter, sw.status = w, 0
+		defer func() { // also if a handler panics, because the client has left
+			q.add(cmp.Or(sw.status, problemjson.StatusClientLeft))
 			sw.ResponseWriter = nil
 			writers.Put(sw)
 		}()
 		next.ServeHTTP(sw, r)
+		sw.status = cmp.Or(sw.status, http.StatusOK)
 	})
 }
 

@@ -24,6 +24,9 @@ type Document struct {
 	Meant  string `json:"did_you_mean,omitempty"`
 }
 
+// StatusClientLeft is the status of a request whose client has left.
+const StatusClientLeft = reply.StatusClientLeft
+
 // Refused is the response to a client on a block list.
 var Refused = Document{Status: http.StatusForbidden, Detail: "The client is on a block list."}
 

@@ -1,6 +1,8 @@
 package forward
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -14,6 +16,10 @@ import (
 // client.
 func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *policy.Decision, err error) {
 	status := statusOf(v)
+	if errors.Is(err, context.Canceled) {
+		w.WriteHeader(problemjson.StatusClientLeft)
+		return
+	}
 	if err != nil {
 		status = statusOfError(err)
 		v = &policy.Decision{Decision: reply.Undecided()} // adds no headers

@@ -89,14 +89,14 @@ func (a *API) classify(err error, looks bool) (status int, detail string) {
 		return http.StatusServiceUnavailable, unsettled
 	case errors.Is(err, store.ErrUnsupported):
 		return http.StatusInternalServerError, err.Error()
+	case errors.Is(err, context.Canceled):
+		return problemjson.StatusClientLeft, "the client has left"
 	}
 	if looks { // a page looks every second, and what decides without the store logs that
 		a.debug.Debug("jsonapi: the store could not answer", slog.Any("error", err))
 		return http.StatusServiceUnavailable, notSeen
 	}
-	if !errors.Is(err, context.Canceled) { // the client disconnected
-		a.logger.Warn("jsonapi: the store could not answer", err) // in an outage it is the same for every request
-	}
+	a.logger.Warn("jsonapi: the store could not answer", err) // in an outage it is the same for every request
 	return http.StatusServiceUnavailable, "the store could not answer, and it is not known whether anything was charged; try again later"
 }
 
