@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -121,19 +120,31 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	began := time.Now()
 	within, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	var end *time.Timer // of the wait that the policies allow that refuse
 	t.trying = true
 	first.line.Waiting.Add(1)
 	request := line.Request{
 		Store: t.set.store, Scope: line.Scope(t.set.store, t.set), Group: t.Group, Charges: charges,
 		Take: func(context.Context) ([]rule.Answer, error) { // with the caller's context, which the end of the wait does not end
+			if end != nil {
+				end.Stop()
+			}
 			t.turn = policy.Decision{}
 			if t.decideNow(ctx, rule.Take, &t.turn); failed(&t.turn) && ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return t.answersInLine(&t.turn, len(charges)), nil
+			left, final := t.refusedFor(wait, time.Since(began))
+			final = final || !t.turn.Refused || t.turn.By != policy.ByLimits || failed(&t.turn) || t.turn.Penalty > 0 || t.turn.RetryAfter == slidegate.Never
+			if !final {
+				end = time.AfterFunc(left, cancel)
+			}
+			return answersInLine(&t.turn, len(charges), final), nil
 		},
 	}
 	err := line.Wait(within, &request)
+	if end != nil {
+		end.Stop()
+	}
 	first.line.Waiting.Add(-1)
 	defer func() { t.turn, t.trying = policy.Decision{}, false }()
 	var late *line.Late
@@ -170,13 +181,30 @@ func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 // mayBeLeft reports whether the client may leave while the store is asked for a request in line: what is taken is then for the next one.
 func (t *Transaction) mayBeLeft() bool { return t.trying && t.set.traits.RoundTrips > 0 }
 
-// answersInLine returns the answers to a request in line. A refusal that is final leaves the line like an admission.
-func (t *Transaction) answersInLine(d *policy.Decision, charges int) []rule.Answer {
-	final := !d.Refused || d.By != policy.ByLimits || failed(d) || d.Penalty > 0 || d.RetryAfter == slidegate.Never
-	if !final {
-		i := slices.IndexFunc(t.parts, func(it part) bool { return it.policy.name == d.Policy })
-		final = i >= 0 && t.parts[i].policy.waitOf(t.parts[i].Part) <= 0
+// refusedFor returns for how long the policies that refuse still let the request wait, and whether that ends before their limits admit it.
+func (t *Transaction) refusedFor(longest, waited time.Duration) (left time.Duration, late bool) {
+	left = longest - waited
+	for i := range t.plan.entries {
+		e := &t.plan.entries[i]
+		it := &t.parts[e.part]
+		own := it.policy.waitOf(it.Part)
+		if e.role > checks || it.said != saidNo || own == longest { // the line itself ends the longest wait
+			continue
+		}
+		d := t.plan.decision(e)
+		left = min(left, own-waited)
+		late = late || own <= waited || own-waited <= d.RetryAfter && !mayComeEarly(e, &d)
 	}
+	return left, late
+}
+
+// mayComeEarly reports whether a refusal may end before its time, because slots or held units are returned.
+func mayComeEarly(e *entry, d *slidegate.Decision) bool {
+	return isSlots(e.bundle.bound[d.Index]) || d.Flags&(rule.Held|rule.HoldsFull) != 0
+}
+
+// answersInLine returns the answers to a request in line. A refusal that is final leaves the line like an admission.
+func answersInLine(d *policy.Decision, charges int, final bool) []rule.Answer {
 	answers := make([]rule.Answer, charges)
 	switch known := d.Allowed || !final; {
 	case known && len(d.Answers) >= charges:
