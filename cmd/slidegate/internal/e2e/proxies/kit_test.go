@@ -105,8 +105,14 @@ const loginPolicy = "policies:\n  login: {match: POST /login, limits: [3/1h fixe
 // serve starts the service with a limit of 3 logins.
 func serve(t *testing.T) (address string, process *os.Process) {
 	t.Helper()
+	return serveWith(t, loginPolicy)
+}
+
+// serveWith starts the service with policies.
+func serveWith(t *testing.T, policies string) (address string, process *os.Process) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "slidegate.yaml")
-	testkit.NoError(t, os.WriteFile(file, []byte(loginPolicy), 0o600))
+	testkit.NoError(t, os.WriteFile(file, []byte(policies), 0o600))
 	return startSlidegate(t, "serve", "--config", file, "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off")
 }
 
@@ -121,11 +127,11 @@ func nginx(t *testing.T, service, app string, pairs ...string) (address string) 
 }
 
 // caddy runs an example for Caddy.
-func caddy(t *testing.T, file, service, app string) (address string) {
+func caddy(t *testing.T, file, service, app string, pairs ...string) (address string) {
 	t.Helper()
 	return testkit.RunOnFreePort(t, func(_, port string) *exec.Cmd {
-		text := testkit.Example(t, "caddy/"+file, "\n:80 {", "\nhttp://127.0.0.1:"+port+" {", " 127.0.0.1:8080 {\n\t\t\tmethod", " "+service+" {\n\t\t\tmethod",
-			" 127.0.0.1:3000\n", " "+app+"\n")
+		text := testkit.Example(t, "caddy/"+file, slices.Concat(pairs, []string{"\n:80 {", "\nhttp://127.0.0.1:" + port + " {",
+			" 127.0.0.1:8080 {\n\t\t\tmethod", " " + service + " {\n\t\t\tmethod", " 127.0.0.1:3000\n", " " + app + "\n"})...)
 		return testkit.Caddy(t, text)
 	})
 }

@@ -61,6 +61,31 @@ func TestServiceOutageIsShort(t *testing.T) {
 	}
 }
 
+// TestRequestsWaitBehindProxies checks that a request waits in line behind proxies whose timeout includes the wait, as the comments in the
+// examples say. With the timeout of the examples it would be forwarded, or fail, after 250 ms.
+func TestRequestsWaitBehindProxies(t *testing.T) {
+	for name, front := range map[string]func(t *testing.T, service, app string) string{
+		"nginx": func(t *testing.T, service, app string) string {
+			return nginx(t, service, app, "proxy_read_timeout 250ms;", "proxy_read_timeout 10250ms;")
+		},
+		"caddy": func(t *testing.T, service, app string) string {
+			return caddy(t, "Caddyfile", service, app, "response_header_timeout 250ms", "response_header_timeout 10250ms")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			service, _ := serveWith(t, "policies:\n  login: {match: POST /login, limits: [1/3s token-bucket], wait: 10s}\n")
+			address := front(t, service, startApplication(t).address())
+			for i, least := range []time.Duration{0, time.Second} {
+				began := time.Now()
+				if got := send(t, address, "POST /login", "a body"); got != 200 || time.Since(began) < least {
+					t.Errorf("request %d: status %d after %v, want 200 after 3s", i+1, got, time.Since(began))
+				}
+			}
+		})
+	}
+}
+
 // TestApplicationErrorIsNotRetried checks that an error of the application is not taken for one of the service: the request is not repeated.
 func TestApplicationErrorIsNotRetried(t *testing.T) {
 	app := startApplication(t)
