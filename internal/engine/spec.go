@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -107,4 +108,6 @@ type Options struct {
 	// Before is the Set that this one replaces: if both have the same store, limits in both keep what the store remembers about
 	// them, and layers that New has put over the store stay, with their options. Drain then waits for the releases of both.
 	Before *Set
+	// Closing ends when no request may stand in line anymore: those that do are refused. nil never ends.
+	Closing context.Context
 }

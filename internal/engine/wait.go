@@ -113,13 +113,17 @@ const shortestWait = time.Millisecond
 // decideInLine decides a request that may wait: it is admitted in its turn, or refused as soon as it is known that its turn comes too late.
 func (t *Transaction) decideInLine(ctx context.Context, d *policy.Decision) {
 	charges, wait, first := t.inLine()
-	if len(charges) == 0 || first == nil || wait < shortestWait {
+	closing := t.set.opts.Closing
+	if len(charges) == 0 || first == nil || wait < shortestWait || closing != nil && closing.Err() != nil {
 		t.decideNow(ctx, rule.Take, d)
 		return
 	}
 	began := time.Now()
 	within, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	if closing != nil {
+		defer context.AfterFunc(closing, cancel)()
+	}
 	var end *time.Timer // of the wait that the policies allow that refuse
 	t.trying = true
 	first.line.Waiting.Add(1)

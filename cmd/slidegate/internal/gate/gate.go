@@ -5,6 +5,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -45,6 +46,8 @@ type Options struct {
 	// Key signs reservations, and reservations without its signature are rejected; nil leaves them unsigned, for clients
 	// that are trusted not to forge any.
 	Key *Key
+	// Closing ends when no request may wait in line anymore: those that do are refused. nil never ends.
+	Closing context.Context
 }
 
 // Refusal is a key that a policy refused, or an Envoy descriptor that a rule refused.

@@ -96,7 +96,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
 		}
 	}
-	opts := engine.Options{Failure: cmp.Or(options.Failure, store.FailLocal)}
+	opts := engine.Options{Failure: cmp.Or(options.Failure, store.FailLocal), Closing: g.opts.Closing}
 	if last != nil {
 		opts.Before = last.set
 	}

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,5 +98,31 @@ func TestClientsThatLeaveTheLineAreNoOutage(t *testing.T) {
 	}
 	if s.Log.Has("level=WARN") {
 		t.Errorf("got a warning about clients that left:\n%s", s.Log)
+	}
+}
+
+// Requests in line are refused when the listeners close, and told when to come again. They neither delay the end nor are cut off.
+func TestRequestsInLineAreRefusedAtTheEnd(t *testing.T) {
+	s := start(t, queuedPolicies, withApplication(t, nil))
+	type answer struct {
+		path     string
+		response *http.Response
+	}
+	answers := make(chan answer, len(queued))
+	s.queue(t, t.Context(), func(path string, response *http.Response) { answers <- answer{path, response} })
+	s.Stop(t)
+	for range queued {
+		got := <-answers
+		if got.response == nil {
+			t.Errorf("%s: the connection was closed, want 429", got.path)
+			continue
+		}
+		seconds, _ := strconv.Atoi(got.response.Header.Get("Retry-After"))
+		if got.response.StatusCode != http.StatusTooManyRequests || seconds < 3000 || seconds > 3600 {
+			t.Errorf("%s: got %s with Retry-After %d, want 429 with what is left of the hour", got.path, got.response.Status, seconds)
+		}
+	}
+	if s.Log.Has("not drained in time") {
+		t.Errorf("requests in line delayed the end:\n%s", s.Log)
 	}
 }

@@ -154,7 +154,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.record = seen.NewRecord(time.Now)
 	key := gate.NewKey(s.keeper(), s.log)
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.refusals.add, OnCrossed: s.crossed, Seen: s.record,
+		Closing: s.closing,
+		Logger:  s.log, MeterProvider: meters, OnRefused: s.refusals.add, OnCrossed: s.crossed, Seen: s.record,
 		Latency: s.telemetry.latency, Key: key,
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
