@@ -73,6 +73,7 @@ func (j *Journal) Begin() error {
 		err := j.prepare()
 		j.mu.Lock()
 		if err != nil {
+			j.failure.explain(j.dir, err)
 			j.retryLocked()
 			j.mu.Unlock()
 			return fmt.Errorf("journal: %w", err)
@@ -254,7 +255,7 @@ func (j *Journal) removeBefore(seq uint64) {
 		j.mu.Lock()
 		j.retireLocked(s) // some systems do not remove files that are open
 		j.mu.Unlock()
-		if err := j.files.Remove(s.name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := j.remove(s.name()); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return
 		}
 		j.mu.Lock()
@@ -308,7 +309,7 @@ func (j *Journal) removeAttemptLocked() {
 			j.begun = false
 		}
 		j.retireLocked(s)
-		_ = j.files.Remove(s.name())
+		_ = j.remove(s.name())
 	}
 	j.segments = j.segments[:len(j.segments)-len(attempt)]
 	j.changed.Broadcast()

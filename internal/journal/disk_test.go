@@ -137,6 +137,7 @@ type diskLock struct{ *disk }
 
 func (l diskLock) Word() string              { return l.word }
 func (l diskLock) SetWord(word string) error { l.word = word; return nil }
+func (l diskLock) Check() error              { return nil }
 func (l diskLock) Close() error              { return nil }
 
 func (d *disk) List() ([]string, error) {

@@ -46,6 +46,13 @@ func (j *Journal) failLocked(err error) {
 	j.wakeUp() // to keep the word about the folder true
 }
 
+// explain replaces the reason by that of the last attempt, which may be another one.
+func (f *failure) explain(dir string, err error) {
+	if f.err != nil && !errors.Is(f.err, err) {
+		f.err = fmt.Errorf("journal: %s: %w", dir, err)
+	}
+}
+
 // retryLocked schedules the next attempt of a checkpoint: after 1 s, 2 s, 4 s, and so on up to 30 s.
 func (j *Journal) retryLocked() {
 	f := &j.failure

@@ -27,6 +27,7 @@ type Files interface {
 type Lock interface {
 	Word() string // empty in a new folder
 	SetWord(word string) error
+	Check() error // returns an error if the folder has another lock now, or none, so that another process may use it
 	io.Closer
 }
 
@@ -76,7 +77,11 @@ func (f folder) Lock() (Lock, error) {
 	}
 	lock := &lockFile{File: file}
 	_, lock.word = readLock(file)
-	if err := lock.SetWord(lock.word); err != nil && !isFull(err) {
+	err = lock.Check() // the file may have been removed before it was locked
+	if err == nil {
+		err = lock.SetWord(lock.word)
+	}
+	if err != nil && !isFull(err) {
 		_ = file.Close()
 		return nil, err
 	}
@@ -101,6 +106,24 @@ func (l *lockFile) SetWord(word string) error {
 		l.word = word
 	}
 	return err
+}
+
+// errLost means that the folder is not the one that was locked.
+var errLost = errors.New("the folder was removed, moved or replaced, so nothing is written there any more; put it back, " +
+	"or restart this process, which then forgets what it has counted since")
+
+func (l *lockFile) Check() error {
+	held, err := l.Stat()
+	if err != nil {
+		return fmt.Errorf("%w (%w)", errLost, err)
+	}
+	switch found, err := os.Stat(l.Name()); {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w (%w)", errLost, err)
+	case err != nil || !os.SameFile(held, found):
+		return errLost
+	}
+	return nil
 }
 
 // readLock returns the lines of a lock's file.

@@ -230,7 +230,9 @@ func (j *Journal) Close() error {
 	j.finished.Wait()
 	err := failed
 	if failed == nil {
-		err = j.markClosed()
+		if err = j.lock.Check(); err == nil {
+			err = j.markClosed()
+		}
 	}
 	if err != nil && j.lock.Word() != "" {
 		_ = j.lock.SetWord(wordEnded) // which needs no space; without it, the end looks like that of a killed process
@@ -243,7 +245,7 @@ func (j *Journal) Close() error {
 	}
 	if j.spare != nil {
 		j.spare.release()
-		_ = j.files.Remove(j.spare.name())
+		_ = j.remove(j.spare.name())
 	}
 	j.mu.Unlock()
 	return errors.Join(err, j.lock.Close())

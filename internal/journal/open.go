@@ -96,7 +96,7 @@ func (j *Journal) beginFirst() error {
 // that can be mistaken for damage.
 func (j *Journal) removeFound(f found) {
 	for _, name := range f.dropped {
-		_ = j.files.Remove(name) // it is tried again at the next start
+		_ = j.remove(name) // it is tried again at the next start
 	}
 	if n := len(f.kept); n > 0 && f.kept[n-1].size > int64(f.end) {
 		if file, err := j.files.Open(segmentName(f.kept[n-1].seq)); err == nil {

@@ -90,7 +90,7 @@ func (j *Journal) discard(s *segment) {
 	}
 	_ = s.file.Truncate(0)
 	s.release()
-	_ = j.files.Remove(s.name())
+	_ = j.remove(s.name())
 }
 
 // reserve gives a new file its space.
@@ -154,15 +154,19 @@ func (s *segment) release() {
 func (j *Journal) prepare() error {
 	j.preparing.Lock()
 	defer j.preparing.Unlock()
+	err := j.lock.Check()
 	j.mu.Lock()
-	if j.spare != nil || j.closed {
+	if j.closed || err == nil && j.spare != nil {
 		j.mu.Unlock()
 		return nil
 	}
 	seq := j.nextSeqLocked()
 	j.mu.Unlock()
 
-	s, err := j.create(seq, j.mapped)
+	var s *segment
+	if err == nil {
+		s, err = j.create(seq, j.mapped)
+	}
 
 	j.mu.Lock()
 	defer j.mu.Unlock()

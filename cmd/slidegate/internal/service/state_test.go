@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -101,6 +102,35 @@ func TestStateIsAFile(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), "of somebody") {
 		t.Errorf("the file changed to %q, %v", text, err)
 	}
+}
+
+// TestStateFolderIsLost: when the folder is moved away, the service goes on in memory and says so, and does not disturb another one that
+// begins in its place.
+func TestStateFolderIsLost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	option := func(o *service.Options) { o.State = path }
+	s := start(t, plain, option)
+	ready := func() string { return s.send(t, "http", "GET", "/readyz", "").body }
+	if err := os.Rename(path, path+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	other := start(t, plain, option)
+	testkit.Eventually(t, "that it is noticed", func() bool { return strings.HasPrefix(ready(), "degraded: state: ") })
+	if got := s.send(t, "http", "POST", "/v1/charge", `{"key":"me"}`); !strings.Contains(got.body, `"not_durable"`) {
+		t.Errorf("a charge: got %+v, want the flag not_durable", got)
+	}
+	if got := other.send(t, "http", "POST", "/v1/charge", `{"key":"me"}`); got.status != http.StatusOK || strings.Contains(got.body, `"not_durable"`) {
+		t.Errorf("a charge by the other: got %+v", got)
+	}
+	testkit.Eventually(t, "the log", func() bool { return s.Log.Has("put it back, or restart this process") })
+	other.Stop(t)
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+"-moved", path); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the end of it", func() bool { return ready() == "ready\n" })
 }
 
 // TestSlotsAreLogged: a policy that /v1/check cannot decide is logged at the start, and when a reload adds it.
