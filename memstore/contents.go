@@ -20,6 +20,7 @@ type Contents struct {
 	Until      time.Time // time of the last one; zero if there is none
 
 	// How the records end. A folder in use is never Closed, and both counts may be of what is just being written.
+	New         bool   // nothing was ever recorded there
 	Closed      bool   // the store was closed
 	Unrecorded  bool   // what was decided last was not durable, and is missing
 	PowerLoss   bool   // not closed, and the operating system has been started since, or it is another machine's
@@ -69,15 +70,13 @@ func inspect(dir string) (c Contents, err error) {
 	if err != nil {
 		return c, fmt.Errorf("memstore: %w", err)
 	}
-	if found.Files == 0 {
-		return c, fmt.Errorf("memstore: %s: it has no files of a store", dir)
-	}
 	s.clock = real
 	c.Files, c.Bytes = found.Files, found.DiskBytes
 	if found.Checkpoint {
 		c.Checkpoint = timeOf(first)
 	}
 	c.Until = timeOf(last)
+	c.New = found.New
 	c.Closed, c.Unrecorded, c.PowerLoss, c.Skipped = found.Ended, found.Unrecorded, found.PowerLoss, found.Holes+found.Unfinished
 	c.Dropped, c.DroppedFrom = found.Cut, found.CutAt
 	c.Stats = s.Stats()

@@ -156,7 +156,7 @@ func TestInvalidState(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := callBriefly(t, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--state", path)
-		if r.status != exitFailure || !strings.Contains(r.err, "--state: ") || !strings.Contains(r.err, path) || !strings.Contains(r.err, "move the folder") {
+		if r.status != exitFailure || !strings.Contains(r.err, "--state: ") || !strings.Contains(r.err, path) || !strings.Contains(r.err, "move everything in") {
 			t.Errorf("%s: got status %d and\n%swant an error about --state with the fix", name, r.status, r.err)
 		}
 		if now, err := os.ReadFile(file); err != nil || string(now) != string(content) {

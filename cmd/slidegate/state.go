@@ -32,6 +32,7 @@ func (*stateInfoCommand) Help() string {
 // How the records of a folder end.
 const (
 	endInUse     = "in-use"
+	endNew       = "new"
 	endClosed    = "closed"
 	endKilled    = "killed"
 	endPowerLoss = "power-loss"
@@ -93,6 +94,8 @@ func infoOf(c *memstore.Contents) *stateInfo {
 		i.End = endInUse
 	case c.Closed:
 		i.End = endClosed
+	case c.New:
+		i.End = endNew
 	case c.PowerLoss:
 		i.End = endPowerLoss
 	default:
@@ -123,8 +126,11 @@ func (i *stateInfo) write(to io.Writer) error {
 		since += ", until " + i.Until.Format(time.DateTime)
 	}
 	end := i.end()
-	if i.Unrecorded {
-		end += "; what was decided last could not be recorded"
+	switch last := cmp.Or(i.Until, i.Checkpoint); {
+	case i.Unrecorded && last == nil:
+		end += "; decisions were not recorded"
+	case i.Unrecorded:
+		end += "; decisions after " + last.Format(time.DateTime) + " were not recorded"
 	}
 	rows := [][]string{
 		{"used by", cmp.Or(i.Process, "no process")},
@@ -165,10 +171,15 @@ func (i *stateInfo) end() string {
 	switch i.End {
 	case endInUse:
 		return "in use"
+	case endNew:
+		return "nothing was recorded yet"
 	case endClosed:
+		if i.Unrecorded {
+			return "closed while not durable"
+		}
 		return "closed in an orderly way"
 	case endPowerLoss:
 		return "a loss of power, or a copy from another machine that was not closed"
 	}
-	return fmt.Sprintf("the process was killed; %d unfinished records are skipped", i.Skipped)
+	return fmt.Sprintf("not closed: the process was killed, or this is a copy that was made while it ran; %d unfinished records are skipped", i.Skipped)
 }

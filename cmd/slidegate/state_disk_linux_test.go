@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,10 +32,10 @@ func TestEndOnFullDisk(t *testing.T) {
 	disk := testkit.SmallDisk(t, "20m")
 	path := filepath.Join(disk, "state")
 	args := []string{"--limit", "9/1h", "--state", path}
-	missing := "; what was decided last could not be recorded\n"
+	const missing = " were not recorded"
 	look := func(end string, text string) {
 		t.Helper()
-		if r := call(t, "state", "info", path); r.status != exitOK || !strings.Contains(r.out, "end          "+text) {
+		if r := call(t, "state", "info", path); r.status != exitOK || !regexp.MustCompile("(?m)^end          "+text+"$").MatchString(r.out) {
 			t.Errorf("got status %d, %s%swant the end %q", r.status, r.out, r.err, text)
 		}
 		want := fmt.Sprintf(`"end":%q,"unrecorded":%v,`, end, strings.HasSuffix(text, missing))
@@ -51,19 +52,46 @@ func TestEndOnFullDisk(t *testing.T) {
 		return s
 	}
 	start(false).mustEnd(syscall.SIGTERM)
-	look(endClosed, "closed in an orderly way\n")
+	look(endClosed, "closed in an orderly way")
 	testkit.Must(0, os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 10<<20), 0o600))(t)
 	s := start(false)
-	look(endInUse, "in use"+missing)
+	look(endInUse, "in use; decisions after .+"+missing)
 	s.signal(syscall.SIGTERM)
 	if status := s.status(); status != exitFailure || !s.printed("closing: ") {
 		t.Errorf("got status %d, want %d and why:\n%s", status, exitFailure, s.text())
 	}
-	look(endClosed, "closed in an orderly way"+missing)
+	look(endClosed, "closed while not durable; decisions after .+"+missing)
 	s = start(true)
 	s.kill()
-	look(endKilled, "the process was killed; 0 unfinished records are skipped"+missing)
+	look(endKilled, "not closed: the process was killed, .+; decisions after .+"+missing)
 	testkit.Must(0, os.Remove(filepath.Join(disk, "filler")))(t)
 	start(true).mustEnd(syscall.SIGTERM)
-	look(endClosed, "closed in an orderly way\n")
+	look(endClosed, "closed in an orderly way")
+}
+
+// A folder on a disk that was full from the beginning says so while the service runs, after it was killed, and after it has ended. The next
+// start finds no damage.
+func TestFullDiskFromTheBeginning(t *testing.T) {
+	path := filepath.Join(testkit.SmallDisk(t, "4m"), "state")
+	start := func() *runningService { return startServe(t, "--limit", "9/1h", "--state", path) }
+	look := func(want string) {
+		t.Helper()
+		if r := call(t, "state", "info", path); r.status != exitOK || !strings.Contains(r.out, "end          "+want+"\n") {
+			t.Errorf("got status %d, %s%swant the end %q", r.status, r.out, r.err, want)
+		}
+	}
+	s := start()
+	s.allow("ann")
+	look("in use; decisions were not recorded")
+	s.kill()
+	look("nothing was recorded yet; decisions were not recorded")
+	s = start()
+	s.signal(syscall.SIGTERM)
+	if status := s.status(); status != exitFailure {
+		t.Errorf("got status %d, want %d", status, exitFailure)
+	}
+	look("closed while not durable; decisions were not recorded")
+	if s = start(); !s.printed("the last process could not record what it decided") {
+		t.Errorf("the log does not say what is missing:\n%s", s.text())
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // state info shows a folder while a process uses it, after that was killed, and after it has ended.
@@ -49,7 +51,7 @@ func TestStateInfo(t *testing.T) {
 	if i := info("no process", "closed in an orderly way"); i.End != endClosed {
 		t.Errorf("ended: got %+v", i)
 	}
-	for _, args := range [][]string{{path + "-none"}, {t.TempDir()}, {filepath.Join(path, "lock")}, {}} {
+	for _, args := range [][]string{{path + "-none"}, {t.TempDir()}, {filepath.Join(path, "lock")}, {""}, {}} {
 		if r := call(t, append([]string{"state", "info"}, args...)...); r.status != exitFailure || r.out != "" {
 			t.Errorf("%q: got status %d, %s%s", args, r.status, r.out, r.err)
 		}
@@ -57,4 +59,20 @@ func TestStateInfo(t *testing.T) {
 	if _, err := os.Stat(path + "-none"); err == nil {
 		t.Error("it made a folder")
 	}
+}
+
+// What a process leaves that is killed while it begins in a new folder is a folder for state info too, as for the next start.
+func TestStateInfoOfNewFolder(t *testing.T) {
+	path := t.TempDir()
+	for _, name := range []string{"lock", "000000000001.log"} {
+		testkit.Must(0, os.WriteFile(filepath.Join(path, name), nil, 0o600))(t)
+		r := call(t, "state", "info", path)
+		if r.status != exitOK || !strings.Contains(r.out, "end          nothing was recorded yet\n") || !strings.Contains(r.out, "no process") {
+			t.Errorf("with %s: got status %d, %s%s", name, r.status, r.out, r.err)
+		}
+		if r = call(t, "state", "info", path, "--format", "json"); !strings.Contains(r.out, `"end":"new","unrecorded":false`) {
+			t.Errorf("with %s: got %s", name, r.out)
+		}
+	}
+	startServe(t, "--limit", "3/1h", "--state", path).mustEnd(syscall.SIGTERM)
 }

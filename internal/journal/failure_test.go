@@ -257,7 +257,7 @@ func damagedBy(t *testing.T, change func(dir string, names []string)) error {
 	}
 	if err == nil {
 		_ = j.Close()
-	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "move the folder") {
+	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "move everything in") {
 		t.Errorf("got the error %v, want one that names %s and says what to do", err, dir)
 	}
 	return err

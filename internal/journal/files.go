@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,7 +37,14 @@ const (
 	wordUsed       = "used"                    // it has files
 	wordUnrecorded = "not recording"           // and records are not durable
 	wordEnded      = "ended without recording" // and were not when the journal was closed
+
+	// The same of a folder that has never had files.
+	wordNothing      = "nothing recorded"
+	wordEndedNothing = "ended with nothing recorded"
 )
+
+// hadFiles reports whether a folder with this word is damaged without files.
+func hadFiles(word string) bool { return word != "" && word != wordNothing && word != wordEndedNothing }
 
 // File is a file of Files.
 type File interface {
@@ -178,6 +186,26 @@ func (f folder) List() ([]string, error) {
 		names = append(names, e.Name())
 	}
 	return names, nil
+}
+
+// isOwn reports whether a file is one of a journal.
+func isOwn(name string) bool {
+	_, is := parseName(name)
+	return is || name == lockName
+}
+
+// checkOwner returns an error if the folder has files, and none of a journal. Hidden files, and those of the file system, do not count.
+func (f folder) checkOwner() error {
+	names, err := f.List()
+	if err != nil || slices.ContainsFunc(names, isOwn) {
+		return nil // what is wrong with the folder is found when it is locked
+	}
+	for _, name := range names {
+		if name[0] != '.' && name != "lost+found" {
+			return fmt.Errorf("%s: it has files of something else, such as %s; give a folder that is empty or does not exist", string(f), name)
+		}
+	}
+	return nil
 }
 
 func (f folder) Create(name string) (File, error) {

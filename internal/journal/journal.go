@@ -38,6 +38,7 @@ var (
 )
 
 var errClosed = errors.New("journal: closed")
+var errNoPath = errors.New("journal: the path of the folder is empty")
 
 // Options configures a Journal. The zero value is valid.
 type Options struct {
@@ -122,6 +123,12 @@ func Open(dir string, opts Options, replay func(Record) error) (*Journal, Report
 		return nil, Report{}, fmt.Errorf("journal: Segment: must be a multiple of %d from %d to %d, not %d", headerBytes, minSegment, maxSegment, opts.Segment)
 	}
 	if opts.Files == nil {
+		if dir == "" {
+			return nil, Report{}, errNoPath
+		}
+		if err := folder(dir).checkOwner(); err != nil {
+			return nil, Report{}, fmt.Errorf("journal: %w", err)
+		}
 		opts.Files = folder(dir)
 	}
 	lock, err := opts.Files.Lock()
@@ -234,8 +241,12 @@ func (j *Journal) Close() error {
 			err = j.markClosed()
 		}
 	}
-	if err != nil && j.lock.Word() != "" {
-		_ = j.lock.SetWord(wordEnded) // which needs no space; without it, the end looks like that of a killed process
+	if err != nil {
+		word := wordEnded
+		if !hadFiles(j.lock.Word()) {
+			word = wordEndedNothing
+		}
+		_ = j.lock.SetWord(word) // which needs no space; without it, the end looks like that of a killed process
 	}
 	j.mu.Lock()
 	j.current.Store(notRecording)

@@ -91,7 +91,12 @@ func testFolderIsLost(t *testing.T, dir string, opts journal.Options, lose func(
 
 func listed(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	synctest.Wait()
+	synctest.Wait() // a file may be made in advance right now
+	return namesIn(t, dir)
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
 	for _, entry := range testkit.Must(os.ReadDir(dir))(t) {
 		names = append(names, entry.Name())
 	}
@@ -137,5 +142,33 @@ func TestFolderIsLostAtTheEnd(t *testing.T) {
 	testkit.Must(0, os.RemoveAll(dir))(t)
 	if err := j.Close(); err == nil || !strings.Contains(err.Error(), lost) {
 		t.Errorf("got %v, want that the folder is lost", err)
+	}
+}
+
+// A folder with files of something else, and none of a journal, is an error and not touched. Hidden files and those of a file system do not
+// count, nor do others beside a journal's.
+func TestFolderOfSomethingElse(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name string) { testkit.Must(0, os.WriteFile(filepath.Join(dir, name), nil, 0o600))(t) }
+	put(".hidden")
+	put("lost+found")
+	put("notes.txt")
+	if _, _, err := journal.Open(dir, journal.Options{}, nil); err == nil || !strings.Contains(err.Error(), "such as notes.txt") {
+		t.Errorf("got %v, want an error that names the file", err)
+	}
+	if got, want := namesIn(t, dir), []string{".hidden", "lost+found", "notes.txt"}; !slices.Equal(got, want) {
+		t.Errorf("the folder has %q now, want %q", got, want)
+	}
+	testkit.Must(0, os.Remove(filepath.Join(dir, "notes.txt")))(t)
+	j, _, _ := open(t, dir, journal.Options{})
+	put("notes.txt")
+	testkit.Must(0, j.Close())(t)
+	open(t, dir, journal.Options{})
+	_, _, openErr := journal.Open("", journal.Options{}, nil)
+	_, inspectErr := journal.Inspect("", nil)
+	for _, err := range []error{openErr, inspectErr} {
+		if err == nil || !strings.Contains(err.Error(), "the path of the folder is empty") {
+			t.Errorf("got %v for an empty path", err)
+		}
 	}
 }

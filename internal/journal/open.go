@@ -3,7 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 )
 
 // start begins the first segment of this process. What was found keeps its files until the next checkpoint is complete.
@@ -45,9 +45,11 @@ func (j *Journal) keepWord() {
 	defer j.wording.Unlock()
 	was, word := j.lock.Word(), wordUsed
 	if j.Err() != nil {
-		word = wordUnrecorded
+		if word = wordUnrecorded; !hadFiles(was) {
+			word = wordNothing
+		}
 	}
-	if word != was && (was != "" || word == wordUsed) {
+	if word != was {
 		_ = j.lock.SetWord(word) // it is tried again after each checkpoint
 	}
 }
@@ -148,8 +150,15 @@ type Info struct {
 
 // Inspect reads a folder without changing anything, while another process may be writing there.
 func Inspect(dir string, each func(Record) error) (Info, error) {
-	if _, err := os.Stat(dir); err != nil {
+	if dir == "" {
+		return Info{}, errNoPath
+	}
+	names, err := folder(dir).List()
+	if err != nil {
 		return Info{}, fmt.Errorf("journal: %w", err)
+	}
+	if !slices.ContainsFunc(names, isOwn) {
+		return Info{}, fmt.Errorf("journal: %s: it has no files of a store", dir)
 	}
 	found, err := read(dir, folder(dir), wordOf(dir), each)
 	info := Info{Report: found.Report, Files: len(found.all)}

@@ -14,6 +14,7 @@ type Report struct {
 	Records int // that were replayed
 
 	Checkpoint bool // it began with a complete checkpoint
+	New        bool // nothing was ever recorded
 	Clean      bool // the journal had been closed, or is new
 	Ended      bool // the last process had closed the journal, whether or not that could be recorded
 	Unrecorded bool // its last records were not durable, and are missing
@@ -80,8 +81,9 @@ func read(dir string, files Files, word string, replay func(Record) error) (foun
 	if err := r.choose(); err != nil {
 		return r.found, err
 	}
-	r.Unrecorded = r.word == wordUnrecorded || r.word == wordEnded
-	r.Ended = r.word == wordEnded || r.Clean && !r.Unrecorded
+	r.Ended = r.word == wordEnded || r.word == wordEndedNothing
+	r.Unrecorded = r.Ended || r.word == wordUnrecorded || r.word == wordNothing
+	r.Ended = r.Ended || r.Clean && !r.New && !r.Unrecorded
 	return r.found, r.readAll()
 }
 
@@ -93,8 +95,12 @@ func (r *reader) close() {
 
 // damaged returns an error about a file.
 func (r *reader) damaged(seq, off uint64, problem string) error {
-	return fmt.Errorf("journal: %s: %w at byte %d: %s; move the folder %s away to start without its records, or restore a copy of it",
-		filepath.Join(r.dir, segmentName(seq)), ErrDamaged, off, problem, r.dir)
+	return fmt.Errorf("journal: %s: %w at byte %d: %s; %s", filepath.Join(r.dir, segmentName(seq)), ErrDamaged, off, problem, r.advice())
+}
+
+// advice says how to go on without the files. The folder itself may be where a disk is mounted.
+func (r *reader) advice() string {
+	return "restore a copy of the folder, or move everything in " + r.dir + " away to start without its records"
 }
 
 // list opens all files, so that they can be read even if another process removes them.
@@ -151,7 +157,7 @@ func (r *reader) readHeader(s *source) error {
 	}
 	h, problem, newer := decodeHeader(page[:n])
 	if newer {
-		return fmt.Errorf("journal: %s: %w of this program: %s; use the version that wrote it, or move the folder %s away to start without its records",
+		return fmt.Errorf("journal: %s: %w of this program: %s; use the version that wrote it, or move everything in %s away to start without its records",
 			filepath.Join(r.dir, segmentName(s.seq)), ErrNewer, problem, r.dir)
 	}
 	s.header = h
@@ -236,11 +242,10 @@ func (r *reader) choose() error {
 
 // chooseNothing is for a folder without records: a new one, or one whose first file was being made.
 func (r *reader) chooseNothing() error {
-	if r.word != "" {
-		return fmt.Errorf("journal: %s: %w: it was used before, but its files are missing; move the folder %[1]s away to start without its records, "+
-			"or restore a copy of it", r.dir, ErrDamaged)
+	if hadFiles(r.word) {
+		return fmt.Errorf("journal: %s: %w: it was used before, but its files are missing; %s", r.dir, ErrDamaged, r.advice())
 	}
-	r.Clean = true
+	r.Clean, r.New = true, true
 	for _, s := range r.all {
 		if !s.blank {
 			return r.damaged(s.seq, 0, "the files before it are missing")
