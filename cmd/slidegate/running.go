@@ -11,11 +11,13 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"go.opentelemetry.io/otel"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
@@ -53,7 +55,7 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 	if err := command.configure(); err != nil {
 		return err
 	}
-	if err := f.checkNumbers(); err != nil {
+	if err := errors.Join(f.checkNumbers(), f.checkState(c)); err != nil {
 		return err
 	}
 	o := &f.Options
@@ -94,6 +96,14 @@ func (f *runningFlags) checkNumbers() error {
 		return errors.New("--drain: must be positive")
 	case f.MaxConnections <= 0:
 		return errors.New("--max-connections: must be positive")
+	}
+	return nil
+}
+
+// checkState rejects a folder without a name, which would mean none in the options of the server: a variable of a script may be unset.
+func (f *runningFlags) checkState(c *console) error {
+	if f.State == "" && slices.ContainsFunc(c.node.Flags, func(flag *kong.Flag) bool { return flag.Name == "state" && flag.Set }) {
+		return errors.New("--state: the path is empty; give a folder, or leave out the flag to keep nothing")
 	}
 	return nil
 }

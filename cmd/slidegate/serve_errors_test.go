@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,10 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--store redis://u:hunter2@host?prefx=a", []string{"--store", "prefix"}},
 		{"--store memory:?max_bytes=few", []string{"--store", "max_bytes"}},
 		{"--store redis://127.0.0.1:1 --state x", []string{"--state", "memory"}},
+		{"--state=", []string{"--state: the path is empty"}},
+		{"--state " + filepath.Dir(good), []string{"--state", "files of something else", "empty"}},
+		{"--state x --reuse-port", []string{"--state", "leave out --reuse-port or --state"}},
+		{"--state-degree synced", []string{"--state-degree", "give --state DIR"}},
 		{"--envoy " + t.TempDir(), []string{"--envoy", ".yaml"}},
 		{"--envoy no-such.yaml", []string{"--envoy", "no-such.yaml"}},
 		{"--envoy-headers all", []string{"--envoy-headers", "response", "both"}},

@@ -156,6 +156,10 @@ func (o Options) validate() (Options, error) {
 		return o, invalid("Proxy", "clients are identified by their addresses, which a Unix socket does not have; write host:port")
 	case o.DrainDelay < 0:
 		return o, invalid("DrainDelay", "must not be negative, got %v", o.DrainDelay)
+	case o.StateDegree == degreeSynced && o.State == "":
+		return o, invalid("StateDegree", "there is no folder to keep; give --state DIR too, or leave it out")
+	case o.ReusePort && o.State != "":
+		return o, invalid("State", "a second process on the same ports could not use the folder, which belongs to one process at a time; leave out --reuse-port or --state")
 	case o.MaxConnectionsPerAddress < 0:
 		return o, invalid("MaxConnectionsPerAddress", "must not be negative, got %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
 	}
