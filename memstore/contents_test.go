@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ func TestInspectFolder(t *testing.T) {
 	}
 	allow(t, limiter, "0", 1)
 	check(t, st.Close())
+	if d, _ := st.Durability(); d.Err == nil || !strings.Contains(d.Err.Error(), "closed") {
+		t.Errorf("got %v after Close, want that the store is closed", d.Err)
+	}
 	if c := look(1); !c.Closed || c.PowerLoss {
 		t.Errorf("closed: got %+v", c)
 	}

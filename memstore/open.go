@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -78,7 +79,7 @@ func tellEnd(to *slog.Logger, dir string, found *journal.Report) {
 // run writes checkpoints when they are due, which is also when decisions are not durable.
 func (k *keeper) run(s *Store) {
 	defer close(k.stopped)
-	log := failureLog{to: s.opts.Logger}
+	log := failureLog{to: s.opts.Logger, space: s.checkpointSpace}
 	for {
 		select {
 		case <-k.stop:
@@ -91,21 +92,43 @@ func (k *keeper) run(s *Store) {
 	}
 }
 
-// failureLog logs the beginning and the end of a time in which decisions are not durable.
+// checkpointSpace returns how much space a checkpoint takes, in whole files. The records of a state take no more than it takes in memory.
+func (s *Store) checkpointSpace() int64 {
+	file := cmp.Or(segmentBytes, journal.DefaultSegment)
+	bytes := s.Stats().Bytes
+	s.mu.Lock()
+	for _, d := range s.documents {
+		bytes += int64(len(d.text))
+	}
+	s.mu.Unlock()
+	return (bytes/file + 1) * file
+}
+
+// repeatAfter is how often the log says again that decisions are still not durable.
+const repeatAfter = 10 * time.Minute
+
+// failureLog logs the beginning and the end of a time in which decisions are not durable, and in between that it lasts.
 type failureLog struct {
-	to      *slog.Logger // may be nil
-	failing bool
+	to    *slog.Logger // may be nil
+	space func() int64 // that a checkpoint takes
+	last  time.Time    // of the last line about the failure; zero if there is none
 }
 
 func (l *failureLog) tell(err error) {
-	if l.to == nil || (err != nil) == l.failing {
-		return
+	now := time.Now()
+	switch {
+	case l.to == nil:
+	case err == nil && !l.last.IsZero():
+		l.last = time.Time{}
+		l.to.Info("memory: decisions are durable again")
+	case err != nil && (l.last.IsZero() || now.Sub(l.last) >= repeatAfter):
+		l.last = now
+		about := []any{slog.Any("error", err)}
+		if journal.IsFull(err) {
+			about = append(about, slog.Int64("needed_bytes", l.space()))
+		}
+		l.to.Error("memory: decisions are not durable; a crash would forget them", about...)
 	}
-	if l.failing = err != nil; l.failing {
-		l.to.Error("memory: decisions are not durable; a crash would forget them", slog.Any("error", err))
-		return
-	}
-	l.to.Info("memory: decisions are durable again")
 }
 
 // Close ends the recording of a store that Open returned, once all that it has recorded is on the disk. Requests that are decided
@@ -127,7 +150,7 @@ func (s *Store) Close() error {
 
 // Durability describes how a store that Open returned keeps what it decides.
 type Durability struct {
-	Err        error     // why decisions are not durable now; nil if they are
+	Err        error     // why decisions are not durable now, for example because the store is closed; nil if they are
 	Bytes      int64     // of the folder's files
 	Checkpoint time.Time // when the last checkpoint was completed
 	Failures   int64     // how often recording failed

@@ -89,7 +89,7 @@ func (f folder) Lock() (Lock, error) {
 	if err == nil {
 		err = lock.SetWord(lock.word)
 	}
-	if err != nil && !isFull(err) {
+	if err != nil && !IsFull(err) {
 		_ = file.Close()
 		return nil, err
 	}

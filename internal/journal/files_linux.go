@@ -33,7 +33,7 @@ func (f diskFile) Sync() error {
 
 func isInvalid(err error) bool { return errors.Is(err, syscall.EINVAL) }
 
-// isFull reports whether there is no space, so that a later attempt may succeed.
-func isFull(err error) bool {
+// IsFull reports whether there is no space, so that a later attempt may succeed.
+func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

@@ -196,13 +196,16 @@ func (j *Journal) Wait(at Position) (durable bool) {
 // End returns the end of everything that was recorded so far.
 func (j *Journal) End() Position { return Position(j.cursor.Load()) }
 
-// Failing reports whether Err is not nil, or the journal is closed. It takes no lock.
+// Failing reports whether Err is not nil. It takes no lock.
 func (j *Journal) Failing() bool { return j.failure.now.Load() }
 
-// Err returns why records are not durable now, or nil if they are.
+// Err returns why records are not durable now, or nil if they are. After Close, they are not.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.closed && j.failure.err == nil {
+		return errClosed
+	}
 	return j.failure.err
 }
 

@@ -18,7 +18,7 @@ func (j *Journal) start(f found) error {
 	if err == nil {
 		err = j.beginFirst()
 	}
-	if err != nil && !isFull(err) {
+	if err != nil && !IsFull(err) {
 		return err
 	}
 	j.mu.Lock()
@@ -43,8 +43,11 @@ func (j *Journal) start(f found) error {
 func (j *Journal) keepWord() {
 	j.wording.Lock()
 	defer j.wording.Unlock()
+	j.mu.Lock()
+	failing := j.failure.err != nil
+	j.mu.Unlock()
 	was, word := j.lock.Word(), wordUsed
-	if j.Err() != nil {
+	if failing {
 		if word = wordUnrecorded; !hadFiles(was) {
 			word = wordNothing
 		}
