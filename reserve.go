@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -157,8 +158,9 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decisio
 
 // AcquireWait waits in line, for at most a time or, if that is 0, until ctx ends, for one slot of each in-flight limit and one unit of each
 // other limit, and keeps them until release is called: a semaphore for all processes that share the store. It renews them as KeepAlive does,
-// for at most an hour; alive is ctx until they are lost, with the cause ErrLost. Errors are those of Wait. A slot that another process
-// releases is noticed within 50ms.
+// for at most an hour; alive is ctx until they are lost, with the cause ErrLost. A slot that another process releases is noticed within 50ms.
+// Errors are those of Wait. Since nobody knows when a slot will be released, that of a wait that was too long wraps context.DeadlineExceeded,
+// and comes at its end.
 //
 //	alive, release, err := limiter.AcquireWait(ctx, "host:example.com", time.Minute)
 //	if err != nil {
@@ -170,13 +172,19 @@ func (l *Limiter) AcquireWait(ctx context.Context, key string, wait time.Duratio
 		return nil, nil, errNoContext
 	}
 	within := ctx
-	if wait > 0 {
+	switch {
+	case wait < 0:
+		return nil, nil, fmt.Errorf("slidegate: wait: must not be negative, got %v; 0 waits until ctx ends", wait)
+	case wait > 0:
 		var cancel context.CancelFunc
 		within, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
 	r, err := l.ReserveWait(within, key, 1)
 	if err != nil {
+		if within.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("slidegate: no slot was free within %v: %w", wait, err)
+		}
 		return nil, nil, err
 	}
 	alive, stop := l.KeepAlive(ctx, r, 0)

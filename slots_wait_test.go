@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,9 @@ func TestAcquireWait(t *testing.T) {
 func TestAcquireWaitIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, inner store.Store) {
 		limiter := newLimiter(t, &slow{inner}, slidegate.Slots(1, time.Minute))
+		if _, _, err := limiter.AcquireWait(t.Context(), "k", -time.Second); err == nil || !strings.Contains(err.Error(), "wait: must not be negative") {
+			t.Errorf("a negative wait: got %v", err)
+		}
 		_, release, err := limiter.AcquireWait(t.Context(), "k", 0)
 		if err != nil {
 			t.Fatal(err)
@@ -94,8 +98,8 @@ func TestAcquireWaitIsLeft(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {
-				if _, _, err := limiter.AcquireWait(t.Context(), "k", time.Duration(i)*3*time.Millisecond+time.Second); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%v, want the end of the context", err)
+				if _, _, err := limiter.AcquireWait(t.Context(), "k", time.Duration(i)*3*time.Millisecond+time.Second); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no slot was free within") {
+					t.Errorf("%v, want the end of the wait", err)
 				}
 			})
 		}
