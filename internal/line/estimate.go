@@ -105,7 +105,7 @@ func (k *known) bounds(r, highest *rule.Limit, n int64, now time.Time) (least, m
 		from, to := laps(r, (n-free-1)/highest.Quota, reset)
 		return reset + from, reset + to
 	}
-	rest := (n-1)%highest.Quota+1+more
+	rest := (n-1)%highest.Quota + 1 + more
 	if rest <= k.free {
 		reset = 0
 	} else if k.cost > 0 && rest >= k.cost {
