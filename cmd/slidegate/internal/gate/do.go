@@ -49,7 +49,7 @@ type Request struct {
 	// client leaves, because the client sends it again. For a Cancel without a Reservation, it is the ID of the call, and Key, Plan and
 	// Class are those of the call. Empty means none.
 	ID string
-	// Wait replaces the policy's wait for Allow, Reserve and Acquire; 0 leaves it.
+	// Wait replaces the policy's wait for Allow, Reserve and Acquire; 0 leaves it, and a negative one means that the request does not wait.
 	Wait time.Duration
 	// Reservation is where Reserve and Acquire put what they took, and what Renew, Release, Settle and Cancel are about. The
 	// other operations ignore it, and these four ignore Key and Cost.

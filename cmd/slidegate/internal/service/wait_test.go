@@ -32,3 +32,15 @@ func TestRequestsWaitLongerThanTimeouts(t *testing.T) {
 		}
 	}
 }
+
+// A request with "wait_us": 0 does not wait, though its policy does.
+func TestRequestsMayRefuseToWait(t *testing.T) {
+	s := start(t, "policies: {p: {limits: [1/5s token-bucket], wait: 10s}}\n", nil)
+	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		for _, path := range []string{"/v1/allow", "/v1/reserve"} {
+			if got := s.send(t, "http", "POST", path, `{"key":"`+path+`","cost":1,"wait_us":0}`); got.status != want {
+				t.Errorf("%s, request %d: got %d %s, want %d", path, i, got.status, got.body, want)
+			}
+		}
+	}
+}

@@ -193,7 +193,7 @@ func (c *call) readBatch() bool {
 		c.requests = append(c.requests, gate.Request{})
 		c.into = &c.requests[len(c.requests)-1]
 		from := c.at
-		return c.request(takeFields) && (c.into.Wait == 0 || c.addProblem(from, "wait_us", "cannot be used in a batch, whose requests do not wait"))
+		return c.request(takeFields) && (c.into.Wait <= 0 || c.addProblem(from, "wait_us", "cannot be used in a batch, whose requests do not wait"))
 	}) {
 		return false
 	}
@@ -221,10 +221,12 @@ const (
 // maxWait is the longest time that a request may ask to wait.
 const maxWait = time.Hour
 
-// readWait reads how long the request may wait in line.
+// readWait reads how long the request may wait in line; 0 means that it does not, whatever the policy says.
 func (c *call) readWait() bool {
 	micros, ok := c.integer(0, maxWait.Microseconds())
-	c.into.Wait = time.Duration(micros) * time.Microsecond
+	if c.into.Wait = time.Duration(micros) * time.Microsecond; micros == 0 {
+		c.into.Wait = -1
+	}
 	return ok
 }
 

@@ -108,7 +108,9 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 	for given := options; len(options) > 0; options = options[2:] {
 		name := optionName(options[0])
 		switch {
-		case name == "" || name == "ID" && !cmd.countsOnce() || name == "WAIT" && !cmd.mayWait():
+		case name == "ID" && !cmd.countsOnce() || name == "WAIT" && !cmd.mayWait():
+			return req, name + ": not an option of '" + cmd.name + "'; want " + cmd.options()
+		case name == "":
 			return req, "unknown option '" + quoted(options[0]) + "'; want " + cmd.options()
 		case len(options) == 1:
 			return req, name + ": the value is missing; want " + cmd.options()

@@ -283,7 +283,7 @@ func TestClass(t *testing.T) {
 			c.exchange("SG.ALLOW classes k WAIT "+wrong, "-ERR WAIT: must be 1 to 3600000 milliseconds, not '"+wrong+"'; leave it out to wait not at all")
 		}
 		c.exchange("SG.ALLOW classes k WAIT 5 CLASS wait wait 6", "-ERR WAIT: given twice; give it once")
-		c.exchange("SG.PEEK classes k WAIT 1", "-ERR unknown option 'WAIT'; want CLASS name")
+		c.exchange("SG.PEEK classes k WAIT 1", "-ERR WAIT: not an option of 'sg.peek'; want CLASS name")
 		c.exchange("SG.ALLOW classes k WAIT 1000", numbers(0, 3, 0, hour, hour, 0)) // its turn comes later
 		c.exchange("SG.RESERVE classes k CLASS batch", "-ERR wrong number of arguments for 'sg.reserve' command")
 		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
@@ -325,7 +325,7 @@ func TestCallsWithAnID(t *testing.T) {
 		c.exchange("SG.CANCEL default ann ID early", numbers(0, 0))
 		c.exchange("SG.ALLOW default ann 1 ID early", numbers(0, 10, 6, -1, hour, 0))
 		c.exchange("SG.ALLOW default ann 1 ID "+strings.Repeat("x", 129), "-ERR invalid id: must have at most 128 bytes, and must not contain \".v1.\"")
-		c.exchange("SG.PEEK default ann 1 ID one", "-ERR unknown option 'ID'; want CLASS name")
+		c.exchange("SG.PEEK default ann 1 ID one", "-ERR ID: not an option of 'sg.peek'; want CLASS name")
 		c.exchange("SG.CANCEL default ann CLASS x", "-ERR wrong number of arguments for 'sg.cancel' command")
 		c.exchange("SG.CANCEL default ann 3 ID one", "-ERR wrong number of arguments for 'sg.cancel' command")
 		var first string
