@@ -36,7 +36,7 @@ const (
 	refused     outcome = "refused" // 403, PERMISSION_DENIED
 	broken      outcome = "broken"  // a server error: 500, INTERNAL
 	unavailable outcome = "away"    // the limiter could not decide: 503, UNAVAILABLE
-	ended       outcome = "ended"   // the caller's context has ended: 503 without Retry-After, its status
+	ended       outcome = "ended"   // the caller's context has ended: 499 without Retry-After, its status
 	invalid     outcome = "invalid" // an error from New
 )
 
@@ -113,6 +113,8 @@ func httpSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 	}, func() int { return events }
 }
 
+const statusClientLeft = 499
+
 func outcomeOf(t *testing.T, w *httptest.ResponseRecorder, served, wasEnded bool) outcome {
 	t.Helper()
 	retry := w.Header().Get("Retry-After")
@@ -126,12 +128,12 @@ func outcomeOf(t *testing.T, w *httptest.ResponseRecorder, served, wasEnded bool
 		return refused
 	case w.Code == http.StatusInternalServerError:
 		return broken
-	case w.Code == http.StatusServiceUnavailable && wasEnded && retry == "":
+	case w.Code == statusClientLeft && wasEnded && retry == "":
 		return ended
 	case w.Code == http.StatusServiceUnavailable:
 		return unavailable
 	}
-	t.Fatalf("served is %t, and the status %d with Retry-After %q; want a known outcome: served with 200, or not with 429, 403, 500 or 503", served, w.Code, retry)
+	t.Fatalf("served is %t, and the status %d with Retry-After %q; want a known outcome: served with 200, or not with 429, 403, 499, 500 or 503", served, w.Code, retry)
 	return ""
 }
 
