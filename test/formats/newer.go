@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slidegate/slidegate/layer/stack"
 	"github.com/slidegate/slidegate/rule"
@@ -65,7 +66,7 @@ func (h *history) checkRejects(t *testing.T, server Server, lines []string, ops 
 	before := server.Dump(t)
 	last := h.steps[len(h.steps)-1].after
 	s := server.Open(t, func() rule.Micros { return at(last) })
-	layered, err := stack.New(s, stack.Options{})
+	layered, err := stack.New(s, stack.Options{Timeout: time.Minute}) // a busy server answers late, and is not out
 	if err != nil {
 		t.Fatal(err)
 	}
