@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -346,6 +348,48 @@ func TestRestartAfterManyResets(t *testing.T) {
 			if d := testkit.Must(after.Peek(t.Context(), key, 10))(t); !d.Allowed {
 				t.Errorf("%s: key %s, which was reset, has %d left", way, key, d.Remaining)
 			}
+		}
+	}
+}
+
+// While a decision is recorded, nobody else is answered about its key: it was claimed before, and is published afterwards.
+func TestNobodyIsAnsweredWhileADecisionIsRecorded(t *testing.T) {
+	for i, limit := range append(everyLimit(t, 5), everyLimit(t, 5)...) {
+		var st *memstore.Store
+		var other sync.WaitGroup
+		var stage atomic.Int32
+		stage.Store(-1)
+		var answered atomic.Bool
+		charge := store.Charge{Limit: limit, Key: "key", Cost: 1}
+		expectNoAnswer := func(point string) {
+			for begin := time.Now(); time.Since(begin) < 20*time.Millisecond; { // an answer that does not wait comes within microseconds
+				if runtime.Gosched(); answered.Load() {
+					t.Errorf("%s: another request was answered when the first one was %s, and not published", limit.Name(), point)
+					return
+				}
+			}
+		}
+		st = openFolder(t, memstore.WithPause(memstore.Options{}, func(point string) {
+			switch {
+			case point == "claimed" && stage.CompareAndSwap(0, 1):
+				other.Go(func() {
+					decide(t, st, rule.Take, 0, charge)
+					answered.Store(true)
+				})
+				expectNoAnswer(point)
+				stage.Store(2)
+			case point == "recorded" && stage.CompareAndSwap(2, 3):
+				expectNoAnswer(point)
+			}
+		}))
+		if i%2 == 0 { // the key is not new; everyLimit returns an odd number
+			decide(t, st, rule.Take, 0, charge)
+		}
+		stage.Store(0)
+		decide(t, st, rule.Take, 0, charge)
+		other.Wait()
+		if !answered.Load() || stage.Load() != 3 {
+			t.Errorf("%s: the requests were not recorded, or the second was not answered", limit.Name())
 		}
 	}
 }
