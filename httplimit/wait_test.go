@@ -93,7 +93,7 @@ func TestRequestsWaitInLine(t *testing.T) {
 	})
 }
 
-// A client that leaves gives up its place.
+// A client that leaves gives up its place, and is neither refused nor an outage.
 func TestClientThatLeavesFreesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, served := waitingHandler(t, func(p *httplimit.Policy) {
@@ -105,8 +105,12 @@ func TestClientThatLeavesFreesItsPlace(t *testing.T) {
 			all.Go(func() {
 				r := httptest.NewRequest("GET", "/"+strconv.Itoa(i), nil).WithContext(ctx)
 				start := time.Now()
-				if handler.ServeHTTP(httptest.NewRecorder(), r); i == 3 && time.Since(start) != time.Second {
+				w := httptest.NewRecorder()
+				if handler.ServeHTTP(w, r); i == 3 && time.Since(start) != time.Second {
 					t.Errorf("the last one was served after %v, want 1s", time.Since(start))
+				}
+				if left := i == 1 || i == 2; left != (w.Code == 499) {
+					t.Errorf("request %d: got %d, want 499 only for those that left", i, w.Code)
 				}
 			})
 			synctest.Wait()

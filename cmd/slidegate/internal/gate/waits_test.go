@@ -49,6 +49,9 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		all.Wait()
+		if d, err := g.Do(t.Context(), gate.Allow, gate.Request{Key: "k", Cost: 2}); err != nil || d.Allowed { // never: it does not wait
+			t.Errorf("a cost above the quota: got %+v, %v", d, err)
+		}
 		got := m.read(t)
 		for _, outcome := range []string{"admitted", "refused", "gave_up"} {
 			if n := got["policy.waits{outcome="+outcome+",policy=p}"]; n != 1 {
@@ -56,7 +59,7 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 			}
 		}
 		// A refusal counts whether the line knew it at once or the store found it out. Somebody who left was not decided.
-		for outcome, want := range map[string]int64{"admitted": 2, "refused": 2, "error": 0} {
+		for outcome, want := range map[string]int64{"admitted": 2, "refused": 3, "error": 0} {
 			if n := got["policy.decisions{by=limits,outcome="+outcome+",policy=p}"]; n != want {
 				t.Errorf("%d decisions were %s, want %d", n, outcome, want)
 			}
