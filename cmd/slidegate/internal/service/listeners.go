@@ -271,8 +271,12 @@ func (q *requests) http(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sw := writers.Get().(*statusWriter)
 		sw.ResponseWriter, sw.status = w, 0
-		defer func() { // also if a handler panics, because the client has left
-			q.add(cmp.Or(sw.status, problemjson.StatusClientLeft))
+		missing := http.StatusInternalServerError // if the handler panics before it responds,
+		defer func() {
+			if r.Context().Err() != nil { // which the proxy's does if the client has left
+				missing = problemjson.StatusClientLeft
+			}
+			q.add(cmp.Or(sw.status, missing))
 			sw.ResponseWriter = nil
 			writers.Put(sw)
 		}()

@@ -4,7 +4,9 @@ package problemjson
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/slidegate/slidegate/internal/reply"
@@ -26,6 +28,11 @@ type Document struct {
 
 // StatusClientLeft is the status of a request whose client has left.
 const StatusClientLeft = reply.StatusClientLeft
+
+// HasLeft reports whether an error is that of a request whose client has left. A store may return the same error for other reasons.
+func HasLeft(r *http.Request, err error) bool {
+	return errors.Is(err, context.Canceled) && r.Context().Err() != nil
+}
 
 // Refused is the response to a client on a block list.
 var Refused = Document{Status: http.StatusForbidden, Detail: "The client is on a block list."}

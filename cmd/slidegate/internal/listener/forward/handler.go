@@ -105,7 +105,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v, err := h.check(r.Context(), original, q.policy)
-	h.respond(w, q.mode, &v, err)
+	h.respond(w, r, q.mode, &v, err)
 }
 
 // Rejection returns why a request of a client is rejected, whatever the policies decide, or "".

@@ -1,8 +1,6 @@
 package forward
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -14,12 +12,12 @@ import (
 
 // respond sends the gate's decision to the proxy. Only 2xx admits a request. Traefik and Caddy pass the body on to the
 // client.
-func (h *Handler) respond(w http.ResponseWriter, mode Mode, v *policy.Decision, err error) {
-	status := statusOf(v)
-	if errors.Is(err, context.Canceled) {
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, mode Mode, v *policy.Decision, err error) {
+	if problemjson.HasLeft(r, err) {
 		w.WriteHeader(problemjson.StatusClientLeft)
 		return
 	}
+	status := statusOf(v)
 	if err != nil {
 		status = statusOfError(err)
 		v = &policy.Decision{Decision: reply.Undecided()} // adds no headers

@@ -29,7 +29,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	e, err := explain(r.Context(), req)
 	if err != nil {
-		a.fail(w, gate.Peek, err)
+		a.fail(w, r, gate.Peek, err)
 		return
 	}
 	problemjson.SendJSON(w, e)
@@ -127,7 +127,7 @@ func (a *API) explainRequest(w http.ResponseWriter, r *http.Request) {
 	rejected := a.reject(original) // may remove headers, so that the gate sees what it would see
 	e, err := a.gate.ExplainRequest(r.Context(), original)
 	if err != nil {
-		a.fail(w, gate.Peek, err)
+		a.fail(w, r, gate.Peek, err)
 		return
 	}
 	if rejected != "" {

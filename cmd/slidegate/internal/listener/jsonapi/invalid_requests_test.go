@@ -2,8 +2,10 @@ package jsonapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -219,7 +221,7 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("a body of exactly 1 MiB: got %d, want 200", got.status)
 	}
 	s.post("/v1/allow", `{"policy":"logn","key":"k"}`).wantProblem(t, 404, "policy", `did you mean "login"`)
-	if status, detail := new(API).classify(gate.ErrNoPolicy, false); status != 400 || detail != gate.ErrNoPolicy.Error() {
+	if status, detail := new(API).classify(new(http.Request), gate.ErrNoPolicy, false); status != 400 || detail != gate.ErrNoPolicy.Error() {
 		t.Errorf("no policy: got %d, %q; want 400 and the text of the error", status, detail)
 	}
 	s.fail(errBroken)
@@ -232,6 +234,8 @@ func TestBadRequests(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "connection refused") || strings.Contains(text, "secret") || strings.Count(text, "\n") > 2 {
 		t.Errorf("got the log %q", text)
 	}
+	s.fail(context.Canceled) // for a reason of its own: the client is still there
+	s.post("/v1/allow", good).wantProblem(t, 503, "", "could not answer")
 }
 
 // A body without a Content-Length is bounded too.

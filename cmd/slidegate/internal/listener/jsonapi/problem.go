@@ -1,7 +1,6 @@
 package jsonapi
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -68,8 +67,8 @@ var listenerOf = sync.OnceValue(func() map[string]string {
 })
 
 // fail sends the problem for an error of an operation.
-func (a *API) fail(w http.ResponseWriter, op gate.Op, err error) {
-	status, detail := a.classify(err, op == gate.Peek)
+func (a *API) fail(w http.ResponseWriter, r *http.Request, op gate.Op, err error) {
+	status, detail := a.classify(r, err, op == gate.Peek)
 	if op == gate.Reset && errors.Is(err, failure.ErrUnavailable) {
 		detail = notReset
 	}
@@ -77,7 +76,7 @@ func (a *API) fail(w http.ResponseWriter, op gate.Op, err error) {
 }
 
 // classify returns the status of an error of the gate, and the detail for clients. Looks charge nothing.
-func (a *API) classify(err error, looks bool) (status int, detail string) {
+func (a *API) classify(r *http.Request, err error, looks bool) (status int, detail string) {
 	switch {
 	case errors.Is(err, gate.ErrPolicy):
 		return http.StatusNotFound, err.Error()
@@ -89,7 +88,7 @@ func (a *API) classify(err error, looks bool) (status int, detail string) {
 		return http.StatusServiceUnavailable, unsettled
 	case errors.Is(err, store.ErrUnsupported):
 		return http.StatusInternalServerError, err.Error()
-	case errors.Is(err, context.Canceled):
+	case problemjson.HasLeft(r, err):
 		return problemjson.StatusClientLeft, "the client has left"
 	}
 	if looks { // a page looks every second, and what decides without the store logs that

@@ -28,12 +28,12 @@ func (a *API) state(w http.ResponseWriter, r *http.Request) {
 	}
 	log, err := a.log(ctx)
 	if err != nil {
-		a.fail(w, gate.Peek, err)
+		a.fail(w, r, gate.Peek, err)
 		return
 	}
 	k, err := stateOf(ctx, req, log)
 	if err != nil {
-		a.fail(w, gate.Peek, err)
+		a.fail(w, r, gate.Peek, err)
 		return
 	}
 	problemjson.SendJSON(w, k)

@@ -63,7 +63,7 @@ func (v *verb) serve(a *API, w http.ResponseWriter, r *http.Request) {
 	d, err := a.do(r.Context(), op, c.one)
 	switch {
 	case err != nil:
-		a.fail(w, op, err)
+		a.fail(w, r, op, err)
 		return
 	case gate.Closed(&d): // as forward-auth and the proxy do
 		a.responder.WriteHeader(w.Header(), &d)
@@ -131,7 +131,7 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 		status, detail := http.StatusOK, ""
 		switch {
 		case c.errs[i] != nil:
-			status, detail = a.classify(c.errs[i], false)
+			status, detail = a.classify(r, c.errs[i], false)
 		case gate.Closed(d):
 			status, detail = http.StatusServiceUnavailable, gate.ErrClosed.Error()
 		case !d.Decision.Allowed:

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -34,7 +33,7 @@ func (p *Proxy) limitHeader(v *policy.Decision) http.Header {
 // gateFailed responds to a request for which the gate returned an error. Outages are handled by the failure modes, so the cause is a
 // policy that the store cannot decide, or a client that has disconnected.
 func (p *Proxy) gateFailed(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+	if problemjson.HasLeft(r, err) {
 		panic(http.ErrAbortHandler) // the client has disconnected
 	}
 	p.failures.Warn("proxy: the limits could not be checked", err)
