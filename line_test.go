@@ -332,7 +332,7 @@ func TestLowerClassIsToldLateOnlyIfItIs(t *testing.T) {
 		enter("a lower one", low, 900*time.Millisecond, -1)
 		enter("a lower one", low, 1500*time.Millisecond, time.Second)
 		enter("a lower one", low, 1500*time.Millisecond, time.Second)
-		time.Sleep(2 * time.Second)
+		testkit.Pass(2 * time.Second)
 		end()
 		all.Wait()
 	})

@@ -104,7 +104,7 @@ func testFullDiskIsLogged(t *testing.T, disk string, keys int) {
 	}
 	for i := 0; allow(t, limiter, fmt.Sprint(i%keys), 1).Flags&rule.NotDurable == 0; i++ {
 	}
-	time.Sleep(25 * time.Minute)
+	testkit.Pass(25 * time.Minute)
 	failing := log.with("not durable")
 	if len(failing) != 3 {
 		t.Fatalf("got %q in 25 minutes, want 3 lines", failing)
@@ -114,7 +114,7 @@ func testFullDiskIsLogged(t *testing.T, disk string, keys int) {
 	}
 	check(t, json.Unmarshal([]byte(failing[2]), &line))
 	check(t, syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, fmt.Sprint("size=", usedBytes(t, disk)+line.Needed)))
-	time.Sleep(time.Minute)
+	testkit.Pass(time.Minute)
 	if d, _ := st.Durability(); d.Err != nil || len(log.with("durable again")) != 1 {
 		t.Errorf("got %v with %d bytes more, and %q", d.Err, line.Needed, log.with("durable"))
 	}

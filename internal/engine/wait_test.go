@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -38,14 +39,14 @@ func TestTheOneThatRefusesSaysHowLong(t *testing.T) {
 				q.Add(Part{Policy: 0, Key: "k", Cost: 1})
 				q.Add(Part{Policy: 1, Key: "k", Cost: 1})
 				q.Decide(t.Context(), rule.Take, &d)
-				time.Sleep(holds)
+				testkit.Delay(holds)
 				return d
 			}
 			var first sync.WaitGroup
 			defer first.Wait()
 			first.Go(func() { request(4 * time.Second) })
 			synctest.Wait()
-			time.Sleep(c.at)
+			testkit.Delay(c.at)
 			began := time.Now()
 			if d := request(0); d.Allowed != c.allowed || time.Since(began) != c.took || d.RetryAfter != c.retry {
 				t.Errorf("%s: allowed is %v after %v, with %v to wait; want %v after %v, with %v",

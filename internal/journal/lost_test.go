@@ -55,8 +55,7 @@ func testFolderIsLost(t *testing.T, dir string, opts journal.Options, lose func(
 			t.Errorf("a checkpoint: got %v, want that the folder is lost", err)
 		}
 	}
-	time.Sleep(time.Second)
-	synctest.Wait()
+	testkit.Pass(time.Second)
 	if err := j.Err(); err == nil || !strings.Contains(err.Error(), lost) || !strings.Contains(err.Error(), dir) || j.Stats().Failures != 1 {
 		t.Errorf("got %v and %d failures, want one because the folder is lost", err, j.Stats().Failures)
 	}
@@ -114,8 +113,7 @@ func TestLostFolderIsBack(t *testing.T) {
 				j, c, _, err := restored(dir, opts)
 				testkit.Must(0, err)(t)
 				testkit.Must(0, os.Rename(dir, dir+"-moved"))(t)
-				time.Sleep(time.Second)
-				synctest.Wait()
+				testkit.Pass(time.Second)
 				addDurable(t, j, c, false)
 				if info, err := journal.Inspect(dir+"-moved", (&counters{}).replay); err != nil || !info.Unrecorded {
 					t.Errorf("the moved folder: got %+v, %v, want that it says that records are missing", info, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
@@ -107,7 +108,7 @@ func (r *rush) run(t *testing.T) []told {
 		start := time.Now()
 		limiter := slidegate.MustNew(memory, r.limits...)
 		for i, cost := range r.used {
-			time.Sleep(time.Duration(i)*r.every - time.Since(start))
+			testkit.Delay(time.Duration(i)*r.every - time.Since(start))
 			if _, err := limiter.AllowN(t.Context(), "k", cost); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +116,7 @@ func (r *rush) run(t *testing.T) []told {
 		var all sync.WaitGroup
 		for i, h := range r.comers {
 			all.Go(func() {
-				time.Sleep(h.at - time.Since(start))
+				testkit.Delay(h.at - time.Since(start))
 				ctx, cancel := context.WithDeadline(t.Context(), start.Add(h.deadline))
 				defer cancel()
 				err := limiter.Wait(ctx, "k", h.cost)

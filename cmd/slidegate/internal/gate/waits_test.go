@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
@@ -32,7 +33,7 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 			"refused in its turn": {at: 1100 * time.Millisecond, answered: 2000 * time.Millisecond}, // somebody has charged 5
 		} {
 			all.Go(func() {
-				time.Sleep(v.at)
+				testkit.Delay(v.at)
 				with, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if v.leaves > 0 {
@@ -44,7 +45,7 @@ func TestWaitsAreCountedOnce(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(1500 * time.Millisecond)
+		testkit.Delay(1500 * time.Millisecond)
 		if _, err := g.Do(t.Context(), gate.Charge, gate.Request{Key: "k", Cost: 5}); err != nil {
 			t.Fatal(err)
 		}
