@@ -29,7 +29,10 @@ type question struct {
 // ask asks for the first in line. It unlocks the shard while the store is asked. Over a store with round trips the caller may leave before
 // the answer comes.
 func (q *queue) ask(ctx context.Context, w *waiter) {
-	q.asking, q.again, q.sent = true, false, time.Now()
+	q.asking, q.again = true, false
+	if q.remote {
+		q.sent = time.Now()
+	}
 	q.gather(w)
 	q.watch()
 	q.shard.mu.Unlock()
@@ -79,43 +82,6 @@ func (q *queue) gather(w *waiter) {
 		}
 		a.batch = append(a.batch, next)
 	}
-}
-
-// rarely is how many questions come in time for each that comes too early.
-const rarely = 9
-
-// hurry is how much earlier than its moment a question is sent, so that it arrives then although it travels, and timers and goroutines are late.
-type hurry struct {
-	trip  time.Duration // how long a question takes there and back, at least
-	by    time.Duration
-	again bool // the last one came too early
-}
-
-// learn remembers how long a question took. It follows shorter times at once.
-func (h *hurry) learn(took time.Duration) {
-	if h.trip == 0 {
-		h.trip, h.by = took, took/2
-	}
-	h.trip = min(took, h.trip+(took-h.trip)/8)
-}
-
-// adjust makes the next question come later, or a little earlier, so that one in ten comes too early.
-func (h *hurry) adjust(tooEarly bool) {
-	if step := max(h.trip, h.by) / 8; tooEarly {
-		h.by, h.again = max(0, h.by-step), true
-	} else {
-		h.by = min(time.Second, h.by+step/rarely)
-	}
-}
-
-// next returns how much earlier than its moment the next question is sent. After one that came too early, it is less than it takes to arrive:
-// this one does not come too early.
-func (h *hurry) next() time.Duration {
-	if h.again {
-		h.again = false
-		return min(h.by, h.trip/2)
-	}
-	return h.by
 }
 
 // joins reports whether a request can be taken together with others.
@@ -204,7 +170,9 @@ func (q *queue) answered(answers []rule.Answer, err error) {
 	batch, first := q.asked.batch, q.known == nil
 	planned, until, free := q.planned && !q.until.IsZero(), q.until, q.free
 	q.asking, q.planned, q.free, q.until = false, false, false, time.Time{}
-	q.hurry.learn(now.Sub(q.sent))
+	if q.remote {
+		q.hurry.learn(now.Sub(q.sent))
+	}
 	switch {
 	case err != nil:
 		q.failed(batch, now, until, err)
@@ -219,12 +187,9 @@ func (q *queue) answered(answers []rule.Answer, err error) {
 	default:
 		q.noticeOthers(free, answers, now)
 		q.learn(answers, now)
-		tooEarly := planned && q.cameTooEarly(answers, now, until)
-		if planned {
-			q.hurry.adjust(tooEarly)
-		}
+		faster := planned && !q.cameTooEarly(answers, now, until) // somebody else was
 		q.refused(batch, answers, now)
-		if planned && !tooEarly && q.remote { // somebody else was faster
+		if faster {
 			q.contended = now
 			q.judgeAll(false)
 		}
@@ -241,13 +206,6 @@ func (q *queue) answered(answers []rule.Answer, err error) {
 		}
 	}
 	q.removeEmpty()
-}
-
-// cameTooEarly reports whether a refused question came before its moment, which is still the same.
-func (q *queue) cameTooEarly(answers []rule.Answer, now, until time.Time) bool {
-	index, _ := answering.Deciding(answers)
-	moment := now.Add(answers[index].RetryAfter.Duration())
-	return !moment.After(until.Add(max(q.hurry.trip, q.yield())))
 }
 
 // maxFailures is how often in a row the store may fail before everybody in line gets the error. Until then, only those get it for whom the

@@ -24,17 +24,19 @@ type known struct {
 func (q *queue) learn(answers []rule.Answer, now time.Time) {
 	q.known = slices.Grow(q.known[:0], len(answers))[:len(answers)]
 	for i := range answers {
-		a := &answers[i]
-		limit := q.asked.charges[i].Limit
-		k := known{of: limit.Rule(), free: a.Remaining, reset: now.Add(a.ResetAfter.Duration()), early: isEarly(limit, a)}
-		switch {
-		case !a.Allowed:
-			k.cost, k.at = q.asked.charges[i].Cost, now.Add(a.RetryAfter.Duration())
-		case a.Remaining == 0 && a.NextAfter > 0:
-			k.cost, k.at = 1, now.Add(a.NextAfter.Duration())
-		}
-		q.known[i] = k
+		q.known[i] = knownFrom(&q.asked.charges[i], &answers[i], now)
 	}
+}
+
+func knownFrom(asked *store.Charge, a *rule.Answer, now time.Time) known {
+	k := known{of: asked.Limit.Rule(), free: a.Remaining, reset: now.Add(a.ResetAfter.Duration()), early: isEarly(asked.Limit, a)}
+	switch {
+	case !a.Allowed:
+		k.cost, k.at = asked.Cost, now.Add(a.RetryAfter.Duration())
+	case a.Remaining == 0 && a.NextAfter > 0:
+		k.cost, k.at = 1, now.Add(a.NextAfter.Duration())
+	}
+	return k
 }
 
 // inWholeParts reports whether units leave the window part by part, and not before.
@@ -89,10 +91,13 @@ func (k *known) bounds(r, highest *rule.Limit, n int64, now time.Time) (least, m
 	case r.Algorithm == rule.TokenBucket:
 		each := float64(r.Window.Duration()) / float64(r.Quota)
 		at := max(0, k.reset.Sub(now)+time.Duration(float64(n-r.Burst)*each))
-		if r.Quota != highest.Quota || r.Quota != k.of.Quota { // the others are refilled at another rate
-			return 0, at
+		if r.Quota == highest.Quota && r.Quota == k.of.Quota {
+			return at, at
 		}
-		return at, at
+		if k.cost > 0 && n >= k.cost { // the others are refilled at another rate, of which this is the highest
+			least = max(0, k.at.Sub(now)) + times(float64(n-k.cost)/float64(highest.Quota), r.Window.Duration())
+		}
+		return least, max(least, at)
 	}
 	if r.Algorithm == rule.FixedWindow {
 		free := k.free + highest.Quota - k.of.Quota
@@ -222,13 +227,12 @@ func (q *queue) estimate(ctx context.Context, w *waiter) error {
 	now := time.Now()
 	var after time.Duration
 	for i := range units {
-		r, highest, a := w.rule(i), q.classes[0].head.rule(i), &peek.Answers[i]
-		if isWeighted(r) && units[i] > w.costs[i] { // what comes before it makes room earlier: one sum is rounded, not each part of it
-			a.Allowed = true
+		k := knownFrom(&peek.Charges[i], &peek.Answers[i], now)
+		if isWeighted(k.of) && units[i] > w.costs[i] { // what comes before it makes room earlier: one sum is rounded, not each part of it
+			k.cost = 0
 		}
-		if a.Flags&rule.Held == 0 {
-			after = max(after, afterLaps(r, highest, units[i], peek.Charges[i].Cost, a))
-		}
+		least, _ := k.bounds(w.rule(i), q.classes[0].head.rule(i), units[i], now)
+		after = max(after, least)
 	}
 	if w.isLate(now, after) {
 		return &Late{After: after, Place: place}
@@ -236,7 +240,7 @@ func (q *queue) estimate(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// inLap returns for how many of n units the store is asked, so that afterLaps knows when the last of them will be free.
+// inLap returns for how many of n units the store is asked, so that bounds knows when the last of them will be free.
 func inLap(r, highest *rule.Limit, n int64) int64 {
 	switch n = max(1, n); r.Algorithm {
 	case rule.InFlight:
@@ -244,31 +248,7 @@ func inLap(r, highest *rule.Limit, n int64) int64 {
 	case rule.TokenBucket:
 		return min(n, r.Burst)
 	default:
-		return min((n-1)%highest.Capacity()+1, r.Capacity())
-	}
-}
-
-// afterLaps returns when the last of n units will be free at the earliest, from the answer about as many as inLap returned.
-func afterLaps(r, highest *rule.Limit, n, asked int64, a *rule.Answer) time.Duration {
-	var first time.Duration
-	if !a.Allowed {
-		first = a.RetryAfter.Duration()
-	}
-	switch r.Algorithm {
-	case rule.InFlight:
-		return 0
-	case rule.TokenBucket:
-		return first + times(float64(n-asked)/float64(highest.Quota), r.Window.Duration())
-	case rule.FixedWindow:
-		if n -= a.Remaining + highest.Quota - r.Quota; n <= 0 {
-			return 0
-		}
-		reset := a.ResetAfter.Duration()
-		later, _ := laps(r, (n-1)/highest.Quota, reset)
-		return reset + later
-	default:
-		later, _ := laps(r, (n-1)/highest.Quota, first)
-		return first + later
+		return min((n-1)%highest.Quota+1, r.Quota)
 	}
 }
 

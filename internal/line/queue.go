@@ -125,9 +125,9 @@ type queue struct {
 	due      time.Time // when
 	asking   bool
 	asked    question
-	until    time.Time // when the first in line is admitted if nothing is returned; zero if that is unknown
+	until    time.Time // over a network, when the first in line is admitted if nothing is returned; zero if that is unknown
 	planned  bool      // nothing but the passing of time was awaited before the next question
-	sent     time.Time // when it asked
+	sent     time.Time // over a network, when it asked
 	hurry    hurry
 	failures int  // of the store, in a row
 	again    bool // units were returned while the store was asked, so that a refusal may be out of date
