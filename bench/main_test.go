@@ -6,9 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // TestMain runs the test binary as a server if the scenarios wire and service start it as one.
@@ -42,10 +43,7 @@ func need(t *testing.T, program string) {
 	if _, err := exec.LookPath(program); err == nil {
 		return
 	}
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), program) {
-		t.Fatalf("%s is missing, and TEST_REQUIRE names it; install the package %s", program, program)
-	}
-	t.Skipf("SKIPPED: %s is missing; install the package %s", program, program)
+	testkit.Missing(t, program, program+" is missing; install the package "+program)
 }
 
 // programOf names the program that a scenario requires.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // runningService is the program running as a service.
@@ -249,10 +251,7 @@ func need(t *testing.T, name string) string {
 	if err == nil {
 		return path
 	}
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatalf("%s is not installed, and TEST_REQUIRE names it", name)
-	}
-	t.Skipf("SKIPPED: %s is not installed", name)
+	testkit.Missing(t, name, name+" is not installed")
 	return ""
 }
 

@@ -2,11 +2,10 @@ package testkit
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -38,10 +37,7 @@ func SmallExt4(t testing.TB, megabytes int) (dir string) {
 func Mounted(t testing.TB, dir string, err error) {
 	t.Helper()
 	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "mount") {
-			t.Fatalf("mounting a small disk needs root and CAP_SYS_ADMIN, and TEST_REQUIRE names mount: %v", err)
-		}
-		t.Skipf("SKIPPED: no disk was full, because mounting a small one needs root and CAP_SYS_ADMIN: %v", err)
+		Missing(t, "mount", fmt.Sprintf("no disk was full, because mounting a small one needs root and CAP_SYS_ADMIN: %v", err))
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil { // a process may still have a file open

@@ -10,10 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 //go:embed testdata/preload.c
@@ -33,10 +34,7 @@ func New(t testing.TB) *Clock {
 	t.Helper()
 	compiler, err := exec.LookPath("cc")
 	if err != nil || runtime.GOOS != "linux" {
-		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "cc") {
-			t.Fatal("there is no cc on a Linux system, and TEST_REQUIRE asks for one: make test installs it")
-		}
-		t.Skip("SKIPPED: there is no cc on a Linux system, so no server's clock was set: make test installs it")
+		testkit.Missing(t, "cc", "there is no cc on a Linux system, so no server's clock was set: make test installs it")
 	}
 	folder := readableFolder(t)
 	library, setting := filepath.Join(folder, "preload.so"), filepath.Join(folder, "ahead")

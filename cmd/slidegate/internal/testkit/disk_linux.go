@@ -1,13 +1,6 @@
 package testkit
 
-import (
-	"testing"
-
-	"github.com/slidegate/slidegate/internal/testkit"
-)
+import "github.com/slidegate/slidegate/internal/testkit"
 
 // SmallDisk returns the folder of a new file system in memory of a size such as "8m", for a test that fills a disk.
-func SmallDisk(t testing.TB, size string) (dir string) {
-	t.Helper()
-	return testkit.SmallDisk(t, size)
-}
+var SmallDisk = testkit.SmallDisk

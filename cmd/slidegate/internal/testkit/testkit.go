@@ -8,7 +8,12 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
+
+// Missing skips a test because something is missing, unless TEST_REQUIRE names it; see there.
+var Missing = testkit.Missing
 
 // Patience is how long anything may take on a busy machine.
 const Patience = 30 * time.Second

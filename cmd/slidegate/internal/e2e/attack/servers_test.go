@@ -77,10 +77,7 @@ func startServer(t *testing.T, name string) (port string) {
 	of := webServers[name]
 	path, err := exec.LookPath(of.program)
 	if _, missing := os.Stat(of.installed); err != nil || missing != nil {
-		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), of.name) {
-			t.Fatalf("%s is missing, and TEST_REQUIRE names %s; make test installs it", name, of.name)
-		}
-		t.Skipf("SKIPPED: %s is missing; make test installs it", name)
+		testkit.Missing(t, of.name, name+" is missing; make test installs it")
 	}
 	port = freePort(t)
 	args := []string{filepath.Join(servers, of.script)}

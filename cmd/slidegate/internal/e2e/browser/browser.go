@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // Tab is one tab of a browser. Call Open to create it. It is not safe for concurrent use.
@@ -34,10 +34,7 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "chromium") {
-		t.Fatal("Chromium is missing, and TEST_REQUIRE names it; make test installs it")
-	}
-	t.Skip("SKIPPED: Chromium is missing, so the page was not checked; make test installs it")
+	testkit.Missing(t, "chromium", "Chromium is missing, so the page was not checked; make test installs it")
 	return ""
 }
 

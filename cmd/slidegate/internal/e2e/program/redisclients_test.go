@@ -7,9 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 const clientsToken = "0123456789abcdef"
@@ -20,10 +21,7 @@ const clients = "testdata/clients"
 // need skips the test because something is missing, unless TEST_REQUIRE names it: then the test fails.
 func need(t *testing.T, name, what string) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Fatalf("%s is missing, and TEST_REQUIRE names %s; make test installs it", what, name)
-	}
-	t.Skipf("SKIPPED: %s is missing; make test installs it", what)
+	testkit.Missing(t, name, what+" is missing; make test installs it")
 }
 
 // script runs one of the scripts with an interpreter, and returns what it printed.

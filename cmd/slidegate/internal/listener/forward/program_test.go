@@ -6,9 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,8 +18,8 @@ import (
 // need skips the test if a proxy's program is not installed, or fails it if TEST_REQUIRE names the program.
 func need(t *testing.T, name string) {
 	t.Helper()
-	if testkit.Installed(name) == "" && !slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
-		t.Skipf("SKIPPED: %s is not installed, so no real one was tested; make test installs it", name)
+	if testkit.Installed(name) == "" {
+		testkit.Missing(t, name, name+" is not installed, so no real one was tested; make test installs it")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // program returns the path of a Redis program, or skips the test; TEST_REQUIRE can require them.
@@ -24,10 +24,7 @@ func program(t *testing.T, name string) string {
 	if err == nil {
 		return path
 	}
-	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "redis-server") {
-		t.Fatalf("%s is not installed, and TEST_REQUIRE requires Redis; make test installs it", name)
-	}
-	t.Skipf("SKIPPED: %s is not installed, so no real client was tested; make test installs it", name)
+	testkit.Missing(t, "redis-server", name+" is not installed, so no real client was tested; make test installs it")
 	return ""
 }
 
