@@ -128,7 +128,22 @@ func (r *rush) run(t *testing.T) []told {
 	return results
 }
 
-// Under one limit or two, nobody is told at once that it comes too late who would be served in time if everybody before it stayed.
+// isExact reports whether the line knows when each comer is served.
+func (r *rush) isExact() bool {
+	if len(r.limits) > 1 {
+		return false
+	}
+	switch r.limits[0].Algorithm {
+	case slidegate.TokenBucket:
+		return true
+	case slidegate.FixedWindow:
+		return !slices.ContainsFunc(r.comers, func(h hasty) bool { return h.cost > 1 })
+	}
+	return false
+}
+
+// Under one limit or two, nobody is told at once that it comes too late who would be served in time if everybody before it stayed. Where the
+// line knows when each is served, all who come too late are told so at once, with that time.
 func TestOnlyTheLateAreToldSo(t *testing.T) {
 	plays := 3000
 	if testing.Short() {
@@ -147,11 +162,18 @@ func TestOnlyTheLateAreToldSo(t *testing.T) {
 				t.Fatalf("seed %d: comer %d: %v", seed, i, got.err)
 			case got.at == h.at:
 				late++
-				if at := r.served(t, append(slices.Clone(stay), h)); at < h.deadline-2*time.Microsecond {
+				at := r.served(t, append(slices.Clone(stay), h))
+				wrong := at < h.deadline-2*time.Microsecond
+				if told := new(slidegate.DeadlineError); r.isExact() && errors.As(got.err, &told) {
+					wrong = wrong || (told.RetryAfter-(at-h.at)).Abs() > 5*time.Microsecond
+				}
+				if wrong {
 					t.Fatalf("seed %d, %v, %d used every %v: comer %d (%+v) was told %v, and is served after %v; before it are %v", seed, r.limits,
 						len(r.used), r.every, i, h, got.err, at-h.at, stay)
 				}
 				continue
+			case r.isExact():
+				t.Fatalf("seed %d, %v: comer %d (%+v) was told %v only after %v", seed, r.limits, i, h, got.err, got.at-h.at)
 			}
 			stay = append(stay, h)
 		}
