@@ -91,7 +91,11 @@ func checkBounded(t *testing.T, pool *pgxpool.Pool, first, largest bloat) {
 	if bound := 3*first.index + 256<<10; largest.index > bound {
 		t.Errorf("the index grew to %d kB, want at most %d kB, from %d kB at first", largest.index>>10, bound>>10, first.index>>10)
 	}
-	if last.hotShare() < 0.9 {
+	least := 0.9
+	if *soakLength < time.Minute { // at first the table grows, and where transactions are slow, pages are full of versions that are still read
+		least = 0.5
+	}
+	if last.hotShare() < least {
 		t.Errorf("only %.1f%% of %d updates touched no index", 100*last.hotShare(), last.updates)
 	}
 }
