@@ -86,26 +86,6 @@ func TestReservationIsSettledOnlyUnchanged(t *testing.T) {
 	}
 }
 
-// TestReadsReleasedSignature: what a released version has signed with a secret is accepted, and signed the same. The reservation is of 4
-// units and a slot of the key "me".
-func TestReadsReleasedSignature(t *testing.T) {
-	const released = `{"version":1,"id":"call-1.v1.gXlC759BTo9HKu02Hxdv52N3WdI6NN4LOCLgcSnGbxQ","namespace":"api",` +
-		`"charges":[{"limit":"10/1h","key":"bWU=","cost":4,"at":1800000000000000},{"limit":"2 in-flight ttl=30s","key":"bWU=","cost":1,"at":1800000000000000}]}`
-	var r slidegate.Reservation
-	if err := json.Unmarshal([]byte(released), &r); err != nil {
-		t.Fatal(err)
-	}
-	g := &Gate{opts: Options{Key: NewKey(KeyFrom([]byte("a secret of the operator")), slog.New(slog.DiscardHandler))}}
-	if err := g.verify(t.Context(), "api", &r); err != nil {
-		t.Errorf("got %v, want it accepted", err)
-	}
-	r.ID = "call-1"
-	g.sign(t.Context(), "api", &r)
-	if written, err := json.Marshal(r); string(written) != released || err != nil {
-		t.Errorf("got the reservation\n%s, %v, want\n%s", written, err, released)
-	}
-}
-
 // TestSignedSlots: the store knows a reservation by its ID without the signature, so that slots can be renewed and
 // released.
 func TestSignedSlots(t *testing.T) {

@@ -24,15 +24,6 @@ func (s *started) memoryMetric(t *testing.T, name, labels string) int64 {
 	return int64(n)
 }
 
-// TestReleasedAddresses: the counts of CL.THROTTLE are found again by a later version, as buckets without a name in this namespace.
-func TestReleasedAddresses(t *testing.T) {
-	s := start(t, "store: \"memory:\"\n"+plain, nil)
-	s.resp(t, "CL.THROTTLE k 1 2 60")
-	if got := s.memoryMetric(t, "keys_held", `limit="token-bucket-60000000",policy="cl.throttle",store="memory"`); got != 1 {
-		t.Errorf("got %d keys in the namespace cl.throttle, want 1", got)
-	}
-}
-
 // TestMemoryMetrics: memory use and evictions are reported by limit, from the start.
 func TestMemoryMetrics(t *testing.T) {
 	const calm, flooded = `limit="calm",policy="other",store="memory"`,

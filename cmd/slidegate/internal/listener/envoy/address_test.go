@@ -1,17 +1,12 @@
 package envoy
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	"pgregory.net/rapid"
-
-	"github.com/slidegate/slidegate/store"
 )
 
 // Addresses can be parsed back, so they are unambiguous: no two lists of entries have the same address, and no value is
@@ -37,40 +32,6 @@ func TestAddressesAreUnambiguous(t *testing.T) {
 			t.Fatalf("got %[2]s, want %[1]s", want, got)
 		}
 	})
-}
-
-// The counts of a descriptor are found again by a later version: these are the namespace, the group and the keys of v0.1.0.
-func TestReleasedAddresses(t *testing.T) {
-	r := newRig(t, Options{}, "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 5}\n"+
-		"  - key: path\n    value: /a*\n    share_threshold: true\n    rate_limit: {unit: minute, requests_per_unit: 5}\n")
-	var seen []string
-	r.store.Store = watched{r.store.Store, func(q *store.Request) {
-		for _, c := range q.Charges {
-			seen = append(seen, fmt.Sprintf("%q %q %q %s", c.Limit.Namespace(), q.Group, c.Key, c.Limit.Rule().Algorithm))
-		}
-	}}
-	r.send(request("web", 1, "user=bob"))
-	r.send(request("web", 1, "path=/abc"))
-	want := []string{
-		`"envoy/web" "" "\x04userv\x03bob" fixed-window`, // the key, v for a value, and the value, with their lengths
-		`"envoy/web" "" "\x04paths\x03/a*" fixed-window`, // s for a shared value, which is the pattern
-	}
-	if !slices.Equal(seen, want) {
-		t.Errorf("got the addresses\n%s, want\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// watched is a store that shows its requests.
-type watched struct {
-	store.Store
-	show func(*store.Request)
-}
-
-func (w watched) Apply(ctx context.Context, batch []store.Request) error {
-	for i := range batch {
-		w.show(&batch[i])
-	}
-	return w.Store.Apply(ctx, batch)
 }
 
 func readAddress(t *rapid.T, address []byte) (parsed string) {
