@@ -37,7 +37,7 @@ func startInstances(t *testing.T, url string) (all []*servicetest.Service) {
 	return all
 }
 
-// TestSeenByAllInstances: any of three instances shows exactly what the clients of all three got, and the text of a key that only another
+// TestSeenByAllInstances: after a look, any of three instances shows what the clients of all three got, exactly since they have few keys, and the text of a key that only another
 // one has seen.
 func TestSeenByAllInstances(t *testing.T) {
 	for name, url := range map[string]func() string{
@@ -124,6 +124,6 @@ func TestSeenOverMemcached(t *testing.T) {
 	instances := startInstances(t, "memcached://"+memcachedtest.Start(t).Addr())
 	testkit.Eventually(t, "it says why", func() bool {
 		d := documentOf(t, instances[0])
-		return d.Scope == "this" && strings.Contains(d.Why, "keeps no notes") && len(d.Instances) == 1
+		return d.Scope == "this" && strings.Contains(d.Why, "keeps no documents") && len(d.Instances) == 1
 	})
 }
