@@ -49,7 +49,7 @@ type Policy struct {
 	Failure store.Mode
 	// Candidate are limits that are counted separately from the live ones, and only reported.
 	Candidate []slidegate.Limit
-	// Notify lists thresholds of the limits, at which the service notifies. Limits that are equal have the same ones.
+	// Notify lists thresholds of the limits, at which the service logs and counts a key. Limits that are equal have the same ones.
 	Notify []policy.Threshold
 }
 
