@@ -60,6 +60,6 @@ type Traits struct {
 	ServerClock bool
 	// Skew is the largest difference between the clocks of two processes; 0 means that it is not known.
 	Skew time.Duration
-	// Lossy means that the engine may lose entries, as a cache does, or updates. The store then keeps counts in it, but no documents and notes.
+	// Lossy means that the engine may lose entries, as a cache does, or updates. The store then keeps counts in it, but no documents.
 	Lossy bool
 }

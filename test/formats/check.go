@@ -21,21 +21,15 @@ type Server interface {
 	Open(t testing.TB, now func() rule.Micros) store.Store
 }
 
-// BoardForgotten is implemented by a Server in which what is on the store's board is not kept.
-type BoardForgotten interface{ ForgetsBoard() }
-
 // Check checks that a store decides by what a release has written, as the histories say, and that it writes the same. The file has a
-// section for each history. Without documents, the histories with them, or with notes, are left out.
+// section for each history. Without documents, the histories with them are left out.
 func Check(t *testing.T, file string, server Server, documents bool) {
 	t.Helper()
 	released := readSections(t, file)
 	known := 0
 	for i := range histories {
 		h := &histories[i]
-		if (h.document != "" || h.isBoard() && h.posts[0].author != "") && !documents {
-			continue
-		}
-		if _, forgets := server.(BoardForgotten); forgets && h.isBoard() {
+		if h.document != "" && !documents {
 			continue
 		}
 		lines, found := released[h.name]
@@ -81,7 +75,6 @@ func (h *history) checkReads(t *testing.T, server Server, lines []string) {
 		}
 	}
 	h.checkDocument(t, s)
-	h.checkBoard(t, s, &now)
 }
 
 // checkInspect checks what a store says that it keeps: the rule derives the same from it.
@@ -133,7 +126,6 @@ func (h *history) write(t *testing.T, server Server) []string {
 			t.Fatalf("%s, after %v: got %+v, %v, want it admitted", h.name, step.after, r.Answers[0], err)
 		}
 	}
-	h.post(t, s, &now)
 	if h.document != "" {
 		documents, _ := store.As[store.Documents](s)
 		if _, err := documents.SwapDocument(t.Context(), h.name, []byte(h.document), 0); err != nil {
