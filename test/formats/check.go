@@ -23,16 +23,13 @@ type Server interface {
 type BoardForgotten interface{ ForgetsBoard() }
 
 // Check checks that a store decides by what a release has written, as the histories say, and that it writes the same. The file has a
-// section for each history. Without documents, the histories with them, or with notes, are left out.
-func Check(t *testing.T, file string, server Server, documents bool) {
+// section for each history.
+func Check(t *testing.T, file string, server Server) {
 	t.Helper()
 	released := readSections(t, file)
 	known := 0
 	for i := range histories {
 		h := &histories[i]
-		if (h.document != "" || h.isBoard() && h.posts[0].author != "") && !documents {
-			continue
-		}
 		if _, forgets := server.(BoardForgotten); forgets && h.isBoard() {
 			continue
 		}
@@ -45,7 +42,7 @@ func Check(t *testing.T, file string, server Server, documents bool) {
 		h.checkReads(t, server, lines)
 		h.checkWrites(t, server, lines)
 	}
-	if known != len(released) && documents {
+	if known != len(released) {
 		t.Errorf("%s: there is a history for %d of %d sections; keep those that were released", file, known, len(released))
 	}
 }
