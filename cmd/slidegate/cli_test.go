@@ -120,7 +120,7 @@ func TestUnixSockets(t *testing.T) {
 	}
 	defer resp.Close()
 	var answer [7]byte
-	if _, err := resp.Write([]byte("PING\r\n")); err != nil {
+	if _, err := resp.Write([]byte(testkit.Commands("PING"))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := resp.Read(answer[:]); err != nil || string(answer[:]) != "+PONG\r\n" {

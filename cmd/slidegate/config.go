@@ -165,7 +165,7 @@ func checkRuleFile(c *console, name string, text []byte) error {
 func slotsNote(file *config.File) (note string) {
 	names, candidates := gate.SlotPolicies(file)
 	if len(names) > 0 {
-		note = "; policies with an in-flight limit, which need /v1/acquire or SG.ACQUIRE instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
+		note = "; policies with an in-flight limit, which need /v1/acquire instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
 	}
 	if len(candidates) > 0 {
 		note += "; policies with an in-flight limit in the candidate, which only slidegate proxy counts: " + firstFew(candidates)

@@ -26,6 +26,8 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // collector is a server that receives metrics and traces.
@@ -99,7 +101,7 @@ func (s *runningService) traffic() {
 		s.t.Fatal(err)
 	}
 	defer client.Close()
-	fmt.Fprint(client, "SG.ALLOW default secret-resp\r\nQUIT\r\n")
+	fmt.Fprint(client, testkit.Commands("SG.ALLOW default secret-resp\nQUIT"))
 	if got, err := io.ReadAll(client); err != nil || !strings.HasPrefix(string(got), "*6\r\n:1") {
 		s.t.Fatalf("got %q, %v, want six fields that begin with 1", got, err)
 	}
