@@ -130,7 +130,6 @@ func (e *explanation) String() string {
 			line("frees", freed(&e.kept[i]))
 		}
 	}
-	writeLimits(&b, "candidate", e.Candidate)
 	writeLimits(&b, "descriptor limit", e.DescriptorLimits)
 	return b.String()
 }
