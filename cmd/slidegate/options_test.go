@@ -250,7 +250,7 @@ func wrongForOthers(t *testing.T, missing string) wrongFlags {
 		"generate --span 1ms":                                               "--span",
 		"allow me --cost=-1":                                                "--cost",
 		"allow me --server nowhere":                                         "--server",
-		"top --server nowhere":                                              "--server",
+		"rulings --server nowhere":                                          "--server",
 		"replay --config " + policies + " --policy b " + log:                "--policy",
 	}
 }
