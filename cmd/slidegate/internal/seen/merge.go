@@ -56,7 +56,6 @@ func mergePolicies(sources []source, now int64) []Policy {
 				all = append(all, Policy{Name: p.Name, Shadow: p.Shadow, Limits: append([]string{}, p.Limits...), Minutes: []Minute{}})
 			}
 			all[i].Varies = all[i].Varies || p.Varies
-			all[i].Candidate.add(p.Candidate)
 			if s.alive() {
 				all[i].LeasesOut += p.LeasesOut
 				all[i].HoldsOut += p.HoldsOut
@@ -88,12 +87,6 @@ func addMinute(to map[int64]*Minute, m noteMinute) {
 	sum.Refused += m[2]
 	sum.ShadowRefused += m[3]
 	sum.WithoutStore += m[4]
-	if candidate := (CandidateCounts{m[5], m[6], m[7]}); candidate != (CandidateCounts{}) {
-		if sum.Candidate == nil {
-			sum.Candidate = &CandidateCounts{}
-		}
-		sum.Candidate.add(candidate)
-	}
 }
 
 // merged is one key over all instances.

@@ -20,20 +20,18 @@ type note struct {
 
 // notePolicy is what an instance says of one policy.
 type notePolicy struct {
-	Name      string          `json:"n"`
-	Shadow    bool            `json:"s,omitempty"`
-	Limits    []string        `json:"l,omitempty"`
-	Varies    bool            `json:"v,omitempty"`
-	Minutes   []noteMinute    `json:"m,omitempty"` // of the hour, the latest last
-	Candidate CandidateCounts `json:"c"`
-	LeasesOut int64           `json:"u,omitempty"`
-	HoldsOut  int64           `json:"h,omitempty"`
-	Waiting   int64           `json:"w,omitempty"`
+	Name      string       `json:"n"`
+	Shadow    bool         `json:"s,omitempty"`
+	Limits    []string     `json:"l,omitempty"`
+	Varies    bool         `json:"v,omitempty"`
+	Minutes   []noteMinute `json:"m,omitempty"` // of the hour, the latest last
+	LeasesOut int64        `json:"u,omitempty"`
+	HoldsOut  int64        `json:"h,omitempty"`
+	Waiting   int64        `json:"w,omitempty"`
 }
 
-// noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store, and of the candidate
-// admitted, refused, and refused by both.
-type noteMinute [8]int64
+// noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store.
+type noteMinute [5]int64
 
 // noteKey is what an instance says of one key.
 type noteKey struct {
