@@ -116,7 +116,7 @@ func changesLine(changes *service.Changes, loaded time.Time) string {
 		changed bool
 	}{
 		{"changed settings for all policies", changes.Service}, {"new Envoy rules", changes.Envoy}, {"new tokens", changes.Tokens},
-		{"new certificates", changes.Certificates}, {"a new secret of the webhook", changes.WebhookSecret},
+		{"new certificates", changes.Certificates},
 	} {
 		if other.changed {
 			parts = append(parts, other.what)

@@ -251,7 +251,7 @@ func TestObservabilityDoc(t *testing.T) {
 		}
 	}
 	args := busyFlags(t)
-	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h notify=50%]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	near := startServe(t, append(args, "--state", filepath.Join(t.TempDir(), "state"))...)

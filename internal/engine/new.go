@@ -153,9 +153,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.classes, err = newClasses(given.Classes); err != nil {
 		return nil, &Error{Option: "classes", Err: err}
 	}
-	if err = p.notify(&given); err != nil {
-		return nil, &Error{Option: "notify", Err: err}
-	}
+	p.thresholds, p.crossed = given.Notify, given.Crossed
 	if err = p.letWait(&given); err != nil {
 		return nil, &Error{Option: "wait", Err: err}
 	}

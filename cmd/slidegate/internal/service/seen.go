@@ -40,7 +40,7 @@ func (s *Server) openSeen(key *gate.Key) {
 	s.exchange = seen.NewExchange(s.record, o)
 }
 
-// instanceName returns the name of this instance in what was seen and in events.
+// instanceName returns the name of this instance in what was seen.
 func instanceName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
