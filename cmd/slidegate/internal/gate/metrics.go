@@ -58,13 +58,13 @@ func happens(by policy.By, outcome int) bool {
 
 // tally counts for one policy. It is safe for concurrent use.
 type tally struct {
-	name         string
-	onRefused    func(Refusal)      // may be nil
-	onCrossed    func(Crossing)     // may be nil
-	seen         *seen.PolicyRecord // may be nil
-	counts       lanes.Counters
-	held         atomic.Int64 // requests that hold slots or units
-	line         engine.Line
+	name      string
+	onRefused func(Refusal)      // may be nil
+	onCrossed func(Crossing)     // may be nil
+	seen      *seen.PolicyRecord // may be nil
+	counts    lanes.Counters
+	held      atomic.Int64 // requests that hold slots or units
+	line      engine.Line
 
 	nearMu sync.Mutex
 	near   map[int]int64 // crossings of thresholds, by percent
