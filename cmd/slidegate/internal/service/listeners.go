@@ -173,13 +173,13 @@ func (s *Server) openRESP(ln *listener, secure *tls.Config) error {
 		MaxGuests:     max(1, s.opts.MaxConnections/4),
 		Batch:         s.stores.Memory == nil, // over a network, a pipeline saves round trips
 		LeaseThrottle: s.opts.LeaseThrottle && s.stores.Memory == nil,
-		OnChange: func(token *[sha256.Size]byte, operation string, req gate.Request) {
+		OnReset: func(token *[sha256.Size]byte, req gate.Request) {
 			ctx := context.Background()
 			if token != nil {
 				owner, _ := s.admins.owner(*token)
 				ctx = context.WithValue(ctx, identity{}, owner)
 			}
-			s.recordChange(ctx, who(ctx, ""), operation, req)
+			s.recordChange(ctx, who(ctx, ""), "reset", req)
 		},
 	})
 	if err != nil {
