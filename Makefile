@@ -74,7 +74,7 @@ endif
 
 long-model: deps ### compare a million random decisions and a million steps of reservations in memory, and 100,000 on every other store, with a model of the promises; half an hour
 	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
-	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Memory|Optimism' -plays 1000000
+	$(GO) test ./test/model -count 1 -timeout 60m -v -run Memory -plays 1000000
 	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Refusals' -parallel 1 -plays 100000
 
 long-ports: deps ### compare 100,000 random decisions of Redis and of PostgreSQL with the rule; some minutes
