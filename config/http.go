@@ -76,7 +76,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	used := p.Key.Fields()
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
-		Candidate: p.Candidate, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
+		Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
 		// KeyOf replaces a missing name.
 		Key: httplimit.Key{Form: p.Key.Form(from.client.Grouping()), Shared: true, Of: func(r *http.Request) (string, error) {
 			return p.Key.KeyOf(used, func(field fields.Field) []byte { return from.valueOf(field, r) }), nil

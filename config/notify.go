@@ -125,7 +125,7 @@ func appendThresholds(to []policy.Threshold, limit slidegate.Limit, percents []i
 }
 
 // finishThresholds sets the thresholds of a policy that has been read.
-func (r *reader) finishThresholds(p *Policy, given given) {
+func (r *reader) finishThresholds(p *Policy) {
 	p.Notify = r.thresholds
 	if from := r.overridesFrom; from != nil {
 		p.Notify = append(p.Notify, from.thresholds...)
@@ -133,24 +133,9 @@ func (r *reader) finishThresholds(p *Policy, given given) {
 	if len(p.Notify) > 0 && r.leaseAt.Line > 0 {
 		r.Problems.Addf(r.leaseAt, "lease: applies to all limits of the policy, and some have notify; %w", errLeasedNotify)
 	}
-	if len(p.Candidate) > 0 && slices.ContainsFunc(p.Notify, func(t policy.Threshold) bool { return r.onlyCandidate(p, t.Limit) }) {
-		r.Problems.Addf(given["candidate"].ValueAt(), "notify: candidate limits are not watched; leave it out there")
-	}
 }
 
 var errLeasedNotify = errors.New("write lease: true for the other limits, or leave notify out")
-
-// onlyCandidate reports whether only the candidate of a policy has a limit.
-func (r *reader) onlyCandidate(p *Policy, of slidegate.Limit) bool {
-	found := false
-	for limit, candidate := range p.AllLimits() {
-		if limit == of && !candidate {
-			return false
-		}
-		found = found || limit == of
-	}
-	return found
-}
 
 // thresholdText returns how the thresholds of a limit are written in a text, with a space before, or "" if it has none.
 func thresholdText(of []policy.Threshold, limit slidegate.Limit) string {

@@ -55,9 +55,9 @@ func (c *client) ask(ctx context.Context, method, path string, body, reply any) 
 	return text, nil
 }
 
-// writeTable writes rows of cells in columns. The alignment is a flag of package tabwriter, or 0.
-func writeTable(to io.Writer, alignment uint, rows [][]string) error {
-	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', alignment)
+// writeTable writes rows of cells in columns.
+func writeTable(to io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}

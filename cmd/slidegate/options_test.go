@@ -21,13 +21,13 @@ import (
 // withoutFlag are the options that errors may be about and that no flag sets: they are in policy files, or only the program sets them.
 var withoutFlag = []string{
 	"gate.file", "service.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "config.notify", "service.envoy", "xds.envoy",
+	"gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "config.notify", "service.envoy", "xds.envoy",
 }
 
 // computed are the options that calls pass as a variable, by the package of the calls.
 var computed = map[string][]string{
 	"config":  {"cost"},
-	"gate":    {"candidate", "failure", "limits", "overrides"},
+	"gate":    {"failure", "limits", "overrides"},
 	"service": {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "Envoy", "envoy", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
@@ -245,7 +245,7 @@ func wrongForOthers(t *testing.T, missing string) wrongFlags {
 		"generate --span 1ms":                                               "--span",
 		"allow me --cost=-1":                                                "--cost",
 		"allow me --server nowhere":                                         "--server",
-		"top --server nowhere":                                              "--server",
+		"rulings --server nowhere":                                          "--server",
 		"replay --config " + policies + " --policy b " + log:                "--policy",
 	}
 }

@@ -42,13 +42,8 @@ const (
 
 var outcomeNames = [outcomes]string{"admitted", "refused", "shadow_refused", "error"}
 
-// A tally has a count for each outcome and what decided, the limits first, so that the most common share a cache line, and
-// after them four of the candidate: what it would have done, and what the limits did.
-const (
-	deciders   = int(policy.ByRuling) + 1
-	candidates = deciders * outcomes
-	counts     = candidates + 4
-)
+// A tally has a count for each outcome and what decided, the limits first, so that the most common share a cache line.
+const counts = (int(policy.ByRuling) + 1) * outcomes
 
 // happens reports whether an outcome can be decided by this.
 func happens(by policy.By, outcome int) bool {
@@ -63,14 +58,13 @@ func happens(by policy.By, outcome int) bool {
 
 // tally counts for one policy. It is safe for concurrent use.
 type tally struct {
-	name         string
-	onRefused    func(Refusal)      // may be nil
-	onCrossed    func(Crossing)     // may be nil
-	seen         *seen.PolicyRecord // may be nil
-	counts       lanes.Counters
-	hasCandidate atomic.Bool  // the policy has, or had, a candidate
-	held         atomic.Int64 // requests that hold slots or units
-	line         engine.Line
+	name      string
+	onRefused func(Refusal)      // may be nil
+	onCrossed func(Crossing)     // may be nil
+	seen      *seen.PolicyRecord // may be nil
+	counts    lanes.Counters
+	held      atomic.Int64 // requests that hold slots or units
+	line      engine.Line
 
 	nearMu sync.Mutex
 	near   map[int]int64 // crossings of thresholds, by percent
@@ -80,8 +74,6 @@ type tally struct {
 func (t *tally) count(key string, o engine.Outcome) {
 	count := admitted
 	switch {
-	case o.Candidate:
-		count = candidates + 2*toInt(o.Refused) + toInt(o.LiveRefused)
 	case o.Failed:
 		count = failed
 	case o.Refused && o.Shadow:
@@ -99,17 +91,13 @@ func (t *tally) count(key string, o engine.Outcome) {
 	if t.seen != nil {
 		t.record(key, &o)
 	}
-	if t.onRefused != nil && o.Refused && !o.Failed && !o.Candidate {
+	if t.onRefused != nil && o.Refused && !o.Failed {
 		t.onRefused(Refusal{Policy: t.name, Key: key, By: o.By, Shadow: o.Shadow})
 	}
 }
 
 // record adds the outcome to what was seen.
 func (t *tally) record(key string, o *engine.Outcome) {
-	if o.Candidate {
-		t.seen.AddCandidate(key, o.Refused, o.LiveRefused)
-		return
-	}
 	by := o.By.String()
 	switch {
 	case o.Failed:
@@ -140,13 +128,6 @@ func (t *tally) addNear(percent int, crossings int64) {
 	t.near[percent] += crossings
 }
 
-func toInt(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 // maxTallies bounds the policy names that are counted separately, over all reloads; others are counted together as
 // "other".
 const maxTallies = 1000
@@ -171,21 +152,11 @@ var table = []instrument.Row[*Gate]{
 	{Name: "slidegate.policy.decisions", Unit: "{decision}", Help: "Requests decided by a policy, by outcome and by what decided.",
 		Each: func(g *Gate, report instrument.Report) {
 			g.metrics.each(func(t *tally) {
-				for i := range candidates {
+				for i := range counts {
 					if by, outcome := policy.By(i/outcomes), i%outcomes; happens(by, outcome) {
 						report(float64(t.counts.Sum(i)), attribute.String("policy", t.name),
 							attribute.String("outcome", outcomeNames[outcome]), attribute.String("by", by.String()))
 					}
-				}
-			})
-		}},
-	{Name: "slidegate.policy.candidate.decisions", Unit: "{decision}",
-		Help: "What a policy's candidate limits would have decided, and what its live limits decided.",
-		Each: func(g *Gate, report instrument.Report) {
-			g.metrics.each(func(t *tally) {
-				for i := 0; i < 4 && t.hasCandidate.Load(); i++ {
-					report(float64(t.counts.Sum(candidates+i)), attribute.String("policy", t.name),
-						attribute.String("outcome", outcomeNames[i/2]), attribute.String("live_outcome", outcomeNames[i%2]))
 				}
 			})
 		}},
@@ -234,7 +205,7 @@ func (g *Gate) report(provider metric.MeterProvider) (err error) {
 
 // tallyOf returns the counts of the policy of that name. From then on they are reported, as 0 at first: the first event
 // is then an increase, not a new series, which functions such as rate miss.
-func (m *metrics) tallyOf(name string, hasCandidate bool) *tally {
+func (m *metrics) tallyOf(name string) *tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.tallies) >= maxTallies && m.tallies[name] == nil {
@@ -245,9 +216,6 @@ func (m *metrics) tallyOf(name string, hasCandidate bool) *tally {
 		if m.seen != nil {
 			m.tallies[name].seen = m.seen.Policy(name)
 		}
-	}
-	if hasCandidate {
-		m.tallies[name].hasCandidate.Store(true)
 	}
 	return m.tallies[name]
 }

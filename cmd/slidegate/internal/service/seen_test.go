@@ -24,7 +24,7 @@ import (
 
 const seenPolicies = `
 policies:
-  api: {limits: [3/1h], candidate: [2/1h], block: ['key:bad'], match: /api/}
+  api: {limits: [3/1h], block: ['key:bad'], match: /api/}
   watched: {limits: [1/1h], shadow: true, match: /watched/}
   site: {limits: [5/1h], match: /site/}
 `
@@ -70,9 +70,6 @@ func TestSeenOverMemory(t *testing.T) {
 	}
 	if sums["api"] != (seen.Minute{Admitted: 3, Refused: 3}) || sums["watched"] != (seen.Minute{Admitted: 1, ShadowRefused: 1}) || sums["site"] != (seen.Minute{Admitted: 4}) {
 		t.Errorf("got %+v, want what was decided", sums)
-	}
-	if c := d.Policies[0].Candidate; c != (seen.CandidateCounts{Admitted: 2, Refused: 3, Both: 2}) {
-		t.Errorf("got %+v, want 2 that the candidate admits, 3 that it refuses, and 2 that both refuse", c)
 	}
 	refused, near := d.Keys["5"].Refused, d.Keys["5"].Nearest
 	if len(refused) != 3 || refused[0].Masked != "al…h" || refused[0].Refused != 2 || refused[0].Admitted != 3 || refused[0].By != "limits" || refused[0].Limit != "3/1h" || refused[0].AtLeast {
