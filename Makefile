@@ -149,7 +149,8 @@ draw: deps ## write the tables and pictures of the documentation again; screensh
 	$(GO) test ./internal/layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 	$(GO) test ./internal/line -run TestPicture -count=1 -args -picture $(CURDIR)/docs/waiting.svg
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
-	cd screenshots && ../bin/slidegate generate mixed --as combined --requests 400000 --span 24h > day.log && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
+	$(GO) run ./test/generate -as combined -requests 400000 -span 24h > screenshots/day.log
+	cd screenshots && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/page -run Looks -count 1
 	cp screenshots/page-light-desktop.png docs/page.png
 	chromium --headless --no-sandbox --disable-gpu --disable-background-networking --user-data-dir=screenshots/profile --hide-scrollbars --window-size=1280,1490 --screenshot=docs/replay.png file://$(CURDIR)/screenshots/report.html
