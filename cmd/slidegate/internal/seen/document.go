@@ -6,7 +6,8 @@ import "time"
 type Document struct {
 	Now  time.Time `json:"now"`
 	Self string    `json:"self"` // the ID of the instance that answers
-	// Scope is all if the instances that share the store are shown, and this if only the one that answers is, for the reason Why.
+	// Scope is all if the instances that share the store are shown, and this if only the one that answers is, for the reason Why. If some
+	// cannot be read, it is all, and Why says so. What the others have seen is as of Instance.Seen, so that sums are lower bounds.
 	Scope     string     `json:"scope"`
 	Why       string     `json:"why"`
 	Instances []Instance `json:"instances"`
@@ -32,7 +33,7 @@ type Instance struct {
 	Version       string    `json:"version"`
 	Config        string    `json:"config"` // the hash of the configuration in force
 	Started       time.Time `json:"started"`
-	Seen          time.Time `json:"seen"` // when it was last heard of
+	Seen          time.Time `json:"seen"` // when what it has seen was last read
 	Alive         bool      `json:"alive"`
 	Health        string    `json:"health"` // as /readyz says it
 	RestartNeeded []string  `json:"restart_needed"`
@@ -84,7 +85,7 @@ type Key struct {
 	Masked   string  `json:"masked"`
 	Admitted int64   `json:"admitted"`
 	Refused  int64   `json:"refused"`
-	AtLeast  bool    `json:"at_least"` // there may be more, which were forgotten
+	AtLeast  bool    `json:"at_least"` // there may be more: what was forgotten, or is of an instance that does not write the key
 	By       string  `json:"by"`       // what refused it most: that of the first of Causes; empty if nothing did
 	Limit    string  `json:"limit"`    // that refused it most, or that it is near to
 	Share    float64 `json:"share"`    // of the limit that is used, from 0 to 1

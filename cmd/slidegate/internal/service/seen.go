@@ -29,13 +29,13 @@ func (s *Server) openSeen(key *gate.Key) {
 		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.share, Now: time.Now,
 		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
 	}
-	switch board, ok := store.As[store.Board](s.stores.Store); {
+	switch documents, ok := store.As[store.Documents](s.stores.Store); {
 	case s.stores.Memory != nil:
 		o.Why = "the store is in memory, which no other instance shares"
 	case !ok:
-		o.Why = "the store keeps no notes for other instances, so each one shows only itself"
+		o.Why = "the store keeps no documents for other instances, so each one shows only itself"
 	default:
-		o.Board = board
+		o.Documents = documents
 	}
 	s.exchange = seen.NewExchange(s.record, o)
 }

@@ -45,7 +45,7 @@ func TestKeysSayWhatRefusedThem(t *testing.T) {
 			m["shadow_refused"], m["admitted"] = m["shadow_refused"].(int)+m["admitted"].(int), 0
 		}
 	})
-	wait(t, b, `document.querySelector("#figures .figure:nth-child(3) data").innerText.length > 3`)
+	wait(t, b, `document.querySelector("#figures .figure:nth-child(3) data").innerText.length > 5`)
 	if got := browser.Eval[string](b, `document.querySelector("#headline").innerText`); got != "Nothing is refused" {
 		t.Errorf("a policy that only refuses in shadow mode: got %q, want that nothing is refused", got)
 	}
