@@ -49,7 +49,7 @@ func (s *Store) Post(ctx context.Context, topic, author string, note []byte, lif
 	}
 	place := "%note:" + topic
 	var posted int64
-	err := s.boardRow(ctx, s.post, []any{s.now(), place + ":" + author, life.Microseconds(), numberArray(packNote(note)), place, int64(store.MaxNotes)}, &posted)
+	err := s.boardRow(ctx, s.post, []any{s.now(), place + ":" + author, life.Microseconds(), packNote(note), place, int64(store.MaxNotes)}, &posted)
 	if err == nil && posted == 0 {
 		err = fmt.Errorf("pgstore: %w", board.Full())
 	}
@@ -126,7 +126,7 @@ const boardTries = 20
 // boardRow runs a statement of the board. One that the server reports as rolled back is repeated, after a while that differs by caller.
 func (s *Store) boardRow(ctx context.Context, statement string, args []any, into any) (err error) {
 	for try := range boardTries {
-		if err = s.conn.row(ctx, statement, args, into); err == nil {
+		if err = s.db.QueryRow(ctx, statement, args...).Scan(into); err == nil {
 			return nil
 		}
 		if code := codeOf(err); ctx.Err() != nil || code != serializationFailure && code != deadlockDetected {

@@ -4,11 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
-	"github.com/slidegate/slidegate/test/kit"
 )
 
 func TestBoard(t *testing.T) {
@@ -21,7 +19,7 @@ func TestBoard(t *testing.T) {
 			clock := storetest.NewClock(1_767_000_000e6)
 			opts := pgstore.Options{Prefix: "my_", Now: clock.Now}
 			pool := database(t, opts, params...)
-			storetest.RunBoard(t, clock, newStore(t, pool, opts), kit.Must(pgstore.NewSQL(stdlib.OpenDBFromPool(pool), opts))(t))
+			storetest.RunBoard(t, clock, newStore(t, pool, opts), newStore(t, pool, opts))
 		})
 	}
 }
