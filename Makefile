@@ -145,7 +145,7 @@ long-release: ### make the release of the last commit in two places and compare;
 draw: deps ## write the tables and pictures of the documentation again; screenshots of the report and the page go to ./screenshots
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
-	$(GO) test ./internal/worstcase -update
+	$(GO) test ./test/worstcase -update
 	$(GO) test ./internal/layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 	$(GO) test ./internal/line -run TestPicture -count=1 -args -picture $(CURDIR)/docs/waiting.svg
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
