@@ -41,7 +41,6 @@
 //	    refusal: {detail: "Try again in {retry_after} seconds."}
 //	    shadow: false          # count and report, but refuse nothing
 //	    failure: closed        # for this policy
-//	    candidate: [50/1m]     # counted beside the limits, and only reported
 //	    lease: false           # whether a server charges units of busy keys in advance; not for sliding logs
 //	  export:
 //	    limits: [5/1h]

@@ -55,9 +55,6 @@ policies:
     # refusal: that of the file
     shadow: true
     failure: local
-    candidate:
-      - 50/1m # hard cap
-      - 1000/1h # hard cap
     lease: false
   export:
     match: "GET example.com/export/{id}"
@@ -76,8 +73,6 @@ policies:
     # refusal: that of the file
     shadow: false
     failure: local
-    candidate:
-      - 100/1m sliding-log
     lease: false
 `
 	if got := string(Format(file)); got != want {
@@ -117,7 +112,6 @@ policies:
     # refusal: that of the file
     shadow: false
     failure: local
-    # candidate: none
     lease: false
   "on":
 `
@@ -143,7 +137,6 @@ func TestFormatChoices(t *testing.T) {
       - {quota: 5, window: 2s, overlap: up}
       - {quota: 5, window: 3s, anchor: clock}
     overrides: [{key: vip, limits: [600/1m, 600/1h, 100 in-flight ttl=30s name=slots]}]
-    candidate: [600/1m]
 `))
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,6 @@ func checkFile(t *testing.T, f *File) {
 			t.Fatalf("policy without key or limits: %+v", p)
 		}
 		checkLimits(t, p.Limits)
-		checkLimits(t, p.Candidate)
 		for _, o := range p.Overrides {
 			if o.Unlimited != (len(o.Limits) == 0) || o.Pattern != strings.Contains(o.Key, "*") {
 				t.Fatalf("override with neither or both of limits and unlimited: %+v", o)

@@ -76,7 +76,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	used := p.Key.Fields()
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
-		Candidate: p.Candidate, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
+		Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
 		// KeyOf replaces a missing name.
 		Key: httplimit.Key{Form: p.Key.Form(from.client.Grouping()), Shared: true, Of: func(r *http.Request) (string, error) {
 			return p.Key.KeyOf(used, func(field fields.Field) []byte { return from.valueOf(field, r) }), nil
@@ -91,7 +91,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 func (p *Policy) checkLive() error {
 	var problems []error
 	if len(p.Notify) > 0 {
-		problems = append(problems, p.withPolicy(invalid("notify", "the middlewares send no notifications, only slidegate serve and slidegate proxy do; leave it out")))
+		problems = append(problems, p.withPolicy(invalid("notify", "the middlewares do not watch thresholds, only slidegate serve and slidegate proxy do; leave it out")))
 	}
 	for _, field := range p.Key.Fields() {
 		if field.Kind == fields.Status || field.Kind == fields.JSON {

@@ -165,16 +165,6 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"many stars", below("    block:\n      - key:" + strings.Repeat("a*", 17) + "\n      - key:" + strings.Repeat("a*", 16)),
 		`5:9: block: a pattern may have at most 16 *`},
 
-	{"candidate", below("    candidate: [1/1s]"),
-		`4:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
-	{"candidate said otherwise", "policies:\n  a:\n    candidate: [5/1h name=x, 60/60s segments=1]\n    limits: [60/m sliding-window, 5/1h]\n",
-		`3:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
-	{"candidate none", below("    candidate: []"), `4:16: candidate: must have at least one, such as 100/1m`},
-	{"candidate text", below("    candidate: 5/1h"), `4:16: candidate: must be a list, such as [100/1m, 1000/1h], not "5/1h"`},
-	{"candidate limit", below("    candidate: [5/1h, 6/1h, 7/1x]"), `
-4:23: the limit "6/1h" would share its counts with the one on line 4, which has the same name and shape; give it another name
-4:29: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "7/1x")`},
-
 	{"overrides text", below("    overrides: alice"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not "alice"`},
 	{"overrides mapping", below("    overrides: {alice: [1/s]}"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not a mapping`},
 	{"override text", below("    overrides: [[alice]]"), `4:17: an override must be a mapping with key or keys, and limits, not a list`},

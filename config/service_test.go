@@ -76,13 +76,11 @@ func TestService(t *testing.T) {
 				{Key: "team-*", Pattern: true,
 					Limits: []slidegate.Limit{{Quota: 1000, Window: time.Minute, Overlap: slidegate.OverlapWhole}}},
 			},
-			Allow:     policy.List{Addresses: prefixes("127.0.0.1/32"), Keys: []string{"health"}},
-			Shadow:    true,
-			Candidate: []slidegate.Limit{minute(50), hour},
+			Allow:  policy.List{Addresses: prefixes("127.0.0.1/32"), Keys: []string{"health"}},
+			Shadow: true,
 		}, {
 			Name: "export", Key: address, Match: Routes("GET example.com/export/{id}"), Cost: mustCost(t, "bytes"),
-			Limits:    []slidegate.Limit{minute(100), hour},
-			Candidate: []slidegate.Limit{{Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog}},
+			Limits: []slidegate.Limit{minute(100), hour},
 		}},
 	}
 	got.places = nil
@@ -108,7 +106,6 @@ func TestServiceAccepts(t *testing.T) {
 	for _, line := range []string{
 		"match: /", "match: /{$}", "match: PURGE /x", "match: example.com/", "match: GET /a/{b...}",
 		"allow: [0.0.0.0/0, \"::/0\"]", "allow: [key:a*b, \"key:= \", \"key:key:\", ::1]", "block: [key:a, key:a]",
-		"candidate: [2/s]", "candidate: [1/s, 2/m]", "candidate: [1/s sliding-window]", "candidate: [1/s anchor=first]",
 		"overrides: [{key: \"\", unlimited: true}]",
 		"overrides: [{keys: a*, unlimited: true}, {keys: \"*a\", unlimited: true}, {key: b, unlimited: true}, {keys: \"*\", limits: [1/s]}]",
 		"overrides: [{key: ab, limits: [1/s]}, {keys: a*, limits: [1/s]}, {key: ba, limits: [1/s]}]",
@@ -171,14 +168,6 @@ func TestManyPatterns(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "f:1005:") {
 			t.Errorf("1001 patterns: got %v, want f:1005: and %s", err, test.want)
 		}
-	}
-}
-
-// TestSameRules has limits each of which is also a candidate, and vice versa, but in different numbers.
-func TestSameRules(t *testing.T) {
-	const text = "policies: {a: {limits: [1/s, 1/s name=b, 2/s name=c], candidate: [1/s, 2/s name=b, 2/s name=c]}}"
-	if _, err := Parse("f", []byte(text)); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -117,7 +117,7 @@ var policyTable = table[Policy]{
 	{
 		"limits", "a list of limits", "", "The limits. All admit and all are charged, or none is.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Limits = r.limits(e) },
-		func(w *formatter, p *Policy) { w.limits("limits", p.Limits) },
+		func(w *formatter, p *Policy) { w.limits(p.Limits) },
 	},
 	{
 		"overrides", "a list of overrides", "none", "Other limits for some keys. The first match decides.",
@@ -200,15 +200,6 @@ var policyTable = table[Policy]{
 		"failure", "as for the file", "that of the file", "What decides when the store does not answer in time.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Failure = r.failure(e) },
 		func(w *formatter, p *Policy) { w.field("failure", cmp.Or(p.Failure, w.mode())) },
-	},
-	{
-		"candidate", "a list of limits", "none", "Limits to try: counted separately, and only reported.",
-		func(r *reader, p *Policy, e yamlfile.Field) { p.Candidate = r.limits(e) },
-		func(w *formatter, p *Policy) {
-			if len(p.Candidate) > 0 {
-				w.limits("candidate", p.Candidate)
-			}
-		},
 	},
 	{
 		"lease", boolean, "false", "All limits of the policy are leased.",
@@ -334,7 +325,7 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Hold = r.window(e).Hold }, nil,
 	},
 	{
-		"notify", "a list of percentages", "", "At which parts of the quota, or of the burst, the service notifies, such as [80%, 100%]. Not with lease, count_refused and in-flight.",
+		"notify", "a list of percentages", "", "At which parts of the quota, or of the burst, the service logs and counts a key, such as [80%, 100%]. Not with lease, count_refused and in-flight.",
 		func(r *reader, _ *slidegate.Limit, e yamlfile.Field) { r.percents = r.notify(e) }, nil,
 	},
 	{

@@ -55,7 +55,7 @@ type Options struct {
 	Instances int
 	// Group returns the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
-	// OnDecision is called with every decision, before the handler; also with decisions of shadow policies and of candidates,
+	// OnDecision is called with every decision, before the handler; also with decisions of shadow policies,
 	// and with errors. If several policies apply to a request, it is called once for each policy that admitted it, or once for
 	// each that refused it: those that would have admitted a refused request were not charged. It is called after the handler with the error if a CostAfter could not be settled or a slot could not be
 	// released, and while the handler runs if a slot could not be renewed; those events have an Err, and a decision only if Err

@@ -36,13 +36,6 @@ func TestBoardEntriesExpire(t *testing.T) {
 		return nil
 	}}
 	s := boardOver(t, table, clock)
-	if first, err := s.Claim(t.Context(), "a", time.Hour); !first || err != nil {
-		t.Fatalf("got %v, %v, want a claim", first, err)
-	}
-	if len(kept) != 1 || kept[0] != time.Hour+time.Minute {
-		t.Errorf("a claim: got entries kept for %v, want an hour and the grace period", kept)
-	}
-	kept = nil
 	for range 50 {
 		if err := s.Post(t.Context(), "look", "one", []byte("note"), 5*time.Second); err != nil {
 			t.Fatal(err)
@@ -64,7 +57,7 @@ func TestBoardEntriesExpire(t *testing.T) {
 	}
 }
 
-// An engine that takes no note is not asked to, and claims work.
+// An engine that takes no note is not asked to.
 func TestRefusesNotes(t *testing.T) {
 	small, err := kvstore.New(&kvtest.Table{MaxValue: store.MaxNote}, kvstore.Options{})
 	if err != nil {
@@ -75,8 +68,5 @@ func TestRefusesNotes(t *testing.T) {
 	}
 	if _, err := small.Notes(t.Context(), "look"); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("Notes: got %v, want ErrUnsupported", err)
-	}
-	if _, err := small.Claim(t.Context(), "a", time.Second); err != nil {
-		t.Errorf("Claim: %v", err)
 	}
 }

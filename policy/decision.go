@@ -48,8 +48,6 @@ type Decision struct {
 	By    By
 	// Shadow reports whether the policy is in shadow mode: whatever it decided, it refused nothing.
 	Shadow bool
-	// Candidate reports whether this is the decision of a policy's candidate limits, which refuse nothing either.
-	Candidate bool
 	// ChargedTwice reports whether a middleware around this one has already charged the request to one of the same limits, in
 	// the same store and for the same key. The client then gets half of its quota. Name the limits or the policies
 	// differently, or remove one of the two middlewares.

@@ -339,7 +339,7 @@ func TestKindsOfPlans(t *testing.T) {
 // A Set that replaces another keeps the bound limits that are in both.
 func TestSetKeepsBoundLimits(t *testing.T) {
 	on := newMemory(t)
-	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
+	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Penalty: time.Hour}}
 	first := testkit.Must(NewOver(on, policies, Options{}))(t)
 	policies = append(policies, Spec{Name: "q", Limits: []slidegate.Limit{named("", 5)}})
 	second := testkit.Must(NewOver(on, policies, Options{Before: first}))(t)
@@ -355,7 +355,7 @@ func TestSetKeepsBoundLimits(t *testing.T) {
 
 // A Set over another store than the one before it counts there.
 func TestBeforeOverAnotherStore(t *testing.T) {
-	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}}}
+	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}}}
 	first := testkit.Must(NewOver(newMemory(t), policies, Options{}))(t)
 	take(t, first, Part{Key: "ann", Cost: 3})
 	on := newMemory(t)
@@ -363,28 +363,8 @@ func TestBeforeOverAnotherStore(t *testing.T) {
 	take(t, second, Part{Key: "ann", Cost: 1})
 	fresh := testkit.Must(NewOver(on, policies, Options{}))(t)
 	for name, s := range map[string]*Set{"the second set": second, "a set over its store": fresh} {
-		for _, candidate := range []bool{false, true} {
-			if got := left(t, s, 0, candidate); got != 4 {
-				t.Errorf("%s, candidate %v: got %d of 5 left after 1, want 4", name, candidate, got)
-			}
-		}
-	}
-}
-
-// A part for a missing candidate is a mistake: the policy's own limits do not decide it instead.
-func TestNoCandidate(t *testing.T) {
-	limits := []slidegate.Limit{named("", 5)}
-	s := newSet(t, newMemory(t), Options{}, Spec{Name: "bare", Limits: limits}, Spec{Name: "listed", Limits: limits, Block: policy.List{Keys: []string{"bob"}}})
-	for index := range 2 {
-		for _, op := range []rule.Op{rule.Take, rule.Peek} {
-			var v policy.Decision
-			s.Decide(t.Context(), op, &Part{Policy: index, Key: "ann", Cost: 1, Candidate: true}, &v)
-			if !v.Mistake || !v.Refused || !errors.Is(v.Err, slidegate.ErrUnsupported) {
-				t.Errorf("policy %d, %v: got %+v, want a mistake with ErrUnsupported", index, op, v)
-			}
-		}
-		if got := left(t, s, index, false); got != 5 {
-			t.Errorf("policy %d: got %d of 5 left, want all", index, got)
+		if got := left(t, s, 0); got != 4 {
+			t.Errorf("%s: got %d of 5 left after 1, want 4", name, got)
 		}
 	}
 }
@@ -408,24 +388,6 @@ func TestRefusedPlanBeatsTheAllowList(t *testing.T) {
 	}
 }
 
-// Candidates decide nothing, have separate counts, and are reported.
-func TestCandidate(t *testing.T) {
-	s := newSet(t, newMemory(t), Options{}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)}})
-	for i, want := range []struct{ refused, candidate bool }{{false, true}, {false, false}, {true, false}} {
-		r := s.Begin()
-		r.Record = true
-		r.Add(Part{Key: "ann", Cost: 1})
-		var v policy.Decision
-		r.Decide(t.Context(), rule.Take, &v)
-		tried := r.Trials()
-		if v.Refused != want.refused || len(tried) != 1 || !tried[0].Candidate || tried[0].Refused || tried[0].Decision.Allowed != want.candidate {
-			t.Errorf("request %d: got %+v and the candidates %+v, want refused %v, and one candidate that allows %v",
-				i+1, v, tried, want.refused, want.candidate)
-		}
-		r.End()
-	}
-}
-
 func TestInvalidSetsAreRejected(t *testing.T) {
 	limiter := testkit.Must(slidegate.New(newMemory(t)))(t)
 	one := []slidegate.Limit{named("", 1)}
@@ -436,7 +398,6 @@ func TestInvalidSetsAreRejected(t *testing.T) {
 		`policy "": limits: invalid limit`:    {{}},
 		`policy "a": failure: unknown mode`:   {{Name: "a", Limits: one, Failure: store.Modes}},
 		`policy "a": overrides: override 1: `: {{Name: "a", Limits: one, Overrides: []policy.Override{{Key: "k"}}}},
-		`policy "a": candidate: slidegate: `:  {{Name: "a", Limits: one, Candidate: []slidegate.Limit{{Quota: -1}}}},
 	} {
 		if _, err := New(limiter, policies, Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("New returned %v, want %s", err, want)
@@ -461,11 +422,11 @@ func TestInvalidSetsAreRejected(t *testing.T) {
 	}
 }
 
-// A request that waits decides again and again. Shadow policies and candidates are decided once, with the first op that
+// A request that waits decides again and again. Shadow policies are decided once, with the first op that
 // is not a peek.
 func TestDecideAgain(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{},
-		Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}},
+		Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}},
 		Spec{Name: "tried", Limits: []slidegate.Limit{named("", 5)}, Shadow: true},
 		Spec{Name: "refuses", Limits: []slidegate.Limit{named("", 5)}, Shadow: true, Block: policy.List{Keys: []string{"ann"}}},
 	)
@@ -479,7 +440,7 @@ func TestDecideAgain(t *testing.T) {
 		op    rule.Op
 		tried int
 		left  int64
-	}{{rule.Peek, 0, 5}, {rule.Take, 3, 4}, {rule.Peek, 0, 4}, {rule.Take, 0, 3}} {
+	}{{rule.Peek, 0, 5}, {rule.Take, 2, 4}, {rule.Peek, 0, 4}, {rule.Take, 0, 3}} {
 		var v policy.Decision
 		r.Decide(t.Context(), step.op, &v)
 		if v.Policy != "live" || v.Refused || v.Decision.Remaining != step.left || len(r.Trials()) != step.tried {

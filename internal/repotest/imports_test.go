@@ -99,7 +99,6 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/listener/windows":    0,  // bounds the windows of limits that clients send
 	"cmd/slidegate/internal/listener/rulingsapi": 12, // how operators change rulings
 	"cmd/slidegate/internal/seen":                9,  // what the gate and the listeners have decided
-	"cmd/slidegate/internal/notify":              12, // events of keys that are near a limit
 	"cmd/slidegate/internal/gate":                10, // what all listeners of the server call
 	"cmd/slidegate/internal/open":                11, // opens the stores that the gate uses
 	"cmd/slidegate/internal/listener/jsonapi":    12, // the listeners do not depend on one another

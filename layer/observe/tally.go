@@ -97,18 +97,17 @@ func (s *series) sum(count int) int64 {
 // tally counts. It is safe for concurrent use.
 type tally struct {
 	maxNames  int
-	policy    func(*store.Limit) (string, bool)
+	policy    func(*store.Limit) string
 	known     [1024]atomic.Pointer[known] // by the limit's ID; a miss is looked up by name
 	errors    [kinds]atomic.Int64
 	announced atomic.Bool // there are announced series
 	cached    bool        // there is a refusal cache below
 	fails     bool        // there is a failure layer below
 
-	mu      sync.Mutex
-	byName  map[name]*series
-	all     []*series // in order of creation; only ever appended to
-	other   *series   // for names beyond maxNames
-	ignored *series   // for ignored limits; not in all
+	mu     sync.Mutex
+	byName map[name]*series
+	all    []*series // in order of creation; only ever appended to
+	other  *series   // for names beyond maxNames
 }
 
 type known struct {
@@ -119,10 +118,8 @@ type known struct {
 // otherLabel is the label of limits beyond maxNames.
 const otherLabel = "other"
 
-func newTally(maxNames int, policy func(*store.Limit) (string, bool)) *tally {
-	t := &tally{maxNames: maxNames, policy: policy, byName: map[name]*series{}}
-	t.ignored = t.newSeries(name{})
-	return t
+func newTally(maxNames int, policy func(*store.Limit) string) *tally {
+	return &tally{maxNames: maxNames, policy: policy, byName: map[name]*series{}}
 }
 
 func (t *tally) seriesOf(limit *store.Limit) *series {
@@ -144,11 +141,7 @@ func (t *tally) findSeries(limit *store.Limit) *series {
 
 // findLocked returns the series of a limit. Announced limits get their own series even beyond maxNames.
 func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
-	policy, ok := t.policy(limit)
-	if !ok {
-		return t.ignored
-	}
-	id := name{validText(policy), validText(limit.Label())}
+	id := name{validText(t.policy(limit)), validText(limit.Label())}
 	if s := t.byName[id]; s != nil {
 		return s
 	}
@@ -208,13 +201,9 @@ func decisionBits(flags rule.Flags) uint32 {
 }
 
 func (t *tally) addLocked(id name) *series {
-	s := t.newSeries(id)
+	s := &series{name: id, counts: lanes.New(counts)}
 	t.all = append(t.all, s)
 	return s
-}
-
-func (t *tally) newSeries(id name) *series {
-	return &series{name: id, counts: lanes.New(counts)}
 }
 
 // allSeries returns all series.

@@ -76,9 +76,6 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 		}
 	}
 	p.Plans, p.PlanBy = drawPlans(t)
-	if rapid.Bool().Draw(t, "has candidate") {
-		p.Candidate = drawLimits(t, "candidate", 200) // quotas that differ from those of the limits
-	}
 	return p
 }
 

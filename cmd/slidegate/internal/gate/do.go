@@ -63,7 +63,7 @@ type Request struct {
 // Op is an operation of Gate.Do.
 type Op uint8
 
-// The operations. Those that charge or refund also do so to the policy's candidate, except for Settle, Cancel and Release. A
+// The operations. A
 // key that is on a list or has no limit is charged and refunded nothing.
 const (
 	// Allow takes the cost, all or nothing.
@@ -215,7 +215,7 @@ func forClient(d *policy.Decision, granted int64) error {
 		err := d.Err
 		*d = policy.Decision{Policy: d.Policy}
 		if errors.Is(err, ErrSlots) { // a configured limit is never ignored silently
-			err = fmt.Errorf("%w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
+			err = fmt.Errorf("%w (/v1/acquire and /v1/release); slidegate proxy holds slots itself", err)
 		}
 		return err
 	}

@@ -56,7 +56,7 @@ func limitsNamed(m *memstore.Store, namespace string) (n int) {
 	return n
 }
 
-// TestOtherLimitsTakeNoCapacity: the limits of the file, its overrides and candidates are decided, however many other
+// TestOtherLimitsTakeNoCapacity: the limits of the file and its overrides are decided, however many other
 // limits there are.
 func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 	for name, wrap := range map[string]func(*memstore.Store) store.Store{
@@ -80,7 +80,6 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 			st := wrap(m)
 			p := policyOf("login", "6/90m", "9/7d sliding-log")
 			p.Overrides = []policy.Override{{Key: "vip", Limits: limits("50/13h token-bucket")}}
-			p.Candidate = limits("4/11h")
 			g := newGate(t, st, gate.Options{}, p)
 			fillLimits(t, st)
 			for _, key := range []string{"ann", "vip"} {

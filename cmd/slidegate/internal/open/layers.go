@@ -75,8 +75,7 @@ func (o *Opened) closeLayers(log *slog.Logger) {
 	}
 }
 
-// LeasesOut returns the units that were leased and are neither spent nor returned yet, by policy, as metrics name it. Those of a candidate
-// are apart.
+// LeasesOut returns the units that were leased and are neither spent nor returned yet, by policy, as metrics name it.
 func (o *Opened) LeasesOut() map[string]int64 {
 	layer, ok := store.As[*lease.Store](o.Store)
 	if !ok {
@@ -89,11 +88,8 @@ func (o *Opened) LeasesOut() map[string]int64 {
 	return units
 }
 
-// policyOf returns the name of a limit's policy. Limits of candidates refuse nothing, and are counted by policy elsewhere.
-func policyOf(limit *store.Limit) (name string, ok bool) {
-	name = limit.Namespace()
-	return policyName(name), !strings.HasSuffix(name, candidateNamespace)
-}
+// policyOf returns the name of a limit's policy.
+func policyOf(limit *store.Limit) (name string) { return policyName(limit.Namespace()) }
 
 // policyName returns the name of a namespace in metrics: the name of the policy, or envoy:DOMAIN for rules of Envoy.
 func policyName(namespace string) string {
@@ -103,8 +99,5 @@ func policyName(namespace string) string {
 	return namespace
 }
 
-// The suffix of namespaces of candidates, and the prefix of those of Envoy's domains. Policy names contain no slash.
-const (
-	candidateNamespace = "/candidate"
-	envoyNamespace     = "envoy/"
-)
+// envoyNamespace is the prefix of the namespaces of Envoy's domains. Policy names contain no slash.
+const envoyNamespace = "envoy/"

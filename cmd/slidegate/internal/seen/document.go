@@ -52,15 +52,14 @@ type Latency struct {
 
 // Policy is one policy over all instances.
 type Policy struct {
-	Name      string          `json:"name"`
-	Shadow    bool            `json:"shadow"`
-	Limits    []string        `json:"limits"`
-	Varies    bool            `json:"varies"`  // the plan or the class of a request selects other limits than Limits
-	Minutes   []Minute        `json:"minutes"` // of the last hour; those without decisions are left out
-	Candidate CandidateCounts `json:"candidate"`
-	LeasesOut int64           `json:"leases_out"` // units that instances leased and that are not spent yet
-	HoldsOut  int64           `json:"holds_out"`  // requests that hold slots or units
-	Waiting   int64           `json:"waiting"`    // requests that wait in line
+	Name      string   `json:"name"`
+	Shadow    bool     `json:"shadow"`
+	Limits    []string `json:"limits"`
+	Varies    bool     `json:"varies"`     // the plan or the class of a request selects other limits than Limits
+	Minutes   []Minute `json:"minutes"`    // of the last hour; those without decisions are left out
+	LeasesOut int64    `json:"leases_out"` // units that instances leased and that are not spent yet
+	HoldsOut  int64    `json:"holds_out"`  // requests that hold slots or units
+	Waiting   int64    `json:"waiting"`    // requests that wait in line
 }
 
 // Minute counts the decisions of one minute.
@@ -70,21 +69,6 @@ type Minute struct {
 	Refused       int64     `json:"refused"`
 	ShadowRefused int64     `json:"shadow_refused"`
 	WithoutStore  int64     `json:"without_store"` // of the others
-	// Candidate counts what candidate limits would have done; nil if they decided nothing.
-	Candidate *CandidateCounts `json:"candidate,omitempty"`
-}
-
-// CandidateCounts counts what candidate limits would have done in the last hour.
-type CandidateCounts struct {
-	Admitted int64 `json:"admitted"`
-	Refused  int64 `json:"refused"`
-	Both     int64 `json:"both"` // those of Refused that the policy's limits refused too
-}
-
-func (c *CandidateCounts) add(o CandidateCounts) {
-	c.Admitted += o.Admitted
-	c.Refused += o.Refused
-	c.Both += o.Both
 }
 
 // Keys are the keys of a window.

@@ -60,7 +60,7 @@ func newCluster(t *testing.T, instances int) *cluster {
 			Board: c.board, Now: time.Now,
 			Instance:  func() Instance { return Instance{Name: fmt.Sprint("host:", i), Health: "ready"} },
 			Policies:  func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}, HoldsOut: 3, Waiting: 7}} },
-			LeasesOut: func() map[string]int64 { return map[string]int64{"api": 10, "api/candidate": 1} },
+			LeasesOut: func() map[string]int64 { return map[string]int64{"api": 10, "envoy:web": 1} },
 			Peek: func(_ context.Context, _, key, _, _ string) (float64, *slidegate.Limit, error) {
 				if c.share == nil {
 					return 0, nil, errDown
@@ -126,7 +126,7 @@ func TestWhatIsOutOfAllInstances(t *testing.T) {
 		c := newCluster(t, 3)
 		d := c.exchanges[0].Document(t.Context(), 20)
 		if p, i := d.Policies[0], d.Instances[1]; p.LeasesOut != 30 || p.HoldsOut != 9 || p.Waiting != 21 || i.LeasesOut != 11 {
-			t.Errorf("got %+v, %+v, want 3 times 10 leased units and 3 requests, and at an instance also the unit of the candidate", p, i)
+			t.Errorf("got %+v, %+v, want 3 times 10 leased units and 3 requests, and at an instance also the unit of Envoy's domain", p, i)
 		}
 		c.stops[2]()
 		testkit.Pass(aliveFor + turnEvery)

@@ -87,7 +87,6 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 				all = append(all, Policy{Name: p.Name, Shadow: p.Shadow, Limits: append([]string{}, p.Limits...), Minutes: []Minute{}})
 			}
 			all[i].Varies = all[i].Varies || p.Varies
-			all[i].Candidate.add(p.Candidate)
 			if s.alive(at) {
 				all[i].LeasesOut += p.LeasesOut
 				all[i].HoldsOut += p.HoldsOut
@@ -109,12 +108,6 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 				sum.Refused += m[2]
 				sum.ShadowRefused += m[3]
 				sum.WithoutStore += m[4]
-				if candidate := (CandidateCounts{m[5], m[6], m[7]}); candidate != (CandidateCounts{}) {
-					if sum.Candidate == nil {
-						sum.Candidate = &CandidateCounts{}
-					}
-					sum.Candidate.add(candidate)
-				}
 			}
 		}
 	}

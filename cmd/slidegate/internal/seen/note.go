@@ -26,20 +26,18 @@ type note struct {
 
 // notePolicy is what an instance says of one policy.
 type notePolicy struct {
-	Name      string          `json:"n"`
-	Shadow    bool            `json:"s,omitempty"`
-	Limits    []string        `json:"l,omitempty"`
-	Varies    bool            `json:"v,omitempty"`
-	Minutes   []noteMinute    `json:"m,omitempty"`
-	Candidate CandidateCounts `json:"c"`
-	LeasesOut int64           `json:"u,omitempty"`
-	HoldsOut  int64           `json:"h,omitempty"`
-	Waiting   int64           `json:"w,omitempty"`
+	Name      string       `json:"n"`
+	Shadow    bool         `json:"s,omitempty"`
+	Limits    []string     `json:"l,omitempty"`
+	Varies    bool         `json:"v,omitempty"`
+	Minutes   []noteMinute `json:"m,omitempty"`
+	LeasesOut int64        `json:"u,omitempty"`
+	HoldsOut  int64        `json:"h,omitempty"`
+	Waiting   int64        `json:"w,omitempty"`
 }
 
-// noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store, and of the candidate
-// admitted, refused, and refused by both.
-type noteMinute [8]int64
+// noteMinute is a minute since 1970 with its counts: admitted, refused, refused in shadow mode, without the store.
+type noteMinute [5]int64
 
 // noteKey is what an instance says of one key.
 type noteKey struct {
@@ -249,7 +247,7 @@ func (p *notePolicy) clean(now int64) bool {
 	p.Name, p.Limits = printable(p.Name, maxName), cleanTexts(p.Limits, maxLimitTexts)
 	p.LeasesOut, p.HoldsOut = min(max(p.LeasesOut, 0), maxCount), min(max(p.HoldsOut, 0), maxCount)
 	p.Waiting = min(max(p.Waiting, 0), maxCount)
-	if len(p.Minutes) > 2*hour || !isCount(p.Candidate.Admitted) || !isCount(p.Candidate.Refused) || !isCount(p.Candidate.Both) {
+	if len(p.Minutes) > 2*hour {
 		return false
 	}
 	kept := p.Minutes[:0]

@@ -21,7 +21,7 @@ import (
 func someNote(policies, keys int, now int64) *note {
 	n := &note{Instance: Instance{ID: "abc", Name: "host:1", RestartNeeded: []string{"store"}}, Turn: 7}
 	for i := range policies {
-		p := notePolicy{Name: fmt.Sprint("policy", i), Limits: []string{"100/1m"}, Candidate: CandidateCounts{Admitted: 1, Refused: 2, Both: 1}}
+		p := notePolicy{Name: fmt.Sprint("policy", i), Limits: []string{"100/1m"}}
 		for at := now - 59; at <= now; at++ {
 			p.Minutes = append(p.Minutes, noteMinute{at, rand.Int64N(1e6), rand.Int64N(1e6), 0, 0})
 		}

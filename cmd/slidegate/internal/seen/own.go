@@ -87,17 +87,15 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 			i, list = len(list), append(list, notePolicy{Name: p.name})
 		}
 		for _, m := range minutes {
-			list[i].Candidate.add(m.Candidate)
 			if m.at >= from {
-				list[i].Minutes = append(list[i].Minutes, noteMinute{m.at, m.Admitted, m.Refused, m.ShadowRefused, m.WithoutStore,
-					m.Candidate.Admitted, m.Candidate.Refused, m.Candidate.Both})
+				list[i].Minutes = append(list[i].Minutes, noteMinute{m.at, m.Admitted, m.Refused, m.ShadowRefused, m.WithoutStore})
 			}
 		}
 	})
 	return list
 }
 
-// addLeases adds what is leased now. Candidates have leases that belong to no policy.
+// addLeases adds what is leased now.
 func (e *Exchange) addLeases(n *note) {
 	leases := e.opts.LeasesOut()
 	for _, units := range leases {

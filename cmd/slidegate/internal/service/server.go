@@ -23,7 +23,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
@@ -55,8 +54,7 @@ type Server struct {
 	recent    recentLatency
 	glance    glance
 	streams   atomic.Int32 // of what was seen
-	refusals  *refusalLog  // nil if refusals are not logged
-	notifier  *notify.Notifier
+	keys      *keyLog
 	listeners []*listener
 
 	certificates *certificates // nil without TLS
@@ -137,23 +135,20 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 
 // open creates everything behind the listeners.
 func (s *Server) open(ctx context.Context) (err error) {
+	s.keys = newKeyLog(s.opts.LogRefusals, s.log, s.limitsOf)
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
 	}
-	s.refusals = newRefusalLog(s.opts.LogRefusals, s.log, s.limitsOf)
 	meters := s.telemetry.meters
 	s.reloads.lastSuccess.Store(s.loaded.UnixMilli())
 	if err := s.openStore(ctx); err != nil {
-		return err
-	}
-	if err := s.openNotifier(); err != nil {
 		return err
 	}
 	s.record = seen.NewRecord(time.Now)
 	key := gate.NewKey(s.keeper(), s.log)
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
 		Closing: s.closing,
-		Logger:  s.log, MeterProvider: meters, OnRefused: s.refusals.add, OnCrossed: s.crossed, Seen: s.record,
+		Logger:  s.log, MeterProvider: meters, OnRefused: s.keys.refused, OnCrossed: s.keys.crossed, Seen: s.record,
 		Latency: s.telemetry.latency, Key: key,
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
@@ -320,8 +315,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
-	s.closeNotifier()
-	s.refusals.close()
+	s.keys.close()
 	if s.book != nil {
 		s.book.Close()
 	}

@@ -52,21 +52,6 @@ func TestKeysSayWhatRefusedThem(t *testing.T) {
 	b.CheckQuiet()
 }
 
-// TestCandidateOfTheRange: what a candidate would refuse is of the minutes that are chosen.
-func TestCandidateOfTheRange(t *testing.T) {
-	f := newFake(t)
-	f.change(func() {
-		minutes := f.seen["policies"].([]object)[0]["minutes"].([]object)
-		minutes[len(minutes)-1]["candidate"] = object{"admitted": 0, "refused": 600, "both": 0}
-	})
-	b := browser.Open(t)
-	show(t, b, f, 0, "light")
-	for minutes, want := range map[string]string{"1": "51.7", "5": "19.4", "60": "4.9"} { // 620 of 1200, 700 of 3600, 1780 of 36000
-		browser.Eval[chromedp.Void](b, `document.querySelector("[name=range][value='`+minutes+`']").click()`)
-		wait(t, b, `[...document.querySelectorAll(".policy")].some(p => p.innerText.includes("candidate `+want+`"))`)
-	}
-}
-
 // TestRaiseOfAPlan: a key is shown under its own plan, and its limits are proposed doubled; where they may be others, nothing is proposed.
 func TestRaiseOfAPlan(t *testing.T) {
 	f := newFake(t)

@@ -49,12 +49,12 @@ func TestOutageDrills(t *testing.T) {
 // gets an error.
 var drillPolicies = []string{"open", "closed", "local", "optimistic", "envoy"}
 
-// drillFile has a policy for each mode. The candidate is evaluated too, and does not count as a decision.
+// drillFile has a policy for each mode.
 const drillFile = `
 store: %q
 store_timeout: 300ms
 policies:
-  open: {failure: open, limits: [1000000/1h], candidate: [1000/1h]}
+  open: {failure: open, limits: [1000000/1h]}
   closed: {failure: closed, limits: [1000000/1h]}
   local: {failure: local, limits: [1000000/1h]}
   optimistic: {failure: optimistic, limits: [1000000/1h]}
