@@ -45,7 +45,6 @@ type Store struct {
 	take, takeMany, takeAny, takeAnyMany, takeDefaultMany, decideOne, decide string
 	expire, randomAddress, inspect                                           string
 	loadDocument, swapDocument                                               string
-	post, notes                                                              string
 
 	names shape.Names
 }
@@ -79,9 +78,8 @@ func newStore(db DB, opts Options) (*Store, error) {
 	}
 	name := opts.prefix()
 	load, swap := documentStatements(name + "documents")
-	post, notes := boardStatements(name + "state")
 	return &Store{
-		db: db, opts: opts, loadDocument: load, swapDocument: swap, post: post, notes: notes,
+		db: db, opts: opts, loadDocument: load, swapDocument: swap,
 		// With types, because not every mode of pgx sends the types of parameters to the server.
 		take: "SELECT " + name + `take($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
