@@ -5,8 +5,7 @@
 //
 //	store: redis://:${REDIS_PASSWORD}@localhost:6379  # used by the service only; replay reads the policies
 //	store_timeout: 100ms       # how long a decision may take
-//	failure: local             # what decides when the store does not answer: local, closed, optimistic or open
-//	optimism: 10               # how many units of a key optimistic admits in each process
+//	failure: local             # what decides when the store does not answer: local, closed or open
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share this many bits are one client
 //	jwt: {verified: true}      # how bearer tokens are verified, for keys and plans by claim:NAME

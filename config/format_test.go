@@ -17,7 +17,6 @@ func TestFormat(t *testing.T) {
 	const want = `store: "rediss+cluster://slidegate:***@redis-1:6379,[2001:db8::1]:6379/0?client_name=a"
 store_timeout: 50ms
 failure: local
-optimism: 25
 trusted_proxies:
   - "10.0.0.0/8"
   - "::1"
@@ -88,7 +87,6 @@ func TestFormatDefaults(t *testing.T) {
 	const want = `store: "memory:"
 store_timeout: 100ms
 failure: local
-optimism: 10
 # trusted_proxies: not given; only a proxy on this machine may call /v1/check, or none if tokens are required
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
 # jwt: not given, so keys and plans cannot use claims

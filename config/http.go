@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/internal/options"
 )
 
-// HTTP returns options for httplimit from the policies, trusted proxies, address groups, failure mode, optimism and timeout of
+// HTTP returns options for httplimit from the policies, trusted proxies, address groups, failure mode and timeout of
 // a file, so that a program decides HTTP requests as the service does. A key or a cost that exists in recorded traffic only is
 // an error. The caller provides the store: the file's URL is used by the service only.
 //
@@ -38,7 +38,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	if opts.Client, err = clientip.New(client); err != nil {
 		return opts, &options.Error{Package: "config", Option: "trusted_proxies", Err: err}
 	}
-	opts.Timeout, opts.Optimism, opts.Failure = file.Service.StoreTimeout, file.Service.Optimism, file.Service.Failure
+	opts.Timeout, opts.Failure = file.Service.StoreTimeout, file.Service.Failure
 	if err := file.checkJWT(); err != nil {
 		return opts, err
 	}

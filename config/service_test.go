@@ -58,7 +58,6 @@ func TestService(t *testing.T) {
 		Service: Service{
 			Store:          "rediss+cluster://slidegate:hunter2@redis-1:6379,[2001:db8::1]:6379/0?client_name=a",
 			StoreTimeout:   50 * time.Millisecond,
-			Optimism:       25,
 			Failure:        store.FailLocal,
 			TrustedProxies: prefixes("10.0.0.0/8", "::1/128", "192.0.2.1/32", "198.51.100.0/24"),
 			AddressGroups:  clientip.Grouping{V6: 56},
@@ -96,7 +95,7 @@ func TestService(t *testing.T) {
 func TestServiceAccepts(t *testing.T) {
 	for _, line := range []string{
 		"store_timeout: 1ms", "store_timeout: 1m", "store_timeout: 60s", "store_timeout: 1.5s",
-		"failure: open", "failure: closed", "failure: optimistic", "optimism: 1", "optimism: 9007199254740991", "trusted_proxies: []", "trusted_proxies: [loopback, 10.0.0.0/8]", "address_groups: {}", "address_groups: {ipv4: 1, ipv6: 128}", "trusted_proxies: [\"::/1\", 0.0.0.0/1]",
+		"failure: open", "failure: closed", "trusted_proxies: []", "trusted_proxies: [loopback, 10.0.0.0/8]", "address_groups: {}", "address_groups: {ipv4: 1, ipv6: 128}", "trusted_proxies: [\"::/1\", 0.0.0.0/1]",
 		"default_policy: a", "default_policy: \"a\"",
 	} {
 		if _, err := Parse("f", []byte(line+"\npolicies: {a: {limits: [1/s]}}\n")); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/slidegate/slidegate/config/internal/claims"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/errtext"
-	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -38,14 +37,9 @@ var fileTable = table[File]{
 		},
 	},
 	{
-		"failure", "`local`, `closed`, `optimistic` or `open`", "local", "What decides when the store does not answer in time: each process counts (local), refuse (closed), admit some units and charge them later (optimistic), or admit (open).",
+		"failure", "`local`, `closed` or `open`", "local", "What decides when the store does not answer in time: each process counts (local), refuse (closed), or admit (open).",
 		func(r *reader, f *File, e yamlfile.Field) { f.Service.Failure = r.failure(e) },
 		func(w *formatter, f *File) { w.field("failure", w.mode()) },
-	},
-	{
-		"optimism", "a whole number", "10", "How many units of a key each process admits in the mode optimistic before the store acknowledges them.",
-		func(r *reader, f *File, e yamlfile.Field) { f.Service.Optimism = r.optimism(e) },
-		func(w *formatter, f *File) { w.field("optimism", cmp.Or(f.Service.Optimism, failure.DefaultOptimism)) },
 	},
 	{
 		"trusted_proxies", "a list of addresses", "", "Proxies trusted to report a client's address: addresses, prefixes, loopback or private.",

@@ -56,7 +56,6 @@ type Service struct {
 	Store          string         // a URL; empty means memory:
 	StoreTimeout   time.Duration  // how long a decision may take; 0 means DefaultStoreTimeout
 	Failure        store.Mode     // what decides when the store does not answer in time; 0 means store.FailLocal
-	Optimism       int64          // how many units of a key store.FailOptimistic admits in each process; 0 means 10
 	TrustedProxies []netip.Prefix // the proxies that are trusted to report a client's address; nil if not given
 	// AddressGroups determines which addresses count as one client; the zero value means every IPv4 address, and every /64 of
 	// IPv6.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -61,7 +60,6 @@ type commands struct {
 	Config   configCommand    `cmd:"" help:"Check, print and describe policy files."`
 	State    stateCommand     `cmd:"" help:"Show what the folder of --state has."`
 	Replay   replayCommand    `cmd:"" help:"Show what limits would have done to recorded traffic."`
-	Generate generateCommand  `cmd:"" help:"Generate synthetic traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Print the schema of the PostgreSQL store, as input for psql."`
 	Complete completeCommand  `cmd:"" name:"completion" help:"Print a shell completion script."`
 	Man      manCommand       `cmd:"" hidden:"" help:"Print the manual page."`
@@ -163,7 +161,7 @@ func usageHint(err *kong.ParseError) string {
 }
 
 func helpVars() kong.Vars {
-	return kong.Vars{"version": longVersion(), "server": adminURL, "listener": "the service's admin listener", "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": strings.Join(generate.ShapeNames(), ", ")}
+	return kong.Vars{"version": longVersion(), "server": adminURL, "listener": "the service's admin listener", "formats": formatsHelp()}
 }
 
 // commandLine quotes arguments for a shell.

@@ -60,10 +60,10 @@ func (s *Set) NoteSettled(policy int, limit *store.Limit, key string, answer rul
 			}
 		}
 	})
-	answer.Granted = -answer.Granted // a settlement says what it returned
 	if from == nil {
 		return
 	}
+	answer.Granted = -answer.Granted // a settlement says what it returned
 	for _, t := range from.notify {
 		if t.index == index {
 			p.noteAnswer(from, t, key, &answer)

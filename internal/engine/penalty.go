@@ -195,7 +195,7 @@ func (s *Set) sendPenalties(ctx context.Context, op rule.Op, group string, all [
 // not because the store could not decide.
 func exceeds(own []rule.Answer) bool {
 	return slices.ContainsFunc(own, func(a rule.Answer) bool {
-		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&(undecided|rule.FallbackOptimistic) == 0
+		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&undecided == 0
 	})
 }
 

@@ -96,9 +96,9 @@ func TestFailureModeDecidesWhenTheStoreFails(t *testing.T) {
 		flags   rule.Flags
 	}
 	opens, closes := want{[2]bool{true, true}, rule.FallbackOpen}, want{[2]bool{false, false}, rule.FallbackClosed}
-	local, optimistic := want{[2]bool{true, false}, rule.FallbackLocal}, want{[2]bool{true, false}, rule.FallbackOptimistic}
+	local := want{[2]bool{true, false}, rule.FallbackLocal}
 	for mode, want := range map[store.Mode]want{
-		0: local, store.FailOpen: opens, store.FailClosed: closes, store.FailLocal: local, store.FailOptimistic: optimistic,
+		0: local, store.FailOpen: opens, store.FailClosed: closes, store.FailLocal: local,
 	} {
 		for trips := range 2 {
 			s := newSet(t, &faultyStore{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode}, plain)
@@ -108,41 +108,10 @@ func TestFailureModeDecidesWhenTheStoreFails(t *testing.T) {
 					t.Errorf("%d round trips, %v, request %d: got %+v, want allowed %v with the flags %v and errDown", trips, mode, i+1, v, allowed, want.flags)
 				}
 			}
-			if err := s.Drain(t.Context()); errors.Is(err, errDown) != (mode == store.FailOptimistic) {
+			if err := s.Drain(t.Context()); err != nil {
 				t.Errorf("%d round trips, %v drained: %v", trips, mode, err)
 			}
 		}
-	}
-}
-
-// In the mode optimistic a few units of each key are admitted, which are charged when the store is back.
-func TestOptimism(t *testing.T) {
-	for optimism, want := range map[int64]int{0: failure.DefaultOptimism, 3: 3} {
-		synctest.Test(t, func(t *testing.T) { // so that nothing is charged before the store is back
-			on := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
-			s := newSet(t, on, Options{Failure: store.FailOptimistic, Optimism: optimism}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 50)}})
-			for _, key := range []string{"ann", "bob"} {
-				admitted := 0
-				for range 20 {
-					if v := take(t, s, Part{Key: key, Cost: 1}); !v.Refused {
-						admitted++
-					}
-				}
-				if admitted != want {
-					t.Errorf("optimism %d: got %d of 20 admitted, want %d", optimism, admitted, want)
-				}
-			}
-			on.fail(nil)
-			if err := s.Drain(t.Context()); err != nil {
-				t.Error(err)
-			}
-			v := policy.Decision{}
-			part := Part{Key: "ann"}
-			newSet(t, on, Options{}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 50)}}).Decide(t.Context(), rule.Peek, &part, &v)
-			if used := 50 - v.Decision.Remaining; used != int64(want) {
-				t.Errorf("optimism %d: the store was charged %d units, want %d", optimism, used, want)
-			}
-		})
 	}
 }
 
@@ -152,7 +121,6 @@ func TestStrictestMode(t *testing.T) {
 	policies := []Spec{
 		{Name: "open", Failure: store.FailOpen, Limits: []slidegate.Limit{named("", 1)}}, {Name: "default", Limits: []slidegate.Limit{named("", 1)}},
 		{Name: "closed", Failure: store.FailClosed, Limits: []slidegate.Limit{named("", 1)}},
-		{Name: "optimistic", Failure: store.FailOptimistic, Limits: []slidegate.Limit{named("", 1)}},
 	}
 	s := newSet(t, &faultyStore{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: store.FailLocal}, policies...)
 	for _, test := range []struct {
@@ -161,7 +129,6 @@ func TestStrictestMode(t *testing.T) {
 	}{
 		{[]int{0}, rule.FallbackOpen}, {[]int{1}, rule.FallbackLocal}, {[]int{2}, rule.FallbackClosed},
 		{[]int{0, 1}, rule.FallbackLocal}, {[]int{1, 0}, rule.FallbackLocal}, {[]int{2, 0, 1}, rule.FallbackClosed},
-		{[]int{3}, rule.FallbackOptimistic}, {[]int{1, 3, 0}, rule.FallbackOptimistic}, {[]int{3, 2}, rule.FallbackClosed},
 	} {
 		r := s.Begin()
 		for _, index := range test.indexes {
@@ -174,7 +141,7 @@ func TestStrictestMode(t *testing.T) {
 			t.Errorf("policies %v: got flags %v, want %v", test.indexes, v.Decision.Flags, test.want)
 		}
 	}
-	if err := s.Drain(t.Context()); !errors.Is(err, errDown) {
+	if err := s.Drain(t.Context()); err != nil {
 		t.Errorf("drained: %v", err)
 	}
 }
@@ -208,7 +175,7 @@ func TestLayerOfTheCaller(t *testing.T) {
 		"the layer's default":   {layered, 0, rule.FallbackClosed},
 		"the policy's":          {layered, store.FailOpen, rule.FallbackOpen},
 		"a view's":              {store.In(layered, store.FailLocal), 0, rule.FallbackLocal},
-		"the policy's, in view": {store.In(layered, store.FailLocal), store.FailOptimistic, rule.FallbackOptimistic},
+		"the policy's, in view": {store.In(layered, store.FailLocal), store.FailOpen, rule.FallbackOpen},
 	} {
 		s := newSet(t, test.on, Options{Failure: test.mode}, Spec{Name: name, Limits: []slidegate.Limit{named("", 1)}})
 		if v := take(t, s, Part{Cost: 1}); v.Decision.Flags != test.want || s.layers != nil {
@@ -410,7 +377,7 @@ func TestInvalidSetsAreRejected(t *testing.T) {
 		t.Errorf("NewOver without a store returned %v, want an error about the store", err)
 	}
 	for want, opts := range map[string]Options{
-		"Failure: unknown mode": {Failure: store.Modes}, "Timeout: must be": {Timeout: 25 * time.Hour}, "Optimism: must be": {Optimism: -1},
+		"Failure: unknown mode": {Failure: store.Modes}, "Timeout: must be": {Timeout: 25 * time.Hour},
 		"LocalBytes: must be": {LocalBytes: -1}, "Instances: must be": {Instances: -1},
 	} {
 		if _, err := New(limiter, []Spec{{Limits: one}}, opts); err == nil || !strings.HasPrefix(err.Error(), "policy: stack: "+want) {

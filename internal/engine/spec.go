@@ -88,11 +88,10 @@ type Options struct {
 	// Failure is the failure mode of policies that set none. The zero value means store.FailLocal, or the default of the
 	// failure layer that the store has.
 	Failure store.Mode
-	// Timeout, Optimism, LocalBytes and Instances are options of the layers that New puts over a store that has no failure
+	// Timeout, LocalBytes and Instances are options of the layers that New puts over a store that has no failure
 	// layer; see stack.Options. A negative Timeout means none: every request calls the store, without a deadline, and if that
 	// returns an error, store.FailOpen admits the request and all other modes refuse it.
 	Timeout    time.Duration
-	Optimism   int64
 	LocalBytes int64
 	Instances  int
 	// Prepare is called once for each set of limits of a policy, an override or a plan, and for policies that decide

@@ -82,8 +82,7 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/service/systemd": 0, // sockets from systemd, and notifications to it
 	"cmd/slidegate/internal/replay":          12,
 	"cmd/slidegate/internal/replay/routing":  10, // which policies of a file apply to recorded requests
-	"cmd/slidegate/internal/replay/traffic":  11, // shared by replay, generate and report
-	"cmd/slidegate/internal/replay/generate": 12,
+	"cmd/slidegate/internal/replay/traffic":  11, // shared by replay and report
 	"cmd/slidegate/internal/replay/report":   13, // prints the results of replay
 
 	"cmd/slidegate/internal/gate/problemjson":     8, // leaves that the listeners use

@@ -141,7 +141,7 @@ func (s *Store) Close() error {
 func (s *Store) Announce(limits []*store.Limit) { s.tally.announce(limits) }
 
 // Fallbacks returns how many decisions the failure layer has made so far, by failure mode: the sums of slidegate.decisions
-// of this store over the sources fallback_open, fallback_local, fallback_optimistic and fallback_closed.
+// of this store over the sources fallback_open, fallback_local and fallback_closed.
 func (s *Store) Fallbacks() (sums [store.Modes]int64) {
 	for _, of := range s.tally.allSeries() {
 		for mode := store.FailOpen; mode < store.Modes; mode++ {

@@ -22,11 +22,10 @@ const (
 	fromFallbackOpen
 	fromFallbackClosed
 	fromFallbackLocal
-	fromFallbackOptimistic
 	sources
 )
 
-var sourceNames = [sources / 2]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local", "fallback_optimistic"}
+var sourceNames = [sources / 2]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local"}
 
 func sourceOf(flags rule.Flags) int {
 	switch { // a fallback may answer from its own cache: that the store did not answer matters more
@@ -38,8 +37,6 @@ func sourceOf(flags rule.Flags) int {
 		return fromFallbackClosed
 	case flags&rule.FallbackLocal != 0:
 		return fromFallbackLocal
-	case flags&rule.FallbackOptimistic != 0:
-		return fromFallbackOptimistic
 	case flags&rule.Leased != 0: // also for a refusal that it repeats
 		return fromLease
 	case flags&rule.Cached != 0:
@@ -163,8 +160,7 @@ func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") 
 
 // fallbackOf has the flag of each failure mode. The default mode is local.
 var fallbackOf = [store.Modes]rule.Flags{
-	rule.FallbackLocal, store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal,
-	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
+	rule.FallbackLocal, store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal, store.FailClosed: rule.FallbackClosed,
 }
 
 // announce reports counts of limits even if they are 0.

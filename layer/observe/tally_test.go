@@ -75,7 +75,7 @@ func TestUnchargedUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flags, want := range map[rule.Flags]int64{
-		0: 2, rule.Inherited: 2, rule.FallbackLocal: 2, rule.FallbackOptimistic: 2, rule.FallbackOpen: 0, rule.FallbackClosed: 0, rule.FallbackOpen | rule.ClockMoved: 0,
+		0: 2, rule.Inherited: 2, rule.FallbackLocal: 2, rule.FallbackOpen: 0, rule.FallbackClosed: 0, rule.FallbackOpen | rule.ClockMoved: 0,
 	} {
 		request := func(op rule.Op) *store.Request {
 			return &store.Request{

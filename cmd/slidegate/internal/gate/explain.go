@@ -25,8 +25,8 @@ type Explanation struct {
 	Allowed  bool             `json:"allowed"` // what the client would get
 	Refused  bool             `json:"refused"` // the limits, the block list or a ruling would refuse
 	Shadow   bool             `json:"shadow"`
-	Failure  string           `json:"failure,omitempty"`    // the failure mode: open, closed, local or optimistic
-	Source   string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
+	Failure  string           `json:"failure,omitempty"`    // the failure mode: open, closed or local
+	Source   string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed or fallback_local
 	Ruling   *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
 	List     string           `json:"list,omitempty"`       // the matching entry of the allow or block list
 	Override string           `json:"override,omitempty"`   // the key or pattern of the matching override
@@ -312,7 +312,6 @@ var Flags = []struct {
 	{rule.FallbackClosed, "fallback_closed"},
 	{rule.FallbackLocal, "fallback_local"},
 	{rule.Leased, "leased"},
-	{rule.FallbackOptimistic, "fallback_optimistic"},
 	{rule.Held, "held"},
 	{rule.HoldsFull, "holds_full"},
 	{rule.Repeated, "repeated"},
@@ -322,7 +321,7 @@ var Flags = []struct {
 
 // sources are the flags that name the source of a decision. That the store did not answer matters most.
 var sources = []rule.Flags{
-	rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal | rule.FallbackOptimistic, rule.Leased, rule.Cached,
+	rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal, rule.Leased, rule.Cached,
 }
 
 // SourceOf names the source of a decision, in the words that metrics use.

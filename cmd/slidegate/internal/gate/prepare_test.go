@@ -71,7 +71,7 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 		},
 		"a fallback": func(m *memstore.Store) store.Store {
 			f := failure.New(downStore{m}, failure.Options{Local: m, Instances: 2})
-			t.Cleanup(func() { _ = f.Close(ctx) })
+			t.Cleanup(f.Close)
 			return f
 		},
 	} {

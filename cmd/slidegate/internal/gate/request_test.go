@@ -179,18 +179,16 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 
 // flagOf has the flag of each failure mode.
 var flagOf = map[store.Mode]rule.Flags{
-	store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal,
-	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
+	store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal, store.FailClosed: rule.FallbackClosed,
 }
 
 func TestStrictestFailureMode(t *testing.T) {
 	down := memory(t, newClock())
 	st := failure.New(downStore{down}, failure.Options{Local: down})
-	t.Cleanup(func() { _ = st.Close(ctx) })
-	const open, local, optimistic, closed = store.FailOpen, store.FailLocal, store.FailOptimistic, store.FailClosed
+	t.Cleanup(st.Close)
+	const open, local, closed = store.FailOpen, store.FailLocal, store.FailClosed
 	for _, c := range []struct{ first, second, want store.Mode }{
 		{open, closed, closed}, {local, closed, closed}, {local, open, local}, {open, open, open}, {0, local, closed},
-		{optimistic, closed, closed}, {local, optimistic, optimistic}, {optimistic, open, optimistic},
 	} {
 		first, second := matching("first", "", "{address}", "1/1h"), matching("second", "", "{address}", "1/1h")
 		first.Failure, second.Failure = c.first, c.second

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/errtext"
-	"github.com/slidegate/slidegate/internal/layer/failure"
 )
 
 // Changes describes what a reload changed. The zero value means nothing.
@@ -119,9 +117,6 @@ func (s *Server) inForce(file *config.File) (*config.File, []Restart) {
 	if is, was := cmp.Or(now.StoreTimeout, config.DefaultStoreTimeout), cmp.Or(begun.StoreTimeout, config.DefaultStoreTimeout); is != was {
 		add("store_timeout", was.String(), is.String())
 	}
-	if is, was := cmp.Or(now.Optimism, failure.DefaultOptimism), cmp.Or(begun.Optimism, failure.DefaultOptimism); is != was {
-		add("optimism", strconv.FormatInt(was, 10), strconv.FormatInt(is, 10))
-	}
 	if now.Failure != begun.Failure && (s.envoy != nil || s.opts.RESP != "") {
 		const others = " for Envoy and CL.THROTTLE"
 		add("failure", cmp.Or(begun.Failure.String(), "not given,")+others, cmp.Or(now.Failure.String(), "not given")) // policies have the new one
@@ -130,7 +125,7 @@ func (s *Server) inForce(file *config.File) (*config.File, []Restart) {
 		add("envoy", envoyText(&was), envoyText(&file.Envoy))
 		kept.Envoy = was
 	}
-	now.Store, now.StoreTimeout, now.Optimism = begun.Store, begun.StoreTimeout, begun.Optimism
+	now.Store, now.StoreTimeout = begun.Store, begun.StoreTimeout
 	return &kept, needed
 }
 

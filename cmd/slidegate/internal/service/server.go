@@ -187,7 +187,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 func (s *Server) openStore(ctx context.Context) (err error) {
 	service := &s.opts.File.Service
 	o := open.Options{
-		Timeout: service.StoreTimeout, Optimism: service.Optimism, Instances: s.opts.Instances, Watch: true, Require: s.opts.RequireStore,
+		Timeout: service.StoreTimeout, Instances: s.opts.Instances, Watch: true, Require: s.opts.RequireStore,
 		Logger: s.log, MeterProvider: s.telemetry.meters,
 		Modes: func() string { return *s.modes.Load() },
 	}

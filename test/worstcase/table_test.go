@@ -12,25 +12,25 @@ var update = flag.Bool("update", false, "write the tables to the documentation")
 // The table is in the documentation between these two lines.
 const (
 	document   = "../../docs/worst-cases.md"
-	tableBegin = "<!-- The table is written by: go test ./internal/worstcase -update -->\n"
+	tableBegin = "<!-- The table is written by: go test ./test/worstcase -update -->\n"
 	tableEnd   = "<!-- The table ends here. -->\n"
 )
 
 // The table of shares is between these two.
 const (
-	sharesBegin = "<!-- The shares are written by: go test ./internal/worstcase -update -->\n"
+	sharesBegin = "<!-- The shares are written by: go test ./test/worstcase -update -->\n"
 	sharesEnd   = "<!-- The shares end here. -->\n"
 )
 
 // The table of leases is between these two.
 const (
-	leasesBegin = "<!-- The table of leases is written by: go test ./internal/worstcase -update -->\n"
+	leasesBegin = "<!-- The table of leases is written by: go test ./test/worstcase -update -->\n"
 	leasesEnd   = "<!-- The table of leases ends here. -->\n"
 )
 
 // The table of the default is between these two.
 const (
-	defaultBegin = "<!-- The table of the default is written by: go test ./internal/worstcase -update -->\n"
+	defaultBegin = "<!-- The table of the default is written by: go test ./test/worstcase -update -->\n"
 	defaultEnd   = "<!-- The table of the default ends here. -->\n"
 )
 
@@ -66,7 +66,7 @@ func checkDocumented(t *testing.T, begin, end, table string) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s: the table differs from the results; go test ./internal/worstcase -update writes it:\n%s", document, table)
+		t.Fatalf("%s: the table differs from the results; go test ./test/worstcase -update writes it:\n%s", document, table)
 	}
 	if err := os.WriteFile(document, []byte(before+begin+table+end+after), 0o644); err != nil {
 		t.Fatal(err)

@@ -2,60 +2,61 @@ package generate
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/netip"
 	"strconv"
-
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"time"
 )
 
-// WriteLines writes the rest of t as JSON lines: {"t":1767571200123.456,"key":"user-0001","cost":1}, with the time in
-// milliseconds. It stops after a whole line when ctx is done, and returns the cause.
-func WriteLines(ctx context.Context, w io.Writer, t *Traffic) error {
-	return write(ctx, w, t, func(b []byte, line *traffic.Line) []byte {
-		b = append(append(b, `{"t":`...), line.Time...)
-		b = append(append(b, `,"key":"`...), line.Key...) // generated keys need no escapes
-		b = strconv.AppendInt(append(b, `","cost":`...), line.Cost, 10)
-		return append(b, "}\n"...)
+// Lines writes traffic as JSON lines: {"t":1767571200123.456,"key":"user-0001","cost":1}, with the time in milliseconds.
+func Lines(w io.Writer, o Options) error {
+	t, err := o.traffic()
+	if err != nil {
+		return err
+	}
+	return t.write(w, func(b []byte, q request) []byte {
+		b = strconv.AppendFloat(append(b, `{"t":`...), float64(q.at)/1000, 'f', -1, 64)
+		return fmt.Appendf(b, `,"key":"%s","cost":1}`+"\n", q.key())
 	})
 }
 
-// WriteCombined writes the rest of t in the Combined Log Format of Apache and nginx:
+// Combined writes traffic in the Combined Log Format of Apache and nginx:
 //
 //	192.0.2.1 - user-0001 [05/Jan/2026:00:00:00 +0000] "GET /api/v1/products HTTP/1.1" 200 5120 "-" "okhttp/4.12.0"
 //
 // Each key has its own address, in IPv6 its own /64, and always the same user agent. Users and edge bursters are logged
-// in. The format has whole seconds, so fractions are lost. It stops like WriteLines.
-func WriteCombined(ctx context.Context, w io.Writer, t *Traffic) error {
+// in. The format has whole seconds, so fractions are lost.
+func Combined(w io.Writer, o Options) error {
+	t, err := o.traffic()
+	if err != nil {
+		return err
+	}
 	random := rand.New(rand.NewPCG(t.seed, 1<<32))
-	return write(ctx, w, t, func(b []byte, line *traffic.Line) []byte {
-		k := t.last.kind
-		b = k.address(t.number).AppendTo(b)
-		name := line.Key
-		if k == bot || k == scraper {
-			name = []byte{'-'}
+	return t.write(w, func(b []byte, q request) []byte {
+		b = q.kind.address(q.number).AppendTo(b)
+		name := q.key()
+		if q.kind == bot || q.kind == scraper {
+			name = "-"
 		}
 		b = append(append(b, " - "...), name...)
-		b = line.At.Time().UTC().AppendFormat(b, " [02/Jan/2006:15:04:05 -0700] ")
-		return appendExchange(b, k, t.number, random)
+		b = time.UnixMicro(q.at).UTC().AppendFormat(b, " [02/Jan/2006:15:04:05 -0700] ")
+		return appendExchange(b, q.kind, q.number, random)
 	})
 }
 
-func write(ctx context.Context, w io.Writer, t *Traffic, appendLine func([]byte, *traffic.Line) []byte) error {
+// key returns the key of a request, such as user-0001.
+func (q request) key() string { return fmt.Sprintf("%s-%04d", q.kind, q.number) }
+
+// write writes the lines of all requests.
+func (t *synthetic) write(w io.Writer, appendLine func([]byte, request) []byte) error {
 	out := bufio.NewWriterSize(w, 1<<18)
-	var line traffic.Line
 	var text []byte
-	for n := 0; t.Next(&line) == nil; n++ {
-		text = appendLine(text[:0], &line)
+	for q, ok := t.next(); ok; q, ok = t.next() {
+		text = appendLine(text[:0], q)
 		if _, err := out.Write(text); err != nil {
 			return err
-		}
-		if n%1024 == 0 && ctx.Err() != nil {
-			out.Flush() // the cause of the interruption is the error that matters
-			return context.Cause(ctx)
 		}
 	}
 	return out.Flush()

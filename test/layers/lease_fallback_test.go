@@ -41,15 +41,15 @@ func (f *remoteStore) Apply(ctx context.Context, batch []store.Request) error {
 	return err
 }
 
-// With leases above the mode optimistic, an outage admits what was leased plus k units, and the k units are not leased. When the
-// store is reachable again, it is charged exactly what was admitted.
-func TestLeasesOverOptimism(t *testing.T) {
+// With leases above the failure layer, an outage admits what was leased and then what the mode local counts, and nothing is leased
+// from that. When the store is reachable again, it has been charged exactly what was not counted in the process.
+func TestLeasesOverFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const k, quota = 5, 10_000
+		const quota = 10_000
 		begin := time.Now()
 		below := &remoteStore{Store: memstore.NewDefault()}
-		hopes := failure.New(below, failure.Options{Mode: store.FailOptimistic, Optimism: k, Local: memstore.NewDefault()})
-		leases := lease.New(hopes, lease.Options{Now: func() time.Duration { return time.Since(begin) }})
+		layer := failure.New(below, failure.Options{Local: memstore.NewDefault()})
+		leases := lease.New(layer, lease.Options{Now: func() time.Duration { return time.Since(begin) }})
 		limit := slidegate.Limit{Quota: quota, Window: time.Hour, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
 		limiter := kit.Must(slidegate.New(leases, limit))(t)
 		admitted := map[rule.Flags]int64{}
@@ -67,22 +67,20 @@ func TestLeasesOverOptimism(t *testing.T) {
 		before := admitted[rule.Leased]
 		take()
 		take()
-		if out == 0 || admitted[rule.Leased]-before > out || admitted[rule.FallbackOptimistic] != k {
+		if leased := admitted[rule.Leased] - before; out == 0 || leased > out || leased+admitted[rule.FallbackLocal] != 200 {
 			t.Errorf("%d were leased when the store went away; then admitted: %v; leased before: %d", out, admitted, before)
 		}
 		below.away.Store(false)
 		take()
-		if err := errors.Join(leases.Close(t.Context()), hopes.Close(t.Context())); err != nil {
+		if err := leases.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+		layer.Close()
 		testkit.Delay(2 * time.Second) // until the keeper sees that there are no leases
-		var all int64
-		for _, units := range admitted {
-			all += units
-		}
+		byStore := admitted[0] + admitted[rule.Leased]
 		used := quota - kit.Must(kit.Must(slidegate.New(below.Store, limit))(t).Peek(t.Context(), "key", 1))(t).Remaining
-		if wasted := leases.Stats().Wasted; used != all+wasted {
-			t.Errorf("got %d used in the store; %d were admitted (%v) and %d wasted", used, all, admitted, wasted)
+		if wasted := leases.Stats().Wasted; used != byStore+wasted {
+			t.Errorf("got %d used in the store; %d were admitted from it (%v) and %d wasted", used, byStore, admitted, wasted)
 		}
 	})
 }
