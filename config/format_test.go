@@ -45,7 +45,6 @@ policies:
         limits:
           - 1000/1m overlap=whole # sliding-window segments=1 anchor=clock
     # plans: none
-    # classes: none
     allow:
       - "127.0.0.1"
       - "key:health"
@@ -65,7 +64,6 @@ policies:
       - 1000/1h # hard cap
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -104,7 +102,6 @@ policies:
       - "6/1m fixed-window name=\"b # c\"" # anchor=clock
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none

@@ -43,9 +43,7 @@ type Decision struct {
 	Policy string
 	// Plan is the name of the plan by which the request was decided; empty if the policy does not list it.
 	Plan string
-	// Class is the name of the class by which the limits decided; empty if the policy has no classes.
-	Class string
-	By    By
+	By   By
 	// Shadow reports whether the policy is in shadow mode: whatever it decided, it refused nothing.
 	Shadow bool
 	// ChargedTwice reports whether a middleware around this one has already charged the request to one of the same limits, in

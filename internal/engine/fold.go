@@ -55,7 +55,7 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 	p := &t.plan
 	joint := p.result(&p.entries[0])
 	first, mode := t.deciding()
-	d.Policy, d.Plan, d.Class = first.policy.name, first.bundle.plan, first.bundle.class
+	d.Policy, d.Plan = first.policy.name, first.bundle.plan
 	all := t.jointBundle()
 	d.Limits, d.Note = all.limits, all.note
 	if joint.Err != nil {
@@ -76,7 +76,7 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 		switch {
 		case e.role <= checks:
 			if e.from <= index && index < e.from+len(e.bundle.bound) {
-				d.Policy, d.Plan, d.Class = it.policy.name, e.bundle.plan, e.bundle.class
+				d.Policy, d.Plan = it.policy.name, e.bundle.plan
 			}
 			it.refused = slices.ContainsFunc(p.answers(e), isRefusal)
 			if counts(p.op) && (it.refused && !t.trying || allowed) {
@@ -111,7 +111,7 @@ func (t *Transaction) foldFailed(d *policy.Decision) {
 		}
 		if !d.Ended && !d.Mistake { // otherwise it is about the whole request
 			own := *d
-			own.Policy, own.Plan, own.Class, own.Limits, own.Note = it.policy.name, it.bundle.plan, it.bundle.class, it.bundle.limits, it.bundle.note
+			own.Policy, own.Plan, own.Limits, own.Note = it.policy.name, it.bundle.plan, it.bundle.limits, it.bundle.note
 			t.addDecided(&own)
 		}
 	}
@@ -124,7 +124,7 @@ func (t *Transaction) addJoint(e *entry, d *policy.Decision) {
 		return
 	}
 	own := *d
-	own.Policy, own.Plan, own.Class = t.parts[e.part].policy.name, e.bundle.plan, e.bundle.class
+	own.Policy, own.Plan = t.parts[e.part].policy.name, e.bundle.plan
 	own.Limits, own.Note = e.bundle.limits, e.bundle.note
 	own.Decision = t.plan.decision(e)
 	if own.Refused = refuses(&own); !own.Refused {

@@ -150,9 +150,6 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.refuse, err = newList(given.Block, p.form); err != nil {
 		return nil, &Error{Option: "block", Err: err}
 	}
-	if p.classes, err = newClasses(given.Classes); err != nil {
-		return nil, &Error{Option: "classes", Err: err}
-	}
 	if err = p.notify(&given); err != nil {
 		return nil, &Error{Option: "notify", Err: err}
 	}
@@ -174,7 +171,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
+	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.penalty == nil && len(p.thresholds) == 0 && !p.own.slots
 	return p, nil
 }
 

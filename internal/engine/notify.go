@@ -22,7 +22,6 @@ type Crossing struct {
 	Reset   time.Duration // until the whole quota is free again if nothing else arrives
 	Shadow  bool
 	Plan    string
-	Class   string
 }
 
 // threshold is a Threshold of one of the limits of a bundle.
@@ -106,7 +105,7 @@ func (s *Set) NoteSettled(policy int, limit *store.Limit, key string, answer rul
 }
 
 // reservedFrom returns the limits with thresholds from which a key reserved units of one limit, as far as that shows, and the index of that
-// limit; nil if there are none. A reservation says neither its plan nor its class: of several with the same limit, it is the first.
+// limit; nil if there are none. A reservation does not say its plan: of several with the same limit, it is the first.
 func (p *compiledPolicy) reservedFrom(limit *store.Limit, key string) (b *bundle, index int) {
 	if r := p.rulingOf(key); r != nil && r.limiter != nil {
 		return nil, 0 // limits of a ruling have none
@@ -124,28 +123,13 @@ func (p *compiledPolicy) reservedFrom(limit *store.Limit, key string) (b *bundle
 		if len(b.notify) == 0 {
 			continue
 		}
-		for _, part := range p.parts(b) {
-			for i, own := range part.bound {
-				if own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule() {
-					return part, i
-				}
+		for i, own := range b.bound {
+			if own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule() {
+				return b, i
 			}
 		}
 	}
 	return nil, 0
-}
-
-// parts returns the limits that requests of any class are decided by: those of the policy's classes, or b.
-func (p *compiledPolicy) parts(b *bundle) (all []*bundle) {
-	if p.classes == nil {
-		return []*bundle{b}
-	}
-	for i := range p.classes.all {
-		if part, err := p.classed(b, p.classes.all[i].Name); err == nil {
-			all = append(all, part)
-		}
-	}
-	return all
 }
 
 // unnoted are the flags of answers that show no crossing: what a failure mode counted is not what the store has, and a repetition changed
@@ -176,6 +160,6 @@ func (p *compiledPolicy) noteAnswer(b *bundle, t threshold, key string, a *rule.
 	at, _ := answering.Unmark(a.At)
 	p.crossed(key, &Crossing{
 		Limit: b.bound[t.index], Percent: int(t.percent), Used: used, Size: size, At: at, Reset: a.ResetAfter.Duration(),
-		Shadow: p.shadow, Plan: b.plan, Class: b.class,
+		Shadow: p.shadow, Plan: b.plan,
 	})
 }

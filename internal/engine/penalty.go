@@ -43,8 +43,6 @@ func (p *compiledPolicy) penalize(given *Spec) error {
 		all = append(all, plan.Limits...)
 	}
 	switch {
-	case p.classes != nil:
-		return errors.New("a refusal of one class would keep the others out too; leave out the penalty or the classes")
 	case given.Penalty < 0:
 		return fmt.Errorf("must not be negative, got %v", given.Penalty)
 	case slices.ContainsFunc(all, isNamed):

@@ -113,7 +113,7 @@ type compiledPolicy struct {
 	name      string
 	mode      store.Mode // 0 if the limiter's store has a failure layer, and the application leaves the mode to it
 	shadow    bool
-	simple    bool // it has no lists, overrides, penalty, classes, thresholds or in-flight limits
+	simple    bool // it has no lists, overrides, penalty, thresholds or in-flight limits
 	own       *bundle
 	form      keyform.Form // of the keys; nil if the application makes them
 	overrides keyform.Table[*bundle]
@@ -122,7 +122,6 @@ type compiledPolicy struct {
 	allow     *list
 	refuse    *list
 	penalty   *store.Limit // nil if there is none
-	classes   *classes     // nil if there are none
 	wait      time.Duration
 	line      *Line
 
@@ -147,9 +146,6 @@ type bundle struct {
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
 	until    time.Time // when a ruling that refuses everything ends; zero if it does not end
-
-	classes []atomic.Pointer[bundle] // the parts of these limits that the policy's classes have; nil if there are none
-	class   string                   // the name of the class that these are the part of
 }
 
 // Mode returns the failure mode of a policy. 0 means the default of the failure layer that the limiter's store has.

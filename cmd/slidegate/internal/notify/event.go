@@ -29,7 +29,6 @@ type Near struct {
 	Of       int64     `json:"of"`    // the quota, or the burst of a token bucket
 	Reset    time.Time `json:"reset"` // when all of it is free again if nothing else arrives
 	Plan     string    `json:"plan,omitempty"`
-	Class    string    `json:"class,omitempty"`
 	Shadow   bool      `json:"shadow,omitempty"`
 	Instance string    `json:"instance"`
 }
@@ -38,7 +37,7 @@ func newEvent(c *gate.Crossing, instance string) Event {
 	at := c.At.Time().UTC()
 	return Event{Type: EventType, Time: at, Data: Near{
 		Policy: c.Policy, Key: strings.Clone(c.Key[:min(len(c.Key), maxKey)]), Limit: c.Limit.Label(), Percent: c.Percent, Used: c.Used, Of: c.Size,
-		Reset: at.Add(c.Reset), Plan: c.Plan, Class: c.Class, Shadow: c.Shadow, Instance: instance,
+		Reset: at.Add(c.Reset), Plan: c.Plan, Shadow: c.Shadow, Instance: instance,
 	}}
 }
 

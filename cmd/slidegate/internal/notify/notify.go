@@ -209,7 +209,7 @@ func windowEnd(c *gate.Crossing) (end rule.Micros, ok bool) {
 // claimName returns what makes two crossings the same event: the address and the threshold and, where its end shows, the window.
 func claimName(c *gate.Crossing) (name [sha256.Size]byte) {
 	text := []byte("slidegate notify 1 ")
-	for _, part := range []string{c.Limit.Prefix(), c.Class, c.Key, strconv.Itoa(c.Percent)} {
+	for _, part := range []string{c.Limit.Prefix(), c.Key, strconv.Itoa(c.Percent)} {
 		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 	}
 	if end, ok := windowEnd(c); ok {

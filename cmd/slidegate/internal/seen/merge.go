@@ -184,7 +184,7 @@ func (m *merged) add(k *noteKey, instance string) {
 	m.addCauses(k.causes())
 	if k.Last >= m.last {
 		m.last, m.Last = k.Last, time.Unix(k.Last, 0).UTC()
-		m.Plan, m.Class = k.Plan, k.Class
+		m.Plan = k.Plan
 	}
 	m.Cut = m.Cut || k.Cut
 	if m.Masked == "" {

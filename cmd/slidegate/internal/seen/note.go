@@ -50,7 +50,6 @@ type noteKey struct {
 	Limit   string             `json:"l,omitempty"` // that refused it last
 	Causes  few[noteCause]     `json:"e,omitempty"` // if there are several
 	Plan    string             `json:"q,omitempty"`
-	Class   string             `json:"c,omitempty"`
 	Cut     bool               `json:"x,omitempty"` // see IsCut
 	Near    string             `json:"r,omitempty"` // that it is near to
 	Share   float64            `json:"s,omitempty"`
@@ -283,7 +282,7 @@ func (k *noteKey) clean() bool {
 		}
 		c.By, c.Limit = printable(c.By, 16), printable(c.Limit, maxName)
 	}
-	k.Masked, k.By, k.Plan, k.Class = printable(k.Masked, 16), printable(k.By, 16), printable(k.Plan, maxName), printable(k.Class, maxName)
+	k.Masked, k.By, k.Plan = printable(k.Masked, 16), printable(k.By, 16), printable(k.Plan, maxName)
 	k.Limit, k.Near, k.Routes = printable(k.Limit, maxName), printable(k.Near, maxName), cleanTexts(k.Routes, maxRoutes)
 	return true
 }

@@ -208,9 +208,9 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found,
 			places <- struct{}{}
 			defer func() { <-places }()
 			f.shard.mu.Lock()
-			key, plan, class := f.k.key, f.k.plan, f.k.class
+			key, plan := f.k.key, f.k.plan
 			f.shard.mu.Unlock()
-			share, limit, err := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan, class)
+			share, limit, err := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan)
 			if err != nil {
 				return
 			}
@@ -277,7 +277,7 @@ func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey
 	k := f.k
 	d := noteKey{
 		Policy: f.policy, ID: k.idOf(n.Policies[f.policy].Name, secret), Masked: mask(k.key), Counts: f.counts, NearIn: f.near,
-		Plan: k.plan, Class: k.class, Cut: IsCut(k.key), Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.lastAt * 60,
+		Plan: k.plan, Cut: IsCut(k.key), Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.lastAt * 60,
 	}
 	for w, window := range Windows {
 		d.AtLeast[w] = k.lostBefore >= now-window

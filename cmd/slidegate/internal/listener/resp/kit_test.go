@@ -45,10 +45,6 @@ policies:
     limits: [2 in-flight ttl=30s name=slots, {name: requests, quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
   held:
     limits: [{quota: 10, window: 1h, algorithm: fixed-window, anchor: first, hold: 30s}]
-  classes:
-    class: header:X-Class
-    classes: {critical: 100%, default: 75%, batch: 50%}
-    limits: [{quota: 4, window: 1h, algorithm: fixed-window, anchor: first}]
 `
 
 // world is a server and everything under it.

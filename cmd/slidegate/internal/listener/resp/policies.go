@@ -96,7 +96,7 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP, Wait: -1}
 	options := args[3:]
 	switch {
-	case len(options) > 0 && (len(options)%2 == 1 || startsNumber(options[0])) && optionName(options[0]) == "":
+	case len(options) > 0 && (!cmd.countsOnce() || (len(options)%2 == 1 || startsNumber(options[0])) && optionName(options[0]) == ""):
 		var ok bool
 		if req.Cost, ok = readCost(options[0]); !ok {
 			return req, wrongCost
@@ -108,7 +108,7 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 	for given := options; len(options) > 0; options = options[2:] {
 		name := optionName(options[0])
 		switch {
-		case name == "ID" && !cmd.countsOnce() || name == "WAIT" && !cmd.mayWait():
+		case name == "WAIT" && !cmd.mayWait():
 			return req, name + ": not an option of '" + cmd.name + "'; want " + cmd.options()
 		case name == "":
 			return req, "unknown option '" + quoted(options[0]) + "'; want " + cmd.options()
@@ -119,8 +119,6 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 		}
 		value := options[1]
 		switch name {
-		case "CLASS":
-			req.Class = string(value)
 		case "ID":
 			if req.ID = string(value); req.ID == "" {
 				return req, "ID: must not be empty"
@@ -138,10 +136,11 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 
 // optionName returns the option that a word names, or nothing.
 func optionName(word []byte) string {
-	for _, name := range [...]string{"CLASS", "ID", "WAIT"} {
-		if is(word, name) {
-			return name
-		}
+	switch {
+	case is(word, "ID"):
+		return "ID"
+	case is(word, "WAIT"):
+		return "WAIT"
 	}
 	return ""
 }
@@ -172,7 +171,7 @@ func waits(words [][]byte) bool {
 	return slices.ContainsFunc(words, func(word []byte) bool { return is(word, "WAIT") })
 }
 
-// countsOnce reports whether a command takes the ID of a call.
+// countsOnce reports whether a command takes the ID of a call. The others have no options.
 func (cmd *command) countsOnce() bool {
 	return cmd.op == gate.Allow || cmd.op == gate.Reserve || cmd.op == gate.Acquire || cmd.op == gate.Cancel
 }
@@ -180,12 +179,9 @@ func (cmd *command) countsOnce() bool {
 // options describes the options of a command.
 func (cmd *command) options() string {
 	if cmd.mayWait() {
-		return "CLASS name, WAIT milliseconds, or ID and an id that is not empty"
+		return "WAIT milliseconds, or ID and an id that is not empty"
 	}
-	if cmd.countsOnce() {
-		return "CLASS name, or ID and an id that is not empty"
-	}
-	return "CLASS name"
+	return "ID and an id that is not empty"
 }
 
 // cancel runs SG.CANCEL, of a reservation or of the call with an ID.

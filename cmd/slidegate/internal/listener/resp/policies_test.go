@@ -47,7 +47,7 @@ func TestPolicyCommands(t *testing.T) {
 		c.exchange("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
 		c.exchange("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
 		c.exchange("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
-		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
+		c.exchange("SG.POLICIES", "*5", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held")
 		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and an empty key
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
@@ -66,7 +66,7 @@ func TestPolicyErrors(t *testing.T) {
 			}
 			c.exchange(command, "-ERR wrong number of arguments for '"+command+"' command")
 			c.exchange(command+" default", "-ERR wrong number of arguments for '"+command+"' command")
-			c.exchange(command+" default ann 1 CLASS a 2 3 4 5 6", "-ERR wrong number of arguments for '"+command+"' command")
+			c.exchange(command+" default ann 1 ID a 2 3 4 5 6", "-ERR wrong number of arguments for '"+command+"' command")
 		}
 		c.exchange("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
 		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.charge nobody ann", "sg.reset nobody ann",
@@ -262,31 +262,26 @@ func readTo(t *rapid.T, in *bufio.Reader, end string) string {
 	return all.String()
 }
 
-// A command names the class of the request, after the cost if there is one.
-func TestClass(t *testing.T) {
+// Options are named after the cost, if there is one, in either case, and each once.
+func TestCommandOptions(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		w := open(t, resp.Options{Batch: batch})
 		c := w.dial(t)
 		const hour = 3_600_000_000
-		c.exchange("SG.ALLOW classes k CLASS batch", numbers(1, 2, 1, 0, hour, 1))
-		c.exchange("SG.ALLOW classes k 1 class batch", numbers(1, 2, 0, 0, hour, 1))
-		c.exchange("SG.ALLOW classes k CLASS batch", numbers(0, 2, 0, hour, hour, 0))
-		c.exchange("SG.ALLOWUPTO classes k 9 CLASS unlisted", numbers(1, 3, 0, 0, hour, 1))
-		c.exchange("SG.PEEK classes k CLASS critical", numbers(1, 4, 1, 0, hour, 0))
-		c.exchange("SG.ALLOW classes k", numbers(0, 3, 0, hour, hour, 0))
-		const options = "CLASS name, WAIT milliseconds, or ID and an id that is not empty"
-		c.exchange("SG.ALLOW classes k CLASS", "-ERR CLASS: the value is missing; want "+options)
-		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want "+options)
-		c.exchange("SG.ALLOW classes k WAIT", "-ERR WAIT: the value is missing; want "+options)
-		c.exchange("SG.ALLOW classes k 1 WAIT", "-ERR WAIT: the value is missing; want "+options)
+		c.exchange("SG.ALLOW default k 9 WAIT 1000", numbers(1, 10, 1, 0, hour, 9))
+		c.exchange("SG.ALLOW default k wait 1000 id one", numbers(1, 10, 0, 0, hour, 1))
+		const options = "WAIT milliseconds, or ID and an id that is not empty"
+		c.exchange("SG.ALLOW default k PLAN pro", "-ERR unknown option 'PLAN'; want "+options)
+		c.exchange("SG.ALLOW default k WAIT", "-ERR WAIT: the value is missing; want "+options)
+		c.exchange("SG.ALLOW default k 1 WAIT", "-ERR WAIT: the value is missing; want "+options)
 		for _, wrong := range []string{"0", "-5", "3600001", "1s", "99999999999999999999"} {
-			c.exchange("SG.ALLOW classes k WAIT "+wrong, "-ERR WAIT: must be 1 to 3600000 milliseconds, not '"+wrong+"'; leave it out to wait not at all")
+			c.exchange("SG.ALLOW default k WAIT "+wrong, "-ERR WAIT: must be 1 to 3600000 milliseconds, not '"+wrong+"'; leave it out to wait not at all")
 		}
-		c.exchange("SG.ALLOW classes k WAIT 5 CLASS wait wait 6", "-ERR WAIT: given twice; give it once")
-		c.exchange("SG.PEEK classes k WAIT 1", "-ERR WAIT: not an option of 'sg.peek'; want CLASS name")
-		c.exchange("SG.ALLOW classes k WAIT 1000", numbers(0, 3, 0, hour, hour, 0)) // its turn comes later
-		c.exchange("SG.RESERVE classes k CLASS batch", "-ERR wrong number of arguments for 'sg.reserve' command")
-		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
+		c.exchange("SG.ALLOW default k WAIT 5 wait 6", "-ERR WAIT: given twice; give it once")
+		c.exchange("SG.PEEK default k WAIT 1", "-ERR wrong number of arguments for 'sg.peek' command")
+		c.exchange("SG.PEEK default k WAIT", "-ERR cost: must be a whole number from 0 to 9007199254740991")
+		c.exchange("SG.ALLOW default k WAIT 1000", numbers(0, 10, 0, hour, hour, 0)) // its turn comes later
+		c.exchange("SG.RESERVE default k WAIT 5", "-ERR wrong number of arguments for 'sg.reserve' command")
 	}
 }
 
@@ -325,8 +320,8 @@ func TestCallsWithAnID(t *testing.T) {
 		c.exchange("SG.CANCEL default ann ID early", numbers(0, 0))
 		c.exchange("SG.ALLOW default ann 1 ID early", numbers(0, 10, 6, -1, hour, 0))
 		c.exchange("SG.ALLOW default ann 1 ID "+strings.Repeat("x", 129), "-ERR invalid id: must have at most 128 bytes, and must not contain \".v1.\"")
-		c.exchange("SG.PEEK default ann 1 ID one", "-ERR ID: not an option of 'sg.peek'; want CLASS name")
-		c.exchange("SG.CANCEL default ann CLASS x", "-ERR wrong number of arguments for 'sg.cancel' command")
+		c.exchange("SG.PEEK default ann 1 ID one", "-ERR wrong number of arguments for 'sg.peek' command")
+		c.exchange("SG.CANCEL default ann WAIT 5", "-ERR WAIT: not an option of 'sg.cancel'; want ID and an id that is not empty")
 		c.exchange("SG.CANCEL default ann 3 ID one", "-ERR wrong number of arguments for 'sg.cancel' command")
 		var first string
 		for range 2 {

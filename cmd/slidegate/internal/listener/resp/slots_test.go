@@ -53,17 +53,17 @@ func TestSlotErrors(t *testing.T) {
 		w := open(t, resp.Options{Batch: batch})
 		c := w.dial(t)
 		for command, want := range map[string]string{
-			"SG.ALLOW slots ann":                       "SG.ACQUIRE",
-			"SG.ALLOWUPTO slots ann 2":                 "SG.ACQUIRE",
-			"SG.CHARGE slots ann":                      "SG.ACQUIRE",
-			"SG.ACQUIRE default ann":                   "in-flight",
-			"SG.ACQUIRE slots ann x":                   "cost: must be",
-			"SG.RENEW slots {}":                        "reservation",
-			"SG.RELEASE slots nonsense":                "must be the JSON text",
-			"SG.RELEASE slots":                         "wrong number of arguments",
-			"SG.ACQUIRE slots ann 1 CLASS a 2 3 4 5 6": "wrong number of arguments",
-			"SG.ACQUIRE slots ann 1 again":             "unknown option",
-			"SG.ACQUIRE nobody ann":                    "unknown policy",
+			"SG.ALLOW slots ann":                    "SG.ACQUIRE",
+			"SG.ALLOWUPTO slots ann 2":              "SG.ACQUIRE",
+			"SG.CHARGE slots ann":                   "SG.ACQUIRE",
+			"SG.ACQUIRE default ann":                "in-flight",
+			"SG.ACQUIRE slots ann x":                "cost: must be",
+			"SG.RENEW slots {}":                     "reservation",
+			"SG.RELEASE slots nonsense":             "must be the JSON text",
+			"SG.RELEASE slots":                      "wrong number of arguments",
+			"SG.ACQUIRE slots ann 1 ID a 2 3 4 5 6": "wrong number of arguments",
+			"SG.ACQUIRE slots ann 1 again":          "unknown option",
+			"SG.ACQUIRE nobody ann":                 "unknown policy",
 		} {
 			c.send(frame(strings.Fields(command)...))
 			if line := c.line(); !strings.HasPrefix(line, "-ERR ") || !strings.Contains(line, want) || strings.Contains(line, "ann") {
