@@ -164,8 +164,6 @@ type call struct {
 	stage   stage
 	message any
 	policy  string // the policy that decided
-	// followed is the context for the handler, with what the call has been charged; nil if it is not needed.
-	followed context.Context
 }
 
 // part fills in the policy's part of a call. The application's functions are called here, once, however long the call

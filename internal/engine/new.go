@@ -54,7 +54,7 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 	if s.opts.Failure >= store.Modes {
 		return nil, fmt.Errorf("policy: failure: %w", unknownMode(s.opts.Failure))
 	}
-	s.bases, s.sharer, s.releases = map[baseID]*slidegate.Limiter{}, new(sharer), new(releases)
+	s.bases, s.releases = map[baseID]*slidegate.Limiter{}, new(releases)
 	if s.opts.Before != nil {
 		s.releases = s.opts.Before.releases
 	}
@@ -79,7 +79,7 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 			s.features = append(s.features, f)
 		}
 	}
-	s.addToRegister()
+	s.warnUnnamed()
 	s.opts.Before = nil // otherwise every earlier set would stay in memory
 	return s, nil
 }

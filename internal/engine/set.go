@@ -53,11 +53,8 @@ type Set struct {
 	traits       store.Traits
 	bases        map[baseID]*slidegate.Limiter
 	joints       memo[jointID]
-	transactions sync.Pool   // of *Transaction
-	releases     *releases   // releases of slots under way; also those of the Set before
-	bottom       store.Store // below all layers
-	sharer       *sharer
-	warned       sync.Map // the sharers of Sets around this one that were logged
+	transactions sync.Pool // of *Transaction
+	releases     *releases // releases of slots under way; also those of the Set before
 
 	penaltyErrorLogged atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
 }
