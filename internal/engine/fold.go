@@ -13,38 +13,29 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// fold makes the decision from the store's answers, and counts for each policy.
-func (t *Transaction) fold(ctx context.Context, d *policy.Decision) {
-	t.foldListed()
-	if t.plan.hasJoint() {
-		t.foldJoint(ctx, d)
-	}
-}
-
 // foldEach makes the decisions of parts that are decided independently.
 func (t *Transaction) foldEach(ctx context.Context, decisions []policy.Decision) {
 	for i := range t.plan.entries {
-		if e := &t.plan.entries[i]; e.role == decides {
-			t.foldAlone(ctx, e, &decisions[e.part])
-		}
+		e := &t.plan.entries[i]
+		t.foldAlone(ctx, e, &decisions[e.part])
 	}
 }
 
-// offer makes own the decision on a request that no limits decide, if nothing more informative was offered.
-func (t *Transaction) offer(own *policy.Decision, worth worth) {
+// offer makes own the decision d on a request that no limits decide, if nothing more informative was offered.
+func (t *Transaction) offer(d, own *policy.Decision, worth worth) {
 	if t.worth < worth && !t.plan.hasJoint() {
-		t.offered, t.worth = *own, worth
+		*d, t.worth = *own, worth
 	}
 }
 
 // foldListed makes the decisions of the parts that no limits apply to.
-func (t *Transaction) foldListed() {
+func (t *Transaction) foldListed(d *policy.Decision) {
 	for i := range t.parts {
 		if it := &t.parts[i]; it.by != policy.ByLimits && !it.policy.shadow {
 			var own policy.Decision
 			it.policy.setListed(t.plan.op, it.by, it.bundle, it.Part, &own)
 			t.addDecided(&own)
-			t.offer(&own, worthList)
+			t.offer(d, &own, worthList)
 		}
 	}
 }
@@ -82,7 +73,7 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 			if counts(p.op) && (it.refused && !t.trying || allowed) {
 				t.countJoint(it, e, Outcome{Refused: it.refused, Penalized: e.kept > 0}, &d.Decision)
 			}
-			if allowed && e.role == decides && (counts(p.op) || p.op == rule.Charge) {
+			if allowed && e.role == decides && counts(p.op) {
 				it.policy.noteAnswers(e.bundle, it.Key, t.plan.answers(e))
 			}
 			t.addJoint(e, d)

@@ -71,13 +71,7 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 			err.Policy = given.Name
 			return nil, err
 		}
-		p.index = i
 		s.policies = append(s.policies, p)
-	}
-	for i := range features {
-		if f := &features[i]; f.of == nil || slices.ContainsFunc(s.policies, f.of) {
-			s.features = append(s.features, f)
-		}
 	}
 	s.warnUnnamed()
 	s.opts.Before = nil // otherwise every earlier set would stay in memory

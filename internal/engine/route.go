@@ -14,7 +14,7 @@ func (t *Transaction) routeAll(op rule.Op, given []Part) {
 	t.parts = t.parts[:len(given)]
 	for i := range given {
 		it := &t.parts[i]
-		it.Part, it.refused, it.listed = &given[i], false, false
+		it.Part, it.refused = &given[i], false
 		if it.Policy < 0 {
 			it.by = policy.ByUnlimited
 			continue

@@ -42,7 +42,6 @@ func (p *compiledPolicy) hasSlots() bool {
 type Set struct {
 	opts         Options
 	policies     []*compiledPolicy
-	features     []*feature             // those that the policies have
 	limiter      *slidegate.Limiter     // passed to New; nil if the policies have their own namespaces
 	given        store.Store            // passed to NewOver, or the limiter's
 	store        store.Store            // the same with its layers
@@ -106,7 +105,6 @@ func (p *compiledPolicy) checkSlots(op rule.Op, r *bundle, slots Slots) error {
 // compiledPolicy is a compiled Policy. It does not change, except for the plans that it remembers and for rulings.
 type compiledPolicy struct {
 	set       *Set
-	index     int // its index in the policies
 	name      string
 	mode      store.Mode // 0 if the limiter's store has a failure layer, and the application leaves the mode to it
 	shadow    bool

@@ -29,8 +29,8 @@ func (s *Set) warnUnnamed() {
 		return
 	}
 	own := map[countsID]string{} // the labels
-	for _, p := range s.policies {
-		for _, bound := range s.BoundLimits(p.index) {
+	for i := range s.policies {
+		for _, bound := range s.BoundLimits(i) {
 			if bound.Name() == "" {
 				own[countsID{reflect.ValueOf(bottom).Pointer(), bound.Prefix()}] = bound.Label()
 			}
