@@ -90,7 +90,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 func (p *Policy) checkLive() error {
 	var problems []error
 	if len(p.Notify) > 0 {
-		problems = append(problems, p.withPolicy(invalid("notify", "the middlewares send no notifications, only slidegate serve and slidegate proxy do; leave it out")))
+		problems = append(problems, p.withPolicy(invalid("notify", "the middlewares do not watch thresholds, only slidegate serve and slidegate proxy do; leave it out")))
 	}
 	for _, field := range p.Key.Fields() {
 		if field.Kind == fields.Status || field.Kind == fields.JSON {

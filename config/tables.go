@@ -312,7 +312,7 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Hold = r.window(e).Hold }, nil,
 	},
 	{
-		"notify", "a list of percentages", "", "At which parts of the quota, or of the burst, the service notifies, such as [80%, 100%]. Not with lease, count_refused and in-flight.",
+		"notify", "a list of percentages", "", "At which parts of the quota, or of the burst, the service logs and counts a key, such as [80%, 100%]. Not with lease, count_refused and in-flight.",
 		func(r *reader, _ *slidegate.Limit, e yamlfile.Field) { r.percents = r.notify(e) }, nil,
 	},
 	{

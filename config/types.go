@@ -43,7 +43,7 @@ type Policy struct {
 	Shadow bool
 	// Failure is what decides when the store does not answer in time; 0 means the Service's Failure.
 	Failure store.Mode
-	// Notify lists thresholds of the limits, at which the service notifies. Limits that are equal have the same ones.
+	// Notify lists thresholds of the limits, at which the service logs and counts a key. Limits that are equal have the same ones.
 	Notify []policy.Threshold
 }
 

@@ -19,7 +19,6 @@ import (
 
 // What an entry of the board is. The name of a key's entry ends in a hash, which begins with none of these letters.
 const (
-	claimEntry  = 'x'
 	noteEntry   = 'n'
 	topicEntry  = 't' // the authors of a topic, because an engine cannot list its entries
 	boardFormat = 1   // the first byte of each; the second field is when it ends
@@ -42,7 +41,7 @@ func (s *Store) Post(ctx context.Context, topic, author string, note []byte, lif
 	if err := s.register(ctx, topic, author, life); err != nil {
 		return fmt.Errorf("kvstore: %w", err)
 	}
-	_, err = s.change(ctx, s.boardName(noteEntry, topic+":"+author), func(now rule.Micros, _ []byte) ([]byte, time.Duration, error) {
+	err = s.change(ctx, s.boardName(noteEntry, topic+":"+author), func(now rule.Micros, _ []byte) ([]byte, time.Duration, error) {
 		return append(boardHead(now, life), note...), life, nil
 	})
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *Store) Post(ctx context.Context, topic, author string, note []byte, lif
 
 // register makes sure that an author is in the list of a topic for life.
 func (s *Store) register(ctx context.Context, topic, author string, life time.Duration) error {
-	_, err := s.change(ctx, s.boardName(topicEntry, topic), func(now rule.Micros, old []byte) ([]byte, time.Duration, error) {
+	return s.change(ctx, s.boardName(topicEntry, topic), func(now rule.Micros, old []byte) ([]byte, time.Duration, error) {
 		until := now + rule.Micros(life.Microseconds())
 		authors := readAuthors(old, now)
 		if authors[author] >= until {
@@ -70,7 +69,6 @@ func (s *Store) register(ctx context.Context, topic, author string, life time.Du
 		}
 		return value, (last - now).Duration(), nil
 	})
-	return err
 }
 
 // readAuthors returns until when the authors are in a list.
@@ -116,40 +114,21 @@ func (s *Store) Notes(ctx context.Context, topic string) (map[string][]byte, err
 	return notes, nil
 }
 
-// Claim claims a name; see store.Board. Where the engine may lose entries or updates, a name may be claimed again too early.
-func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (first bool, err error) {
-	if err := board.CheckClaim(life); err != nil {
-		return false, fmt.Errorf("kvstore: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	defer cancel()
-	first, err = s.change(ctx, s.boardName(claimEntry, name), func(now rule.Micros, old []byte) ([]byte, time.Duration, error) {
-		if old != nil {
-			return nil, 0, nil
-		}
-		return boardHead(now, life), life, nil
-	})
-	if err != nil {
-		return false, fmt.Errorf("kvstore: %w", err)
-	}
-	return first, nil
-}
-
 // change replaces an entry of the board by what next returns, given the time and what the entry has that has not ended. If that is nil,
-// change leaves the entry and returns false. It starts over if another process was faster.
-func (s *Store) change(ctx context.Context, name string, next func(now rule.Micros, old []byte) ([]byte, time.Duration, error)) (bool, error) {
+// change leaves the entry. It starts over if another process was faster.
+func (s *Store) change(ctx context.Context, name string, next func(now rule.Micros, old []byte) ([]byte, time.Duration, error)) error {
 	for {
 		old, revision, err := s.readBoard(ctx, name)
 		if err != nil {
-			return false, err
+			return err
 		}
 		value, keep, err := next(s.now(), old)
 		if err != nil || value == nil {
-			return false, err
+			return err
 		}
 		_, err = s.engine.Swap(ctx, name, value, revision, min(keep+s.opts.Grace, MaxKeep))
 		if !errors.Is(err, ErrOutdated) {
-			return err == nil, err
+			return err
 		}
 	}
 }
@@ -171,13 +150,10 @@ func boardHead(now rule.Micros, life time.Duration) []byte {
 	return binary.AppendVarint([]byte{boardFormat}, int64(now)+life.Microseconds())
 }
 
-// keepsNotes returns an error for an engine that may lose entries, or takes none as large as a note.
+// keepsNotes returns an error for an engine that takes no entry as large as a note.
 func (s *Store) keepsNotes() error {
 	const list = store.MaxNotes * (store.MaxBoardName + 16)
-	switch {
-	case s.traits.Lossy:
-		return fmt.Errorf("%w: %s may lose entries or updates, and notes must not be lost", store.ErrUnsupported, s.traits.Name)
-	case s.traits.MaxValue < store.MaxNote+16 || s.traits.MaxValue < list:
+	if s.traits.MaxValue < store.MaxNote+16 || s.traits.MaxValue < list {
 		return fmt.Errorf("%w: the engine takes at most %d bytes, and notes need %d", store.ErrUnsupported, s.traits.MaxValue, store.MaxNote+16)
 	}
 	return nil

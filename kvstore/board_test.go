@@ -36,13 +36,6 @@ func TestBoardEntriesExpire(t *testing.T) {
 		return nil
 	}}
 	s := boardOver(t, table, clock)
-	if first, err := s.Claim(t.Context(), "a", time.Hour); !first || err != nil {
-		t.Fatalf("got %v, %v, want a claim", first, err)
-	}
-	if len(kept) != 1 || kept[0] != time.Hour+time.Minute {
-		t.Errorf("a claim: got entries kept for %v, want an hour and the grace period", kept)
-	}
-	kept = nil
 	for range 50 {
 		if err := s.Post(t.Context(), "look", "one", []byte("note"), 5*time.Second); err != nil {
 			t.Fatal(err)
@@ -64,25 +57,16 @@ func TestBoardEntriesExpire(t *testing.T) {
 	}
 }
 
-// Where entries may be lost there are no notes, and claims work. An engine that takes no note is not asked to.
+// An engine that takes no note is not asked to.
 func TestRefusesNotes(t *testing.T) {
-	lossy, err := kvstore.New(kvstore.WithLostUpdates(putEngine{}), kvstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	small, err := kvstore.New(&kvtest.Table{MaxValue: store.MaxNote}, kvstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]*kvstore.Store{"lossy": lossy, "small": small} {
-		if err := s.Post(t.Context(), "look", "one", nil, time.Second); !errors.Is(err, store.ErrUnsupported) {
-			t.Errorf("%s: Post: got %v, want ErrUnsupported", name, err)
-		}
-		if _, err := s.Notes(t.Context(), "look"); !errors.Is(err, store.ErrUnsupported) {
-			t.Errorf("%s: Notes: got %v, want ErrUnsupported", name, err)
-		}
-		if _, err := s.Claim(t.Context(), "a", time.Second); err != nil {
-			t.Errorf("%s: Claim: %v", name, err)
-		}
+	if err := small.Post(t.Context(), "look", "one", nil, time.Second); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("Post: got %v, want ErrUnsupported", err)
+	}
+	if _, err := small.Notes(t.Context(), "look"); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("Notes: got %v, want ErrUnsupported", err)
 	}
 }

@@ -3,7 +3,6 @@ package memstore
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"sync"
 	"time"
@@ -13,18 +12,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-const (
-	maxClaims = 1 << 17 // names, of about 40 bytes each
-	maxTopics = 16      // with notes that are still valid
-)
+// maxTopics bounds the topics with notes that are still valid.
+const maxTopics = 16
 
 // notices is the board of a store. It is for this process, and neither counted in Options.MaxBytes nor recorded in a folder.
 type notices struct {
 	mu     sync.Mutex
 	topics map[string]map[string]notice // by topic and author
-	claims map[[16]byte]rule.Micros     // until when, by the hash of the name
-	sweep  int                          // how many claims there must be before those that have ended are searched for
-	ends   rule.Micros                  // when the first claim ends, if the last search found that there are too many
 }
 
 type notice struct {
@@ -91,47 +85,4 @@ func (s *Store) Notes(ctx context.Context, topic string) (map[string][]byte, err
 		}
 	}
 	return valid, nil
-}
-
-// Claim claims a name; see store.Board. If more than 131,072 names are claimed, it returns an error that wraps ErrFull.
-func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (first bool, err error) {
-	if err := board.CheckClaim(life); err != nil {
-		return false, fmt.Errorf("memstore: %w", err)
-	}
-	if err := ctx.Err(); err != nil {
-		return false, endedError(err)
-	}
-	sum := sha256.Sum256([]byte(name))
-	hash := [16]byte(sum[:])
-	n := &s.notices
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := s.clock.read()
-	until, known := n.claims[hash]
-	switch {
-	case until > now:
-		return false, nil
-	case !known && !n.hasRoom(now):
-		return false, fmt.Errorf("memstore: claim: %w: %d names are claimed", ErrFull, maxClaims)
-	}
-	n.claims[hash] = now + rule.Micros(life.Microseconds())
-	return true, nil
-}
-
-// hasRoom reports whether another name can be claimed. It forgets the claims that have ended when there are twice as many claims as
-// were left the last time, so that a claim takes constant time on average.
-func (n *notices) hasRoom(now rule.Micros) bool {
-	if len(n.claims) < n.sweep || len(n.claims) >= maxClaims && now < n.ends {
-		return len(n.claims) < maxClaims
-	}
-	n.ends = rule.MaxNow
-	for hash, until := range n.claims {
-		if until <= now {
-			delete(n.claims, hash)
-			continue
-		}
-		n.ends = min(n.ends, until)
-	}
-	n.sweep = min(max(1024, 2*len(n.claims)), maxClaims)
-	return len(n.claims) < maxClaims
 }

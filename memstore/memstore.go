@@ -153,7 +153,7 @@ func newStore(opts Options) (*Store, error) {
 	s := &Store{
 		opts: opts, clock: newClock(opts.Now), tables: map[string]*table{}, documents: map[string]document{},
 		capacity: keyShare * part, forgottenCapacity: forgottenShare * part,
-		notices:     notices{topics: map[string]map[string]notice{}, claims: map[[16]byte]rule.Micros{}},
+		notices:     notices{topics: map[string]map[string]notice{}},
 		settlements: newSettlements(settlementShare * part / settlementBytes),
 	}
 	s.work.New = func() any { return newJobMemory() }

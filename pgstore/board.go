@@ -2,9 +2,7 @@ package pgstore
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,15 +15,11 @@ import (
 )
 
 // What is on the board are rows of the table of states, so that they are swept with them. No other address begins with a percent sign and a
-// small letter c or n. A note is in the numbers of more: how many bytes it has, then eight of them in each, the first byte highest.
+// small letter n. A note is in the numbers of more: how many bytes it has, then eight of them in each, the first byte highest.
 
-// boardStatements returns the statements of Claim, Post and Notes. The first parameters are the time or -1, and an address.
-func boardStatements(table string) (claim, post, notes string) {
+// boardStatements returns the statements of Post and Notes. The first parameters are the time or -1, and an address.
+func boardStatements(table string) (post, notes string) {
 	const now = "WITH n AS (SELECT CASE WHEN $1::bigint < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE $1::bigint END AS now), "
-	claim = now + "claimed AS (INSERT INTO " + table + ` AS t (version, expires, current, previous, address)
-		SELECT 0, n.now + $3::bigint, 0, -1, $2::text FROM n
-		ON CONFLICT (address) DO UPDATE SET version = t.version + 1, expires = excluded.expires WHERE t.expires <= excluded.expires - $3::bigint
-		RETURNING 1) SELECT count(*) FROM claimed`
 	// Of two that post at the same time, both may find a place where there is one.
 	post = now + "others AS (SELECT count(*) AS number FROM " + table + ` s, n
 			WHERE s.address > $5::text || ':' AND s.address < $5::text || ';' AND s.address <> $2::text AND s.expires > n.now),
@@ -39,7 +33,7 @@ func boardStatements(table string) (claim, post, notes string) {
 		SELECT coalesce(string_agg(convert_to(substr(l.address, length($2::text) + 2) || ' ' || cardinality(l.more) || ' ', 'UTF8')
 			|| (SELECT string_agg(int8send(u.number), ''::bytea ORDER BY u.i) FROM unnest(l.more) WITH ORDINALITY u(number, i)), ''::bytea), ''::bytea)
 		FROM live l`
-	return claim, post, notes
+	return post, notes
 }
 
 // Post puts a note under a topic; see store.Board.
@@ -106,17 +100,6 @@ func unpackNote(packed string) (note []byte, ok bool) {
 		return nil, false
 	}
 	return []byte(rest[:length]), true
-}
-
-// Claim claims a name; see store.Board. The database has only a hash of it.
-func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (first bool, err error) {
-	if err := board.CheckClaim(life); err != nil {
-		return false, fmt.Errorf("pgstore: %w", err)
-	}
-	sum := sha256.Sum256([]byte(name))
-	var claimed int64
-	err = s.boardRow(ctx, s.claim, []any{s.now(), "%claim:" + hex.EncodeToString(sum[:16]), life.Microseconds()}, &claimed)
-	return err == nil && claimed == 1, err
 }
 
 // boardTries is how often a statement of the board is tried. Where transactions are serializable, those that count the notes of a topic and

@@ -46,7 +46,7 @@ type Store struct {
 	take, takeMany, takeAny, takeAnyMany, takeDefaultMany, decideOne, decide string
 	expire, randomAddress, inspect                                           string
 	loadDocument, swapDocument                                               string
-	claim, post, notes                                                       string
+	post, notes                                                              string
 
 	names shape.Names
 }
@@ -88,9 +88,9 @@ func newStore(conn conn, opts Options) (*Store, error) {
 	}
 	name := opts.prefix()
 	load, swap := documentStatements(name + "documents")
-	claim, post, notes := boardStatements(name + "state")
+	post, notes := boardStatements(name + "state")
 	return &Store{
-		conn: conn, opts: opts, loadDocument: load, swapDocument: swap, claim: claim, post: post, notes: notes,
+		conn: conn, opts: opts, loadDocument: load, swapDocument: swap, post: post, notes: notes,
 		// With types, because not every protocol sends the types of parameters to the server.
 		take: "SELECT " + name + `take($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,

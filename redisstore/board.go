@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,10 +37,6 @@ end
 `
 
 var (
-	claimScript = newScript(boardText + `if read(KEYS[1]) then return '0' end
-put(KEYS[1], now + life, '')
-return '1'`)
-
 	// postScript writes a note, the second key, by the author in the fourth argument, and adds the author to those of the topic, the first
 	// key, unless there are as many others as the fifth says. It has a line for each: when the note ends, a space, and the name.
 	postScript = newScript(boardText + `local authors, n, ends = {}, 0, now + life
@@ -153,16 +147,6 @@ func readTexts(reply string, n int) ([]*string, error) {
 		}
 	}
 	return texts, nil
-}
-
-// Claim claims a name; see store.Board. Redis has only a hash of it.
-func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (first bool, err error) {
-	if err := board.CheckClaim(life); err != nil {
-		return false, fmt.Errorf("redisstore: %w", err)
-	}
-	sum := sha256.Sum256([]byte(name))
-	calls, err := s.runBoard(ctx, &claimScript, life, []Call{{Keys: []string{s.boardName(hex.EncodeToString(sum[:16]), "claim")}}})
-	return err == nil && calls[0].Reply == "1", err
 }
 
 // runBoard runs a script of the board.

@@ -6,8 +6,7 @@ import (
 )
 
 // Board is an optional interface for Stores through which the processes that share the store tell one another something for a short
-// time. Topics and authors consist of 1 to MaxBoardName lower-case letters, digits and "-"; a name that is claimed is any text. The store's
-// clock decides how long something is valid, and everything expires by itself. Whoever may write to the store may post: what Notes returns
+// time. Topics and authors consist of 1 to MaxBoardName lower-case letters, digits and "-". The store's clock decides how long something is valid, and everything expires by itself. Whoever may write to the store may post: what Notes returns
 // must be checked like any other input. As finds the interface under any number of layers, which take no part in it. An error that wraps
 // ErrUnsupported means that the store cannot do it.
 type Board interface {
@@ -15,8 +14,6 @@ type Board interface {
 	Post(ctx context.Context, topic, author string, note []byte, life time.Duration) error
 	// Notes returns the notes of a topic that are still valid, by author.
 	Notes(ctx context.Context, topic string) (map[string][]byte, error)
-	// Claim reports whether the name had not been claimed; it then is, for life.
-	Claim(ctx context.Context, name string, life time.Duration) (first bool, err error)
 }
 
 // Bounds of a Board.

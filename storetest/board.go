@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,12 +15,10 @@ import (
 )
 
 // RunBoard tests a store that implements store.Board and has nothing on its board yet. Both are open on the same data, as in two processes,
-// and take their time only from clock; for a store in memory they are the same. A store whose Post returns an error that wraps
-// store.ErrUnsupported is only tested for what it claims.
+// and take their time only from clock; for a store in memory they are the same. Of a store whose Post returns an error that wraps
+// store.ErrUnsupported, only that is tested.
 func RunBoard(t *testing.T, clock *Clock, one, other store.Board) {
 	b := &boards{T: t, clock: clock, one: one, other: other}
-	b.claims()
-	b.concurrentClaims()
 	if err := one.Post(t.Context(), "probe", "a", nil, time.Second); errors.Is(err, store.ErrUnsupported) {
 		if _, err := one.Notes(t.Context(), "probe"); !errors.Is(err, store.ErrUnsupported) {
 			t.Errorf("Notes of a store that keeps none: got %v, want ErrUnsupported", err)
@@ -38,63 +35,6 @@ type boards struct {
 	*testing.T
 	clock      *Clock
 	one, other store.Board
-}
-
-// claims checks that a name is claimed for exactly its life.
-func (b *boards) claims() {
-	b.claim(b.one, "a", time.Second, true)
-	b.claim(b.other, "a", time.Hour, false)
-	b.claim(b.other, "b", time.Hour, true)
-	b.claim(b.one, "b", time.Second, false)
-	b.clock.Advance(999_999)
-	b.claim(b.other, "a", time.Second, false)
-	b.clock.Advance(1)
-	b.claim(b.other, "a", 2*time.Second, true)
-	b.claim(b.one, "a", time.Second, false)
-	b.clock.Advance(1_999_999)
-	b.claim(b.one, "a", time.Second, false)
-	b.clock.Advance(1)
-	b.claim(b.one, "a", time.Second, true)
-	for _, name := range []string{"", "A", "a:", "a\x00", "ä", strings.Repeat("a", 10_000), strings.Repeat("a", 10_000) + "b"} {
-		b.claim(b.one, name, time.Minute, true)
-		b.claim(b.other, name, time.Minute, false)
-	}
-}
-
-func (b *boards) claim(by store.Board, name string, life time.Duration, want bool) {
-	b.Helper()
-	if first, err := by.Claim(b.Context(), name, life); first != want || err != nil {
-		b.Errorf("Claim(%.20q, %v): got %v, %v; want %v", name, life, first, err, want)
-	}
-}
-
-// concurrentClaims checks that one of several wins, also where the claims before have ended.
-func (b *boards) concurrentClaims() {
-	const names = 20
-	for round := range 2 {
-		var won [names]atomic.Int64
-		var all sync.WaitGroup
-		for _, by := range []store.Board{b.one, b.other, b.one, b.other} {
-			all.Go(func() {
-				for name := range names {
-					first, err := by.Claim(b.Context(), fmt.Sprint("many ", name), time.Minute)
-					if err != nil {
-						b.Error(err)
-					}
-					if first {
-						won[name].Add(1)
-					}
-				}
-			})
-		}
-		all.Wait()
-		for name := range won {
-			if n := won[name].Load(); n != 1 {
-				b.Errorf("round %d: %d of 4 have claimed a name first, want 1", round, n)
-			}
-		}
-		b.clock.Advance(60_000_000)
-	}
 }
 
 // notes checks what is posted under a topic, and that it ends.
@@ -209,9 +149,8 @@ func (b *boards) invalid() {
 		"a large note": func(ctx context.Context) error {
 			return b.one.Post(ctx, "x", "a", make([]byte, store.MaxNote+1), time.Second)
 		},
-		"no life":           func(ctx context.Context) error { return b.one.Post(ctx, "x", "a", nil, 0) },
-		"notes of none":     func(ctx context.Context) error { _, err := b.one.Notes(ctx, ""); return err },
-		"a claim, lifeless": func(ctx context.Context) error { _, err := b.one.Claim(ctx, "x", 0); return err },
+		"no life":       func(ctx context.Context) error { return b.one.Post(ctx, "x", "a", nil, 0) },
+		"notes of none": func(ctx context.Context) error { _, err := b.one.Notes(ctx, ""); return err },
 	} {
 		if post(b.Context()) == nil {
 			b.Errorf("%s: got no error", name)
@@ -224,9 +163,6 @@ func (b *boards) invalid() {
 	}
 	if _, err := b.one.Notes(ended, "x"); err == nil {
 		b.Error("Notes after its context has ended: got no error")
-	}
-	if _, err := b.one.Claim(ended, "x", time.Second); err == nil {
-		b.Error("Claim after its context has ended: got no error")
 	}
 	b.want("x", nil)
 }

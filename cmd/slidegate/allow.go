@@ -55,7 +55,7 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 }
 
 // resetCommand clears the counts of a key.
-// unquoteKey undoes the quoting of a key that is written as top prints it: in quotes, with unprintable characters escaped. It returns
+// unquoteKey undoes the quoting of a key that is written as explain prints it: in quotes, with unprintable characters escaped. It returns
 // any other key unchanged.
 func unquoteKey(key string) string {
 	if !strings.HasPrefix(key, `"`) {
@@ -67,7 +67,7 @@ func unquoteKey(key string) string {
 	return key
 }
 
-// operatorKey returns a key as an operator's commands send it: in quotes, as top prints it, it is the key that requests have. A key that
+// operatorKey returns a key as an operator's commands send it: in quotes, as explain prints it, it is the key that requests have. A key that
 // is not UTF-8 stays in quotes, since JSON would change it; see keyform.Read. Envoy descriptors have one notation only.
 func operatorKey(policy, key string) string {
 	unquoted := unquoteKey(key)

@@ -163,7 +163,7 @@ func slotsNote(file *config.File) (note string) {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; policies with an in-flight limit, which need /v1/acquire or SG.ACQUIRE instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
+	return "; policies with an in-flight limit, which need /v1/acquire instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
 }
 
 // checkFolder checks the rules of a folder together, as serve reads them, if each file is valid.

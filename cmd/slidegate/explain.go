@@ -17,7 +17,7 @@ import (
 
 // explainCommand shows what decides the requests of a key.
 type explainCommand struct {
-	Key     string   `arg:"" optional:"" help:"Whose requests to explain: a user, an address, or a key in quotes as top prints it. With --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
+	Key     string   `arg:"" optional:"" help:"Whose requests to explain: a user, an address, or a key in quotes. With --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
 	Request string   `placeholder:"'POST /login'" help:"Explain an HTTP request instead of a key: which policies match it, by which keys, and what they decide."`
 	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"Header of the request. Repeat the flag for several."`
 	Address string   `placeholder:"IP" help:"Address of the request's client."`

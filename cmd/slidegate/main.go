@@ -36,7 +36,6 @@ type console struct {
 	err      io.Writer
 	command  string     // the command line, for reports
 	terminal bool       // err is a terminal
-	screen   bool       // out is a terminal
 	original bool       // the program takes the place of envoyproxy/ratelimit
 	node     *kong.Node // the selected command with its flags; nil until the command line is parsed
 }
@@ -53,7 +52,6 @@ type commands struct {
 	Charge   decideCommand    `cmd:"" set:"key=to charge" set:"cost=used" set:"envoy=" help:"Charge units that have already been used, even beyond the quota."`
 	Explain  explainCommand   `cmd:"" help:"Show what decides the requests of a key, and the state of each of its limits."`
 	Reset    resetCommand     `cmd:"" help:"Clear the counts of a key."`
-	Top      topCommand       `cmd:"" help:"Show the keys that a running service has refused most often."`
 	Block    blockCommand     `cmd:"" help:"Refuse a key until a given time, regardless of its quota."`
 	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
 	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a given time."`
@@ -76,7 +74,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program immediately
-	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr), screen: isTerminal(os.Stdout)}
+	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr)}
 	c.original = filepath.Base(os.Args[0]) == originalName
 	os.Exit(run(ctx, c, os.Args[1:]))
 }

@@ -140,11 +140,6 @@ func (c *console) configFile() string {
 	return ""
 }
 
-// given reports whether the command has a value of a flag.
-func (c *console) given(flag string) bool {
-	return c.node != nil && slices.ContainsFunc(valuesOf(c.node), func(v *kong.Value) bool { return v.Flag != nil && v.Name == flag && v.Set })
-}
-
 // valuesOf returns the flags and the arguments of a command.
 func valuesOf(node *kong.Node) []*kong.Value {
 	all := slices.Clone(node.Positional)

@@ -22,7 +22,6 @@ import (
 var withoutFlag = []string{
 	"gate.file", "service.File",
 	"gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "config.notify", "service.envoy", "xds.envoy",
-	"replay.Trails",
 }
 
 // computed are the options that calls pass as a variable, by the package of the calls.
@@ -165,11 +164,6 @@ func wrongForServe(t *testing.T, taken, missing string) wrongFlags {
 		serve + "--allowed-hosts http://x":                                              "--allowed-hosts",
 		serve + "--reservation-key-file " + missing:                                     "--reservation-key-file",
 		serve + "--reservation-key-file " + short:                                       "--reservation-key-file",
-		serve + "--webhook https://h":                                                   "--webhook",
-		serve + "--webhook h --webhook-secret-file " + short:                            "--webhook",
-		serve + "--webhook-secret-file " + short:                                        "--webhook-secret-file",
-		serve + "--webhook https://h --webhook-secret-file " + short:                    "--webhook-secret-file",
-		serve + "--webhook https://h --webhook-secret-file " + missing:                  "--webhook-secret-file",
 		serve + "--ipv4-prefix 33":                                                      "--ipv4-prefix",
 		serve + "--ipv6-prefix 0":                                                       "--ipv6-prefix",
 		serve + "--ipv4-prefix 0":                                                       "--ipv4-prefix",
@@ -251,7 +245,7 @@ func wrongForOthers(t *testing.T, missing string) wrongFlags {
 		"generate --span 1ms":                                               "--span",
 		"allow me --cost=-1":                                                "--cost",
 		"allow me --server nowhere":                                         "--server",
-		"top --server nowhere":                                              "--server",
+		"rulings --server nowhere":                                          "--server",
 		"replay --config " + policies + " --policy b " + log:                "--policy",
 	}
 }

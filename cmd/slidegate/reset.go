@@ -14,7 +14,7 @@ import (
 
 // resetCommand clears the counts of a key.
 type resetCommand struct {
-	Key string `arg:"" help:"The key to reset; it may be quoted as top prints it."`
+	Key string `arg:"" help:"The key to reset; it may be in quotes."`
 	operatorFlags
 }
 

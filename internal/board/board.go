@@ -20,7 +20,10 @@ func CheckPost(topic, author string, note []byte, life time.Duration) error {
 	if len(note) > store.MaxNote {
 		return fmt.Errorf("note: has %d bytes; the maximum is %d", len(note), store.MaxNote)
 	}
-	return checkLife(life)
+	if longest := rule.MaxWindow.Duration(); life < time.Microsecond || life > longest {
+		return fmt.Errorf("life: must be %v to %v, not %v", time.Microsecond, longest, life)
+	}
+	return nil
 }
 
 // CheckTopic returns an error for a topic that no store accepts.
@@ -30,9 +33,6 @@ func CheckTopic(topic string) error {
 	}
 	return nil
 }
-
-// CheckClaim returns an error for arguments that no store accepts for Claim.
-func CheckClaim(life time.Duration) error { return checkLife(life) }
 
 // Full is the error of a store that has as many notes in a topic as it takes.
 func Full() error {
@@ -50,11 +50,4 @@ func isName(text string) bool {
 		}
 	}
 	return text != "" && len(text) <= store.MaxBoardName
-}
-
-func checkLife(life time.Duration) error {
-	if longest := rule.MaxWindow.Duration(); life < time.Microsecond || life > longest {
-		return fmt.Errorf("life: must be %v to %v, not %v", time.Microsecond, longest, life)
-	}
-	return nil
 }

@@ -322,15 +322,6 @@ func (c *Connection) Notes(ctx context.Context, topic string) (map[string][]byte
 	return board.Notes(ctx, topic)
 }
 
-// Claim calls the store if it is connected; see store.Board.
-func (c *Connection) Claim(ctx context.Context, name string, life time.Duration) (first bool, err error) {
-	board, err := c.board()
-	if err != nil {
-		return false, err
-	}
-	return board.Claim(ctx, name, life)
-}
-
 func (c *Connection) board() (store.Board, error) {
 	switch link := c.link.Load(); {
 	case link == nil:

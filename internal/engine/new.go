@@ -144,9 +144,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.refuse, err = newList(given.Block, p.form); err != nil {
 		return nil, &Error{Option: "block", Err: err}
 	}
-	if err = p.notify(&given); err != nil {
-		return nil, &Error{Option: "notify", Err: err}
-	}
+	p.thresholds, p.crossed = given.Notify, given.Crossed
 	if err = p.letWait(&given); err != nil {
 		return nil, &Error{Option: "wait", Err: err}
 	}

@@ -122,7 +122,7 @@ type compiledPolicy struct {
 
 	thresholds []policy.Threshold
 	counter    func(key string, outcome Outcome)
-	crossed    func(key string, c *Crossing)
+	crossed    func(key string, limit *store.Limit, percent int)
 	plans      memo[planID]
 	rulings    atomic.Pointer[rulingSet] // nil if there are no rulings
 }

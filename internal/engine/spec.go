@@ -66,13 +66,13 @@ type Spec struct {
 	// Notify lists thresholds of the limits. Limits that are equal have the same ones.
 	Notify []policy.Threshold
 	// Crossed is called for every decision that crosses one upwards, as Count is. It is required if there are any.
-	Crossed func(key string, c *Crossing)
+	Crossed func(key string, limit *store.Limit, percent int)
 }
 
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, allow, block, penalty, wait, notify or failure
+	Option string // limits, overrides, plans, allow, block, penalty, wait or failure
 	Err    error
 }
 

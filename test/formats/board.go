@@ -9,19 +9,17 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// post is what is put on a store's board, after some time since the beginning: a note under the history's name or, without an author, a claim.
+// post is what is put on a store's board, after some time since the beginning: a note under the history's name.
 type post struct {
 	after        time.Duration
 	author, text string
 	life         time.Duration
 }
 
-// found is what is on the board some time after the beginning: the notes, or whether a claim of a name is the first one.
+// found is what is on the board some time after the beginning: the notes.
 type found struct {
 	after time.Duration
 	notes map[string]string
-	claim string
-	first bool
 }
 
 // isBoard reports whether the history is of a board, and no limits.
@@ -41,12 +39,8 @@ func (h *history) post(t *testing.T, s store.Store, now *rule.Micros) {
 	t.Helper()
 	for _, p := range h.posts {
 		*now = at(p.after)
-		if p.author != "" {
-			if err := boardOf(t, s).Post(t.Context(), h.name, p.author, []byte(p.text), p.life); err != nil {
-				t.Fatal(err)
-			}
-		} else if first, err := boardOf(t, s).Claim(t.Context(), p.text, p.life); !first || err != nil {
-			t.Fatalf("%s: the claim of %q: got %v, %v, want the first", h.name, p.text, first, err)
+		if err := boardOf(t, s).Post(t.Context(), h.name, p.author, []byte(p.text), p.life); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -56,12 +50,6 @@ func (h *history) checkBoard(t *testing.T, s store.Store, now *rule.Micros) {
 	t.Helper()
 	for _, want := range h.found {
 		*now = at(want.after)
-		if want.claim != "" {
-			if first, err := boardOf(t, s).Claim(t.Context(), want.claim, time.Minute); first != want.first || err != nil {
-				t.Errorf("%s, read %v later: the claim of %q: got %v, %v, want %v", h.name, want.after, want.claim, first, err, want.first)
-			}
-			continue
-		}
 		notes, err := boardOf(t, s).Notes(t.Context(), h.name)
 		got := map[string]string{}
 		for author, note := range notes {

@@ -303,12 +303,4 @@ var histories = []history{
 			{after: 25 * m},
 		},
 	},
-	{
-		name: "claims", means: "a name is claimed for 10m, and another one at 5m for an hour",
-		posts: []post{{text: "api/alice/80", life: 10 * m}, {after: 5 * m, text: "any \x00\xff bytes", life: 60 * m}},
-		found: []found{
-			{after: 10*m - time.Microsecond, claim: "api/alice/80"}, {after: 10 * m, claim: "api/alice/80", first: true},
-			{after: 65*m - time.Microsecond, claim: "any \x00\xff bytes"}, {after: 65 * m, claim: "any \x00\xff bytes", first: true},
-		},
-	},
 }

@@ -103,7 +103,4 @@ func checkBoardRights(t *testing.T, by string, s *redisstore.Store) {
 	if notes, failed := s.Notes(t.Context(), "rights"); err != nil || failed != nil || len(notes) != 1 {
 		t.Errorf("%s, a note: %v, %v, %d notes", by, err, failed, len(notes))
 	}
-	if first, err := s.Claim(t.Context(), by, time.Minute); !first || err != nil {
-		t.Errorf("%s, a claim: %v, %v", by, first, err)
-	}
 }

@@ -205,7 +205,7 @@ func forClient(d *policy.Decision, granted int64) error {
 		err := d.Err
 		*d = policy.Decision{Policy: d.Policy}
 		if errors.Is(err, ErrSlots) { // a configured limit is never ignored silently
-			err = fmt.Errorf("%w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
+			err = fmt.Errorf("%w (/v1/acquire and /v1/release); slidegate proxy holds slots itself", err)
 		}
 		return err
 	}

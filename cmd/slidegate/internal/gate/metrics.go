@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/lanes"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Listener identifies a listener in metrics.
@@ -58,10 +60,14 @@ func happens(by policy.By, outcome int) bool {
 type tally struct {
 	name      string
 	onRefused func(Refusal)      // may be nil
+	onCrossed func(Crossing)     // may be nil
 	seen      *seen.PolicyRecord // may be nil
 	counts    lanes.Counters
 	held      atomic.Int64 // requests that hold slots or units
 	line      engine.Line
+
+	nearMu sync.Mutex
+	near   map[int]int64 // crossings of thresholds, by percent
 }
 
 // count counts the outcome of a part of a request. The lane depends on the end of the key, where keys differ most.
@@ -107,6 +113,21 @@ func (t *tally) record(key string, o *engine.Outcome) {
 	})
 }
 
+// crossed counts a crossing of a threshold.
+func (t *tally) crossed(key string, limit *store.Limit, percent int) {
+	t.addNear(percent, 1)
+	if t.onCrossed != nil {
+		t.onCrossed(Crossing{Policy: t.name, Key: key, Limit: limit.Label(), Percent: percent})
+	}
+}
+
+// addNear adds to the crossings of a threshold, which are reported from then on, even if there were none.
+func (t *tally) addNear(percent int, crossings int64) {
+	t.nearMu.Lock()
+	defer t.nearMu.Unlock()
+	t.near[percent] += crossings
+}
+
 // maxTallies bounds the policy names that are counted separately, over all reloads; others are counted together as
 // "other".
 const maxTallies = 1000
@@ -115,6 +136,7 @@ const maxTallies = 1000
 type metrics struct {
 	stop      func() error // stops reporting
 	onRefused func(Refusal)
+	onCrossed func(Crossing)
 	seen      *seen.Record
 	unmatched [listeners]struct {
 		reported atomic.Bool
@@ -135,6 +157,16 @@ var table = []instrument.Row[*Gate]{
 						report(float64(t.counts.Sum(i)), attribute.String("policy", t.name),
 							attribute.String("outcome", outcomeNames[outcome]), attribute.String("by", by.String()))
 					}
+				}
+			})
+		}},
+	{Name: "slidegate.near_limit", Unit: "{crossing}", Help: "How often a key's usage of a limit reached a threshold of notify, by policy and threshold.",
+		Each: func(g *Gate, report instrument.Report) {
+			g.metrics.each(func(t *tally) {
+				t.nearMu.Lock()
+				defer t.nearMu.Unlock()
+				for percent, crossings := range t.near {
+					report(float64(crossings), attribute.String("policy", t.name), attribute.String("threshold", strconv.Itoa(percent)+"%"))
 				}
 			})
 		}},
@@ -180,7 +212,7 @@ func (m *metrics) tallyOf(name string) *tally {
 		name = "other"
 	}
 	if m.tallies[name] == nil {
-		m.tallies[name] = &tally{name: name, onRefused: m.onRefused, counts: lanes.New(counts)}
+		m.tallies[name] = &tally{name: name, onRefused: m.onRefused, onCrossed: m.onCrossed, counts: lanes.New(counts), near: map[int]int64{}}
 		if m.seen != nil {
 			m.tallies[name].seen = m.seen.Policy(name)
 		}

@@ -90,8 +90,9 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		rules = append(rules, one.Rules())
 		tally := g.metrics.tallyOf(p.Name)
 		rules[i].Count, rules[i].Line, p.line, p.held = tally.count, &tally.line, &tally.line, &tally.held
-		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
-			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
+		rules[i].Notify, rules[i].Crossed = p.Notify, tally.crossed
+		for _, t := range p.Notify {
+			tally.addNear(t.Percent, 0)
 		}
 	}
 	opts := engine.Options{Failure: cmp.Or(options.Failure, store.FailLocal), Closing: g.opts.Closing}
@@ -114,7 +115,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	return s, s.findDefault()
 }
 
-// withoutNotify returns a file for config.HTTP, whose caller is usually a middleware, which sends no notifications.
+// withoutNotify returns a file for config.HTTP, whose caller is usually a middleware, which watches no thresholds.
 func withoutNotify(file *config.File) *config.File {
 	plain := *file
 	plain.Policies = slices.Clone(file.Policies)

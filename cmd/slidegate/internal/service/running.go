@@ -24,16 +24,15 @@ type Changes struct {
 	Changed []string `json:"changed"`
 	// Service reports whether fields other than the policies changed.
 	Service bool `json:"service"`
-	// Envoy, Tokens, Certificates and WebhookSecret report whether these changed.
-	Envoy         bool `json:"envoy"`
-	Tokens        bool `json:"tokens"`
-	Certificates  bool `json:"certificates"`
-	WebhookSecret bool `json:"webhook_secret"`
+	// Envoy, Tokens and Certificates report whether these changed.
+	Envoy        bool `json:"envoy"`
+	Tokens       bool `json:"tokens"`
+	Certificates bool `json:"certificates"`
 }
 
 // any reports whether anything changed.
 func (c *Changes) any() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed) > 0 || c.Service || c.Envoy || c.Tokens || c.Certificates || c.WebhookSecret
+	return len(c.Added)+len(c.Removed)+len(c.Changed) > 0 || c.Service || c.Envoy || c.Tokens || c.Certificates
 }
 
 // compare sets the differences between two files.

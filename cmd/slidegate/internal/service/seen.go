@@ -40,7 +40,7 @@ func (s *Server) openSeen(key *gate.Key) {
 	s.exchange = seen.NewExchange(s.record, o)
 }
 
-// instanceName returns the name of this instance in what was seen and in events.
+// instanceName returns the name of this instance in what was seen.
 func instanceName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
@@ -109,8 +109,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // The number of keys in a list of /v1/seen.
 const (
 	usualSeenKeys = 20
-	// MaxSeenKeys is exported for the commands.
-	MaxSeenKeys = 50
+	maxSeenKeys   = 50
 )
 
 // seenRoutes adds the paths about what was seen.
@@ -135,8 +134,8 @@ func listLength(w http.ResponseWriter, r *http.Request) (n int, ok bool) {
 		return usualSeenKeys, true
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxSeenKeys {
-		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(MaxSeenKeys)}.Send(w)
+	if err != nil || n < 1 || n > maxSeenKeys {
+		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(maxSeenKeys)}.Send(w)
 		return 0, false
 	}
 	return n, true
@@ -174,7 +173,7 @@ func (s *Server) glanceAt(ctx context.Context, n int, request bool) (text []byte
 		if request && !pause(ctx, glanceEvery-time.Since(g.at)) {
 			return nil, ctx.Err()
 		}
-		began, found := time.Now(), look(ctx, MaxSeenKeys)
+		began, found := time.Now(), look(ctx, maxSeenKeys)
 		if err := ctx.Err(); err != nil { // it is not complete
 			return nil, err
 		}

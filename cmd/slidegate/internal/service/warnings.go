@@ -17,7 +17,7 @@ func (s *Server) logFile(file *config.File) {
 		return // no such request is possible; the proxy holds a slot while its request runs
 	}
 	for _, name := range gate.SlotPolicies(file) {
-		s.log.Warn("policy has an in-flight limit, so use /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW return an error, "+
+		s.log.Warn("policy has an in-flight limit, so use /v1/acquire: /v1/allow, /v1/check and SG.ALLOW return an error, "+
 			"because nothing would release the slot; give the policy a match that no request to /v1/check fits, or use slidegate proxy", slog.String("policy", name))
 	}
 }
