@@ -17,13 +17,13 @@ import (
 
 // explainCommand shows what decides the requests of a key.
 type explainCommand struct {
-	Key     string   `arg:"" optional:"" help:"Whose requests to explain: a user, an address, or a key in quotes as top prints it. With --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
+	Key     string   `arg:"" optional:"" help:"Whose requests to explain: a user, an address, or a key in quotes as top prints it."`
 	Request string   `placeholder:"'POST /login'" help:"Explain an HTTP request instead of a key: which policies match it, by which keys, and what they decide."`
 	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"Header of the request. Repeat the flag for several."`
 	Address string   `placeholder:"IP" help:"Address of the request's client."`
 
 	Cost   uint64 `default:"1" help:"Number of units the request would cost."`
-	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor. (default: the service's default policy)"`
+	Policy string `placeholder:"NAME" help:"Name of the policy. (default: the service's default policy)"`
 	Plan   string `placeholder:"NAME" help:"Plan of the request, for policies whose requests name their plan."`
 	Class  string `placeholder:"NAME" help:"Class of the request, for policies whose requests name their class."`
 	serviceFlags
@@ -105,10 +105,6 @@ func (e *explanation) String() string {
 			fmt.Fprintf(&b, "%-10s %s\n", name, value)
 		}
 	}
-	line("rule", e.Rule)
-	if e.Path != e.Rule {
-		line("path", e.Path)
-	}
 	if e.Ruling != nil {
 		line("ruling", fmt.Sprintf("%q: %s%s", e.Ruling.Key, effect(e.Ruling, time.Now()), decidedBy(e.Ruling)))
 	}
@@ -131,7 +127,6 @@ func (e *explanation) String() string {
 		}
 	}
 	writeLimits(&b, "candidate", e.Candidate)
-	writeLimits(&b, "descriptor limit", e.DescriptorLimits)
 	return b.String()
 }
 
@@ -153,8 +148,6 @@ func (e *explanation) outcome() string {
 	switch {
 	case e.Refused && e.Shadow:
 		return "allowed, because of shadow mode; it would be refused otherwise"
-	case e.Refused && e.QuotaMode:
-		return "over its limit, in quota mode: refused if all quota-mode rules of the request are over their limits"
 	case e.Refused:
 		return "refused"
 	}

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 )
 
@@ -219,7 +218,7 @@ func (t topKeys) add(keys []seen.Key, texts map[string]string) {
 		if !known {
 			one.Key = k.Masked
 		}
-		if strings.HasPrefix(k.Policy, gate.EnvoyPrefix) && len(k.Routes) > 0 {
+		if strings.HasPrefix(k.Policy, "envoy:") && len(k.Routes) > 0 {
 			one.Rule = k.Routes[0]
 		}
 		name := one.name()

@@ -38,15 +38,9 @@ type Explanation struct {
 
 	slots bool // one of the limits is an in-flight limit
 
-	Note    string        `json:"note,omitempty"`    // what the explanation leaves out; of an Envoy descriptor, why no rule matches
+	Note    string        `json:"note,omitempty"`    // what the explanation leaves out
 	Missing []string      `json:"missing,omitempty"` // fields of the key that the request lacks, and why
 	Also    []Explanation `json:"also,omitempty"`    // of the other keys that the given text means
-
-	// For Envoy descriptors only.
-	Rule             string           `json:"rule,omitempty"`              // the matching rule: its name, or its path
-	Path             string           `json:"path,omitempty"`              // keys and values in the file, as in domain.key_value.key
-	QuotaMode        bool             `json:"quota_mode,omitempty"`        // over its limit, the rule refuses a request only if all such rules are over theirs
-	DescriptorLimits []ExplainedLimit `json:"descriptor_limits,omitempty"` // limits that came with the descriptor, where anything is counted
 }
 
 // ExplainedLimit is the answer that one limit would give.

@@ -20,13 +20,12 @@ type KeyState struct {
 	Policy   string           `json:"policy"`
 	Key      string           `json:"key"`              // as requests have it
 	Prefix   bool             `json:"prefix,omitempty"` // Key is a prefix, whose addresses have keys of their own: only rulings are about it
-	By       policy.By        `json:"by"`               // what decides; the fields from here to Rule are those of an Explanation
+	By       policy.By        `json:"by"`               // what decides; the fields from here to Class are those of an Explanation
 	Ruling   *rulings.Ruling  `json:"ruling,omitempty"`
 	List     string           `json:"list,omitempty"`
 	Override string           `json:"override,omitempty"`
 	Plan     string           `json:"plan,omitempty"`
 	Class    string           `json:"class,omitempty"`
-	Rule     string           `json:"rule,omitempty"`
 	Penalty  rule.Micros      `json:"penalty_us,omitempty"` // for how long the penalty still lasts, whatever is left of the limits
 	Limits   []LimitState     `json:"limits"`
 	History  []rulings.Ruling `json:"history"`        // the changes of rulings about the key, the newest first
@@ -122,23 +121,23 @@ func (g *Gate) state(ctx context.Context, s *snapshot, part engine.Part) (k KeyS
 	}
 	k.Class = applying.Class
 	for i, limit := range applying.Bound {
-		one, err := StateOf(ctx, g.store, applying.Limits[i], limit, "", part.Key, part.Cost)
+		one, err := stateOf(ctx, g.store, applying.Limits[i], limit, part.Key, part.Cost)
 		if err != nil {
 			return k, err
 		}
 		k.Limits = append(k.Limits, one)
 	}
 	if applying.Penalty != nil {
-		_, a, err := inspect(ctx, g.store, applying.Penalty, "", part.Key, 0)
+		_, a, err := inspect(ctx, g.store, applying.Penalty, part.Key, 0)
 		k.Penalty = a.RetryAfter
 		return k, err
 	}
 	return k, nil
 }
 
-// StateOf returns what a store keeps of a key under one limit, and what it would answer to a cost of at least one unit.
-func StateOf(ctx context.Context, st store.Store, limit slidegate.Limit, bound *store.Limit, group, key string, cost int64) (LimitState, error) {
-	u, a, err := inspect(ctx, st, bound, group, key, max(cost, 1))
+// stateOf returns what a store keeps of a key under one limit, and what it would answer to a cost of at least one unit.
+func stateOf(ctx context.Context, st store.Store, limit slidegate.Limit, bound *store.Limit, key string, cost int64) (LimitState, error) {
+	u, a, err := inspect(ctx, st, bound, key, max(cost, 1))
 	l := bound.Rule()
 	of := LimitState{
 		Text: limit.String(), Name: limit.Name, Quota: l.Quota, Capacity: l.Capacity(), Algorithm: l.Algorithm.String(), Window: l.Window,
@@ -176,12 +175,12 @@ type usage struct {
 }
 
 // inspect returns what counts of a key under a limit, and the answer to a peek at the same time.
-func inspect(ctx context.Context, st store.Store, limit *store.Limit, group, key string, cost int64) (u usage, a rule.Answer, err error) {
+func inspect(ctx context.Context, st store.Store, limit *store.Limit, key string, cost int64) (u usage, a rule.Answer, err error) {
 	inspector, ok := store.As[store.Inspector](st)
 	if !ok {
 		return u, a, fmt.Errorf("%w: the %s store does not return states", store.ErrUnsupported, st.Traits().Name)
 	}
-	state, now, err := inspector.Inspect(ctx, limit, group, key)
+	state, now, err := inspector.Inspect(ctx, limit, "", key)
 	if err != nil {
 		return u, a, err
 	}

@@ -30,10 +30,6 @@ func (g *Gate) rulings() []rulings.Ruling {
 	return nil
 }
 
-// EnvoyPrefix precedes the domain in the policy of a ruling that is about an Envoy descriptor, whose text is the key. No policy name begins
-// with it.
-const EnvoyPrefix = "envoy:"
-
 // ResolveRuling checks a ruling about a key of a policy, and fills in what the policy defines: the name of the default
 // policy, the key as it is stored, and the names of limits. For the kinds Clear and Reset, it fills in only the policy and
 // the key. The error is a rulings.FieldError.

@@ -47,7 +47,7 @@ func (s *Server) openNotifier() error {
 	}
 	keys := s.refusals // so that a key has the same hash in both
 	if keys == nil {
-		keys = newRefusalLog(LogRefusalsHashed, s.log, s.limitsOf)
+		keys = newRefusalLog(LogRefusalsHashed, s.log, s.gate.LimitsOf)
 	}
 	s.notifier = notify.New(notify.Options{
 		Store: s.stores.Store, Instance: instanceName(), Logger: s.log, Webhook: hook,

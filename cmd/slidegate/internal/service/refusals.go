@@ -71,11 +71,15 @@ func (r *refusalLog) add(refusal gate.Refusal) {
 		attrs = append(attrs, slog.Bool("shadow", true))
 	}
 	if refusal.By == policy.ByLimits {
-		var limits []string
-		for _, limit := range r.limits(refusal.Policy, key) {
-			limits = append(limits, limit.String())
+		limits := []slidegate.Limit{refusal.Limit}
+		if refusal.Rule == "" {
+			limits = r.limits(refusal.Policy, key)
 		}
-		attrs = append(attrs, slog.String("limits", strings.Join(limits, ", ")))
+		var texts []string
+		for _, limit := range limits {
+			texts = append(texts, limit.String())
+		}
+		attrs = append(attrs, slog.String("limits", strings.Join(texts, ", ")))
 	}
 	r.log.Info("refused", append(attrs, slog.Int64("left_out", omitted))...)
 }

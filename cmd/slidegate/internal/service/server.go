@@ -142,7 +142,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
 	}
-	s.refusals = newRefusalLog(s.opts.LogRefusals, s.log, s.limitsOf)
+	s.refusals = newRefusalLog(s.opts.LogRefusals, s.log, s.gate.LimitsOf)
 	meters := s.telemetry.meters
 	s.reloads.lastSuccess.Store(s.loaded.UnixMilli())
 	if err := s.openStore(ctx); err != nil {
@@ -172,13 +172,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.hash.Store(&hash)
 	s.openSeen(key)
 	history := func(ctx context.Context) ([]rulings.Ruling, error) { return s.book.Log(ctx, math.MaxInt) }
-	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+	s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, req.Who), operation, req)
-	}}
-	if s.envoy != nil {
-		api.Envoy = s.envoy
-	}
-	if s.api, err = jsonapi.New(s.gate, api); err != nil {
+	}})
+	if err != nil {
 		return err
 	}
 	checks := forward.Options{TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}

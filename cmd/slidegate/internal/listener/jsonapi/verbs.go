@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
@@ -91,15 +90,10 @@ func (v *verb) serve(a *API, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// do has the gate carry out an operation, or Envoy's rate limit service for its descriptors. A reset is about all keys that
+// do has the gate carry out an operation. A reset is about all keys that
 // an operator's text means.
 func (a *API) do(ctx context.Context, op gate.Op, req gate.Request) (d policy.Decision, err error) {
-	switch envoy := a.isEnvoy(req.Policy); {
-	case envoy && op == gate.Peek:
-		return a.envoy.Peek(ctx, req)
-	case envoy && op == gate.Reset:
-		return d, a.envoy.Reset(ctx, req)
-	case op != gate.Reset:
+	if op != gate.Reset {
 		return a.gate.Do(ctx, op, req)
 	}
 	keys, err := a.gate.Keys(req.Policy, req.Key)
@@ -108,11 +102,6 @@ func (a *API) do(ctx context.Context, op gate.Op, req gate.Request) (d policy.De
 		d, err = a.gate.Do(ctx, op, req)
 	}
 	return d, err
-}
-
-// isEnvoy reports whether a policy is a domain of Envoy's.
-func (a *API) isEnvoy(policy string) bool {
-	return a.envoy != nil && strings.HasPrefix(policy, gate.EnvoyPrefix)
 }
 
 // allowBatch decides all requests in one call to the gate. The status is always 200; each result has its own status.

@@ -75,9 +75,9 @@ async function reveal(event) {
 	}
 }
 
-// exact returns a key as operators write it so that it means only itself. One that is not UTF-8 is in quotes, and descriptors of Envoy are exact.
+// exact returns a key as operators write it so that it means only itself. One that is not UTF-8 is in quotes.
 function exact(found) {
-	return found.key_base64 || key.policy.startsWith("envoy:") ? found.key : "=" + found.key;
+	return found.key_base64 ? found.key : "=" + found.key;
 }
 
 function begin() {
@@ -109,6 +109,10 @@ async function load() {
 	} catch (failed) {
 		if (!key) return;
 		problem = failed.message;
+		if (failed.status === 404) {
+			problem = "This is no policy of the file, so nothing more is known of its keys here."; // but a domain of Envoy's, say
+			panel.querySelector(".known").hidden = true;
+		}
 		if (failed.status === 400 || failed.status === 404) clearInterval(polling); // it would fail again
 	}
 	show();
