@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-const schemeList = "(want one of memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls, memcached)"
+const schemeList = "(want one of memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls)"
 
 // top puts lines before a valid policy, and below puts them into a policy, where they begin on line 4.
 func top(lines string) string {

@@ -116,7 +116,7 @@ func (s *Store) Notes(ctx context.Context, topic string) (map[string][]byte, err
 	return notes, nil
 }
 
-// Claim claims a name; see store.Board. Where the engine may lose entries or updates, a name may be claimed again too early.
+// Claim claims a name; see store.Board.
 func (s *Store) Claim(ctx context.Context, name string, life time.Duration) (first bool, err error) {
 	if err := board.CheckClaim(life); err != nil {
 		return false, fmt.Errorf("kvstore: %w", err)
@@ -171,13 +171,10 @@ func boardHead(now rule.Micros, life time.Duration) []byte {
 	return binary.AppendVarint([]byte{boardFormat}, int64(now)+life.Microseconds())
 }
 
-// keepsNotes returns an error for an engine that may lose entries, or takes none as large as a note.
+// keepsNotes returns an error for an engine that takes no entry as large as a note.
 func (s *Store) keepsNotes() error {
 	const list = store.MaxNotes * (store.MaxBoardName + 16)
-	switch {
-	case s.traits.Lossy:
-		return fmt.Errorf("%w: %s may lose entries or updates, and notes must not be lost", store.ErrUnsupported, s.traits.Name)
-	case s.traits.MaxValue < store.MaxNote+16 || s.traits.MaxValue < list:
+	if s.traits.MaxValue < store.MaxNote+16 || s.traits.MaxValue < list {
 		return fmt.Errorf("%w: the engine takes at most %d bytes, and notes need %d", store.ErrUnsupported, s.traits.MaxValue, store.MaxNote+16)
 	}
 	return nil

@@ -70,7 +70,7 @@ type follower struct {
 }
 
 // Open returns the book of a store and reads it. It is not an error if the store does not answer: the rulings are read as soon as it
-// does; see List. The error wraps store.ErrUnsupported if the store cannot keep documents, as memcached cannot. Call Close when done.
+// does; see List. The error wraps store.ErrUnsupported if the store does not implement store.Documents. Call Close when done.
 func Open(ctx context.Context, st store.Store, opts Options) (*Book, error) {
 	documents, ok := store.As[store.Documents](st)
 	if !ok {
@@ -80,9 +80,7 @@ func Open(ctx context.Context, st store.Store, opts Options) (*Book, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Book{documents: documents, log: opts.Logger, document: &document{}}
-	if err := b.read(ctx); errors.Is(err, store.ErrUnsupported) {
-		return nil, err
-	}
+	_ = b.read(ctx) // logs its error
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop
 	b.stopped.Go(func() { b.readRegularly(running) })

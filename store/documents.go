@@ -11,11 +11,11 @@ import (
 // MaxDocument bytes long, and is kept until it is replaced. As finds the interface under any number of layers, which take no part in it.
 type Documents interface {
 	// LoadDocument returns a document and its revision, which is 0 if there is none. Known is the revision that the caller has, or 0: if
-	// it is still current, the document itself is nil. The error wraps ErrUnsupported if the store cannot keep documents.
+	// it is still current, the document itself is nil.
 	LoadDocument(ctx context.Context, name string, known uint64) (document []byte, revision uint64, err error)
 
 	// SwapDocument replaces a document that still has the given revision; 0 means that there must be none. It returns the new
-	// revision, or 0 if the store does not report it. If the document has another revision, SwapDocument writes nothing and returns an
+	// revision. If the document has another revision, SwapDocument writes nothing and returns an
 	// error that wraps ErrOutdated. Any other error means that the outcome is unknown. A document never has the same revision twice,
 	// not even after the store has lost it.
 	SwapDocument(ctx context.Context, name string, document []byte, revision uint64) (uint64, error)

@@ -22,7 +22,6 @@ import (
 var withoutFlag = []string{
 	"gate.file", "service.File",
 	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "config.notify", "service.envoy", "xds.envoy",
-	"replay.Trails",
 }
 
 // computed are the options that calls pass as a variable, by the package of the calls.

@@ -18,9 +18,6 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxTrails is the number of most refused keys that the page draws over time.
-const maxTrails = 6
-
 // replayCommand shows what limits would have done to recorded traffic.
 type replayCommand struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Logs: plain, gzip or zstd; several are merged by time; - is standard input."`
@@ -108,9 +105,6 @@ func (r *replayCommand) replayOptions(selected replayTarget) (opts replay.Option
 	}
 	page := r.HTML != ""
 	opts.Compare = page && r.Compare == nil && selected.against == nil || r.Compare != nil && *r.Compare
-	if page {
-		opts.Trails = maxTrails
-	}
 	switch {
 	case r.Sweep == "" && page && sweeps:
 		opts.Sweep = sweepAround(limits[0])

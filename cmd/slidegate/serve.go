@@ -41,14 +41,14 @@ type serveCommand struct {
 	runningFlags
 	healthyAtOnce bool // see envoy.Options.HealthyAtOnce
 
-	KeyFile string `option:"service.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store; with memcached, which may lose it, each process has its own)" group:"Security"`
+	KeyFile string `option:"service.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store)" group:"Security"`
 }
 
 // policyFlags set the policies and the store: by a file, or by a few flags.
 type policyFlags struct {
 	Config   []string `first:"" placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
 	Limit    []string `first:"" option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, instead of a file: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several together. (default: 100/1m)" group:"Policies"`
-	Store    string   `first:"" option:"open.URL" file:"store" placeholder:"URL" help:"Store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER. (default: memory:)" group:"Policies"`
+	Store    string   `first:"" option:"open.URL" file:"store" placeholder:"URL" help:"Store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, or nats:embedded?dir=FOLDER. (default: memory:)" group:"Policies"`
 	Failure  string   `first:"" option:"gate.failure" file:"failure" placeholder:"MODE" help:"What decides while the store does not answer, without --config: local, closed, optimistic, open. (default: local)" group:"Policies"`
 	Optimism *int64   `file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without --config. (default: 10)" group:"Policies"`
 	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without --config. (default: 32)" group:"Policies"`

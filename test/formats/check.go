@@ -1,14 +1,12 @@
 package formats
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -25,32 +23,26 @@ type Server interface {
 type BoardForgotten interface{ ForgetsBoard() }
 
 // Check checks that a store decides by what a release has written, as the histories say, and that it writes the same. The file has a
-// section for each history. Without documents, the histories with them, or with notes, are left out.
-func Check(t *testing.T, file string, server Server, documents bool) {
+// section for each history.
+func Check(t *testing.T, file string, server Server) {
 	t.Helper()
 	released := readSections(t, file)
 	known := 0
 	for i := range histories {
 		h := &histories[i]
-		if (h.document != "" || h.isBoard() && h.posts[0].author != "") && !documents {
-			continue
-		}
 		if _, forgets := server.(BoardForgotten); forgets && h.isBoard() {
 			continue
 		}
 		lines, found := released[h.name]
-		switch {
-		case found:
-			known++
-			h.checkReads(t, server, lines)
-			h.checkWrites(t, server, lines)
-		case testkit.Adds():
-			appendSection(t, file, h, h.write(t, server))
-		default:
-			t.Errorf("%s: has no %s, which is new; %s", file, h.name, testkit.AddHint)
+		if !found {
+			t.Errorf("%s: has no %s; this version writes\n%s", file, h.name, strings.Join(h.write(t, server), "\n"))
+			continue
 		}
+		known++
+		h.checkReads(t, server, lines)
+		h.checkWrites(t, server, lines)
 	}
-	if known != len(released) && documents {
+	if known != len(released) {
 		t.Errorf("%s: there is a history for %d of %d sections; keep those that were released", file, known, len(released))
 	}
 }
@@ -179,7 +171,7 @@ const mark = "== "
 func readSections(t testing.TB, file string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil && !testkit.Adds() {
+	if err != nil {
 		t.Fatal(err)
 	}
 	sections, name := map[string][]string{}, ""
@@ -193,16 +185,4 @@ func readSections(t testing.TB, file string) map[string][]string {
 		}
 	}
 	return sections
-}
-
-func appendSection(t testing.TB, file string, h *history, lines []string) {
-	t.Helper()
-	to, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close()
-	if _, err := fmt.Fprintf(to, "\n%s%s\n# %s\n%s\n", mark, h.name, h.means, strings.Join(lines, "\n")); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -22,9 +22,9 @@ import (
 // What a released version has recorded in a folder is read, and recorded the same; see package formats. TestReadsReleasedFiles in
 // internal/journal has the files around the records.
 func TestReadsReleasedFormats(t *testing.T) {
-	t.Run("requests", func(t *testing.T) { formats.Check(t, "../formats/testdata/memory.txt", &folder{}, true) })
+	t.Run("requests", func(t *testing.T) { formats.Check(t, "../formats/testdata/memory.txt", &folder{}) })
 	t.Run("checkpoint", func(t *testing.T) {
-		formats.Check(t, "../formats/testdata/memory-checkpoint.txt", &folder{checkpoint: true}, true)
+		formats.Check(t, "../formats/testdata/memory-checkpoint.txt", &folder{checkpoint: true})
 	})
 }
 

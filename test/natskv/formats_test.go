@@ -45,5 +45,5 @@ func TestReadsReleasedFormats(t *testing.T) {
 			}
 		},
 		New: func(t testing.TB, now func() rule.Micros) store.Store { return newStore(t, engine, now) },
-	}, true)
+	})
 }

@@ -92,13 +92,13 @@ type Options struct {
 	AllowedHosts []string `option:"service.AllowedHosts" placeholder:"NAME" help:"Host names, in addition to localhost, that a loopback listener without tokens accepts. Others are rejected, because a web page could make its own name point to this machine." group:"Security"`
 
 	// ReservationKey is a secret of at least 16 bytes from which the key that signs reservations is derived. Give all instances the
-	// same secret. Without it, the key is random, and kept in the store, or in State if the store is memcached.
+	// same secret. Without it, the key is random, and kept in the store.
 	ReservationKey []byte `kong:"-"`
 
 	// State is a folder that preserves a memory store: all that is decided is recorded there, and read at the start. If it is empty, a
-	// restart loses all counts and rulings. With memcached, it preserves rulings and the key that signs reservations. StateDegree says what
-	// is not lost: "process", or empty, whatever happens to the process; "synced" nothing at all.
-	State       string `first:"" option:"service.State" placeholder:"DIR" help:"Folder that keeps the counts of the memory store, also if the process is killed. With memcached, it keeps only rulings and the reservation key." group:"Running"`
+	// restart loses all counts and rulings. StateDegree says what is not lost: "process", or empty,
+	// whatever happens to the process; "synced" nothing at all.
+	State       string `first:"" option:"service.State" placeholder:"DIR" help:"Folder that keeps the counts of the memory store, also if the process is killed." group:"Running"`
 	StateDegree string `option:"service.StateDegree" placeholder:"DEGREE" default:"process" enum:"process,synced" help:"What --state keeps: process: everything, unless the machine loses power; synced: everything, since each decision is on the disk before it is answered." group:"Running"`
 
 	// MaxConnections is how many connections each listener holds at a time; 0 means 65,536. Further ones are closed immediately.

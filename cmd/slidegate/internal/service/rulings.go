@@ -10,31 +10,22 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/rulings"
-	"github.com/slidegate/slidegate/store"
 )
 
 // openRulings opens the book of rulings and puts the stored rulings in force. It is not an error if the store does not answer: they are
 // read as soon as it does.
 func (s *Server) openRulings(ctx context.Context) (err error) {
-	if s.book, err = rulings.Open(ctx, s.documents(), rulings.Options{Logger: s.log}); err != nil {
+	if s.book, err = rulings.Open(ctx, s.stores.Store, rulings.Options{Logger: s.log}); err != nil {
 		return err
 	}
 	s.book.Follow(s.gate.SetRulings, s.checkRuling)
 	s.rulings = rulingsapi.New(s.book, rulingsapi.Options{
 		Note: s.gate.RulingNote, Reach: s.rulingReach, Logger: s.log,
-		Transient: s.opts.State == "" && (s.ownDocuments != nil || s.stores.Memory != nil),
+		Transient: s.opts.State == "" && s.stores.Memory != nil,
 		Durable:   func() bool { return s.stateFailure() == nil },
 		Who:       func(r *http.Request, claimed string) string { return who(r.Context(), claimed) },
 	})
 	return nil
-}
-
-// documents returns the store that keeps rulings and the key that signs reservations.
-func (s *Server) documents() store.Store {
-	if s.ownDocuments != nil {
-		return s.ownDocuments
-	}
-	return s.stores.Store
 }
 
 // unread reports whether the rulings have not been read from the store yet.

@@ -42,24 +42,22 @@ type Server struct {
 	telemetry *telemetry
 	stores    *open.Opened
 	state     *memstore.Store // over the folder of Options.State; nil without
-	// ownDocuments keeps the documents of a store that may lose them; nil if the store keeps them.
-	ownDocuments *memstore.Store
-	gate         *gate.Gate
-	book         *rulings.Book
-	rulings      *rulingsapi.API
-	api          *jsonapi.API
-	forward      *forward.Handler
-	envoy        *envoy.Service // nil without its listener
-	resp         *resp.Server   // nil without its listener
-	proxy        *proxy.Proxy   // nil without its listener
-	record       *seen.Record
-	exchange     *seen.Exchange // of the record with those of other instances
-	recent       recentLatency
-	glance       glance
-	streams      atomic.Int32 // of what was seen
-	refusals     *refusalLog  // nil if refusals are not logged
-	notifier     *notify.Notifier
-	listeners    []*listener
+	gate      *gate.Gate
+	book      *rulings.Book
+	rulings   *rulingsapi.API
+	api       *jsonapi.API
+	forward   *forward.Handler
+	envoy     *envoy.Service // nil without its listener
+	resp      *resp.Server   // nil without its listener
+	proxy     *proxy.Proxy   // nil without its listener
+	record    *seen.Record
+	exchange  *seen.Exchange // of the record with those of other instances
+	recent    recentLatency
+	glance    glance
+	streams   atomic.Int32 // of what was seen
+	refusals  *refusalLog  // nil if refusals are not logged
+	notifier  *notify.Notifier
+	listeners []*listener
 
 	certificates *certificates // nil without TLS
 
@@ -196,31 +194,17 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		Modes: func() string { return *s.modes.Load() },
 	}
 	s.setModes(s.opts.File)
-	kind, _, _ := strings.Cut(strings.ToLower(service.Store), ":")
 	if s.opts.State != "" {
-		if kind != "" && kind != "memory" && kind != "memcached" { // memcached keeps counts, but nothing that must not be lost
+		if kind, _, _ := strings.Cut(strings.ToLower(service.Store), ":"); kind != "" && kind != "memory" {
 			return invalid("State", "only a memory store is kept in a folder; remove it, since the configured store keeps its own state")
 		}
-		url := service.Store
-		if kind == "memcached" {
-			url = "memory:?max_bytes=1MiB" // for documents
-		}
-		if err = s.openState(url); err != nil {
+		if err = s.openState(service.Store); err != nil {
 			return err
 		}
 		o.Memory = s.state
 	}
-	if s.stores, err = open.Open(ctx, service.Store, o); err != nil {
-		return err
-	}
-	if kind == "memcached" {
-		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or in --state DIR, "+
-			"and so does the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
-		if s.ownDocuments = s.state; s.state == nil {
-			s.ownDocuments = memstore.NewDefault()
-		}
-	}
-	return nil
+	s.stores, err = open.Open(ctx, service.Store, o)
+	return err
 }
 
 // Domains returns the rules for Envoy, in the order of their files.

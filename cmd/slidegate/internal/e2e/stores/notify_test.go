@@ -16,7 +16,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -32,7 +31,6 @@ func TestNotifications(t *testing.T) {
 		"Redis":      {func() string { return "redis://" + redistest.Server(t).Addr() }, 10_000},
 		"PostgreSQL": {func() string { return pgtest.Start(t, "fsync = off").URL("slidegate_prefix=my_", "pool_max_conns=8") }, 2_000},
 		"NATS":       {func() string { return natstest.Start(t) }, 2_000},
-		"memcached":  {func() string { return "memcached://" + memcachedtest.Start(t).Addr() }, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keys := c.keys
