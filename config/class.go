@@ -41,7 +41,7 @@ func (p *Policy) FindClass(groups clientip.Grouping) func(value string) (class s
 // ClassByKey reports whether the key of a request determines its class.
 func (p *Policy) ClassByKey() bool { return len(p.Classes) > 0 && p.ClassBy.Kind == fields.Key }
 
-// findKey returns a function that finds the first of some keys and patterns, as a person writes them, that matches a key.
+// findKey returns a function that finds the first of some keys and patterns that matches a key.
 func findKey(form keyform.Form, names []string) func(key string) (index int, found bool) {
 	var table keyform.Table[int]
 	for i, name := range names {
@@ -49,7 +49,7 @@ func findKey(form keyform.Form, names []string) func(key string) (index int, fou
 			continue
 		}
 		if read, err := keyform.Read(form, name, true); err == nil { // Parse rejects it otherwise
-			table.Add(read.Keys, i)
+			table.Add(read, i)
 		}
 	}
 	return func(key string) (first int, found bool) {

@@ -177,9 +177,9 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 
 // checkChoice checks the name of a plan or a class, which what says, and reports whether it is valid.
 func (r *reader) checkChoice(what string, seen *matches, patterns *int, item yamlfile.Field) bool {
-	name := []keyform.Match{{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}}
+	name := keyform.Match{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
 	several := map[string]string{"plan": "plans", "class": "classes"}[what]
-	if name[0].Pattern {
+	if name.Pattern {
 		*patterns++
 	}
 	if item.Name == "" {

@@ -137,10 +137,12 @@ func ByMethod() Key {
 // methodForm is the form of the full names of methods.
 type methodForm struct{}
 
+func (methodForm) Example() string { return "/package.Service/Method" }
+
 // Read reads a full name or a pattern of them.
-func (methodForm) Read(text string, pattern bool) (keyform.Meaning, error) {
-	if !strings.HasPrefix(text, "/") && !(pattern && strings.HasPrefix(text, "*")) {
-		return keyform.Meaning{}, errors.New("must be the full name of a method, such as /package.Service/Method")
+func (methodForm) Read(text string, pattern bool) (keyform.Match, error) {
+	if !strings.HasPrefix(text, "/") {
+		return keyform.Match{}, errors.New("must be the full name of a method")
 	}
 	return keyform.Text.Read(text, pattern)
 }

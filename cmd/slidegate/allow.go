@@ -58,8 +58,7 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 	return err
 }
 
-// resetCommand clears the counts of a key.
-// unquoteKey undoes the quoting of a key that is written as top prints it: in quotes, with unprintable characters escaped. It returns
+// unquoteKey undoes the quoting of a key that is written as commands print it: in quotes, with unprintable characters escaped. It returns
 // any other key unchanged.
 func unquoteKey(key string) string {
 	if !strings.HasPrefix(key, `"`) {
@@ -71,15 +70,10 @@ func unquoteKey(key string) string {
 	return key
 }
 
-// operatorKey returns a key as an operator's commands send it: in quotes, as top prints it, it is the key that requests have. A key that
-// is not UTF-8 stays in quotes, since JSON would change it; see keyform.Read.
-func operatorKey(policy, key string) string {
-	unquoted := unquoteKey(key)
-	switch {
-	case unquoted != key && utf8.ValidString(unquoted):
-		return "=" + unquoted
-	case unquoted != key:
-		return "=" + strconv.Quote(unquoted)
+// operatorKey is unquoteKey for operators' commands: a key that is not UTF-8 stays in quotes, since JSON would change it; see keyform.Read.
+func operatorKey(key string) string {
+	if unquoted := unquoteKey(key); utf8.ValidString(unquoted) {
+		return unquoted
 	}
 	return key
 }
