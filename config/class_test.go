@@ -101,5 +101,5 @@ var badClassFiles = []struct{ name, text, want string }{
 12:14: lease: the policy has classes on line 10, and a server that leases units for one class would leave less to the others than they have; leave out one of them
 16:11: cost: 51 is more than the limits of the policy ever admit at once, which is 50; no request would be admitted`},
 	{"classes by address", "policies:\n  a:\n    key: address\n    class: key\n    classes: {pro: 90%, default: 50%}\n    limits: [60/1m]\n",
-		`5:15: classes: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
+		`5:15: classes: the key must be an address, or a prefix such as 203.0.113.0/24 (keys are written as requests have them, such as "203.0.113.7")`},
 }

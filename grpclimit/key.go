@@ -25,8 +25,8 @@ import (
 // The keys of this package look at the call that is being served. On a client, that is the incoming call for which it
 // makes its own call, if the context comes from one.
 //
-// The functions of this package return keys that know how they are made, so that overrides, lists and rulings can be
-// written with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one
+// The functions of this package return keys that know how they are made, so that overrides, lists and rulings are about
+// keys that requests can have: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one
 // that was not given.
 type Key = keyform.Key[keyCall]
 

@@ -82,7 +82,7 @@ func Read(form Form, text string, pattern bool) (Match, error) {
 	}
 	read, err := form.Read(text, pattern)
 	if err != nil {
-		err = fmt.Errorf("%w; write it as requests have it, such as %q", err, form.Example())
+		err = fmt.Errorf("%w (keys are written as requests have them, such as %q)", err, form.Example())
 	}
 	return read, err
 }
