@@ -5,8 +5,7 @@
 //
 //	store: redis://:${REDIS_PASSWORD}@localhost:6379  # used by the service only; replay reads the policies
 //	store_timeout: 100ms       # how long a decision may take
-//	failure: local             # what decides when the store does not answer: local, closed, optimistic or open
-//	optimism: 10               # how many units of a key optimistic admits in each process
+//	failure: local             # what decides when the store does not answer: local, closed or open
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share this many bits are one client
 //	jwt: {verified: true}      # how bearer tokens are verified, for keys and plans by claim:NAME
@@ -41,7 +40,6 @@
 //	    refusal: {detail: "Try again in {retry_after} seconds."}
 //	    shadow: false          # count and report, but refuse nothing
 //	    failure: closed        # for this policy
-//	    candidate: [50/1m]     # counted beside the limits, and only reported
 //	    lease: false           # whether a server charges units of busy keys in advance; not for sliding logs
 //	  export:
 //	    limits: [5/1h]

@@ -55,7 +55,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"store variable name", top("store: redis://:${a-b}@h"),
 		`1:8: store: ${ must be followed by the name of a variable, of letters, digits and _, or by file: and a path, and then by }; write $%7B for a literal ${`},
 	{"store elsewhere", top("failure: redis://u:hunter2@h"),
-		`1:10: failure: "redis://u:***@h" is not a failure mode (want one of local, closed, optimistic, open)`},
+		`1:10: failure: "redis://u:***@h" is not a failure mode (want one of local, closed, open)`},
 	{"store as a limit", "store: &s redis://u:hunter2@h\npolicies: {a: {limits: [*s]}}\n",
 		`2:25: a limit must be a string such as 100/1m, not a URL`},
 
@@ -87,13 +87,10 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"timeout none", top("store_timeout: 0s"), `1:16: store_timeout: must be 1ms to 1m, not "0s"`},
 	{"timeout negative", top("store_timeout: -1s"), `1:16: store_timeout: must be 1ms to 1m, not "-1s"`},
 	{"timeout long", top("store_timeout: 60.001s"), `1:16: store_timeout: must be 1ms to 1m, not "60.001s"`},
-	{"failure", top("failure: opne"), `1:10: failure: "opne" is not a failure mode; did you mean "open"? (want one of local, closed, optimistic, open)`},
-	{"optimism", top("optimism: 0"), "1:11: optimism: must be 1 to 9007199254740991 units of a key, not 0"},
-	{"optimism too large", top("optimism: 9007199254740992"), "1:11: optimism: must be 1 to 9007199254740991 units of a key, not 9007199254740992"},
-	{"optimism in words", top("optimism: many"), `1:11: optimism: "many" is not a whole number in plain digits, at most 9007199254740991`},
-	{"failure empty", top(`failure: ""`), `1:10: failure: "" is not a failure mode (want one of local, closed, optimistic, open)`},
+	{"failure", top("failure: opne"), `1:10: failure: "opne" is not a failure mode; did you mean "open"? (want one of local, closed, open)`},
+	{"failure empty", top(`failure: ""`), `1:10: failure: "" is not a failure mode (want one of local, closed, open)`},
 	{"failure of a policy", below("    failure: close"),
-		`4:14: failure: "close" is not a failure mode; did you mean "closed"? (want one of local, closed, optimistic, open)`},
+		`4:14: failure: "close" is not a failure mode; did you mean "closed"? (want one of local, closed, open)`},
 	{"default", top("default_policy: logn"), `1:17: default_policy: "logn" is not a policy; did you mean "login"? (want one of api, login)`},
 	{"default list", top("default_policy: [api]"), `1:17: default_policy: must be a string, not a list`},
 	{"proxies", top("trusted_proxies:\n- 10.0.0.1/8\n- fe80::1%eth0\n- local\n- 0.0.0.0/0\n- ::ffff:10.0.0.0/95\n- [::1]\n- 010.0.0.1\n- 10.0.0.0/33\n- fe80::%eth0/64"), `
@@ -164,16 +161,6 @@ var badServiceFiles = []struct{ name, text, want string }{
 7:9: keys: a pattern may have at most 256 bytes`},
 	{"many stars", below("    block:\n      - key:" + strings.Repeat("a*", 17) + "\n      - key:" + strings.Repeat("a*", 16)),
 		`5:9: block: a pattern may have at most 16 *`},
-
-	{"candidate", below("    candidate: [1/1s]"),
-		`4:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
-	{"candidate said otherwise", "policies:\n  a:\n    candidate: [5/1h name=x, 60/60s segments=1]\n    limits: [60/m sliding-window, 5/1h]\n",
-		`3:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
-	{"candidate none", below("    candidate: []"), `4:16: candidate: must have at least one, such as 100/1m`},
-	{"candidate text", below("    candidate: 5/1h"), `4:16: candidate: must be a list, such as [100/1m, 1000/1h], not "5/1h"`},
-	{"candidate limit", below("    candidate: [5/1h, 6/1h, 7/1x]"), `
-4:23: the limit "6/1h" would share its counts with the one on line 4, which has the same name and shape; give it another name
-4:29: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "7/1x")`},
 
 	{"overrides text", below("    overrides: alice"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not "alice"`},
 	{"overrides mapping", below("    overrides: {alice: [1/s]}"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not a mapping`},

@@ -30,7 +30,7 @@ func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Decis
 	return v, withPackage(err)
 }
 
-// Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy
+// Reset resets a client's usage under a policy; see Peek for name and key. Where the policy
 // has a Plan, the limits of all plans that these interceptors have seen are reset. It returns an error if there is no
 // such policy, if the store does not answer, or with Options.Group; use ResetCall then.
 func (i *Interceptors) Reset(ctx context.Context, name, key string) error {

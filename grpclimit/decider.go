@@ -154,7 +154,7 @@ func (d *decider) renewSlots(ctx context.Context, c *call, r *engine.Transaction
 	})
 }
 
-// decide decides a call and fills event, and reports the verdicts of shadow policies and candidates.
+// decide decides a call and fills event, and reports the decisions of shadow policies.
 func (d *decider) decide(ctx context.Context, c *call, r *engine.Transaction, op rule.Op, event *Event) {
 	*event = Event{Method: c.method}
 	r.Decide(ctx, op, &event.Decision)

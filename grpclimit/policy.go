@@ -49,7 +49,7 @@ type Policy struct {
 	// exempt calls, use Skip. A negative cost counts as 1.
 	Cost func(ctx context.Context, method string, message any) int64
 	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is
-	// returned or charged, beyond the quota if necessary: also under Shadow and for a Candidate. It must not be
+	// returned or charged, beyond the quota if necessary: also under Shadow. It must not be
 	// negative. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the call is refused while no
 	// unit is left, and takes one until it has ended. Messages of a stream are
 	// not settled, nor is a stream that a client leaves before its end.
@@ -67,8 +67,6 @@ type Policy struct {
 	PerReply bool
 	// Shadow decides and reports, and never refuses: to try a policy on real traffic.
 	Shadow bool
-	// Candidate limits are counted in addition to the policy's own and only reported to OnDecision.
-	Candidate []slidegate.Limit
 	// Penalty keeps a key out for this long after a refusal by the limits; see httplimit.Policy.
 	Penalty time.Duration
 	// Failure is the failure mode; the zero value means the mode of the options.
@@ -120,7 +118,7 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 func (p *compiled) rules() engine.Spec {
 	return engine.Spec{
 		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Classes: p.Classes, Allow: p.Allow, Block: p.Block,
-		Shadow: p.Shadow, Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
+		Shadow: p.Shadow, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }
 
@@ -208,5 +206,5 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *engine.P
 
 // decidesAlone reports whether a policy can be decided without a transaction.
 func (p *compiled) decidesAlone(d *decider) bool {
-	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
+	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil
 }

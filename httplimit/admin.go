@@ -28,7 +28,7 @@ func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) 
 	return verdict(m.set.Peek(ctx, "", engine.Part{Policy: index, Key: key, Cost: 1}))
 }
 
-// Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy has a
+// Reset resets a client's usage under a policy; see Peek for name and key. Where the policy has a
 // Plan, the limits of all plans that this middleware has seen are reset. It returns an error if there is no such policy, if the
 // store does not answer, or with Options.Group; use ResetRequest then.
 func (m *Middleware) Reset(ctx context.Context, name, key string) error {

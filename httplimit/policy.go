@@ -56,7 +56,7 @@ type Policy struct {
 	// costs nothing otherwise.
 	Cost func(*http.Request) int64
 	// CostAfter returns the actual cost of a request, known once its response is written; nil leaves it at Cost. The difference
-	// is refunded or charged, beyond the quota if necessary, also under Shadow and for a Candidate. CostOfBytes, CostIfStatus
+	// is refunded or charged, beyond the quota if necessary, also under Shadow. CostOfBytes, CostIfStatus
 	// and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the
 	// request is refused while no unit is left, and takes one until the cost is known.
 	CostAfter CostAfter
@@ -67,8 +67,6 @@ type Policy struct {
 	Allow, Block policy.List
 	// Shadow decides and reports, and never refuses, to try a policy on real traffic.
 	Shadow bool
-	// Candidate are limits that are counted beside the policy's own limits and only reported to OnDecision.
-	Candidate []slidegate.Limit
 	// Penalty refuses a key for this long after a refusal by the limits; 0 means until they admit it again. It begins with the
 	// first refusal, is not extended by later ones, and holds in all processes that share the store. A request that is larger than
 	// the quota, costs nothing or could not be decided does not begin one. Leased limits cannot have one.
@@ -126,7 +124,7 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 func (p *Policy) Rules() engine.Spec {
 	return engine.Spec{
 		Name: p.Name, Form: p.Key.Form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Classes: p.Classes, Allow: p.Allow, Block: p.Block,
-		Shadow: p.Shadow, Candidate: p.Candidate, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure,
+		Shadow: p.Shadow, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure,
 	}
 }
 
@@ -145,7 +143,7 @@ func (p *compiled) matches(r *http.Request) bool {
 
 // decidesAlone reports whether a policy can be decided without a transaction of several parts.
 func (p *compiled) decidesAlone(opts *Options) bool {
-	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
+	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil
 }
 
 // part fills in the policy's part in a request, with the given key or, if that is empty, the policy's own. This is the only place where the

@@ -48,8 +48,6 @@ type Decision struct {
 	By    By
 	// Shadow reports whether the policy is in shadow mode: whatever it decided, it refused nothing.
 	Shadow bool
-	// Candidate reports whether this is the decision of a policy's candidate limits, which refuse nothing either.
-	Candidate bool
 	// ChargedTwice reports whether a middleware around this one has already charged the request to one of the same limits, in
 	// the same store and for the same key. The client then gets half of its quota. Name the limits or the policies
 	// differently, or remove one of the two middlewares.
@@ -64,8 +62,7 @@ type Decision struct {
 	// Limits are the limits of Answers, in the same order. They are shared and must not be changed.
 	Limits []slidegate.Limit
 	// Err is why the store could not decide, or could not settle afterwards. The flags report which failure
-	// mode decided, if one did: with rule.FallbackLocal and rule.FallbackOptimistic limits decided in this process, and
-	// otherwise no limit did, unless the store refused the request before the outage. FallbackLocal also occurs in the mode
+	// mode decided, if one did: with rule.FallbackLocal limits decided in this process, and otherwise no limit did, unless the store refused the request before the outage. FallbackLocal also occurs in the mode
 	// open: for a request that the store was only late to answer.
 	Err error
 	// Ended reports whether the request was refused because the caller's own context had ended.

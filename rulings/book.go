@@ -1,6 +1,9 @@
 // Package rulings keeps what operators decide about single keys while a program runs: to block a key, or to give it other limits, until a
 // time. A Book keeps them in the store beside the counts, with a log of all changes, so that all processes that share the store apply
 // them and they survive restarts. Middleware follows a Book: see Follow of httplimit.Middleware and grpclimit.Interceptors.
+//
+// All of it is one document, replaced by compare-and-swap, of which every process reads the revision once a second: messages of a store
+// (SUBSCRIBE, LISTEN) are lost silently when their connection breaks.
 package rulings
 
 import (

@@ -106,7 +106,7 @@ func (e *explanation) String() string {
 	line("list", e.List)
 	line("note", e.Note)
 	line("decision", e.outcome()+e.reason())
-	if e.Source == "fallback_local" || e.Source == "fallback_optimistic" {
+	if e.Source == "fallback_local" {
 		line("note", "what is left is by the count of this instance alone, since the store began not to answer")
 	}
 	for i := range e.Limits {
@@ -115,7 +115,6 @@ func (e *explanation) String() string {
 			line("frees", freed(&e.kept[i]))
 		}
 	}
-	writeLimits(&b, "candidate", e.Candidate)
 	return b.String()
 }
 

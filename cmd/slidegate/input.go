@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
@@ -16,10 +14,8 @@ import (
 type input struct {
 	lines   traffic.Lines
 	readers []*traffic.Reader
-	shape   string       // the shape of synthetic traffic; empty for logs
-	notes   []string     // what could not be replayed of the policies, for the report
 	total   int64        // the final value of done, -1 if unknown
-	done    func() int64 // bytes read, or requests generated
+	done    func() int64 // bytes read
 }
 
 // openFiles opens all logs before it reads the first.
@@ -37,6 +33,9 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 		if name == "-" {
 			if stdinUsed {
 				return in, errors.New("standard input (-) is given twice")
+			}
+			if file, ok := stdin.(*os.File); ok && isTerminal(file) {
+				return in, errors.New("standard input (-) is a terminal; pipe a log in, as in: zcat *.gz | slidegate replay -")
 			}
 			stdinUsed = true
 			reader, err = traffic.NewReader("standard input", interruptible(ctx, stdin), opts)
@@ -66,27 +65,6 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 	return in, nil
 }
 
-// syntheticInput returns synthetic traffic as an input.
-func syntheticInput(shape string, generated *generate.Traffic, requests int64, selected replayTarget) *input {
-	counted := &counter{lines: generated}
-	in := &input{lines: counted, shape: shape, total: requests, done: counted.n.Load}
-	if selected.policies != nil {
-		in.lines, in.notes = traffic.ApplyAll(counted, selected.policies, selected.against)
-	}
-	return in
-}
-
-// counter counts the lines read through it.
-type counter struct {
-	lines traffic.Lines
-	n     atomic.Int64
-}
-
-func (c *counter) Next(line *traffic.Line) error {
-	c.n.Add(1)
-	return c.lines.Next(line)
-}
-
 func (in *input) sources() (all []traffic.Source) {
 	for _, r := range in.readers {
 		all = append(all, r.Source())
@@ -96,14 +74,11 @@ func (in *input) sources() (all []traffic.Source) {
 
 // title names the traffic, for the report.
 func (in *input) title() string {
-	switch {
-	case in.shape != "":
-		return "synthetic traffic: " + in.shape
-	case len(in.readers) == 1:
-		return in.readers[0].Source().Name
-	default:
-		return fmt.Sprintf("%s and %d more", in.readers[0].Source().Name, len(in.readers)-1)
+	name := in.readers[0].Source().Name
+	if more := len(in.readers) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", name, more)
 	}
+	return name
 }
 
 // noRequests returns an error that says why there was no request to replay, or nil if err already does.

@@ -14,7 +14,7 @@ import (
 
 // resetCommand clears the counts of a key.
 type resetCommand struct {
-	Key string `arg:"" help:"The key to reset; as the page and the logs show it."`
+	Key string `arg:"" help:"The key to reset, as the page and the logs show it."`
 	operatorFlags
 }
 

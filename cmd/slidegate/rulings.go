@@ -34,7 +34,7 @@ type endFlags struct {
 
 // blockCommand blocks a key.
 type blockCommand struct {
-	Key string `arg:"" help:"Who to block: a user, an address, a prefix such as 203.0.113.0/24, or a key in quotes as top prints it."`
+	Key string `arg:"" help:"Who to block: a user, an address, a prefix such as 203.0.113.0/24, or a key in quotes."`
 	endFlags
 	operatorFlags
 }
@@ -51,7 +51,7 @@ func (b *blockCommand) Run(ctx context.Context, c *console) error {
 
 // overrideCommand gives a key other limits.
 type overrideCommand struct {
-	Key       string   `arg:"" help:"Whose limits to replace: a user, an address, a prefix, or a key in quotes as top prints it."`
+	Key       string   `arg:"" help:"Whose limits to replace: a user, an address, a prefix, or a key in quotes."`
 	Limits    []string `arg:"" optional:"" name:"limit" help:"New limit of the key, such as 1000/1m. If there are several, all apply."`
 	Unlimited bool     `help:"Admit all requests and charge nothing." group:"Ruling"`
 	End       bool     `help:"End the override of the key." group:"Ruling"`
@@ -268,7 +268,7 @@ func writeRulings(to io.Writer, all []rulingsapi.Listed) error {
 		}
 		rows = append(rows, []string{r.Policy, strconv.Quote(r.Key), ruled.Effect(&r.Ruling), untilCell(&r.Ruling), r.Who, why})
 	}
-	return writeTable(to, 0, rows)
+	return writeTable(to, rows)
 }
 
 func writeLog(to io.Writer, log []rulings.Ruling) error {
@@ -288,7 +288,7 @@ func writeLog(to io.Writer, log []rulings.Ruling) error {
 		}
 		rows = append(rows, []string{r.At.Local().Format(time.DateTime), r.Who, r.Policy, strconv.Quote(r.Key), what, end, r.Why})
 	}
-	return writeTable(to, 0, rows)
+	return writeTable(to, rows)
 }
 
 func untilCell(r *rulings.Ruling) string {

@@ -67,7 +67,7 @@ func (c *classes) check(limits []slidegate.Limit) error {
 	return nil
 }
 
-// classed returns the limits of a class, given those of the policy, or of an override, plan, ruling or candidate.
+// classed returns the limits of a class, given those of the policy, or of an override, plan or ruling.
 func (p *compiledPolicy) classed(b *bundle, class string) (*bundle, error) {
 	at := p.classes.find(class)
 	if known := b.classes[at].Load(); known != nil {
@@ -86,20 +86,12 @@ func (p *compiledPolicy) classed(b *bundle, class string) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.of, made.class, made.classes, made.notify = b, one.Name, nil, b.notify
+	made.class, made.classes, made.notify = one.Name, nil, b.notify
 	made.lasts, made.override, made.ruled, made.plan, made.until = b.lasts, b.override, b.ruled, b.plan, b.until
 	if !b.classes[at].CompareAndSwap(nil, made) {
 		made = b.classes[at].Load()
 	}
 	return made, nil
-}
-
-// whole returns the limits that r is a class of, or r.
-func (r *bundle) whole() *bundle {
-	if r != nil && r.of != nil {
-		return r.of
-	}
-	return r
 }
 
 // newBundles returns space for the bundles of all classes.

@@ -10,10 +10,10 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// classedSpec returns a policy with classes: an override, a plan and a candidate have them too.
+// classedSpec returns a policy with classes: an override and a plan have them too.
 func classedSpec() Spec {
 	return Spec{
-		Name: "p", Limits: hourly(10), Candidate: hourly(100),
+		Name: "p", Limits: hourly(10),
 		Classes:   []policy.Class{{Name: "critical", Percent: 100}, {Name: policy.DefaultClass, Percent: 90}, {Name: "batch", Percent: 60}},
 		Overrides: []policy.Override{{Key: "vip", Limits: hourly(20)}, {Key: "free", Unlimited: true}},
 		Plans:     []policy.Plan{{Name: "pro", Limits: hourly(1000)}},
@@ -49,11 +49,6 @@ func TestClassesShareCounts(t *testing.T) {
 				t.Errorf("%s: %+v: got %+v", name, step, v)
 			}
 		}
-		var d policy.Decision
-		s.Decide(t.Context(), rule.Peek, &Part{Key: "ann", Cost: 1, Class: "batch", Candidate: true}, &d)
-		if d.Quota != 60 || d.Remaining != 46 { // it decides for itself: it has admitted all 14 units that were asked of the policy's own limits
-			t.Errorf("%s: the candidate of batch: got %+v, want 46 of 60 left", name, d)
-		}
 		mustRule(t, s, Ruling{Key: "ann", Limits: hourly(40)})
 		if v := take(t, s, Part{Key: "ann", Cost: 1, Class: "batch"}); v.Refused || v.Quota != 24 || v.Remaining != 11 || v.Class != "batch" {
 			t.Errorf("%s: batch under a ruling of 40: got %+v, want 11 of 24 left", name, v)
@@ -71,7 +66,7 @@ func TestClassesShareCounts(t *testing.T) {
 func TestClassesTogether(t *testing.T) {
 	one, two := classedSpec(), classedSpec()
 	one.Name, two.Name, two.Limits = "one", "two", append(slots(5), hourly(10)...)
-	two.Candidate, two.Overrides, two.Plans = nil, nil, nil
+	two.Overrides, two.Plans = nil, nil
 	s := newSet(t, newMemory(t), Options{}, one, two)
 	admitted := 0
 	for range 9 {
@@ -99,15 +94,14 @@ func TestClassesTogether(t *testing.T) {
 func TestWrongClasses(t *testing.T) {
 	plain := policy.Class{Name: policy.DefaultClass, Percent: 90}
 	for want, change := range map[string]func(*Spec){
-		"no class is named":             func(s *Spec) { s.Classes = []policy.Class{{Name: "a", Percent: 1}} },
-		"has no name":                   func(s *Spec) { s.Classes = []policy.Class{plain, {Percent: 5}} },
-		"1 to 100 percent, not 0":       func(s *Spec) { s.Classes = []policy.Class{plain, {Name: "a"}} },
-		"1 to 100 percent, not 101":     func(s *Spec) { s.Classes = []policy.Class{plain, {Name: "a", Percent: 101}} },
-		"duplicate":                     func(s *Spec) { s.Classes = []policy.Class{plain, plain} },
-		"limits: invalid limit: lease":  func(s *Spec) { s.Limits[0].Lease = true },
-		"candidate: invalid limit: cou": func(s *Spec) { s.Candidate[0].CountRefused = true },
-		"plans: plan \"pro\": invalid":  func(s *Spec) { s.Plans[0].Limits[0].CountRefused = true },
-		"penalty: a refusal of one":     func(s *Spec) { s.Penalty = time.Minute },
+		"no class is named":            func(s *Spec) { s.Classes = []policy.Class{{Name: "a", Percent: 1}} },
+		"has no name":                  func(s *Spec) { s.Classes = []policy.Class{plain, {Percent: 5}} },
+		"1 to 100 percent, not 0":      func(s *Spec) { s.Classes = []policy.Class{plain, {Name: "a"}} },
+		"1 to 100 percent, not 101":    func(s *Spec) { s.Classes = []policy.Class{plain, {Name: "a", Percent: 101}} },
+		"duplicate":                    func(s *Spec) { s.Classes = []policy.Class{plain, plain} },
+		"limits: invalid limit: lease": func(s *Spec) { s.Limits[0].Lease = true },
+		"plans: plan \"pro\": invalid": func(s *Spec) { s.Plans[0].Limits[0].CountRefused = true },
+		"penalty: a refusal of one":    func(s *Spec) { s.Penalty = time.Minute },
 	} {
 		spec := classedSpec()
 		change(&spec)

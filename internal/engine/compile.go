@@ -16,37 +16,29 @@ func (p *compiledPolicy) bundle(limits []slidegate.Limit) (*bundle, error) {
 	if err := p.set.checkNames(limits); err != nil {
 		return nil, err
 	}
-	b, err := p.prepare(p.withPolicyName(limits), false)
-	if err == nil {
-		b.notify = p.thresholdsOf(limits)
-	}
-	return b, err
-}
-
-// prepare compiles limits whose names are those of the state.
-func (p *compiledPolicy) prepare(limits []slidegate.Limit, candidate bool) (*bundle, error) {
 	if err := p.classes.check(limits); err != nil {
 		return nil, err
 	}
-	if p.wait > 0 && !candidate {
+	if p.wait > 0 {
 		for _, limit := range limits {
 			if err := checkWait(limit); err != nil {
 				return nil, err
 			}
 		}
 	}
-	limiter, err := p.limiter(limits, candidate)
+	named := p.withPolicyName(limits)
+	limiter, err := p.limiter(named)
 	if err != nil {
 		return nil, err
 	}
-	return p.bundleOf(limiter, limits)
+	b, err := p.bundleOf(limiter, named)
+	b.notify = p.thresholdsOf(limits)
+	return b, err
 }
 
 // limiter returns a limiter with these limits.
-func (p *compiledPolicy) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
+func (p *compiledPolicy) limiter(limits []slidegate.Limit) (limiter *slidegate.Limiter, err error) {
 	switch {
-	case candidate: // in their own namespace, and counted as they would be in place of the policy's own limits
-		limiter, err = p.set.base(p.own.bound[0].Namespace()+candidateSuffix, p.mode, limits)
 	case p.own != nil: // it remembers the limits of plans
 		limiter, err = p.own.limiter.With(limits...)
 	case p.set.limiter != nil:

@@ -198,9 +198,9 @@ func (p *compiledPolicy) decideSingle(ctx context.Context, op rule.Op, r *bundle
 	p.complete(ctx, op, r, part, v, err)
 }
 
-// hasMore reports whether a decision by these limits takes more than them: a candidate, a penalty, the memory of a call, or a wait.
+// hasMore reports whether a decision by these limits takes more than them: a penalty, the memory of a call, or a wait.
 func (p *compiledPolicy) hasMore(op rule.Op, b *bundle, part *Part) bool {
-	return op == rule.Take && (part.ID != "" || p.waitOf(part) > 0) || p.hasCandidate(op, b) || p.penalizes(op, b, part)
+	return op == rule.Take && (part.ID != "" || p.waitOf(part) > 0) || p.penalizes(op, b, part)
 }
 
 // DecideBatch is Decide with rule.Take for many parts, in one call to the store. Parts that share a key are decided in
@@ -230,7 +230,7 @@ func (s *Set) DecideBatch(ctx context.Context, parts []Part, decisions []policy.
 }
 
 // checkFree checks whether the parts that cost nothing would be admitted at one unit, and reports whether it has decided the
-// request: it is refused, or could not be checked. Shadow policies and candidates do not see such a request.
+// request: it is refused, or could not be checked. Shadow policies do not see such a request.
 func (t *Transaction) checkFree(ctx context.Context, op rule.Op, d *policy.Decision) bool {
 	if !t.listFree(op) {
 		return false

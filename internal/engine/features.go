@@ -25,7 +25,6 @@ func (f *feature) acts(p *plan) bool { return f.inChecks || !p.isCheck() }
 var features = [...]feature{
 	{before: peekFree},
 	{before: tryShadows, after: reportShadows, of: func(p *compiledPolicy) bool { return p.shadow }},
-	{before: tryCandidates, after: reportCandidates, of: func(p *compiledPolicy) bool { return p.candidate != nil }},
 	{before: identifyHold, answered: awaitSlots, after: keepTaken},
 	{before: addPenalties, answered: applyPenalties, of: func(p *compiledPolicy) bool { return p.penalty != nil }, inChecks: true},
 }

@@ -25,10 +25,7 @@ func (t *Transaction) fold(ctx context.Context, d *policy.Decision) {
 func (t *Transaction) foldEach(ctx context.Context, decisions []policy.Decision) {
 	for i := range t.plan.entries {
 		if e := &t.plan.entries[i]; e.role == decides {
-			d := &decisions[e.part]
-			if t.foldAlone(ctx, e, d); d.Err == nil {
-				t.parts[e.part].said = saidIf(d.Allowed)
-			}
+			t.foldAlone(ctx, e, &decisions[e.part])
 		}
 	}
 }
@@ -81,9 +78,9 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 			if e.from <= index && index < e.from+len(e.bundle.bound) {
 				d.Policy, d.Plan, d.Class = it.policy.name, e.bundle.plan, e.bundle.class
 			}
-			it.said = saidIf(!slices.ContainsFunc(p.answers(e), isRefusal))
-			if counts(p.op) && (it.said == saidNo && !t.trying || allowed) {
-				t.countJoint(it, e, Outcome{Refused: it.said == saidNo, Penalized: e.kept > 0}, &d.Decision)
+			it.refused = slices.ContainsFunc(p.answers(e), isRefusal)
+			if counts(p.op) && (it.refused && !t.trying || allowed) {
+				t.countJoint(it, e, Outcome{Refused: it.refused, Penalized: e.kept > 0}, &d.Decision)
 			}
 			if allowed && e.role == decides && (counts(p.op) || p.op == rule.Charge) {
 				it.policy.noteAnswers(e.bundle, it.Key, t.plan.answers(e))
@@ -91,7 +88,6 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 			t.addJoint(e, d)
 		case e.role == adds:
 			if counts(p.op) && allowed {
-				it.said = saidYes
 				t.countJoint(it, e, Outcome{}, &d.Decision)
 			}
 			t.addAnswers(e, d)

@@ -153,9 +153,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.classes, err = newClasses(given.Classes); err != nil {
 		return nil, &Error{Option: "classes", Err: err}
 	}
-	if err = p.notify(&given); err != nil {
-		return nil, &Error{Option: "notify", Err: err}
-	}
+	p.thresholds, p.crossed = given.Notify, given.Crossed
 	if err = p.letWait(&given); err != nil {
 		return nil, &Error{Option: "wait", Err: err}
 	}
@@ -171,19 +169,10 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err := p.addPlans(given.Plans); err != nil {
 		return nil, err
 	}
-	if len(given.Candidate) > 0 {
-		if err = p.set.checkNames(given.Candidate); err != nil {
-			return nil, &Error{Option: "candidate", Err: err}
-		}
-		if p.candidate, err = p.prepare(p.withPolicyName(given.Candidate), true); err != nil {
-			return nil, &Error{Option: "candidate", Err: err}
-		}
-		p.candidate.lasts = true
-	}
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
+	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
 	return p, nil
 }
 

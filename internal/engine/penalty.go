@@ -66,7 +66,7 @@ func (p *compiledPolicy) penalize(given *Spec) error {
 // penalizes reports whether the policy's penalty applies to an op under rules. It does not apply to those of a ruling:
 // an operator who raises the limits of a key wants it to be admitted.
 func (p *compiledPolicy) penalizes(op rule.Op, r *bundle, part *Part) bool {
-	return p.penalty != nil && !part.Candidate && !r.ruled && (counts(op) || op == rule.Peek)
+	return p.penalty != nil && !r.ruled && (counts(op) || op == rule.Peek)
 }
 
 // penalty is the penalty of one entry of a plan.
@@ -87,7 +87,7 @@ func addPenalties(ctx context.Context, t *Transaction) {
 	for i := range p.entries {
 		e := &p.entries[i]
 		it, op := &t.parts[e.part], p.ops[e.request]
-		if e.role != candidate && e.role != adds && it.policy.penalizes(op, e.bundle, it.Part) {
+		if e.role != adds && it.policy.penalizes(op, e.bundle, it.Part) {
 			t.penalties = append(t.penalties, penalty{entry: i, extra: -1, policy: it.policy, key: it.Key, begins: counts(op)})
 		}
 	}
@@ -195,7 +195,7 @@ func (s *Set) sendPenalties(ctx context.Context, op rule.Op, group string, all [
 // not because the store could not decide.
 func exceeds(own []rule.Answer) bool {
 	return slices.ContainsFunc(own, func(a rule.Answer) bool {
-		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&(undecided|rule.FallbackOptimistic) == 0
+		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&undecided == 0
 	})
 }
 

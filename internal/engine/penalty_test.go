@@ -266,7 +266,7 @@ func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 		tr.routeAll(rule.Take, tr.given)
 		tr.list(rule.Take)
 		addPenalties(ctx, tr)
-		tr.plan.lay(tr.parts, false)
+		tr.plan.lay(tr.parts)
 		tr.plan.batch.apply(ctx, "", 0, s.store)
 		cancel()
 		applyPenalties(ctx, tr)

@@ -7,13 +7,13 @@ import (
 )
 
 // Transaction is a request under several policies, or one that is settled afterwards: Add its parts, Decide, and End it.
-// All policies admit and all are charged, or none is. Shadow policies and candidates are decided in the same call to
+// All policies admit and all are charged, or none is. Shadow policies are decided in the same call to
 // the store, each independently, so that their refusals do not keep the others from charging. Begin returns a Transaction;
 // it is not safe for concurrent use.
 type Transaction struct {
 	// Group is the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
-	// Record makes Decided and Trials return the decisions of single policies and candidates.
+	// Record makes Decided and Trials return the decisions of single policies.
 	Record bool
 	// Slots defines who releases the slots that the request takes from in-flight limits. With the zero value, taking
 	// from such a limit is a mistake.
@@ -29,7 +29,7 @@ type Transaction struct {
 	worth   worth           // of it; 0 if nothing is offered
 	turn    policy.Decision // of a request in line: not d, which would then always be allocated
 	trying  bool            // it is in line, and a refusal is not final
-	waited  bool            // a waiting client decides several times, and shadow policies and candidates only the first time
+	waited  bool            // a waiting client decides several times, and shadow policies only the first time
 
 	penalties []penalty // of the plan
 	held      held
@@ -72,11 +72,10 @@ type entry struct {
 type role uint8
 
 const (
-	decides   role = iota // together with others, in the first request
-	checks                // as decides, before anything is taken: that no slot is free is no reason to refuse yet
-	adds                  // to the answers of those that decide
-	shadow                // of a policy in shadow mode
-	candidate             // of the candidate of a policy
+	decides role = iota // together with others, in the first request
+	checks              // as decides, before anything is taken: that no slot is free is no reason to refuse yet
+	adds                // to the answers of those that decide
+	shadow              // of a policy in shadow mode
 )
 
 // extra is a single charge that a feature adds to a request, behind the entries. Its answer is for the feature alone.
@@ -89,31 +88,15 @@ type extra struct {
 // part is a Part that is being decided.
 type part struct {
 	*Part
-	policy *compiledPolicy
-	bundle *bundle // the limits that apply to it, if by is policy.ByLimits
-	by     policy.By
-	err    error // of an invalid plan
-	listed bool  // the plan has its limits among those that decide
-	said   said
+	policy  *compiledPolicy
+	bundle  *bundle // the limits that apply to it, if by is policy.ByLimits
+	by      policy.By
+	err     error // of an invalid plan
+	listed  bool  // the plan has its limits among those that decide
+	refused bool  // its limits refuse the request
 
 	actual  int64 // the actual cost, if it is settled
 	settled bool
-}
-
-// said is what the limits of a part said about it.
-type said uint8
-
-const (
-	saidNothing said = iota // they were not asked, could not answer, or it does not count
-	saidYes
-	saidNo
-)
-
-func saidIf(allowed bool) said {
-	if allowed {
-		return saidYes
-	}
-	return saidNo
 }
 
 // decides reports whether the limits of the part take part in the decision.

@@ -25,7 +25,6 @@ func rulingPolicy() Spec {
 		Overrides: []policy.Override{{Key: "vip", Limits: []slidegate.Limit{named("", 3)}}},
 		Allow:     policy.List{Keys: []string{"friend"}, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
 		Block:     policy.List{Keys: []string{"foe"}},
-		Candidate: []slidegate.Limit{named("", 1)},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // Operations that correct a charge are carried out even if the client has left.
 func (t *Transaction) send(ctx context.Context) error {
 	p := &t.plan
-	p.lay(t.parts, t.Slots == SlotsReserved)
+	p.lay(t.parts)
 	if len(p.ops) == 0 {
 		return nil
 	}
@@ -31,9 +31,8 @@ func (t *Transaction) send(ctx context.Context) error {
 	return nil
 }
 
-// lay makes the requests to the store. Reserved is whether the owner of a reservation settles what is held: a candidate is not part of it,
-// so it holds nothing then.
-func (p *plan) lay(parts []part, reserved bool) {
+// lay makes the requests to the store.
+func (p *plan) lay(parts []part) {
 	e, x := 0, 0
 	for request, op := range p.ops {
 		p.batch.begin(op)
@@ -44,7 +43,7 @@ func (p *plan) lay(parts []part, reserved bool) {
 			one.from = len(p.batch.charges) - start
 			p.batch.addBundle(one.bundle, it.Part, one.role != checks)
 			if op == rule.Take {
-				p.batch.mark(it.holds && !(reserved && one.role == candidate), it.ID)
+				p.batch.mark(it.holds, it.ID)
 			}
 		}
 		for ; x < len(p.extras) && p.extras[x].request == request; x++ {

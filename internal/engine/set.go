@@ -113,7 +113,7 @@ type compiledPolicy struct {
 	name      string
 	mode      store.Mode // 0 if the limiter's store has a failure layer, and the application leaves the mode to it
 	shadow    bool
-	simple    bool // it has no lists, overrides, candidate, penalty, classes, thresholds or in-flight limits
+	simple    bool // it has no lists, overrides, penalty, classes, thresholds or in-flight limits
 	own       *bundle
 	form      keyform.Form // of the keys; nil if the application makes them
 	overrides keyform.Table[*bundle]
@@ -121,7 +121,6 @@ type compiledPolicy struct {
 	ordered   []*bundle          // all overrides, followed by those plans
 	allow     *list
 	refuse    *list
-	candidate *bundle
 	penalty   *store.Limit // nil if there is none
 	classes   *classes     // nil if there are none
 	wait      time.Duration
@@ -129,7 +128,7 @@ type compiledPolicy struct {
 
 	thresholds []policy.Threshold
 	counter    func(key string, outcome Outcome)
-	crossed    func(key string, c *Crossing)
+	crossed    func(key string, limit *store.Limit, percent int)
 	plans      memo[planID]
 	rulings    atomic.Pointer[rulingSet] // nil if there are no rulings
 }
@@ -150,8 +149,7 @@ type bundle struct {
 	until    time.Time // when a ruling that refuses everything ends; zero if it does not end
 
 	classes []atomic.Pointer[bundle] // the parts of these limits that the policy's classes have; nil if there are none
-	of      *bundle                  // the limits that these are the part of a class of; nil if they are not
-	class   string                   // the name of that class
+	class   string                   // the name of the class that these are the part of
 }
 
 // Mode returns the failure mode of a policy. 0 means the default of the failure layer that the limiter's store has.
@@ -161,15 +159,12 @@ func (s *Set) Mode(policy int) store.Mode { return s.policies[policy].mode }
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].own.limiter }
 
 // BoundLimits returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in order,
-// those of its candidate, and that of its penalty.
+// and that of its penalty.
 func (s *Set) BoundLimits(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.own.bound)
 	for _, r := range p.ordered {
 		bound = append(bound, r.bound...)
-	}
-	if p.candidate != nil {
-		bound = append(bound, p.candidate.bound...)
 	}
 	if p.penalty != nil {
 		bound = append(bound, p.penalty)
@@ -177,8 +172,8 @@ func (s *Set) BoundLimits(policy int) []*store.Limit {
 	return bound
 }
 
-// HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides and plans, or
-// its candidate's. Such limits can decide only a Transaction whose slots are released; see Slots.
+// HasSlots reports whether a policy has an in-flight limit: among its own limits, or those of its overrides and plans.
+// Such limits can decide only a Transaction whose slots are released; see Slots.
 func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.BoundLimits(policy), isSlots) }
 
 // Holds reports whether requests hold something of a policy while they run: slots, or units of a limit with Hold.

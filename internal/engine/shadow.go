@@ -46,7 +46,6 @@ func reportShadows(ctx context.Context, t *Transaction) {
 				continue
 			}
 			t.foldAlone(ctx, e, &own)
-			it.said = saidIf(own.Err == nil && own.Allowed)
 			worth = worthAllowed
 		}
 		switch {

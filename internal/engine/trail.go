@@ -196,9 +196,7 @@ func (t *Transaction) Trace(ctx context.Context, v *policy.Decision) context.Con
 		t.decided[i].ChargedTwice = next.chargedTwice(t.decided[i].Policy)
 	}
 	for i := range t.tried {
-		if tried := &t.tried[i]; !tried.Candidate {
-			tried.ChargedTwice = next.chargedTwice(tried.Policy)
-		}
+		t.tried[i].ChargedTwice = next.chargedTwice(t.tried[i].Policy)
 	}
 	return next.after(ctx, v)
 }

@@ -19,9 +19,6 @@ type Server interface {
 	Open(t testing.TB, now func() rule.Micros) store.Store
 }
 
-// BoardForgotten is implemented by a Server in which what is on the store's board is not kept.
-type BoardForgotten interface{ ForgetsBoard() }
-
 // Check checks that a store decides by what a release has written, as the histories say, and that it writes the same. The file has a
 // section for each history.
 func Check(t *testing.T, file string, server Server) {
@@ -30,9 +27,6 @@ func Check(t *testing.T, file string, server Server) {
 	known := 0
 	for i := range histories {
 		h := &histories[i]
-		if _, forgets := server.(BoardForgotten); forgets && h.isBoard() {
-			continue
-		}
 		lines, found := released[h.name]
 		if !found {
 			t.Errorf("%s: has no %s; this version writes\n%s", file, h.name, strings.Join(h.write(t, server), "\n"))
@@ -73,7 +67,6 @@ func (h *history) checkReads(t *testing.T, server Server, lines []string) {
 		}
 	}
 	h.checkDocument(t, s)
-	h.checkBoard(t, s, &now)
 }
 
 // checkInspect checks what a store says that it keeps: the rule derives the same from it.
@@ -125,7 +118,6 @@ func (h *history) write(t *testing.T, server Server) []string {
 			t.Fatalf("%s, after %v: got %+v, %v, want it admitted", h.name, step.after, r.Answers[0], err)
 		}
 	}
-	h.post(t, s, &now)
 	if h.document != "" {
 		documents, _ := store.As[store.Documents](s)
 		if _, err := documents.SwapDocument(t.Context(), h.name, []byte(h.document), 0); err != nil {

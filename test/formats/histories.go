@@ -20,8 +20,6 @@ type history struct {
 	odd, long   bool   // an odd or a long key
 	together    bool   // every request is charged to all limits; wants are what the first answers
 	document    string // if it is one, and no limits
-	posts       []post // if it is of a board, and no limits
-	found       []found
 }
 
 // step is a request, after some time since the beginning.
@@ -291,24 +289,4 @@ var histories = []history{
 		},
 	},
 	{name: "rulings", means: "a document", document: "any \x00\xff bytes"},
-	{
-		name: "notes", means: "ann posts for 10m, bob at 5m for 20m, and ann at 6m once more",
-		posts: []post{
-			{author: "ann", text: "first", life: 10 * m}, {after: 5 * m, author: "bob", text: "any \x00\xff bytes, more than eight", life: 20 * m},
-			{after: 6 * m, author: "ann", text: "", life: 10 * m},
-		},
-		found: []found{
-			{after: 15 * m, notes: map[string]string{"ann": "", "bob": "any \x00\xff bytes, more than eight"}},
-			{after: 16 * m, notes: map[string]string{"bob": "any \x00\xff bytes, more than eight"}},
-			{after: 25 * m},
-		},
-	},
-	{
-		name: "claims", means: "a name is claimed for 10m, and another one at 5m for an hour",
-		posts: []post{{text: "api/alice/80", life: 10 * m}, {after: 5 * m, text: "any \x00\xff bytes", life: 60 * m}},
-		found: []found{
-			{after: 10*m - time.Microsecond, claim: "api/alice/80"}, {after: 10 * m, claim: "api/alice/80", first: true},
-			{after: 65*m - time.Microsecond, claim: "any \x00\xff bytes"}, {after: 65 * m, claim: "any \x00\xff bytes", first: true},
-		},
-	},
 }

@@ -35,9 +35,6 @@ type folder struct {
 	checkpoint bool // before it is dumped
 }
 
-// ForgetsBoard says that notes and claims end with the process.
-func (f *folder) ForgetsBoard() {}
-
 // Kinds of records whose bytes are not the same each time.
 const (
 	kindStore       = 1

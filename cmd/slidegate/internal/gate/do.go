@@ -63,7 +63,7 @@ type Request struct {
 // Op is an operation of Gate.Do.
 type Op uint8
 
-// The operations. Those that charge or refund also do so to the policy's candidate, except for Settle, Cancel and Release. A
+// The operations. A
 // key that is on a list or has no limit is charged and refunded nothing.
 const (
 	// Allow takes the cost, all or nothing.

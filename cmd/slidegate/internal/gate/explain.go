@@ -19,22 +19,21 @@ import (
 // value, made for JSON. List and Override are entries of the file. An entry may be a key, so show an Explanation only
 // to operators who may see keys.
 type Explanation struct {
-	Policy    string           `json:"policy"`
-	Key       string           `json:"key"` // as requests have it
-	By        policy.By        `json:"by"`
-	Allowed   bool             `json:"allowed"` // what the client would get
-	Refused   bool             `json:"refused"` // the limits, the block list or a ruling would refuse
-	Shadow    bool             `json:"shadow"`
-	Failure   string           `json:"failure,omitempty"`    // the failure mode: open, closed, local or optimistic
-	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
-	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
-	List      string           `json:"list,omitempty"`       // the matching entry of the allow or block list
-	Override  string           `json:"override,omitempty"`   // the key or pattern of the matching override
-	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
-	Class     string           `json:"class,omitempty"`      // the name of the class of the request
-	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
-	Limits    []ExplainedLimit `json:"limits,omitempty"`
-	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
+	Policy   string           `json:"policy"`
+	Key      string           `json:"key"` // as requests have it
+	By       policy.By        `json:"by"`
+	Allowed  bool             `json:"allowed"` // what the client would get
+	Refused  bool             `json:"refused"` // the limits, the block list or a ruling would refuse
+	Shadow   bool             `json:"shadow"`
+	Failure  string           `json:"failure,omitempty"`    // the failure mode: open, closed or local
+	Source   string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed or fallback_local
+	Ruling   *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
+	List     string           `json:"list,omitempty"`       // the matching entry of the allow or block list
+	Override string           `json:"override,omitempty"`   // the key or pattern of the matching override
+	Plan     string           `json:"plan,omitempty"`       // the name of the plan that decides
+	Class    string           `json:"class,omitempty"`      // the name of the class of the request
+	Penalty  int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
+	Limits   []ExplainedLimit `json:"limits,omitempty"`
 
 	slots bool // one of the limits is an in-flight limit
 
@@ -127,13 +126,6 @@ func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Expl
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
 		e.Class = v.Class
 		e.Penalty, e.slots = v.Penalty.Microseconds(), slices.ContainsFunc(v.Limits, isInFlight)
-		if e.Plan == "" && s.set.HasCandidate(p.index, part.Key) {
-			part.Candidate = true
-			var candidate policy.Decision
-			if s.set.Decide(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
-				e.Candidate = explainLimits(&candidate)
-			}
-		}
 	}
 	e.Allowed = !e.Refused || p.Shadow
 	return e, nil
@@ -284,7 +276,6 @@ var Flags = []struct {
 	{rule.FallbackClosed, "fallback_closed"},
 	{rule.FallbackLocal, "fallback_local"},
 	{rule.Leased, "leased"},
-	{rule.FallbackOptimistic, "fallback_optimistic"},
 	{rule.Held, "held"},
 	{rule.HoldsFull, "holds_full"},
 	{rule.Repeated, "repeated"},
@@ -294,7 +285,7 @@ var Flags = []struct {
 
 // sources are the flags that name the source of a decision. That the store did not answer matters most.
 var sources = []rule.Flags{
-	rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal | rule.FallbackOptimistic, rule.Leased, rule.Cached,
+	rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal, rule.Leased, rule.Cached,
 }
 
 // SourceOf names the source of a decision, in the words that metrics use.

@@ -90,10 +90,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		s.longestWait = max(s.longestWait, p.Wait)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		tally := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
+		tally := g.metrics.tallyOf(p.Name)
 		rules[i].Count, rules[i].Line, p.line, p.held = tally.count, &tally.line, &tally.line, &tally.held
-		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
-			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
+		rules[i].Notify, rules[i].Crossed = p.Notify, tally.crossed
+		for _, t := range p.Notify {
+			tally.addNear(t.Percent, 0)
 		}
 	}
 	opts := engine.Options{Failure: cmp.Or(options.Failure, store.FailLocal), Closing: g.opts.Closing}
@@ -116,7 +117,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	return s, s.findDefault()
 }
 
-// withoutNotify returns a file for config.HTTP, whose caller is usually a middleware, which sends no notifications.
+// withoutNotify returns a file for config.HTTP, whose caller is usually a middleware, which watches no thresholds.
 func withoutNotify(file *config.File) *config.File {
 	plain := *file
 	plain.Policies = slices.Clone(file.Policies)
@@ -214,19 +215,14 @@ func inPolicy(name string, err *options.Error) error {
 	return err
 }
 
-// SlotPolicies returns the names of the policies of a file that have an in-flight limit, their own or one of an override or a plan, and
-// of those whose candidate has one, which only HoldRequest evaluates.
-func SlotPolicies(file *config.File) (own, candidates []string) {
+// SlotPolicies returns the names of the policies of a file that have an in-flight limit, their own or one of an override or a plan.
+func SlotPolicies(file *config.File) (names []string) {
 	for i := range file.Policies {
-		p := &file.Policies[i]
-		if hasSlots(p) {
-			own = append(own, p.Name)
-		}
-		if slices.ContainsFunc(p.Candidate, isInFlight) {
-			candidates = append(candidates, p.Name)
+		if p := &file.Policies[i]; hasSlots(p) {
+			names = append(names, p.Name)
 		}
 	}
-	return own, candidates
+	return names
 }
 
 func hasSlots(p *config.Policy) bool {

@@ -60,9 +60,6 @@ type entry struct {
 	asked       int64 // when the store was last asked for share, in nanoseconds since 1970
 	plan, class string
 	routes      [maxRoutes]route
-
-	id string // see Exchange.id
-	of uint64 // the generation of the secret that id was made with
 }
 
 // cell counts the decisions about a key in one minute. If it was refused for several causes, each has a cell of its own.

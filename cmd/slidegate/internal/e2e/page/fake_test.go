@@ -279,9 +279,6 @@ func sample(keys map[string]string) object {
 			if p.outage && m > 18 && m < 23 {
 				one["without_store"] = int(p.level * wave)
 			}
-			if p.name == "api" {
-				one["candidate"] = object{"admitted": 580, "refused": 20, "both": 12}
-			}
 			minutes = append(minutes, one)
 		}
 		one := object{"name": p.name, "shadow": p.shadow, "limits": []string{p.limit}, "minutes": minutes}

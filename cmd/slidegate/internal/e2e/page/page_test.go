@@ -149,7 +149,8 @@ func TestFigures(t *testing.T) {
 			}
 		}
 		shown := browser.Eval[[]string](b, `[...document.querySelectorAll("#figures data")].slice(0, 4).map(d => d.textContent.replaceAll(",", ""))`)
-		want := []string{fmt.Sprint(sums["admitted"]), fmt.Sprint(sums["refused"]), fmt.Sprint(sums["shadow_refused"]), fmt.Sprint(sums["without_store"])}
+		least := "\u2265\u00a0" // other instances may have decided more since they wrote
+		want := []string{least + fmt.Sprint(sums["admitted"]), least + fmt.Sprint(sums["refused"]), least + fmt.Sprint(sums["shadow_refused"]), least + fmt.Sprint(sums["without_store"])}
 		if !slices.Equal(shown, want) {
 			t.Errorf("in %d minutes the figures are %v, want %v", minutes, shown, want)
 		}

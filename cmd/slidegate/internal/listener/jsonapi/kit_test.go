@@ -115,7 +115,7 @@ func newService(t testing.TB, opts Options) *service {
 	must(t, err)
 	s.store = &breakableStore{Store: memory}
 	layered := failure.New(s.store, failure.Options{Local: memstore.NewDefault()})
-	t.Cleanup(func() { must(t, layered.Close(context.Background())) })
+	t.Cleanup(layered.Close)
 	file, err := config.Parse("policies", []byte(policies))
 	must(t, err)
 	s.gate, err = gate.New(file, someModes{s.store, layered}, gate.Options{})

@@ -233,7 +233,7 @@ func TestClass(t *testing.T) {
 // A path that others serve on the same listener exists: with another method it is not looked for elsewhere.
 func TestOtherMethodsOfOtherPaths(t *testing.T) {
 	s := newService(t, Options{})
-	for path, allow := range map[string]string{"/v1/events": "GET, HEAD", "/v1/seen/key": "POST", "/v1/rulings": "GET, HEAD, POST", "/v1/state": "GET, HEAD", "/v1/reset": "POST"} {
+	for path, allow := range map[string]string{"/v1/seen": "GET, HEAD", "/v1/seen/key": "POST", "/v1/rulings": "GET, HEAD, POST", "/v1/state": "GET, HEAD", "/v1/reset": "POST"} {
 		got := s.sendTo(s.admin, "PUT", path, `{}`, "application/json")
 		got.wantProblem(t, 405, "", path+" only accepts "+allow)
 		if has := got.header.Get("Allow"); has != allow {

@@ -196,9 +196,6 @@ func (p *Policies) Notes(known Known, replayed []int) (notes []string) {
 		if len(c.Classes) > 0 {
 			notes = append(notes, "The classes of the policy "+c.Name+" were not replayed: every request could use all of its limits.")
 		}
-		if len(c.Candidate) > 0 {
-			notes = append(notes, "The candidate of the policy "+c.Name+" was not replayed; to see its effect, use it as the limits.")
-		}
 	}
 	return notes
 }
