@@ -115,15 +115,15 @@ var badServiceFiles = []struct{ name, text, want string }{
 		`1:17: address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not "64"`},
 	{"keys that no request has", "policies:\n  a:\n    limits: [1/s]\n    key: address\n    overrides: [{key: alice, unlimited: true}, {keys: \"team-*\", unlimited: true}]\n    allow: [\"key:192.0.2.1/24\", \"key:2001:db8::/60\"]\n" +
 		"  b:\n    key: \"{user} {path}\"\n    limits: [1/s]\n    block: [key:alice, \"key:alice /x y\", \"key:alice /x%20y\"]\n" +
-		"  c:\n    key: header:X\n    limits: [1/s]\n    block: [\"key:bob \", \"key:address:bob\", \"key:address:2001:db8::3\", \"key:2001:db8::3\", \"key:=bob \"]\naddress_groups: {ipv6: 56}\n", `
-5:23: key: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
-5:55: keys: the key is a pattern that no address fits, and keys are addresses here; write a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
-6:13: allow: the key has bits beyond its length; write the prefix 192.0.2.0/24, or the address alone (to mean a key as it is, write = before it)
-6:33: allow: the key is longer than the groups in which addresses are counted; write 2001:db8::/56 to mean the whole group (to mean a key as it is, write = before it)
-10:13: block: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
-10:24: block: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
-14:13: block: the key begins or ends with a space; remove it, or write = before the key if it is part of it
-14:25: block: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
+		"  c:\n    key: header:X\n    limits: [1/s]\n    block: [\"key:bob\", \"key:address:bob\", \"key:address:2001:db8::3\", \"key:2001:db8::3\"]\naddress_groups: {ipv6: 56}\n", `
+5:23: key: the key must be an address, or a prefix such as 203.0.113.0/24 (keys are written as requests have them, such as "203.0.113.7")
+5:55: keys: the key is a pattern that no address fits, and keys are addresses here (keys are written as requests have them, such as "203.0.113.7")
+6:13: allow: the key has bits beyond its length; write the prefix 192.0.2.0/24, or the address alone (keys are written as requests have them, such as "203.0.113.7")
+6:33: allow: the key is not as addresses are counted; write 2001:db8::/56 (keys are written as requests have them, such as "203.0.113.7")
+10:13: block: the key does not have all parts of the key (keys are written as requests have them, such as "alice /login")
+10:24: block: the key has a value that no request has in place of {path} (keys are written as requests have them, such as "alice /login")
+14:24: block: the key must be an address, or a prefix such as 203.0.113.0/24 (keys are written as requests have them, such as "alice")
+14:43: block: the key is not as addresses are counted; write 2001:db8::/56 (keys are written as requests have them, such as "alice")`},
 	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
 		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: {path: /}}\n", `
 2:29: match: the pattern is empty; leave match out for every request
@@ -190,19 +190,18 @@ var badServiceFiles = []struct{ name, text, want string }{
 9:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
 10:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
 13:9: this override is never reached, since the one on line 12 matches all of its keys; put it before that one, or leave it out`},
-	{"override never reached, addresses", below("    overrides:\n" + unlimited("203.0.113.0/24", "203.0.113.7", "10.0.0.0/8", "10.1.0.0/16", "2001:db8::1", "2001:db8::2", "::ffff:10.2.2.2",
-		"::ffff:10.0.0.0/104", "11.0.0.7", "11.0.0.0/24", "2001:db8::/32", "2001:db8:1::1")), `
-6:9: this override is never reached, since the one on line 5 matches the same keys, written differently; put it before that one, or leave it out
-8:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
-10:9: this override is never reached, since the one on line 9 matches the same keys, written differently; put it before that one, or leave it out
-11:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
-12:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
-16:9: this override is never reached, since the one on line 15 matches the same keys, written differently; put it before that one, or leave it out`},
-	{"override never reached, names", below("    key: [\"{header:X-User}\", \"{host}\"]\n    overrides:\n" + unlimited("X-User=bob", "bob", "header:X-User:bob", "alice", "X-User=alice", "host=Example.com", "host:example.com.") +
-		"      - {keys: \"X-User=z*\", unlimited: true}\n      - {key: \"X-User=zoe\", unlimited: true}\n      - {key: \"address=10.0.0.0/8\", unlimited: true}\n      - {key: 10.1.1.1, unlimited: true}\n      - {key: \"address:10.1.1.2\", unlimited: true}"), `
-8:9: this override is never reached, since the one on line 6 matches the same keys, written differently; put it before that one, or leave it out
-10:9: this override is never reached, since the one on line 9 matches the same keys, written differently; put it before that one, or leave it out
-12:9: this override is never reached, since the one on line 11 matches the same keys, written differently; put it before that one, or leave it out
-14:9: this override is never reached, since the one on line 13 matches all of its keys; put it before that one, or leave it out
-17:9: this override is never reached, since the one on line 15 matches the same keys, written differently; put it before that one, or leave it out`},
+	{"override never reached, addresses", below("    overrides:\n" + unlimited("203.0.113.0/24", "203.0.113.7", "10.0.0.0/8", "10.1.0.0/16", "2001:db8::/64", "2001:db8::/64", "10.2.2.2",
+		"10.0.0.0/8", "11.0.0.7", "11.0.0.0/24", "2001:db8::/32", "2001:db8:1::/64")), `
+6:9: this override is never reached, since the one on line 5 matches all of its keys; put it before that one, or leave it out
+8:9: this override is never reached, since the one on line 7 matches all of its keys; put it before that one, or leave it out
+10:9: this override is never reached, since the one on line 9 matches all of its keys; put it before that one, or leave it out
+11:9: this override is never reached, since the one on line 7 matches all of its keys; put it before that one, or leave it out
+12:9: this override is never reached, since the one on line 7 matches all of its keys; put it before that one, or leave it out
+16:9: this override is never reached, since the one on line 15 matches all of its keys; put it before that one, or leave it out`},
+	{"override never reached, names", below("    key: [\"{header:X-User}\", \"{host}\"]\n    overrides:\n" + unlimited("bob", "alice", "bob", "host:example.com", "host:example.com") +
+		"      - {keys: \"z*\", unlimited: true}\n      - {key: \"zoe\", unlimited: true}\n      - {key: \"address:10.0.0.0/8\", unlimited: true}\n      - {key: 10.1.1.1, unlimited: true}\n      - {key: \"address:10.1.1.2\", unlimited: true}"), `
+8:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
+10:9: this override is never reached, since the one on line 9 matches all of its keys; put it before that one, or leave it out
+12:9: this override is never reached, since the one on line 11 matches all of its keys; put it before that one, or leave it out
+15:9: this override is never reached, since the one on line 13 matches all of its keys; put it before that one, or leave it out`},
 }

@@ -176,8 +176,8 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 
 // checkPlanName checks the name of a plan, and reports whether it is valid.
 func (r *reader) checkPlanName(seen *matches, patterns *int, item yamlfile.Field) bool {
-	name := []keyform.Match{{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}}
-	if name[0].Pattern {
+	name := keyform.Match{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
+	if name.Pattern {
 		*patterns++
 	}
 	if item.Name == "" {

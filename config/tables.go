@@ -215,7 +215,7 @@ var routeTable = table[Route]{
 // overrideTable has the fields of an override.
 var overrideTable = table[policy.Override]{
 	{
-		"key", "a key", "", "The key, as people write it.",
+		"key", "a key", "", "The key, as requests have it.",
 		func(r *reader, o *policy.Override, e yamlfile.Field) { o.Key = r.overrideKey(e) }, nil,
 	},
 	{

@@ -50,9 +50,8 @@ type Policy struct {
 	// not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
 	// Overrides are other limits for some keys, Allow and Block are lists of clients by key and by address; a client
-	// on both is refused. A client on the block list is refused with PERMISSION_DENIED. Write a key as a person knows it: the
-	// user, the address or a prefix, the API key itself. policy.Override describes what that means for each Key; what can
-	// match no call is an error.
+	// on both is refused. A client on the block list is refused with PERMISSION_DENIED. policy.Override describes
+	// how a key is written; what can match no call is an error.
 	Overrides    []policy.Override
 	Allow, Block policy.List
 	// PerMessage charges each message that the client sends in a stream, in addition to the stream itself. A server's

@@ -57,8 +57,8 @@ type Policy struct {
 	// request is refused while no unit is left, and takes one until the cost is known.
 	CostAfter CostAfter
 	// Overrides are other limits for some keys; Allow and Block are lists of clients by key and by address. A client on the block
-	// list is refused with 403, also if it is on both. Write a key as a person knows it: the user, the address or a prefix, the
-	// API key itself. policy.Override describes what that means for each Key; what can match no request is an error of New.
+	// list is refused with 403, also if it is on both. policy.Override describes how a key is written; what can match no
+	// request is an error of New.
 	Overrides    []policy.Override
 	Allow, Block policy.List
 	// Shadow decides and reports, and never refuses, to try a policy on real traffic.

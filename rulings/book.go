@@ -336,7 +336,7 @@ func (b *Book) resolve(r *Ruling) error {
 // resolveStored fills in the policy and the key of a ruling that is to end. If there is none under the key that the text means now, it may
 // be one from before the form of the keys changed: it has the key that a list of rulings prints.
 func (b *Book) resolveStored(r *Ruling) {
-	written := strings.TrimPrefix(r.Key, "=")
+	written := r.Key
 	resolved := *r
 	err := b.resolve(&resolved)
 	r.Policy = resolved.Policy

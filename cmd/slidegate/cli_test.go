@@ -36,16 +36,6 @@ func TestHelpExplainsFirstFlags(t *testing.T) {
 	}
 }
 
-// Only commands that accept the descriptors of Envoy mention them.
-func TestHelpMentionsEnvoy(t *testing.T) {
-	for command, want := range map[string]bool{"allow": false, "charge": false, "peek": true, "reset": true, "block": true} {
-		help := mustCall(t, command, "--help")
-		if strings.Contains(help, "envoy:DOMAIN") != want || !strings.Contains(help, "Name of the policy") {
-			t.Errorf("%s: got\n%s\nwant envoy:DOMAIN: %v", command, help, want)
-		}
-	}
-}
-
 // Version and help are available as flags and as commands.
 func TestVersionAndHelp(t *testing.T) {
 	version := regexp.MustCompile(`^slidegate \S+ \((commit \S+.*, )?` + regexp.QuoteMeta(runtime.Version()) + `, ` + runtime.GOOS + `/` + runtime.GOARCH + `\)\n$`)

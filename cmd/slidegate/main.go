@@ -44,11 +44,11 @@ type commands struct {
 	Serve serveCommand `cmd:"" help:"Run the service: JSON over HTTP, forward-auth, Envoy's rate limit service, and RESP."`
 	Proxy proxyCommand `cmd:"" help:"Put limits in front of an application that cannot be changed."`
 	//lint:ignore SA5008 kong takes several
-	Allow decideCommand `cmd:"" set:"key=to charge" set:"cost=to charge" set:"envoy=" help:"Decide a request and charge it, with a running service."`
+	Allow decideCommand `cmd:"" set:"key=to charge" set:"cost=to charge" help:"Decide a request and charge it, with a running service."`
 	//lint:ignore SA5008 kong takes several
 	Peek decideCommand `cmd:"" set:"key=to look up" set:"cost=the request would cost" help:"Show what allow would decide, and charge nothing."`
 	//lint:ignore SA5008 kong takes several
-	Charge   decideCommand    `cmd:"" set:"key=to charge" set:"cost=used" set:"envoy=" help:"Charge units that have already been used, even beyond the quota."`
+	Charge   decideCommand    `cmd:"" set:"key=to charge" set:"cost=used" help:"Charge units that have already been used, even beyond the quota."`
 	Explain  explainCommand   `cmd:"" help:"Show what decides the requests of a key, and the state of each of its limits."`
 	Reset    resetCommand     `cmd:"" help:"Clear the counts of a key."`
 	Block    blockCommand     `cmd:"" help:"Refuse a key until a given time, regardless of its quota."`

@@ -168,6 +168,9 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 }
 
 func (p *compiledPolicy) override(index int, given policy.Override) (err error) {
+	if !given.Pattern && strings.Contains(given.Key, "*") {
+		return errors.New("key contains a *; for a pattern, set Pattern, or write keys in a file")
+	}
 	read, err := keyform.Read(p.form, given.Key, given.Pattern)
 	if err != nil {
 		return fmt.Errorf("key %w", err)
@@ -179,7 +182,7 @@ func (p *compiledPolicy) override(index int, given policy.Override) (err error) 
 		}
 	}
 	r.override, r.lasts = index+1, true
-	p.overrides.Add(read.Keys, r)
+	p.overrides.Add(read, r)
 	p.ordered = append(p.ordered, r)
 	return nil
 }

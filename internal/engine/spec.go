@@ -33,8 +33,8 @@ type Outcome struct {
 type Spec struct {
 	// Name distinguishes policies, in state, answers and events. It is required where there are several.
 	Name string
-	// Form describes the keys, so that Overrides, lists and rulings can be written with what a person knows of a client.
-	// The middlewares and package config set it; nil means that keys are written as requests have them.
+	// Form describes the keys, so that Overrides, lists and rulings are about keys that requests can have. The middlewares
+	// and package config set it; nil means any key.
 	Form keyform.Form
 	// Limits apply to every key, all of them together; if empty, the limiter's own apply.
 	Limits []slidegate.Limit

@@ -53,7 +53,8 @@ type Options struct {
 // Refusal is a key that a policy refused, or an Envoy descriptor that a rule refused.
 type Refusal struct {
 	Policy, Key string
-	Rule        string // the label of the Envoy rule; otherwise empty
+	Rule        string          // the label of the Envoy rule; otherwise empty
+	Limit       slidegate.Limit // of the Envoy rule
 	By          policy.By
 	Shadow      bool // it was admitted, because the policy or the rule is in shadow mode
 }

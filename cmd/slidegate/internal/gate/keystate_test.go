@@ -25,7 +25,7 @@ func TestState(t *testing.T) {
 	c.Advance(4_000_000)
 	ended := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	log := []rulings.Ruling{
-		{Policy: "api", Key: "ann", Kind: rulings.Clear, Who: "eve", At: ended}, {Policy: "api", Key: "=ann", Kind: rulings.Block, Who: "eve", At: ended},
+		{Policy: "api", Key: "ann", Kind: rulings.Clear, Who: "eve", At: ended}, {Policy: "api", Key: "ann", Kind: rulings.Block, Who: "eve", At: ended},
 		{Policy: "api", Key: "anna", Kind: rulings.Block, Who: "eve", At: ended}, {Policy: "other", Key: "ann", Kind: rulings.Block, Who: "eve", At: ended},
 	}
 	for _, x := range []struct{ key, want string }{
@@ -37,7 +37,7 @@ func TestState(t *testing.T) {
 			`"form":"log","units":[{"from":1800000000000000,"to":1800000000000000,"units":2,"counts":2,"frees":1800000010000000}],"holds":[],` +
 			`"used":2,"remaining":7,"retry_after_us":0,"reset_after_us":6000000}],"history":[` +
 			`{"policy":"api","key":"ann","kind":"clear","who":"eve","why":"","at":"2026-01-02T03:04:05Z"},` +
-			`{"policy":"api","key":"=ann","kind":"block","who":"eve","why":"","at":"2026-01-02T03:04:05Z"}]}`},
+			`{"policy":"api","key":"ann","kind":"block","who":"eve","why":"","at":"2026-01-02T03:04:05Z"}]}`},
 		{"vip-8", `{"policy":"api","key":"vip-8","by":"limits","override":"vip-*","limits":[` +
 			`{"text":"3/1h","quota":3,"capacity":3,"algorithm":"default","window_us":3600000000,"now":1800000004000000,"form":"log","units":[],"holds":[],` +
 			`"used":0,"remaining":3,"retry_after_us":0,"reset_after_us":0}],"history":[]}`},

@@ -253,19 +253,3 @@ func (p *livePolicy) addressIn(key string) netip.Addr {
 	addr, _ := clientip.Parse(rest) // a group of addresses is none
 	return addr
 }
-
-// addressOf returns the address in what an operator wrote, if the key is the one of that address: the key may be the whole
-// group that the address belongs to.
-func (p *livePolicy) addressOf(text, key string) netip.Addr {
-	text = strings.TrimPrefix(text, "=")
-	for _, mark := range []string{addressMark, "address="} {
-		text = strings.TrimPrefix(text, mark)
-	}
-	if addr, ok := clientip.Parse(text); ok {
-		group, _ := p.groups.Key(text)
-		if rest, marked := strings.CutPrefix(key, addressMark); rest == group && (marked || p.byAddress) {
-			return addr
-		}
-	}
-	return p.addressIn(key)
-}

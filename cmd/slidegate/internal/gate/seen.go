@@ -29,13 +29,8 @@ var errUnknown = errors.New("gate: the store did not answer")
 
 // Share returns the largest share of a limit of a key that is used now, and that limit; nil if no limit decides about the key, such as one that
 // a ruling blocks. Plan is the name of the one by which the key was decided. The error means that it is not known.
-func (g *Gate) Share(ctx context.Context, policy, key, plan string) (share float64, limit *slidegate.Limit, err error) {
-	d, err := g.Do(ctx, Peek, Request{Policy: policy, Key: key, Plan: plan})
-	return ShareOf(&d, err)
-}
-
-// ShareOf returns the result of Share from that of a peek.
-func ShareOf(d *policy.Decision, err error) (share float64, limit *slidegate.Limit, unknown error) {
+func (g *Gate) Share(ctx context.Context, name, key, plan string) (share float64, limit *slidegate.Limit, err error) {
+	d, err := g.Do(ctx, Peek, Request{Policy: name, Key: key, Plan: plan})
 	switch {
 	case errors.Is(err, ErrPolicy) || errors.Is(err, ErrKey):
 		return 0, nil, nil // a reload has removed it

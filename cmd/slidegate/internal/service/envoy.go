@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
@@ -49,14 +47,6 @@ func (s *Server) setRemote(domains []*envoy.Domain) error {
 	s.remote = domains
 	s.envoy.RulesReceived()
 	return nil
-}
-
-// limitsOf returns the limits that apply to a key of a policy, or to an Envoy descriptor.
-func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
-	if s.envoy != nil && strings.HasPrefix(policy, gate.EnvoyPrefix) {
-		return s.envoy.LimitsOf(policy, key)
-	}
-	return s.gate.LimitsOf(policy, key)
 }
 
 // LoadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain. Errors

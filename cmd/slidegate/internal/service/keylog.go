@@ -63,8 +63,12 @@ func (r *keyLog) refused(refusal gate.Refusal) {
 		attrs = append(attrs, slog.Bool("shadow", true))
 	}
 	if refusal.By == policy.ByLimits {
+		applying := []slidegate.Limit{refusal.Limit}
+		if refusal.Rule == "" {
+			applying = r.limits(refusal.Policy, key)
+		}
 		var limits []string
-		for _, limit := range r.limits(refusal.Policy, key) {
+		for _, limit := range applying {
 			limits = append(limits, limit.String())
 		}
 		attrs = append(attrs, slog.String("limits", strings.Join(limits, ", ")))

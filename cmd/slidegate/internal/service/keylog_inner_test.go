@@ -90,8 +90,8 @@ func TestRefusedKeys(t *testing.T) {
 		t.Error("two processes have the same hash")
 	}
 	var log bytes.Buffer
-	newKeyLog(LogRefusalsKeys, slog.New(slog.NewTextHandler(&log, nil)), noLimits).refused(gate.Refusal{Policy: "envoy:web", Key: "user=ann", Rule: "user"})
-	if !strings.Contains(log.String(), `key="user=ann" rule=user limits=5/1m left_out=0`) {
+	newKeyLog(LogRefusalsKeys, slog.New(slog.NewTextHandler(&log, nil)), noLimits).refused(gate.Refusal{Policy: "envoy:web", Key: "user=ann", Rule: "user", Limit: slidegate.MustParseLimit("7/1h")})
+	if !strings.Contains(log.String(), `key="user=ann" rule=user limits=7/1h left_out=0`) {
 		t.Errorf("got %s", log.String())
 	}
 	log.Reset()

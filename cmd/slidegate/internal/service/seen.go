@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
@@ -26,7 +24,7 @@ import (
 // openSeen opens the exchange of what the instances have seen.
 func (s *Server) openSeen(key *gate.Key) {
 	o := seen.Options{
-		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.share, Now: time.Now,
+		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.gate.Share, Now: time.Now,
 		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
 	}
 	switch documents, ok := store.As[store.Documents](s.stores.Store); {
@@ -44,18 +42,6 @@ func (s *Server) openSeen(key *gate.Key) {
 func instanceName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
-}
-
-// share returns how much is used of a limit of a key; see gate.Share.
-func (s *Server) share(ctx context.Context, of, key, plan string) (share float64, limit *slidegate.Limit, err error) {
-	if !strings.HasPrefix(of, gate.EnvoyPrefix) {
-		return s.gate.Share(ctx, of, key, plan)
-	}
-	if s.envoy == nil {
-		return 0, nil, nil
-	}
-	d, err := s.envoy.Peek(ctx, gate.Request{Policy: of, Key: key})
-	return gate.ShareOf(&d, err)
 }
 
 // describe describes this instance.

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 const seenPolicies = `
@@ -99,33 +97,6 @@ func TestSeenOverMemory(t *testing.T) {
 	if got := s.send(t, "admin", "POST", "/v1/reset", `{"key":"x"}`, viewer...); got.status != http.StatusForbidden {
 		t.Errorf("a reset by a viewer: got %d, want 403", got.status)
 	}
-}
-
-// TestNearestOfEnvoy: what a descriptor has used is asked again, so that it is near no longer after a reset or under a block.
-func TestNearestOfEnvoy(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, file, "domain: web\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 10}}]\n")
-	s := start(t, seenPolicies+"envoy: {files: ["+file+"]}\n", nil)
-	hit := func(user string) {
-		s.send(t, "http", "POST", "/json", `{"domain":"web","descriptors":[{"entries":[{"key":"user","value":"`+user+`"}]}],"hitsAddend":9}`)
-	}
-	near := func() (shares []float64) {
-		var d seen.Document
-		if err := json.Unmarshal([]byte(s.send(t, "admin", "GET", "/v1/seen", "").body), &d); err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range d.Keys["5"].Nearest {
-			shares = append(shares, k.Share)
-		}
-		return shares
-	}
-	hit("ann")
-	hit("bob")
-	testkit.Eventually(t, "both are near", func() bool { return slices.Equal(near(), []float64{0.9, 0.9}) })
-	s.send(t, "admin", "POST", "/v1/reset", `{"policy":"envoy:web","key":"user=ann"}`)
-	testkit.Eventually(t, "the one that was reset is not near", func() bool { return slices.Equal(near(), []float64{0.9}) })
-	s.send(t, "admin", "POST", "/v1/rulings", `{"policy":"envoy:web","key":"user=bob","kind":"block"}`)
-	testkit.Eventually(t, "nor is the one that is blocked", func() bool { return len(near()) == 0 })
 }
 
 // TestSeenStream: the stream has the document once a second, and ends when the service drains.

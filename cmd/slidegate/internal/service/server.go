@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
@@ -135,7 +136,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 
 // open creates everything behind the listeners.
 func (s *Server) open(ctx context.Context) (err error) {
-	s.keys = newKeyLog(s.opts.LogRefusals, s.log, s.limitsOf)
+	s.keys = newKeyLog(s.opts.LogRefusals, s.log, func(policy, key string) []slidegate.Limit { return s.gate.LimitsOf(policy, key) })
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
 	}
@@ -165,13 +166,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.hash.Store(&hash)
 	s.openSeen(key)
 	history := func(ctx context.Context) ([]rulings.Ruling, error) { return s.book.Log(ctx, math.MaxInt) }
-	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+	s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, req.Who), operation, req)
-	}}
-	if s.envoy != nil {
-		api.Envoy = s.envoy
-	}
-	if s.api, err = jsonapi.New(s.gate, api); err != nil {
+	}})
+	if err != nil {
 		return err
 	}
 	checks := forward.Options{TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}

@@ -130,7 +130,7 @@ func (f *fake) add(w http.ResponseWriter, r *http.Request) {
 	f.history = append([]object{maps.Clone(f.ruling)}, f.history...)
 	reach := object{"ruling": f.ruling}
 	if f.notSeen {
-		reach["matches"], reach["seen"] = []string{"alcie"}, []string{}
+		reach["seen"] = []string{}
 	}
 	send(w, reach)
 }

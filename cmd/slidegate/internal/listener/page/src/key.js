@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { h, keep, write } from "./dom.js";
 import * as rule from "./rule.js";
 import * as sliding from "./sliding.js";
-import { causes, clock, count, counts, masked, moment, number, percent, span, visible } from "./words.js";
+import { causes, clock, counts, masked, moment, number, percent, span, visible } from "./words.js";
 
 let panel, key, policy, state, received, problem, polling, frame, actions;
 
@@ -64,7 +64,7 @@ async function reveal(event) {
 		panel.querySelector(".ask").remove();
 		if (found.cut) show(); // nothing can be asked about it
 		else {
-			key.text = exact(found);
+			key.text = found.key; // in quotes if it is not UTF-8, as a ruling about it
 			begin();
 		}
 		panel.querySelector("#key-title").focus();
@@ -73,11 +73,6 @@ async function reveal(event) {
 		button.disabled = false;
 		show();
 	}
-}
-
-// exact returns a key as operators write it so that it means only itself. One that is not UTF-8 is in quotes, and descriptors of Envoy are exact.
-function exact(found) {
-	return found.key_base64 || key.policy.startsWith("envoy:") ? found.key : "=" + found.key;
 }
 
 function begin() {
@@ -109,6 +104,10 @@ async function load() {
 	} catch (failed) {
 		if (!key) return;
 		problem = failed.message;
+		if (failed.status === 404) {
+			problem = "This is no policy of the file, so nothing more is known of its keys here."; // but a domain of Envoy's, say
+			panel.querySelector(".known").hidden = true;
+		}
 		if (failed.status === 400 || failed.status === 404) clearInterval(polling); // it would fail again
 	}
 	show();
@@ -150,7 +149,6 @@ function known() {
 	if (state?.by === "ruling" && !state.limits?.length && !state.prefix && policy?.limits?.length && !policy.varies) {
 		all.push("without the ruling: " + policy.limits.map((limit) => visible(limit, 40)).join(", "));
 	}
-	if (state?.also?.length) all.push("the text also means " + count(state.also.length, "other key"));
 	return all.join(" \u00b7 ");
 }
 
@@ -160,7 +158,7 @@ function ruling(line) {
 	if (ruling) write(line, changed(ruling) + about(ruling) + (ruling.until ? ", until " + moment(ruling.until) : ", until it is ended") + ", by " + visible(ruling.who, 60) + (ruling.why ? ": " + visible(ruling.why, 200) : ""));
 }
 
-// about names what a ruling is about, if that is more than this key: a prefix, or a text that means several keys.
+// about names what a ruling is about, if that is more than this key: a prefix.
 function about(ruling) {
 	return rule.isWider(ruling, state) ? " for " + visible(ruling.key, 60) : "";
 }
