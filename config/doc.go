@@ -47,8 +47,6 @@
 //	    overrides_file: testdata/overrides/export.yaml # the same as overrides, in a file of its own
 //	  models:
 //	    key: header:X-Tenant
-//	    class: header:X-Class  # where to find the class of a request
-//	    classes: {critical: 100%, default: 90%, batch: 60%} # how much of the limits a class may use; all share the counts
 //	    limits: [600/1m]
 //
 // Format writes a file with all defaults spelled out, and Schema describes files to editors.

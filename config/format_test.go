@@ -44,7 +44,6 @@ policies:
         limits:
           - 1000/1m overlap=whole # sliding-window segments=1 anchor=clock
     # plans: none
-    # classes: none
     allow:
       - "127.0.0.1"
       - "key:health"
@@ -64,7 +63,6 @@ policies:
       - 1000/1h # hard cap
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -102,7 +100,6 @@ policies:
       - "6/1m fixed-window name=\"b # c\"" # anchor=clock
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none

@@ -82,7 +82,6 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 			return p.Key.KeyOf(used, func(field fields.Field) []byte { return from.valueOf(field, r) }), nil
 		}},
 	}
-	made.Classes, made.Class = p.Classes, p.httpClass(from, made.Key)
 	made.Cost, made.Skip, err = p.httpRoutes()
 	return made, err
 }

@@ -264,7 +264,7 @@ var badFiles = []struct{ name, text, want string }{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles, badClassFiles, badJWTFiles) {
+	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles, badJWTFiles) {
 		t.Run(test.name, func(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))

@@ -25,7 +25,6 @@ func TestLease(t *testing.T) {
       - key: "free"
         unlimited: true
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -44,7 +43,6 @@ func TestLease(t *testing.T) {
       - 10/1s # hard cap
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none

@@ -83,7 +83,6 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	if r.leaseAt.Line > 0 {
 		r.leaseAll(r.leaseAt)
 	}
-	r.checkClasses(&p, given)
 	r.finishThresholds(&p)
 	r.finishKeys(&p, named)
 	if from := r.overridesFrom; from != nil {

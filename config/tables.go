@@ -126,7 +126,7 @@ var policyTable = table[Policy]{
 	{
 		"plan", "`header:NAME`, `claim:NAME`, `user` or `key`", "none", "Where to find the plan of a request.",
 		func(r *reader, p *Policy, e yamlfile.Field) {
-			p.PlanBy = r.choiceBy(e)
+			p.PlanBy = r.planBy(e)
 			r.useClaims(e.ValueAt(), p.PlanBy)
 		},
 		nil, // written with the plans
@@ -135,19 +135,6 @@ var policyTable = table[Policy]{
 		"plans", "a mapping of names to plans", "none", "Other limits by the name of the plan, in which * matches any run of bytes. The first match decides.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Plans = r.plans(e) },
 		(*formatter).plans,
-	},
-	{
-		"class", "`header:NAME`, `claim:NAME`, `user` or `key`", "none", "Where to find the class of a request.",
-		func(r *reader, p *Policy, e yamlfile.Field) {
-			p.ClassBy = r.choiceBy(e)
-			r.useClaims(e.ValueAt(), p.ClassBy)
-		},
-		nil, // written with the classes
-	},
-	{
-		"classes", "a mapping of names to percentages", "none", "How much of the limits a class of requests may use, by the name of the class, in which * matches any run of bytes; default is that of other requests. All classes share the counts. Not with leases, count_refused and a penalty.",
-		func(r *reader, p *Policy, e yamlfile.Field) { p.Classes = r.classes(e) },
-		(*formatter).classes,
 	},
 	{
 		"allow", "a list of addresses and keys", "none", "Clients that are admitted and charged nothing.",

@@ -30,10 +30,6 @@ type Policy struct {
 	// with one that is not listed.
 	Plans  []policy.Plan
 	PlanBy fields.Field
-	// Classes are the parts of the limits that classes of requests may use; see policy.Class. The class is that whose name the field
-	// ClassBy has: a header, a claim, a verified user, or the policy's key. Plans and overrides have the same classes.
-	Classes []policy.Class
-	ClassBy fields.Field
 	// Allow lists clients that are admitted and charged nothing, Block clients that are refused immediately. Clients on both
 	// lists are refused.
 	Allow, Block policy.List

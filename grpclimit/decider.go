@@ -219,9 +219,6 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 		r.Add(part)
 		return d.decideTogether(ctx, c, d.prepare(ctx, c, r), event)
 	}
-	if c.stage == stageCall && d.set.Shared() {
-		c.followed = d.set.Trace(ctx, "", &event.Decision, part)
-	}
 	d.report(ctx, event)
 	return nil
 }
@@ -229,9 +226,6 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 // decideTogether decides a call by a transaction. It returns the request if it has to be settled.
 func (d *decider) decideTogether(ctx context.Context, c *call, r *engine.Transaction, event *Event) (held *engine.Transaction) {
 	d.decide(ctx, c, r, rule.Take, event)
-	if c.stage == stageCall && d.set.Shared() {
-		c.followed = r.Trace(ctx, &event.Decision)
-	}
 	d.reportAll(ctx, r, event)
 	if !r.Held() {
 		r.End()

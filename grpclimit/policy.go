@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -39,10 +38,6 @@ type Policy struct {
 	// policy.Refused. The zero Plan, and a nil func, mean Limits. If it returns an error, the call is refused with
 	// UNAVAILABLE, whatever Failure is: the limits of another plan would be wrong. The event has the error.
 	Plan func(ctx context.Context, method string) (policy.Plan, error)
-	// Classes are the parts of all limits that classes of calls may use, on shared counts; see policy.Class. Class returns the name of a
-	// call's class, and both are needed. A client that can choose its class should not be trusted with a large one.
-	Classes []policy.Class
-	Class   func(ctx context.Context, method string) string
 	// Cost is how many units a call takes; nil means 1. The message is the request of a call that has just one, or the
 	// message of a stream that PerMessage or PerReply charge; it is nil where a stream opens, and must not be kept or
 	// changed. A cost of 0 charges nothing and only checks: the call is refused as one that costs a unit would be. To
@@ -109,16 +104,13 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 		p.service = service
 	}
 	err := checkMatch(p.Match)
-	if err == nil && (len(p.Classes) > 0) != (p.Class != nil) {
-		err = errors.New("classes: need both Classes and Class, which selects one of them")
-	}
 	return p, err
 }
 
 // rules returns the part of the policy that the engine needs.
 func (p *compiled) rules() engine.Spec {
 	return engine.Spec{
-		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Classes: p.Classes, Allow: p.Allow, Block: p.Block,
+		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Block: p.Block,
 		Shadow: p.Shadow, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }
@@ -172,8 +164,6 @@ type call struct {
 	stage   stage
 	message any
 	policy  string // the policy that decided
-	// followed is the context for the handler, with what the call has been charged; nil if it is not needed.
-	followed context.Context
 }
 
 // part fills in the policy's part of a call. The application's functions are called here, once, however long the call
@@ -196,9 +186,6 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *engine.P
 		if part.Plan, part.Err = p.Plan(ctx, c.method); part.Err != nil {
 			part.Err = fmt.Errorf("grpclimit: policy %q: plan: %w", p.Name, part.Err)
 		}
-	}
-	if p.Class != nil {
-		part.Class = p.Class(ctx, c.method)
 	}
 	if p.needsAddress {
 		part.Address = d.address(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -67,8 +66,7 @@ type Event struct {
 
 // Interceptors limit the calls to a server. They are safe for concurrent use. The zero value is not usable; call New.
 type Interceptors struct {
-	decider          *decider
-	unaries, streams atomic.Int32 // how often Unary and Stream were called
+	decider *decider
 }
 
 // New returns interceptors for servers over a limiter. An error names the option that is wrong.
@@ -93,18 +91,12 @@ func (i *Interceptors) Drain(ctx context.Context) error { return withPackage(i.d
 
 // Unary returns the interceptor of calls with one request and one response.
 func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
-	if i.unaries.Add(1) > 1 { // perhaps one around the other
-		i.decider.set.MarkNested()
-	}
 	return i.unary
 }
 
 // Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages
 // if a policy has PerMessage or PerReply.
 func (i *Interceptors) Stream() grpc.StreamServerInterceptor {
-	if i.streams.Add(1) > 1 {
-		i.decider.set.MarkNested()
-	}
 	return i.stream
 }
 
@@ -118,9 +110,6 @@ func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryS
 	}
 	if left != nil {
 		_ = grpc.SetHeader(ctx, left)
-	}
-	if c.followed != nil {
-		ctx = c.followed
 	}
 	if held != nil {
 		result := Result{Err: errPanicked}
@@ -153,9 +142,6 @@ func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.
 	}
 	if left != nil {
 		_ = stream.SetHeader(left)
-	}
-	if c.followed != nil {
-		stream = &contextStream{stream, c.followed}
 	}
 	messages := info.IsClientStream && i.decider.charges(c.method, stageMessage)
 	replies := info.IsServerStream && i.decider.charges(c.method, stageReply)

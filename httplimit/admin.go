@@ -17,7 +17,7 @@ import (
 // nothing. The name is "" if the only policy has none. The key is written as in policy.Override: what a person knows of the
 // client, such as "ann", an address, or an API key. It returns an error if there is no such policy, if no request or more than one client can
 // have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has an
-// override, or on Options.Group. Use PeekRequest then. Lists of addresses are ignored, and the class is policy.DefaultClass.
+// override, or on Options.Group. Use PeekRequest then. Lists of addresses are ignored.
 func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) {
 	index, key, err := m.find(name, key)
 	if err != nil {

@@ -172,9 +172,6 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 		m.serveRequest(w, r, next, q, nil)
 		return
 	}
-	if m.set.Shared() {
-		r = r.WithContext(m.set.Trace(r.Context(), "", &v, part))
-	}
 	if m.admit(w, r, &v, nil) {
 		next.ServeHTTP(w, r)
 	}
@@ -200,9 +197,6 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 	q.Record, q.Slots = m.opts.OnDecision != nil, engine.SlotsHeld
 	var v policy.Decision
 	q.Decide(r.Context(), rule.Take, &v)
-	if m.set.Shared() {
-		r = r.WithContext(q.Trace(r.Context(), &v))
-	}
 	for _, tried := range q.Trials() {
 		m.opts.OnDecision(r, tried)
 	}
@@ -228,9 +222,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Dec
 	var items []*reply.Item
 	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake && !v.Ended && v.Note != nil {
 		items = v.Note.([]*reply.Item)
-		if again := m.opts.Headers.Write(w.Header(), items, &v.Decision, v.Refused); again {
-			m.set.MarkNested()
-		}
+		m.opts.Headers.Write(w.Header(), items, &v.Decision, v.Refused)
 	}
 	if len(decided) == 0 {
 		m.report(r, v)

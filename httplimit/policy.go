@@ -46,10 +46,6 @@ type Policy struct {
 	Plan func(*http.Request) (policy.Plan, error)
 	// Plans are limits that Plan may return by policy.Named, and need a Plan. See policy.Plan.
 	Plans []policy.Plan
-	// Classes are the parts of all limits that classes of requests may use, on shared counts; see policy.Class. Class returns the name of a
-	// request's class, and both are needed. A client that can choose its class should not be trusted with a large one.
-	Classes []policy.Class
-	Class   func(*http.Request) string
 	// Cost is how many units a request takes; nil means 1. A cost of 0 charges nothing and only checks: the request is refused,
 	// with a Retry-After, as one that costs a unit would be. To exempt requests, use Skip. A cost below 0, such as the
 	// ContentLength of a body of unknown length, counts as 1. A request always takes one slot of an in-flight limit, even if it
@@ -73,7 +69,7 @@ type Policy struct {
 	Penalty time.Duration
 	// Wait is how long a request waits in line until the limits admit it, instead of being refused at once; 0 means not at all. It is
 	// refused at once if its turn would come too late, with a Retry-After that counts who is before it. In one process, requests with the
-	// same key are served in the order in which they came, higher classes first. A client that leaves gives up its place. It cannot be
+	// same key are served in the order in which they came. A client that leaves gives up its place. It cannot be
 	// combined with Penalty, or limits that count refusals.
 	Wait time.Duration
 	// Failure decides when the store does not answer; the zero value means Options.Failure. Use store.FailClosed for logins.
@@ -114,16 +110,13 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	if len(given.Plans) > 0 && given.Plan == nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: plans: need a Plan, which selects one of them by policy.Named", given.Name))
 	}
-	if (len(given.Classes) > 0) != (given.Class != nil) {
-		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: classes: need both Classes and Class, which selects one of them", given.Name))
-	}
 	return p, err
 }
 
 // Rules returns the policy as the policy engine needs it: everything that is not about HTTP.
 func (p *Policy) Rules() engine.Spec {
 	return engine.Spec{
-		Name: p.Name, Form: p.Key.Form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Classes: p.Classes, Allow: p.Allow, Block: p.Block,
+		Name: p.Name, Form: p.Key.Form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Block: p.Block,
 		Shadow: p.Shadow, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure,
 	}
 }
@@ -166,9 +159,6 @@ func (p *compiled) part(r *http.Request, given string, opts *Options, part *engi
 		if part.Plan, part.Err = p.Plan(r); part.Err != nil {
 			part.Err = fmt.Errorf("httplimit: policy %q: plan: %w", p.Name, part.Err)
 		}
-	}
-	if p.Class != nil {
-		part.Class = p.Class(r)
 	}
 	if p.needsAddress {
 		part.Address, _ = opts.Client.Addr(r)

@@ -29,8 +29,6 @@ type keyFlags struct {
 type decideCommand struct {
 	Key  string `arg:"" help:"The key ${key}."`
 	Cost int64  `default:"1" help:"Number of units ${cost}."`
-	// Class is the class of the request.
-	Class string `placeholder:"NAME" help:"Class of the request, for policies whose requests name their class."`
 	//lint:ignore SA5008 kong takes several
 	keyFlags `set:"server=http://127.0.0.1:8080" set:"listener=the service"`
 }
@@ -42,9 +40,6 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 	}
 	var reply decision
 	body := map[string]any{"policy": d.Policy, "key": unquoteKey(d.Key), "cost": d.Cost}
-	if d.Class != "" {
-		body["class"] = d.Class
-	}
 	path := "/v1/" + c.node.Name
 	printed, err := d.send(ctx, c, http.MethodPost, path, body, &reply)
 	if err == nil && reply.Policy == "" { // JSON, but not a decision: a refusal by a proxy, or a response of the application behind it

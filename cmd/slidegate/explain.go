@@ -25,7 +25,6 @@ type explainCommand struct {
 	Cost   uint64 `default:"1" help:"Number of units the request would cost."`
 	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor. (default: the service's default policy)"`
 	Plan   string `placeholder:"NAME" help:"Plan of the request, for policies whose requests name their plan."`
-	Class  string `placeholder:"NAME" help:"Class of the request, for policies whose requests name their class."`
 	serviceFlags
 }
 
@@ -61,9 +60,6 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	}
 	if e.Plan != "" {
 		query.Set("plan", e.Plan)
-	}
-	if e.Class != "" {
-		query.Set("class", e.Class)
 	}
 	var reply explanation
 	if printed, err := e.send(ctx, c, http.MethodGet, "/v1/explain?"+query.Encode(), nil, &reply); printed || err != nil {
@@ -117,7 +113,6 @@ func (e *explanation) String() string {
 	}
 	line("override", e.Override)
 	line("plan", e.Plan)
-	line("class", e.Class)
 	line("list", e.List)
 	line("note", e.Note)
 	line("decision", e.outcome()+e.reason())
@@ -214,8 +209,8 @@ func (e *explainCommand) runRequest(ctx context.Context, c *console) error {
 	if !both {
 		method, at = http.MethodGet, e.Request
 	}
-	if e.Policy != "" || e.Plan != "" || e.Class != "" || e.Cost != 1 {
-		return fmt.Errorf("--policy, --plan, --class and --cost are for keys: the policies that match a request, its plan, class and cost follow from the file")
+	if e.Policy != "" || e.Plan != "" || e.Cost != 1 {
+		return fmt.Errorf("--policy, --plan and --cost are for keys: the policies that match a request, its plan and cost follow from the file")
 	}
 	headers := http.Header{}
 	for _, text := range e.Header {

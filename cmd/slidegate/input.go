@@ -10,12 +10,10 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// input is the traffic to replay, with the progress of reading it.
+// input is the traffic to replay.
 type input struct {
 	lines   traffic.Lines
 	readers []*traffic.Reader
-	total   int64        // the final value of done, -1 if unknown
-	done    func() int64 // bytes read
 }
 
 // openFiles opens all logs before it reads the first.
@@ -49,20 +47,26 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 		lines = append(lines, reader)
 	}
 	in.lines = traffic.Merge(lines...)
-	in.done = func() (bytes int64) {
-		for _, r := range in.readers {
-			bytes += r.BytesRead()
-		}
-		return bytes
-	}
-	for _, r := range in.readers {
-		if size := r.Size(); size < 0 || in.total < 0 {
-			in.total = -1
-		} else {
-			in.total += size
-		}
-	}
 	return in, nil
+}
+
+// size returns the bytes of all logs, or -1 if it is unknown, as that of a pipe.
+func (in *input) size() (bytes int64) {
+	for _, r := range in.readers {
+		if r.Size() < 0 {
+			return -1
+		}
+		bytes += r.Size()
+	}
+	return bytes
+}
+
+// read returns how many of them have been read.
+func (in *input) read() (bytes int64) {
+	for _, r := range in.readers {
+		bytes += r.BytesRead()
+	}
+	return bytes
 }
 
 func (in *input) sources() (all []traffic.Source) {

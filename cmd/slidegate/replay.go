@@ -64,7 +64,7 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer in.close()
-	out, err := r.create(in)
+	out, err := r.create()
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 	if out.decisions != nil {
 		opts.Decisions = out.decisions
 	}
-	bar := newProgress(c, in.total, in.done)
+	bar := newProgress(c, in.size(), in.read)
 	opts.Progress = bar.update
 	found, err := replay.Run(ctx, in.lines, opts)
 	bar.close()

@@ -16,9 +16,6 @@ func (p *compiledPolicy) bundle(limits []slidegate.Limit) (*bundle, error) {
 	if err := p.set.checkNames(limits); err != nil {
 		return nil, err
 	}
-	if err := p.classes.check(limits); err != nil {
-		return nil, err
-	}
 	if p.wait > 0 {
 		for _, limit := range limits {
 			if err := checkWait(limit); err != nil {
@@ -31,8 +28,11 @@ func (p *compiledPolicy) bundle(limits []slidegate.Limit) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := p.bundleOf(limiter, named)
-	b.notify = p.thresholdsOf(limits)
+	b := &bundle{limiter: limiter, limits: named, bound: adapter.Bound(limiter), notify: p.thresholdsOf(limits)}
+	b.slots, b.holds = slices.ContainsFunc(b.bound, isSlots), slices.ContainsFunc(b.bound, holdsUnits)
+	if p.set.opts.Prepare != nil {
+		b.note, err = p.set.opts.Prepare(named)
+	}
 	return b, err
 }
 
@@ -49,16 +49,6 @@ func (p *compiledPolicy) limiter(limits []slidegate.Limit) (limiter *slidegate.L
 		limiter, err = p.set.base(p.name, p.mode, limits)
 	}
 	return limiter, err
-}
-
-// bundleOf returns the rules of a limiter with these limits.
-func (p *compiledPolicy) bundleOf(limiter *slidegate.Limiter, limits []slidegate.Limit) (r *bundle, err error) {
-	r = &bundle{limiter: limiter, limits: limits, bound: adapter.Bound(limiter), classes: p.classes.newBundles()}
-	r.slots, r.holds = slices.ContainsFunc(r.bound, isSlots), slices.ContainsFunc(r.bound, holdsUnits)
-	if p.set.opts.Prepare != nil {
-		r.note, err = p.set.opts.Prepare(limits)
-	}
-	return r, err
 }
 
 // withPolicyName returns limits with the policy's name before their own, so that policies that share a namespace do not share

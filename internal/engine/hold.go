@@ -70,7 +70,7 @@ func (h *held) reset() {
 }
 
 // keepTaken records what the requests of the plan took.
-func keepTaken(_ context.Context, t *Transaction) {
+func (t *Transaction) keepTaken() {
 	if t.plan.id == 0 {
 		return
 	}
@@ -185,9 +185,9 @@ func (t *Transaction) holdsSlots() bool {
 const slotPatience = 200 * time.Millisecond
 
 // identifyHold gives what the plan takes an ID if it is settled or released afterwards, or given back if the client leaves meanwhile.
-func identifyHold(_ context.Context, t *Transaction) {
+func (t *Transaction) identifyHold() {
 	p := &t.plan
-	if !counts(p.op) || p.each {
+	if !counts(p.op) {
 		return
 	}
 	for i := range p.entries {
@@ -201,7 +201,7 @@ func identifyHold(_ context.Context, t *Transaction) {
 
 // awaitSlots calls the store once more if only in-flight limits refused the request while this process was releasing
 // slots of its key. A client that sends its next request as soon as it has the last response must find the slot free.
-func awaitSlots(ctx context.Context, t *Transaction) {
+func (t *Transaction) awaitSlots(ctx context.Context) {
 	p := &t.plan
 	t.awaitCancelled(p.cancelled)
 	if p.id == 0 || !p.hasJoint() {

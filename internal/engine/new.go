@@ -54,7 +54,7 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 	if s.opts.Failure >= store.Modes {
 		return nil, fmt.Errorf("policy: failure: %w", unknownMode(s.opts.Failure))
 	}
-	s.bases, s.sharer, s.releases = map[baseID]*slidegate.Limiter{}, new(sharer), new(releases)
+	s.bases, s.releases = map[baseID]*slidegate.Limiter{}, new(releases)
 	if s.opts.Before != nil {
 		s.releases = s.opts.Before.releases
 	}
@@ -71,15 +71,9 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 			err.Policy = given.Name
 			return nil, err
 		}
-		p.index = i
 		s.policies = append(s.policies, p)
 	}
-	for i := range features {
-		if f := &features[i]; f.of == nil || slices.ContainsFunc(s.policies, f.of) {
-			s.features = append(s.features, f)
-		}
-	}
-	s.addToRegister()
+	s.warnUnnamed()
 	s.opts.Before = nil // otherwise every earlier set would stay in memory
 	return s, nil
 }
@@ -150,9 +144,6 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.refuse, err = newList(given.Block, p.form); err != nil {
 		return nil, &Error{Option: "block", Err: err}
 	}
-	if p.classes, err = newClasses(given.Classes); err != nil {
-		return nil, &Error{Option: "classes", Err: err}
-	}
 	p.thresholds, p.crossed = given.Notify, given.Crossed
 	if err = p.letWait(&given); err != nil {
 		return nil, &Error{Option: "wait", Err: err}
@@ -172,7 +163,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
+	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.penalty == nil && len(p.thresholds) == 0 && !p.own.slots
 	return p, nil
 }
 

@@ -43,7 +43,7 @@ func (p *compiledPolicy) noteDecision(op rule.Op, b *bundle, key string, d *poli
 
 // NoteSettled notes the thresholds that a settlement crossed by charging units to one of the policy's limits beyond its reservation, given
 // the store's answer for that limit. The answer has what is left at that moment, so what others charge or return meanwhile hides nothing.
-// A reservation says neither its plan nor its class, but limits that are equal have the same thresholds.
+// A reservation does not say its plan, but limits that are equal have the same thresholds.
 func (s *Set) NoteSettled(policy int, limit *store.Limit, key string, answer rule.Answer) {
 	p := s.policies[policy]
 	if r := p.rulingOf(key); r != nil && r.limiter != nil {
@@ -52,12 +52,10 @@ func (s *Set) NoteSettled(policy int, limit *store.Limit, key string, answer rul
 	var from *bundle
 	var index int
 	p.eachBundle(key, func(b *bundle) {
-		for _, part := range p.parts(b) {
-			if i := slices.IndexFunc(part.bound, func(own *store.Limit) bool {
-				return own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule()
-			}); i >= 0 {
-				from, index = part, i
-			}
+		if i := slices.IndexFunc(b.bound, func(own *store.Limit) bool {
+			return own.Prefix() == limit.Prefix() && *own.Rule() == *limit.Rule()
+		}); i >= 0 {
+			from, index = b, i
 		}
 	})
 	if from == nil {
@@ -69,19 +67,6 @@ func (s *Set) NoteSettled(policy int, limit *store.Limit, key string, answer rul
 			p.noteAnswer(from, t, key, &answer)
 		}
 	}
-}
-
-// parts returns the limits that requests of any class are decided by: those of the policy's classes, or b.
-func (p *compiledPolicy) parts(b *bundle) (all []*bundle) {
-	if p.classes == nil {
-		return []*bundle{b}
-	}
-	for i := range p.classes.all {
-		if part, err := p.classed(b, p.classes.all[i].Name); err == nil {
-			all = append(all, part)
-		}
-	}
-	return all
 }
 
 // unnoted are the flags of answers that show no crossing: what a failure mode counted is not what the store has, and a repetition changed

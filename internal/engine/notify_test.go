@@ -134,19 +134,19 @@ func TestCrossingsOfSeveralLimits(t *testing.T) {
 	n.expect("refused by the log, and the shadow policy too")
 }
 
-// Overrides, plans and classes have the thresholds of their own limits; batches count too.
+// Overrides have the thresholds of their own limits; batches count too.
 func TestCrossingsOfOthersLimits(t *testing.T) {
 	own, more := slidegate.Limit{Quota: 10, Window: time.Minute}, slidegate.Limit{Quota: 100, Window: time.Minute}
 	n := newNotifying(t, engine.Spec{
 		Name: "api", Limits: []slidegate.Limit{own}, Overrides: []policy.Override{{Key: "ann", Limits: []slidegate.Limit{more}}},
-		Classes: []policy.Class{{Name: "default", Percent: 50}}, Notify: append(thresholds(own, 100), thresholds(more, 20)...),
+		Notify: append(thresholds(own, 100), thresholds(more, 20)...),
 	})
-	parts := make([]engine.Part, 11)
+	parts := make([]engine.Part, 21)
 	for i := range parts {
 		parts[i] = engine.Part{Key: "ann", Cost: 1}
 	}
 	n.set.DecideBatch(context.Background(), parts, make([]policy.Decision, len(parts)))
-	n.expect("11 of the 50 that the class has of 100", "ann 50/1m 20%") // the label of a limit without a name is that of the part
+	n.expect("21 of 100", "ann 100/1m 20%")
 }
 
 // The limits of a ruling have no thresholds, even if they are equal to the policy's own, and neither have settlements under it.

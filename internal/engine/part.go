@@ -18,9 +18,6 @@ type Part struct {
 	// rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
 	Cost int64
 	Plan policy.Plan
-	// Class is the name of the request's class. If the policy does not list it, the class is policy.DefaultClass. It means nothing to a
-	// policy without classes.
-	Class string
 	// Hold keeps what a Transaction takes, for Settle. A Cost of 0 then means that everything is charged afterwards. A
 	// Transaction with SlotsHeld takes one unit for it until Settle, so that concurrent requests do not all get the last one.
 	Hold bool

@@ -25,8 +25,7 @@ type Transaction struct {
 	plan    plan
 	decided []policy.Decision
 	tried   []policy.Decision
-	offered policy.Decision // the decision if no limits decide
-	worth   worth           // of it; 0 if nothing is offered
+	worth   worth           // of what is offered as the decision if no limits decide; 0 if nothing is
 	turn    policy.Decision // of a request in line: not d, which would then always be allocated
 	trying  bool            // it is in line, and a refusal is not final
 	waited  bool            // a waiting client decides several times, and shadow policies only the first time
@@ -44,14 +43,13 @@ const (
 	worthRefused                  // the same, and it would have refused
 )
 
-// plan lists what a transaction asks of the store: first the parts that decide, in one request, and then what features add.
+// plan lists what a transaction asks of the store: first the parts that decide, in one request, and then the others.
 // Its memory is reused.
 type plan struct {
 	op      rule.Op   // what the caller asks for
 	each    bool      // the parts are decided independently, each in a request of its own
 	ops     []rule.Op // of each request to the store
 	entries []entry   // in the order of their requests
-	extras  []extra   // in the order of their requests
 	id      rule.ID   // identifies what is taken, so that it can be settled; 0 if nothing is
 	batch   batch
 
@@ -78,13 +76,6 @@ const (
 	shadow              // of a policy in shadow mode
 )
 
-// extra is a single charge that a feature adds to a request, behind the entries. Its answer is for the feature alone.
-type extra struct {
-	request int
-	charge  store.Charge
-	index   int // of its answer in the request, as soon as it is sent
-}
-
 // part is a Part that is being decided.
 type part struct {
 	*Part
@@ -92,7 +83,6 @@ type part struct {
 	bundle  *bundle // the limits that apply to it, if by is policy.ByLimits
 	by      policy.By
 	err     error // of an invalid plan
-	listed  bool  // the plan has its limits among those that decide
 	refused bool  // its limits refuse the request
 
 	actual  int64 // the actual cost, if it is settled
@@ -105,10 +95,8 @@ func (it *part) decides() bool { return it.by == policy.ByLimits && !it.policy.s
 // reset empties the plan, for an op.
 func (p *plan) reset(op rule.Op) {
 	clear(p.entries)
-	clear(p.extras)
 	p.ops = p.ops[:0] // field by field, which writes only the lengths
 	p.entries = p.entries[:0]
-	p.extras = p.extras[:0]
 	p.batch.reset()
 	p.op, p.each, p.id, p.cancelled = op, false, 0, nil
 }
@@ -121,22 +109,16 @@ func (p *plan) add(part int, b *bundle, role role) {
 	p.entries = append(p.entries, entry{part: part, bundle: b, role: role, request: len(p.ops) - 1})
 }
 
-// addExtra adds a charge to a request, and returns its index among the extras.
-func (p *plan) addExtra(request int, charge store.Charge) int {
-	p.extras = append(p.extras, extra{request: request, charge: charge})
-	return len(p.extras) - 1
-}
-
 // hasJoint reports whether there are parts that decide; they are the first request.
 func (p *plan) hasJoint() bool { return len(p.entries) > 0 && p.entries[0].role <= checks }
 
 // isCheck reports whether the plan only checks parts that cost nothing; see checkFree.
 func (p *plan) isCheck() bool { return len(p.entries) > 0 && p.entries[0].role == checks }
 
-// entryOf returns what is asked about a part in a role, or nil.
-func (p *plan) entryOf(part int, role role) *entry {
+// shadowOf returns what is asked about a part of a policy in shadow mode, or nil.
+func (p *plan) shadowOf(part int) *entry {
 	for i := range p.entries {
-		if e := &p.entries[i]; e.part == part && e.role == role {
+		if e := &p.entries[i]; e.part == part && e.role == shadow {
 			return e
 		}
 	}
@@ -168,7 +150,6 @@ func (t *Transaction) list(op rule.Op) {
 			t.plan.begin(joint)
 		}
 		t.plan.add(i, it.bundle, decides)
-		it.listed = true
 	}
 }
 
@@ -180,7 +161,6 @@ func (t *Transaction) listEach(op rule.Op) {
 		if it := &t.parts[i]; it.by == policy.ByLimits && it.err == nil {
 			t.plan.begin(it.op(op))
 			t.plan.add(i, it.bundle, decides)
-			it.listed = true
 		}
 	}
 }

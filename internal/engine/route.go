@@ -14,7 +14,7 @@ func (t *Transaction) routeAll(op rule.Op, given []Part) {
 	t.parts = t.parts[:len(given)]
 	for i := range given {
 		it := &t.parts[i]
-		it.Part, it.refused, it.listed = &given[i], false, false
+		it.Part, it.refused = &given[i], false
 		if it.Policy < 0 {
 			it.by = policy.ByUnlimited
 			continue
@@ -31,18 +31,9 @@ func (t *Transaction) routeAll(op rule.Op, given []Part) {
 	}
 }
 
-// route finds what decides a part: a ruling, a list, or otherwise the returned limits, which are those of the part's class. An error
-// means an invalid plan.
-func (p *compiledPolicy) route(op rule.Op, part *Part) (b *bundle, by policy.By, err error) {
-	b, by, err = p.routeAny(op, part)
-	if p.classes != nil && by == policy.ByLimits && err == nil {
-		b, err = p.classed(b, part.Class)
-	}
-	return b, by, err
-}
-
-// routeAny is route for requests of any class. Its order is the precedence of rulings, lists, overrides and plans.
-func (p *compiledPolicy) routeAny(op rule.Op, part *Part) (*bundle, policy.By, error) {
+// route finds what decides a part: a ruling, a list, or otherwise the returned limits. Its order is the precedence of rulings, lists,
+// overrides and plans. An error means an invalid plan.
+func (p *compiledPolicy) route(op rule.Op, part *Part) (*bundle, policy.By, error) {
 	if p.isSimple() && part.usesOwnLimits() {
 		return p.own, policy.ByLimits, nil
 	}

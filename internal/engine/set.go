@@ -42,7 +42,6 @@ func (p *compiledPolicy) hasSlots() bool {
 type Set struct {
 	opts         Options
 	policies     []*compiledPolicy
-	features     []*feature             // those that the policies have
 	limiter      *slidegate.Limiter     // passed to New; nil if the policies have their own namespaces
 	given        store.Store            // passed to NewOver, or the limiter's
 	store        store.Store            // the same with its layers
@@ -53,11 +52,8 @@ type Set struct {
 	traits       store.Traits
 	bases        map[baseID]*slidegate.Limiter
 	joints       memo[jointID]
-	transactions sync.Pool   // of *Transaction
-	releases     *releases   // releases of slots under way; also those of the Set before
-	bottom       store.Store // below all layers
-	sharer       *sharer
-	warned       sync.Map // the sharers of Sets around this one that were logged
+	transactions sync.Pool // of *Transaction
+	releases     *releases // releases of slots under way; also those of the Set before
 
 	penaltyErrorLogged atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
 }
@@ -109,11 +105,10 @@ func (p *compiledPolicy) checkSlots(op rule.Op, r *bundle, slots Slots) error {
 // compiledPolicy is a compiled Policy. It does not change, except for the plans that it remembers and for rulings.
 type compiledPolicy struct {
 	set       *Set
-	index     int // its index in the policies
 	name      string
 	mode      store.Mode // 0 if the limiter's store has a failure layer, and the application leaves the mode to it
 	shadow    bool
-	simple    bool // it has no lists, overrides, penalty, classes, thresholds or in-flight limits
+	simple    bool // it has no lists, overrides, penalty, thresholds or in-flight limits
 	own       *bundle
 	form      keyform.Form // of the keys; nil if the application makes them
 	overrides keyform.Table[*bundle]
@@ -122,7 +117,6 @@ type compiledPolicy struct {
 	allow     *list
 	refuse    *list
 	penalty   *store.Limit // nil if there is none
-	classes   *classes     // nil if there are none
 	wait      time.Duration
 	line      *Line
 
@@ -147,9 +141,6 @@ type bundle struct {
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
 	until    time.Time // when a ruling that refuses everything ends; zero if it does not end
-
-	classes []atomic.Pointer[bundle] // the parts of these limits that the policy's classes have; nil if there are none
-	class   string                   // the name of the class that these are the part of
 }
 
 // Mode returns the failure mode of a policy. 0 means the default of the failure layer that the limiter's store has.

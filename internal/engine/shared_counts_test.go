@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -117,4 +118,30 @@ func TestSharedUnnamedLimitIsLogged(t *testing.T) {
 		}
 		runtime.KeepAlive(first)
 	}
+}
+
+// A set that is not in use anymore is forgotten, so that another may have its limits.
+func TestUnusedSetsAreForgotten(t *testing.T) {
+	memory := newMemory(t)
+	newSet(t, memory, Options{}, Spec{Limits: []slidegate.Limit{slidegate.PerMinute(5)}})
+	known := func() (n int) {
+		unnamed.mu.Lock()
+		defer unnamed.mu.Unlock()
+		for id := range unnamed.by {
+			if id.store == reflect.ValueOf(memory).Pointer() {
+				n++
+			}
+		}
+		return n
+	}
+	if n := known(); n != 1 {
+		t.Errorf("got %d limits of the set, want 1", n)
+	}
+	for range 1000 { // until the garbage collector has run
+		if runtime.GC(); known() == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("the set is gone, but its limit is still known")
 }

@@ -25,8 +25,8 @@ type Outcome struct {
 	// no limit decided. It is shared and must not be changed.
 	Limit     *slidegate.Limit
 	Remaining int64
-	// Plan and Class are those by which the limits decided, and Method and Path are the Part's.
-	Plan, Class, Method, Path string
+	// Plan is the one by which the limits decided, and Method and Path are the Part's.
+	Plan, Method, Path string
 }
 
 // Spec describes a policy: a named set of limits that all apply to a key. The zero value has the limiter's own limits for every key.
@@ -43,8 +43,6 @@ type Spec struct {
 	Overrides []policy.Override
 	// Plans are other limits for requests whose Part selects one of them by Named.
 	Plans []policy.Plan
-	// Classes are the classes of requests, which share the counts of all limits; see policy.Class. Part.Class selects one.
-	Classes []policy.Class
 	// Allow lists clients that are admitted and charged nothing, Block those that are refused without a call to the
 	// store. A client on both lists is refused, and so is one on Allow whose plan is Refused.
 	Allow, Block policy.List
@@ -74,7 +72,7 @@ type Spec struct {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, classes, allow, refuse, penalty, wait or failure
+	Option string // limits, overrides, plans, allow, block, penalty, wait or failure
 	Err    error
 }
 

@@ -32,7 +32,6 @@ var floors = map[string]int{
 	"internal/options":    -1, // errors about options
 	"internal/yamlfile":   0,  // how config and the Envoy listener read files
 	"internal/reply":      6,  // header fields and bodies, for the middleware and the service
-	"internal/board":      0,  // what callers hand to a store's board
 	"internal/workload":   0,  // how much work requests are
 	"internal/batches":    0,  // the errors of a batch
 	"internal/blocks":     0,  // how long servers block a client

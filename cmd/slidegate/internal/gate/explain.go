@@ -31,7 +31,6 @@ type Explanation struct {
 	List     string           `json:"list,omitempty"`       // the matching entry of the allow or block list
 	Override string           `json:"override,omitempty"`   // the key or pattern of the matching override
 	Plan     string           `json:"plan,omitempty"`       // the name of the plan that decides
-	Class    string           `json:"class,omitempty"`      // the name of the class of the request
 	Penalty  int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
 	Limits   []ExplainedLimit `json:"limits,omitempty"`
 
@@ -160,7 +159,6 @@ func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Expl
 			return Explanation{}, v.Err
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
-		e.Class = v.Class
 		e.Penalty, e.slots = v.Penalty.Microseconds(), slices.ContainsFunc(v.Limits, isInFlight)
 	}
 	e.Allowed = !e.Refused || p.Shadow

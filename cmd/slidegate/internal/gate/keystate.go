@@ -25,7 +25,6 @@ type KeyState struct {
 	List     string           `json:"list,omitempty"`
 	Override string           `json:"override,omitempty"`
 	Plan     string           `json:"plan,omitempty"`
-	Class    string           `json:"class,omitempty"`
 	Rule     string           `json:"rule,omitempty"`
 	Penalty  rule.Micros      `json:"penalty_us,omitempty"` // for how long the penalty still lasts, whatever is left of the limits
 	Limits   []LimitState     `json:"limits"`
@@ -120,7 +119,6 @@ func (g *Gate) state(ctx context.Context, s *snapshot, part engine.Part) (k KeyS
 	if err != nil {
 		return k, err
 	}
-	k.Class = applying.Class
 	for i, limit := range applying.Bound {
 		one, err := StateOf(ctx, g.store, applying.Limits[i], limit, "", part.Key, part.Cost)
 		if err != nil {

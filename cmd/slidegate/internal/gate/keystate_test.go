@@ -10,7 +10,6 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
@@ -55,14 +54,12 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A key under a ruling has the ruling's limits, a class its part of them, and a penalty is said.
+// A key under a ruling has the ruling's limits, and a penalty is said.
 func TestStateSaysWhatDecides(t *testing.T) {
 	c := newClock()
 	kept := policyOf("api", "1/1h fixed-window")
 	kept.Penalty = time.Minute
-	shared := policyOf("shared", "10/1h fixed-window")
-	shared.Classes = []policy.Class{{Name: "default", Percent: 100}, {Name: "batch", Percent: 50}}
-	g := newGate(t, memory(t, c), gate.Options{}, kept, shared)
+	g := newGate(t, memory(t, c), gate.Options{}, kept)
 	mustAllow(t, g, gate.Request{Policy: "api", Key: "ann", Cost: 1})
 	if d, err := g.Do(ctx, gate.Allow, gate.Request{Policy: "api", Key: "ann", Cost: 1}); err != nil || d.Decision.Allowed {
 		t.Fatalf("got %+v, %v, want a refusal", d, err)
@@ -78,11 +75,6 @@ func TestStateSaysWhatDecides(t *testing.T) {
 	k, err := g.State(ctx, gate.Request{Policy: "api", Key: "ann"}, nil)
 	if err != nil || k.Ruling == nil || k.Penalty != 0 || len(k.Limits) != 1 || k.Limits[0].Quota != 5 || k.Limits[0].Used != 1 {
 		t.Errorf("got %+v, %v, want 1 of the ruling's 5 used, and no penalty", k, err)
-	}
-	mustAllow(t, g, gate.Request{Policy: "shared", Key: "ann", Cost: 3})
-	k, err = g.State(ctx, gate.Request{Policy: "shared", Key: "ann", Class: "batch"}, nil)
-	if err != nil || k.Class != "batch" || len(k.Limits) != 1 || k.Limits[0].Capacity != 5 || k.Limits[0].Remaining != 2 {
-		t.Errorf("got %+v, %v, want 3 of the 5 of the class batch used", k, err)
 	}
 }
 

@@ -109,7 +109,7 @@ func (t *tally) record(key string, o *engine.Outcome) {
 	}
 	t.seen.Add(key, &seen.Event{
 		Refused: o.Refused, Shadow: o.Shadow, Fallback: o.Fallback, By: by, Limit: o.Limit, Remaining: o.Remaining,
-		Method: o.Method, Route: o.Path, Plan: o.Plan, Class: o.Class,
+		Method: o.Method, Route: o.Path, Plan: o.Plan,
 	})
 }
 

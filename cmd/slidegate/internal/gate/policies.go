@@ -49,8 +49,6 @@ type livePolicy struct {
 	cost      func(*http.Request) int64                // nil if every request costs 1
 	plan      func(*http.Request) (policy.Plan, error) // nil if there are no plans, or if keys select them
 	findPlan  func(value string) (policy.Plan, bool)   // the plan that a value selects
-	class     func(*http.Request) string               // nil if there are no classes
-	findClass func(value string) string                // the class that a value selects; nil if there are no classes
 	slots     bool                                     // the policy has an in-flight limit
 	holds     bool                                     // requests hold slots, or units of a limit with Hold
 	held      *atomic.Int64                            // how many requests hold some of them now
@@ -77,7 +75,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*livePolicy{}, source: options.Client, headers: file.Headers()}
 	var rules []engine.Spec
 	for i, one := range options.Policies {
-		p := &livePolicy{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, class: one.Class, groups: file.Service.AddressGroups}
+		p := &livePolicy{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = match.New(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
@@ -85,7 +83,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
 		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0
-		p.findPlan, p.findClass = p.FindPlan(), p.FindClass(p.groups)
+		p.findPlan = p.FindPlan()
 		p.slots = hasSlots(&p.Policy)
 		s.longestWait = max(s.longestWait, p.Wait)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)

@@ -178,9 +178,6 @@ func (s *snapshot) part(p *livePolicy, r *http.Request) engine.Part {
 	if p.plan != nil {
 		part.Plan, part.Err = p.plan(r)
 	}
-	if p.class != nil {
-		part.Class = p.class(r)
-	}
 	return part
 }
 

@@ -83,13 +83,13 @@ func TestShadowComesLast(t *testing.T) {
 	})
 }
 
-// TestPlanOfAKey: the plan and the class by which a key was decided last are listed, so that what is asked about it is about its own limits; and a key
+// TestPlanOfAKey: the plan by which a key was decided last is listed, so that what is asked about it is about its own limits; and a key
 // that is too long to be kept is marked, and the store is not asked about it.
 func TestPlanOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2)
 		pro := slidegate.Limit{Quota: 10, Window: time.Minute}
-		c.add(1, 1, "ann", &Event{Limit: &pro, Remaining: 1, Plan: "pro", Class: "batch"})
+		c.add(1, 1, "ann", &Event{Limit: &pro, Remaining: 1, Plan: "pro"})
 		c.add(1, 1, strings.Repeat("k", maxKey+1), &Event{Limit: &pro, Remaining: 0})
 		c.add(1, 1, strings.Repeat("k", maxKey+1), &Event{Refused: true, By: ByLimits, Limit: &pro, Plan: "free"})
 		c.add(1, 1, strings.Repeat("l", maxKey+1), &Event{Limit: &pro, Remaining: 0})
@@ -100,8 +100,8 @@ func TestPlanOfAKey(t *testing.T) {
 			return 0.9
 		}
 		keys := c.exchanges[0].Document(t.Context(), 20).Keys["5"]
-		if near := keys.Nearest; len(near) != 1 || near[0].Plan != "pro" || near[0].Class != "batch" || near[0].Cut {
-			t.Errorf("got %+v, want the plan pro and the class batch", near)
+		if near := keys.Nearest; len(near) != 1 || near[0].Plan != "pro" || near[0].Cut {
+			t.Errorf("got %+v, want the plan pro", near)
 		}
 		refused := keys.Refused
 		if len(refused) != 1 || refused[0].Plan != "free" || !refused[0].Cut {

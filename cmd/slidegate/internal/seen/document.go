@@ -56,7 +56,7 @@ type Policy struct {
 	Name      string   `json:"name"`
 	Shadow    bool     `json:"shadow"`
 	Limits    []string `json:"limits"`
-	Varies    bool     `json:"varies"`     // the plan or the class of a request selects other limits than Limits
+	Varies    bool     `json:"varies"`     // the plan of a request selects other limits than Limits
 	Minutes   []Minute `json:"minutes"`    // of the last hour; those without decisions are left out
 	LeasesOut int64    `json:"leases_out"` // units that instances leased and that are not spent yet
 	HoldsOut  int64    `json:"holds_out"`  // requests that hold slots or units
@@ -94,9 +94,8 @@ type Key struct {
 	ShadowRefused int64 `json:"shadow_refused"`
 	// Causes are what refused it in the window, what refused it most first.
 	Causes []Cause `json:"causes"`
-	// Plan and Class are those by which it was decided last: they select the limits of the policy that apply to it.
-	Plan  string `json:"plan"`
-	Class string `json:"class"`
+	// Plan is the one by which it was decided last: it selects the limits of the policy that apply to it.
+	Plan string `json:"plan"`
 	// Cut says that the key is too long to be kept, so that only its beginning is known and nothing can be done about it.
 	Cut    bool      `json:"cut"`
 	Last   time.Time `json:"last"`   // when it was last refused, or seen at all

@@ -42,7 +42,7 @@ type Options struct {
 	LeasesOut func() map[string]int64
 	// Peek returns the share of a key's limits that is used now, and which limit that is: nil if no limit decides about it. The error means
 	// that the store did not say.
-	Peek func(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, err error)
+	Peek func(ctx context.Context, policy, key, plan string) (share float64, limit *slidegate.Limit, err error)
 	// Secret returns the key that all instances share, which seals what they write, and from which the IDs of keys are made.
 	Secret func(ctx context.Context) []byte
 	// Now is the clock.

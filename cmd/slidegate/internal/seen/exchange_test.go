@@ -89,7 +89,7 @@ func (c *cluster) start(t *testing.T) {
 		Instance:  func() Instance { return Instance{Name: fmt.Sprint("host:", number), Health: "ready"} },
 		Policies:  func() []Policy { return []Policy{{Name: "api", Limits: []string{"100/1m"}, HoldsOut: 3, Waiting: 7}} },
 		LeasesOut: func() map[string]int64 { return map[string]int64{"api": 10, "envoy:web": 1} },
-		Peek: func(_ context.Context, _, key, _, _ string) (float64, *slidegate.Limit, error) {
+		Peek: func(_ context.Context, _, key, _ string) (float64, *slidegate.Limit, error) {
 			if c.share == nil {
 				return 0, nil, errDown
 			}

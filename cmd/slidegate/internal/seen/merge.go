@@ -151,7 +151,7 @@ func (m *merged) add(k *noteKey, instance string) {
 	m.addCauses(k.Causes)
 	if k.Last >= m.last {
 		m.last, m.Last = k.Last, time.Unix(k.Last, 0).UTC()
-		m.Plan, m.Class = k.Plan, k.Class
+		m.Plan = k.Plan
 	}
 	for _, route := range k.Routes {
 		if len(m.Routes) < maxRoutes && !slices.Contains(m.Routes, route) {

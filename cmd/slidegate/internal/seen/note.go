@@ -41,7 +41,6 @@ type noteKey struct {
 	AtLeast [len(Windows)]bool `json:"a"`
 	Causes  []noteCause        `json:"e,omitempty"`
 	Plan    string             `json:"q,omitempty"`
-	Class   string             `json:"c,omitempty"`
 	Near    string             `json:"r,omitempty"` // the limit that it is near to
 	Share   float64            `json:"s,omitempty"`
 	NearIn  [len(Windows)]bool `json:"w"` // the windows in which it was near, and not refused

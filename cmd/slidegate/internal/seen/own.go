@@ -199,9 +199,9 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found,
 			places <- struct{}{}
 			defer func() { <-places }()
 			f.shard.mu.Lock()
-			key, plan, class := f.k.key, f.k.plan, f.k.class
+			key, plan := f.k.key, f.k.plan
 			f.shard.mu.Unlock()
-			share, limit, err := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan, class)
+			share, limit, err := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan)
 			if err != nil {
 				return
 			}
@@ -239,7 +239,7 @@ func (f *found) describe(now int64) noteKey {
 	defer f.shard.mu.Unlock()
 	k := f.k
 	d := noteKey{
-		Policy: f.policy, Key: []byte(k.key), Counts: f.counts, Causes: k.said(now), Plan: k.plan, Class: k.class,
+		Policy: f.policy, Key: []byte(k.key), Counts: f.counts, Causes: k.said(now), Plan: k.plan,
 		Routes: k.topRoutes(), Last: k.lastAt * 60,
 	}
 	for w, window := range Windows {

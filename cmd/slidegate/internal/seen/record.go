@@ -98,8 +98,8 @@ type Event struct {
 	Remaining int64
 	// Method and Route are of the request: a path, or a rule of Envoy's.
 	Method, Route string
-	// Plan and Class select the limits, for a later peek.
-	Plan, Class string
+	// Plan selects the limits, for a later peek.
+	Plan string
 }
 
 // PolicyRecord is what was seen of one policy. It is safe for concurrent use. The zero value is not usable; call Record.Policy.

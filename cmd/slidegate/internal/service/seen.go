@@ -47,9 +47,9 @@ func instanceName() string {
 }
 
 // share returns how much is used of a limit of a key; see gate.Share.
-func (s *Server) share(ctx context.Context, of, key, plan, class string) (share float64, limit *slidegate.Limit, err error) {
+func (s *Server) share(ctx context.Context, of, key, plan string) (share float64, limit *slidegate.Limit, err error) {
 	if !strings.HasPrefix(of, gate.EnvoyPrefix) {
-		return s.gate.Share(ctx, of, key, plan, class)
+		return s.gate.Share(ctx, of, key, plan)
 	}
 	if s.envoy == nil {
 		return 0, nil, nil

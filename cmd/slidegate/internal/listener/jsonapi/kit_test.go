@@ -42,10 +42,6 @@ policies:
     allow: ["key:good"]
     block: ["key:bad", 192.0.2.0/24]
   held:   {limits: [10/1m fixed-window hold=30s]}
-  classes:
-    class: header:X-Class
-    classes: {critical: 100%, default: 75%, batch: 50%}
-    limits: [4/1h fixed-window]
 `
 
 // breakableStore is a store that a test can break. It counts its calls and can retain the last key.

@@ -100,7 +100,7 @@ async function load() {
 	const asked = key;
 	try {
 		const query = { policy: key.policy, key: key.text };
-		for (const name of ["plan", "class"]) if (key[name]) query[name] = key[name]; // otherwise the limits would be those of others
+		if (key.plan) query.plan = key.plan; // otherwise the limits would be those of others
 		const found = await get("/v1/state", query);
 		if (key?.text !== asked.text) return;
 		state = found;
@@ -140,7 +140,7 @@ function known() {
 		if (key.share > 0 && !state) all.push(percent(key.share, 1) + " of its limit used");
 		if (key.routes?.length) all.push(key.routes.slice(0, 3).map((route) => visible(route, 40)).join(", "));
 	}
-	for (const name of ["plan", "class", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));
+	for (const name of ["plan", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));
 	if (state?.penalty_us > 0) all.push("kept out by the penalty for " + span(state.penalty_us / 1000));
 	if (key.cut) all.push("it is longer than 1,024 bytes, so only its beginning is known, and nothing can be asked or ruled about it");
 	if (state?.prefix) all.push("a prefix: the addresses in it have keys and counts of their own, and a ruling is about them all");

@@ -73,7 +73,7 @@ let fields = 0;
 // proposal returns limits to begin with: those of the key, doubled. There is none if they may not be its limits, since requests choose them.
 function proposal(key, state, policy) {
 	const texts = (state?.limits ?? []).map((limit) => limit.text), doubt = key.id ? key.limit && !texts.includes(key.limit) : policy?.varies;
-	if (texts.length) return doubt || state.class ? [] : texts.map(doubled);
+	if (texts.length) return doubt ? [] : texts.map(doubled);
 	return policy && !policy.varies && !state?.override ? policy.limits.map(doubled) : []; // of one that is blocked
 }
 
@@ -84,7 +84,7 @@ function form(action, proposed, send) {
 	if (action.limits) {
 		const input = h("input", { id: id("limits"), name: "limits", required: true, spellcheck: "false", autocomplete: "off", placeholder: "such as 200/1m, 5000/1h", "aria-describedby": id("hint") });
 		input.value = [...new Set(proposed)].join(", ");
-		parts.push(h(".field.wide", {}, h("label", { for: id("limits") }, "Limits, with commas between them"), input, h("small.details", { id: id("hint") }, "They replace all limits of the policy for this key, also those of its plan or class; unlimited admits everything.")));
+		parts.push(h(".field.wide", {}, h("label", { for: id("limits") }, "Limits, with commas between them"), input, h("small.details", { id: id("hint") }, "They replace all limits of the policy for this key, also those of its plan; unlimited admits everything.")));
 	}
 	if (action.until) {
 		const time = h("input", { id: id("time"), name: "time", type: "datetime-local", hidden: true, "aria-label": "Until" });
