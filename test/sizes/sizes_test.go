@@ -30,10 +30,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-var (
-	perMinute = slidegate.MustParseLimit("600/1m")
-	perHour   = slidegate.MustParseLimit("600/1h")
-)
+var perMinute = slidegate.MustParseLimit("600/1m")
 
 // row is a row of the table in docs/stores.md: what each of so many keys takes after so many calls or, if perCall is set, what each
 // call takes.
