@@ -74,7 +74,7 @@ endif
 
 long-model: deps ### compare a million random decisions and a million steps of reservations in memory, and 100,000 on every other store, with a model of the promises; half an hour
 	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
-	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Memory|Optimism' -plays 1000000
+	$(GO) test ./test/model -count 1 -timeout 60m -v -run Memory -plays 1000000
 	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Refusals' -parallel 1 -plays 100000
 
 long-ports: deps ### compare 100,000 random decisions of Redis and of PostgreSQL with the rule; some minutes
@@ -145,11 +145,12 @@ long-release: ### make the release of the last commit in two places and compare;
 draw: deps ## write the tables and pictures of the documentation again; screenshots of the report and the page go to ./screenshots
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
-	$(GO) test ./internal/worstcase -update
+	$(GO) test ./test/worstcase -update
 	$(GO) test ./internal/layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 	$(GO) test ./internal/line -run TestPicture -count=1 -args -picture $(CURDIR)/docs/waiting.svg
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
-	cd screenshots && ../bin/slidegate generate mixed --as combined --requests 400000 --span 24h > day.log && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
+	$(GO) run ./test/generate -as combined -requests 400000 -span 24h > screenshots/day.log
+	cd screenshots && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/page -run Looks -count 1
 	cp screenshots/page-light-desktop.png docs/page.png
 	chromium --headless --no-sandbox --disable-gpu --disable-background-networking --user-data-dir=screenshots/profile --hide-scrollbars --window-size=1280,1490 --screenshot=docs/replay.png file://$(CURDIR)/screenshots/report.html

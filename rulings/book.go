@@ -1,6 +1,9 @@
 // Package rulings keeps what operators decide about single keys while a program runs: to block a key, or to give it other limits, until a
 // time. A Book keeps them in the store beside the counts, with a log of all changes, so that all processes that share the store apply
 // them and they survive restarts. Middleware follows a Book: see Follow of httplimit.Middleware and grpclimit.Interceptors.
+//
+// All of it is one document, replaced by compare-and-swap, of which every process reads the revision once a second: messages of a store
+// (SUBSCRIBE, LISTEN) are lost silently when their connection breaks.
 package rulings
 
 import (
@@ -333,7 +336,7 @@ func (b *Book) resolve(r *Ruling) error {
 // resolveStored fills in the policy and the key of a ruling that is to end. If there is none under the key that the text means now, it may
 // be one from before the form of the keys changed: it has the key that a list of rulings prints.
 func (b *Book) resolveStored(r *Ruling) {
-	written := strings.TrimPrefix(r.Key, "=")
+	written := r.Key
 	resolved := *r
 	err := b.resolve(&resolved)
 	r.Policy = resolved.Policy

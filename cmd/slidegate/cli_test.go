@@ -1,13 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -100,7 +94,7 @@ func TestUnixSockets(t *testing.T) {
 		{[]string{"allow", "me"}, exitRefused, "refused"},
 	}.play(t, "--server", at("http"))
 	commandLines{
-		{[]string{"top"}, exitOK, `1/1h sliding-log  default "me"`},
+		{[]string{"explain", "me"}, exitOK, "decision   refused, by its limits"},
 		{[]string{"reset", "me"}, exitOK, "reset"},
 	}.play(t, "--server", at("admin"))
 	commandLines{{[]string{"allow", "me"}, exitOK, "allowed"}}.play(t, "--server", at("http"))
@@ -187,38 +181,4 @@ func startSecure(t *testing.T, args ...string) *runningService {
 func portOf(address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	return port
-}
-
-// On a terminal, top --watch overwrites the previous list, and shows the rate since then.
-func TestTopWatchRedraws(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	refused := 0
-	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			_, _ = w.Write([]byte(`{"key":"k"}`))
-			return
-		}
-		if refused += 1000; refused == 3000 {
-			cancel()
-		}
-		_, _ = fmt.Fprintf(w, `{"self":"a","scope":"all","instances":[{"id":"a","name":"host:1","alive":true}],
-			"keys":{"60":{"refused":[{"policy":"login","id":"1","refused":%d,"by":"limits","last":"2026-11-15T12:00:00Z","limit":"3/1h"}]}}}`, refused)
-	}))
-	defer fake.Close()
-	var out, errs bytes.Buffer
-	status := run(ctx, &console{in: os.Stdin, out: &out, err: &errs, screen: true}, []string{"top", "--watch", "1ms", "--server", fake.URL})
-	if status != exitOK || errs.Len() > 0 {
-		t.Fatalf("got status %d, %s, want %d and no errors", status, errs.String(), exitOK)
-	}
-	screens := strings.Split(out.String(), toCorner)[1:]
-	if len(screens) < 2 {
-		t.Fatalf("got %d screens, want at least 2:\n%q", len(screens), out.String())
-	}
-	for i, want := range []string{` 1000 +- +0 .* 3/1h +login "k"`, ` 2000 +[1-9][0-9.]* .* 3/1h +login "k"`} {
-		if !regexp.MustCompile(want).MatchString(screens[i]) || !strings.HasSuffix(screens[i], clearLine+"\n"+clearRest) ||
-			strings.Count(screens[i], "\n") != strings.Count(screens[i], clearLine+"\n") {
-			t.Errorf("screen %d: got %q, want a match of %s that clears the previous screen", i, screens[i], want)
-		}
-	}
 }

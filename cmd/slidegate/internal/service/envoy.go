@@ -24,7 +24,7 @@ func (s *Server) openEnvoy() error {
 	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == 0
 	s.gate.CountUnmatched(gate.GRPC, 0)
 	options.OnUnmatched = func() { s.gate.CountUnmatched(gate.GRPC, 1) }
-	options.OnRefused, options.Await = s.refusals.add, s.opts.XDS.Address != ""
+	options.OnRefused, options.Await = s.keys.refused, s.opts.XDS.Address != ""
 	options.Seen = s.record
 	st := store.In(s.stores.Store, cmp.Or(s.opts.File.Service.Failure, store.FailClosed))
 	if s.envoy, err = envoy.New(st, domains, options); err != nil || !options.Await {

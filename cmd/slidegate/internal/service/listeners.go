@@ -29,7 +29,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/store"
 )
@@ -72,9 +71,6 @@ func (s *Server) openListeners() error {
 		if err := one.open(ln, one.secure.config(one.protocols...)); err != nil {
 			return err
 		}
-	}
-	if _, err := instrument.Register(s.telemetry.meters, notify.Metrics, func() *notify.Notifier { return s.notifier }); err != nil {
-		return err
 	}
 	_, err := instrument.Register(s.telemetry.meters, serverTable, func() *Server { return s })
 	return err

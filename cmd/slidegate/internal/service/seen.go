@@ -27,18 +27,18 @@ func (s *Server) openSeen(key *gate.Key) {
 		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.gate.Share, Now: time.Now,
 		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
 	}
-	switch board, ok := store.As[store.Board](s.stores.Store); {
+	switch documents, ok := store.As[store.Documents](s.stores.Store); {
 	case s.stores.Memory != nil:
 		o.Why = "the store is in memory, which no other instance shares"
 	case !ok:
-		o.Why = "the store keeps no notes for other instances, so each one shows only itself"
+		o.Why = "the store keeps no documents for other instances, so each one shows only itself"
 	default:
-		o.Board = board
+		o.Documents = documents
 	}
 	s.exchange = seen.NewExchange(s.record, o)
 }
 
-// instanceName returns the name of this instance in what was seen and in events.
+// instanceName returns the name of this instance in what was seen.
 func instanceName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
@@ -95,8 +95,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // The number of keys in a list of /v1/seen.
 const (
 	usualSeenKeys = 20
-	// MaxSeenKeys is exported for the commands.
-	MaxSeenKeys = 50
+	maxSeenKeys   = 50
 )
 
 // seenRoutes adds the paths about what was seen.
@@ -121,8 +120,8 @@ func listLength(w http.ResponseWriter, r *http.Request) (n int, ok bool) {
 		return usualSeenKeys, true
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxSeenKeys {
-		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(MaxSeenKeys)}.Send(w)
+	if err != nil || n < 1 || n > maxSeenKeys {
+		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(maxSeenKeys)}.Send(w)
 		return 0, false
 	}
 	return n, true
@@ -160,7 +159,7 @@ func (s *Server) glanceAt(ctx context.Context, n int, request bool) (text []byte
 		if request && !pause(ctx, glanceEvery-time.Since(g.at)) {
 			return nil, ctx.Err()
 		}
-		began, found := time.Now(), look(ctx, MaxSeenKeys)
+		began, found := time.Now(), look(ctx, maxSeenKeys)
 		if err := ctx.Err(); err != nil { // it is not complete
 			return nil, err
 		}

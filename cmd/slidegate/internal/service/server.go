@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
@@ -23,7 +24,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
@@ -55,8 +55,7 @@ type Server struct {
 	recent    recentLatency
 	glance    glance
 	streams   atomic.Int32 // of what was seen
-	refusals  *refusalLog  // nil if refusals are not logged
-	notifier  *notify.Notifier
+	keys      *keyLog
 	listeners []*listener
 
 	certificates *certificates // nil without TLS
@@ -137,23 +136,20 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 
 // open creates everything behind the listeners.
 func (s *Server) open(ctx context.Context) (err error) {
+	s.keys = newKeyLog(s.opts.LogRefusals, s.log, func(policy, key string) []slidegate.Limit { return s.gate.LimitsOf(policy, key) })
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
 	}
-	s.refusals = newRefusalLog(s.opts.LogRefusals, s.log, s.gate.LimitsOf)
 	meters := s.telemetry.meters
 	s.reloads.lastSuccess.Store(s.loaded.UnixMilli())
 	if err := s.openStore(ctx); err != nil {
-		return err
-	}
-	if err := s.openNotifier(); err != nil {
 		return err
 	}
 	s.record = seen.NewRecord(time.Now)
 	key := gate.NewKey(s.keeper(), s.log)
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
 		Closing: s.closing,
-		Logger:  s.log, MeterProvider: meters, OnRefused: s.refusals.add, OnCrossed: s.crossed, Seen: s.record,
+		Logger:  s.log, MeterProvider: meters, OnRefused: s.keys.refused, OnCrossed: s.keys.crossed, Seen: s.record,
 		Latency: s.telemetry.latency, Key: key,
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
@@ -189,7 +185,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 func (s *Server) openStore(ctx context.Context) (err error) {
 	service := &s.opts.File.Service
 	o := open.Options{
-		Timeout: service.StoreTimeout, Optimism: service.Optimism, Instances: s.opts.Instances, Watch: true, Require: s.opts.RequireStore,
+		Timeout: service.StoreTimeout, Instances: s.opts.Instances, Watch: true, Require: s.opts.RequireStore,
 		Logger: s.log, MeterProvider: s.telemetry.meters,
 		Modes: func() string { return *s.modes.Load() },
 	}
@@ -317,8 +313,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
-	s.closeNotifier()
-	s.refusals.close()
+	s.keys.close()
 	if s.book != nil {
 		s.book.Close()
 	}

@@ -36,7 +36,7 @@ func startInstances(t *testing.T, url string) (all []*servicetest.Service) {
 	return all
 }
 
-// TestSeenByAllInstances: any of three instances shows exactly what the clients of all three got, and the text of a key that only another
+// TestSeenByAllInstances: after a look, any of three instances shows what the clients of all three got, exactly since they have few keys, and the text of a key that only another
 // one has seen.
 func TestSeenByAllInstances(t *testing.T) {
 	for name, url := range map[string]func() string{

@@ -71,8 +71,6 @@ func queryField(req *gate.Request, name, value string) (detail string) {
 		req.Policy = value
 	case "plan":
 		req.Plan = value
-	case "class":
-		req.Class = value
 	case "key":
 		req.Key = value
 	case "key_base64":

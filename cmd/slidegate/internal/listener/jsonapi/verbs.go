@@ -90,18 +90,14 @@ func (v *verb) serve(a *API, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// do has the gate carry out an operation. A reset is about all keys that
-// an operator's text means.
+// do has the gate carry out an operation. The key of a reset is an operator's text.
 func (a *API) do(ctx context.Context, op gate.Op, req gate.Request) (d policy.Decision, err error) {
-	if op != gate.Reset {
-		return a.gate.Do(ctx, op, req)
+	if op == gate.Reset {
+		if req.Key, err = a.gate.Key(req.Policy, req.Key); err != nil {
+			return d, err
+		}
 	}
-	keys, err := a.gate.Keys(req.Policy, req.Key)
-	for i := 0; i < len(keys) && err == nil; i++ {
-		req.Key = keys[i]
-		d, err = a.gate.Do(ctx, op, req)
-	}
-	return d, err
+	return a.gate.Do(ctx, op, req)
 }
 
 // allowBatch decides all requests in one call to the gate. The status is always 200; each result has its own status.

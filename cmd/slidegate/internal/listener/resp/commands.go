@@ -48,8 +48,8 @@ func commandTable() []*command {
 		{name: "quit", arity: -1, rights: beforeAuth | unqueued, run: (*conn).quit},
 		{name: "reset", arity: 1, rights: beforeAuth | unqueued, run: (*conn).reset},
 		{name: "select", arity: 2, run: (*conn).selectDatabase},
-		{name: allowName, arity: -3, max: 8, key: 2, op: gate.Allow, run: (*conn).allow},
-		{name: "sg.peek", arity: -3, max: 6, key: 2, op: gate.Peek, run: (*conn).decideKey},
+		{name: allowName, arity: -3, max: 6, key: 2, op: gate.Allow, run: (*conn).allow},
+		{name: "sg.peek", arity: -3, max: 4, key: 2, op: gate.Peek, run: (*conn).decideKey},
 		{name: "sg.reset", arity: 3, key: 2, op: gate.Reset, rights: admin, run: (*conn).decideKey},
 		{name: "watch", arity: -2, rights: unqueued, run: (*conn).watch},
 	}

@@ -43,10 +43,6 @@ policies:
     overrides: [{key: vip, unlimited: true}]
   slots:
     limits: [2 in-flight ttl=30s]
-  classes:
-    class: header:X-Class
-    classes: {critical: 100%, default: 75%, batch: 50%}
-    limits: [{quota: 4, window: 1h, algorithm: fixed-window, anchor: first}]
 `
 
 // world is a server and everything under it.

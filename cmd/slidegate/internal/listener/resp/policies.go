@@ -24,7 +24,7 @@ func (c *conn) allow(cmd *command, args [][]byte) {
 		c.decideKey(cmd, args)
 		return
 	}
-	req, problem := c.readRequest(cmd, args)
+	req, problem := c.readRequest(args)
 	if problem != "" {
 		c.decide()
 		c.fail(problem)
@@ -67,7 +67,7 @@ func (c *conn) decide() {
 
 // decideKey runs a command about a key: the gate decides, and the reply is the decision, or OK.
 func (c *conn) decideKey(cmd *command, args [][]byte) {
-	req, problem := c.readRequest(cmd, args)
+	req, problem := c.readRequest(args)
 	if problem != "" {
 		c.fail(problem)
 		return
@@ -83,9 +83,9 @@ func (c *conn) decideKey(cmd *command, args [][]byte) {
 	c.ok()
 }
 
-// readRequest reads the policy, the key, the cost, and options of two words each, or returns what is wrong. A policy's wait is not for
+// readRequest reads the policy, the key, the cost, and an ID for SG.ALLOW, or returns what is wrong. A policy's wait is not for
 // commands: those behind one in a pipeline would wait too.
-func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, problem string) {
+func (c *conn) readRequest(args [][]byte) (req gate.Request, problem string) {
 	req = gate.Request{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Listener: gate.RESP, Wait: -1}
 	options := args[3:]
 	if len(options)%2 == 1 {
@@ -95,17 +95,11 @@ func (c *conn) readRequest(cmd *command, args [][]byte) (req gate.Request, probl
 		}
 		options = options[1:]
 	}
-	for ; len(options) > 0; options = options[2:] {
-		switch name, value := options[0], string(options[1]); {
-		case is(name, "CLASS"):
-			req.Class = value
-		case is(name, "ID") && cmd.op == gate.Allow && value != "":
-			req.ID = value
-		case cmd.op == gate.Allow:
-			return req, "unknown option '" + quoted(name) + "'; want [cost] [CLASS name] [ID id]"
-		default:
-			return req, "unknown option '" + quoted(name) + "'; want [cost] [CLASS name]"
+	if len(options) > 0 {
+		if !is(options[0], "ID") || len(options[1]) == 0 {
+			return req, "unknown option '" + quoted(options[0]) + "'; want [cost] [ID id]"
 		}
+		req.ID = string(options[1])
 	}
 	return req, ""
 }

@@ -57,7 +57,7 @@ func TestPolicyErrors(t *testing.T) {
 		w := open(t, resp.Options{Batch: batch})
 		c := w.dial(t)
 		wrongCost := "-ERR cost: must be a whole number from 0 to 9007199254740991"
-		for command, most := range map[string]string{"sg.allow": "1 CLASS a ID b CLASS", "sg.peek": "1 CLASS a CLASS"} {
+		for command, most := range map[string]string{"sg.allow": "1 ID b", "sg.peek": "1"} {
 			for _, cost := range []string{"-1", "x", "1.5", "9007199254740992", "99999999999999999999"} {
 				c.exchange(command+" default ann "+cost, wrongCost)
 			}
@@ -187,23 +187,6 @@ func readTo(t *rapid.T, in *bufio.Reader, end string) string {
 	return all.String()
 }
 
-// A command names the class of the request, after the cost if there is one.
-func TestClass(t *testing.T) {
-	for _, batch := range []bool{false, true} {
-		w := open(t, resp.Options{Batch: batch})
-		c := w.dial(t)
-		c.exchange("SG.ALLOW classes k CLASS batch", numbers(1, 2, 1, 0, hour, 1))
-		c.exchange("SG.ALLOW classes k 1 class batch", numbers(1, 2, 0, 0, hour, 1))
-		c.exchange("SG.ALLOW classes k CLASS batch", numbers(0, 2, 0, hour, hour, 0))
-		c.exchange("SG.ALLOW classes k CLASS unlisted", numbers(1, 3, 0, 0, hour, 1))
-		c.exchange("SG.PEEK classes k CLASS critical", numbers(1, 4, 1, 0, hour, 0))
-		c.exchange("SG.ALLOW classes k", numbers(0, 3, 0, hour, hour, 0))
-		c.exchange("SG.ALLOW classes k CLASS", "-ERR cost: must be a whole number from 0 to 9007199254740991")
-		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want [cost] [CLASS name] [ID id]")
-		c.exchange("SG.PEEK classes k ID one", "-ERR unknown option 'ID'; want [cost] [CLASS name]")
-	}
-}
-
 // A call with an ID counts once.
 func TestCallsWithAnID(t *testing.T) {
 	for _, batch := range []bool{false, true} {
@@ -214,7 +197,10 @@ func TestCallsWithAnID(t *testing.T) {
 		c.exchange("SG.ALLOW default ann 4", numbers(1, 10, 2, 0, hour, 4))
 		c.exchange("SG.ALLOW default ann id two", numbers(1, 10, 1, 0, hour, 1))
 		c.send(frame("SG.ALLOW", "default", "ann", "ID", ""))
-		c.expect("-ERR unknown option 'ID'; want [cost] [CLASS name] [ID id]\r\n")
+		c.expect("-ERR unknown option 'ID'; want [cost] [ID id]\r\n")
+		c.exchange("SG.ALLOW default ann PLAN pro", "-ERR unknown option 'PLAN'; want [cost] [ID id]")
+		c.exchange("SG.ALLOW default ann ID", "-ERR cost: must be a whole number from 0 to 9007199254740991")
+		c.exchange("SG.PEEK default ann ID one", "-ERR wrong number of arguments for 'sg.peek' command")
 		c.exchange("SG.ALLOW default ann 1 ID "+strings.Repeat("x", 129), "-ERR invalid id: must have at most 128 bytes, and must not contain \".v1.\"")
 	}
 }

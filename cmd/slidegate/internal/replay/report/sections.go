@@ -291,7 +291,6 @@ func (d *Document) suggestionSection() section {
 
 // notes returns what the traffic does not show about the policies, without duplicates.
 func (d *Document) notes() (all []string) {
-	all = slices.Clone(d.Notes)
 	for i := range d.Sources {
 		for _, note := range d.Sources[i].Notes {
 			if !slices.Contains(all, note) {

@@ -223,7 +223,6 @@ type Document struct {
 	Findings      *replay.Findings
 	Sources       []traffic.Source
 	Suggested     string
-	Notes         []string
 }
 
 // Sample returns a new document every time, so that a test may change it; the simulation runs once.
