@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/rulings"
 )
 
-// A client is refused by what a person knows of it, in a block list, an override and a ruling, or New and Add return an
+// A client is refused by its key in a block list, an override and a ruling, or New and Add return an
 // error that says what to write.
 func TestClientsAreNamedAsRequestsHaveThem(t *testing.T) {
 	user, team, secret := httplimit.ByHeader("X-User"), httplimit.ByHeader("X-Team"), httplimit.ByAPIKey("X-Api-Key")

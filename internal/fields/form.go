@@ -83,16 +83,16 @@ type templateForm struct {
 // Example returns a key with a usual value for each field.
 func (f templateForm) Example() (key string) {
 	for i, field := range f.one.fields {
-		key += f.one.literals[i] + field.example()
+		key += f.one.literals[i] + field.example(f.groups)
 	}
 	return key + f.one.literals[len(f.one.fields)]
 }
 
 // example returns a value of the field.
-func (f Field) example() string {
+func (f Field) example(groups clientip.Grouping) string {
 	switch {
 	case f.Kind == Address:
-		return "203.0.113.7"
+		return keyform.Address(groups).Example()
 	case f.isHost():
 		return "example.com"
 	case f.Kind == Method:

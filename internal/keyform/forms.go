@@ -18,7 +18,11 @@ func Address(groups clientip.Grouping) Form { return addressForm{groups} }
 
 type addressForm struct{ groups clientip.Grouping }
 
-func (addressForm) Example() string { return "203.0.113.7" }
+// Example returns a group.
+func (f addressForm) Example() string {
+	key, _ := f.groups.Key("203.0.113.7")
+	return key
+}
 
 // Read reads a group, a prefix or a pattern of addresses.
 func (f addressForm) Read(text string, pattern bool) (Match, error) {

@@ -67,7 +67,7 @@ var floors = map[string]int{
 	"cmd":        20,
 	"examples":   20,
 
-	"internal/keyform":     4, // keys as people write them
+	"internal/keyform":     4, // keys as requests have them
 	"internal/ruled":       6, // applies rulings to policies
 	"internal/engine":      5, // decides by policies, under the middleware and the service
 	"internal/statecode":   1, // the bytes of states, for the stores

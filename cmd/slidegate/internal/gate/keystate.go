@@ -20,7 +20,7 @@ type KeyState struct {
 	Policy   string           `json:"policy"`
 	Key      string           `json:"key"`              // as requests have it
 	Prefix   bool             `json:"prefix,omitempty"` // Key is a prefix, whose addresses have keys of their own: only rulings are about it
-	By       policy.By        `json:"by"`               // what decides; the fields from here to Penalty are those of an Explanation
+	By       policy.By        `json:"by"`               // what decides; the fields from here to Plan are those of an Explanation
 	Ruling   *rulings.Ruling  `json:"ruling,omitempty"`
 	List     string           `json:"list,omitempty"`
 	Override string           `json:"override,omitempty"`

@@ -180,8 +180,12 @@ func drawFile(t *rapid.T) string {
 		} else if rapid.Bool().Draw(t, "several costs") { // an exempt path, and one that is only checked
 			b.WriteString("    match: [/, {path: /login, cost: 0}, {path: /api/, unlimited: true}]\n")
 		}
+		one, other := "203.0.113.7", "198.51.100.1"
+		if strings.Contains(b.String(), "ipv4: 24") {
+			one, other = "203.0.113.0/24", "198.51.100.0/24"
+		}
 		key := rapid.SampledFrom([]struct{ template, one, other string }{
-			{"{address}", "203.0.113.7", "198.51.100.1"}, {"{header:X-Api-Key}", "alice", "bob"}, {"{address} {path}", "203.0.113.7 /login", "198.51.100.1 /"},
+			{"{address}", one, other}, {"{header:X-Api-Key}", "alice", "bob"}, {"{address} {path}", one + " /login", other + " /"},
 			{"{host}", "h.example", "www.example"}, {"{method} {header:X-Api-Key}", "GET alice", "POST bob"}, {"{path}", "/login", "/api/x"}}).Draw(t, "key")
 		fmt.Fprintf(&b, "    key: %q\n", key.template)
 		limits, costs := drawLimits(t), []int{1, 1, 1, 2, 0}
