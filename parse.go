@@ -270,6 +270,9 @@ func (l *limitText) parseOption(word string) error {
 		l.Lease = true
 		return nil
 	}
+	if name == "notify" {
+		return parseError("notify stands last, and only in the limits of a policy file")
+	}
 	if word == rule.DefaultAlgorithm.String() || l.parseAlgorithm(word) == nil {
 		return l.parseAlgorithm(word)
 	}

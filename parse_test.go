@@ -182,6 +182,7 @@ func TestParseLimitRejectsOptions(t *testing.T) {
 		"1/month burst=2":                  "burst:",
 		`1/m name="login`:                  "name:",
 		`1/m name="\q"`:                    "name:",
+		"1/m notify=80%":                   "notify stands last, and only in the limits of a policy file",
 		"1/m leaky-bucket":                 `unknown option "leaky-bucket"`,
 		"1/m count-refused=false":          `unknown option "count-refused=false"`,
 		"1/m Segments=2":                   `unknown option "Segments=2"`,

@@ -87,7 +87,7 @@ func TestAddLimit(t *testing.T) {
 		"10/1 notify=80%":               "window",
 		"9 in-flight ttl=1m notify=80%": "notify: cannot be used with in-flight",
 		"10/1m lease notify=80%":        "notify: cannot be combined with lease",
-		"10/1m notify=80% hold=1":       "unknown option",
+		"10/1m notify=80% hold=1":       "notify stands last, and only in the limits of a policy file",
 	} {
 		var wrong *slidegate.LimitError
 		if err := p.AddLimit(text); !errors.As(err, &wrong) || !errors.Is(err, slidegate.ErrLimit) || !strings.Contains(err.Error(), want) || len(p.Limits) != 3 {

@@ -18,7 +18,7 @@ type box struct {
 const internal = "cmd/slidegate/internal/"
 
 var boxes = []box{
-	{name: "cmd/slidegate", about: "flags, serve, proxy, replay, top", folders: "cmd/slidegate", left: 300, top: 84, right: 560, bottom: 132},
+	{name: "cmd/slidegate", about: "flags, serve, proxy, replay", folders: "cmd/slidegate", left: 300, top: 84, right: 560, bottom: 132},
 	{name: "replay", about: "logs through limits", folders: internal + "replay/...", left: 40, top: 168, right: 220, bottom: 216},
 	{name: "service", about: "puts the service together", folders: internal + "service", left: 300, top: 168, right: 560, bottom: 216},
 	{name: "listeners", folders: internal + "listener/jsonapi/... " + internal + "listener/forward/... " + internal + "listener/envoy/... " + internal + "listener/resp/...",

@@ -46,10 +46,10 @@ type Options struct {
 	LeaseThrottle bool `kong:"-"`
 
 	// HTTP, GRPC, RESP and Admin are addresses to listen on, as host:port or unix:/path; a listener whose address is empty or off is not
-	// opened. Admin serves the metrics, explain, reset and top: anyone who can reach it can see keys. It must be on loopback, unless
+	// opened. Admin serves the metrics, the page, explain and reset: anyone who can reach it can see keys. It must be on loopback, unless
 	// there are tokens.
 	HTTP, GRPC, RESP string `kong:"-"`
-	Admin            string `first:"" option:"service.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Address for operators: metrics, explain, peek, reset and top. Its responses contain keys. (default: 127.0.0.1:8082)" group:"Listeners"`
+	Admin            string `first:"" option:"service.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Address for operators: metrics, explain, peek, reset and the page. Its responses contain keys. (default: 127.0.0.1:8082)" group:"Listeners"`
 	// Proxy is the address of a listener that forwards requests to an application if the policies admit them. It must be host:port,
 	// since clients are identified by their addresses. All paths belong to the application, and no token is required. It uses TLS if
 	// the other listeners do.
