@@ -121,6 +121,7 @@ func (f templateForm) Read(text string, pattern bool) (keyform.Match, error) {
 		}
 		if len(f.one.fields) > 1 {
 			value, ok = f.one.decode(value)
+			ok = ok && f.one.encodes(field, value, texts[i])
 		}
 		if address, replaced := strings.CutPrefix(value, addressMark); replaced && f.replaces && field.Kind.NamesClient() && !strings.HasPrefix(texts[i], "%61") {
 			field, value = Field{Kind: Address}, address
@@ -169,6 +170,18 @@ func (t Template) cut(key string) (texts []string, ok bool) {
 		texts, rest = append(texts, rest[:end]), rest[end+len(t.literals[i+1]):]
 	}
 	return texts, true
+}
+
+// encodes reports whether the text is what a key with several fields has for a value: there is one for each.
+func (t Template) encodes(field Field, value, text string) bool {
+	var encoded []byte
+	if address, marked := strings.CutPrefix(value, addressMark); marked && field.Kind.NamesClient() {
+		if !strings.HasPrefix(text, "%61") {
+			return string(t.appendAddress(nil, []byte(address))) == text
+		}
+		encoded, value = []byte("%61"), value[1:]
+	}
+	return string(t.encoded.appendValue(encoded, []byte(value))) == text
 }
 
 // decode returns a value of a key with several fields.

@@ -76,6 +76,8 @@ func TestReadKey(t *testing.T) {
 		{"all of", both, "3:eve3:red", ""},
 		{"all of, an empty part", both, "3:eve0:", ""},
 		{"all of, a part", both, "eve", `such as "5:alice5:alice"`},
+		{"all of, another spelling of a length", both, "03:eve3:red", "each after its length"},
+		{"all of, a sign", both, "+3:eve3:red", "each after its length"},
 		{"all of, one too many", both, "3:eve3:red1:x", "more than its 2 parts"},
 		{"all of, by names", both, "X-User=eve,X-Team=red", "each after its length"},
 		{"all of, nested", nested, allOfPart("header:X-User:eve") + allOfPart(sum) + "1:x", ""},

@@ -236,7 +236,7 @@ func (f allOfForm) Read(text string, pattern bool) (Match, error) {
 	for i := range f {
 		digits, after, found := strings.Cut(rest, ":")
 		n, err := strconv.Atoi(digits)
-		if pattern || !found || err != nil || n < 0 || n > len(after) {
+		if pattern || !found || err != nil || n < 0 || n > len(after) || strconv.Itoa(n) != digits {
 			return Match{}, errors.New("must have all parts of a key, each after its length")
 		}
 		if n > 0 {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"cmp"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/fields"
 	"github.com/slidegate/slidegate/internal/keyform"
+	"github.com/slidegate/slidegate/internal/match"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -60,12 +62,12 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 	p := config.Policy{
 		Name: name, Key: key, Cost: cost, Limits: drawLimits(t, "limits", 100),
 		Match:   drawRoutes(t),
-		Allow:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
-		Block:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
+		Allow:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t, &key)},
+		Block:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t, &key)},
 		Shadow:  rapid.Bool().Draw(t, "shadow"),
 		Failure: rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal}).Draw(t, "failure"),
 	}
-	for _, key := range drawKeys(t) {
+	for _, key := range drawKeys(t, &key) {
 		o := policy.Override{Key: key, Pattern: strings.Contains(key, "*"), Unlimited: rapid.Bool().Draw(t, "unlimited")}
 		if !o.Unlimited {
 			o.Limits = drawLimits(t, "override", 1)
@@ -74,7 +76,7 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 			p.Overrides = append(p.Overrides, o)
 		}
 	}
-	p.Plans, p.PlanBy = drawPlans(t)
+	p.Plans, p.PlanBy = drawPlans(t, &key)
 	return p
 }
 
@@ -125,13 +127,26 @@ func drawAddresses(t *rapid.T, least int) (all []netip.Prefix) {
 	return all
 }
 
-// drawKeys draws keys as they are stored, which any key may be written as, and patterns of addresses.
-func drawKeys(t *rapid.T) (keys []string) {
-	for _, key := range rapid.SliceOfN(rapid.OneOf(rapid.StringMatching(`[ab]{1,4}`), rapid.StringMatching(`[1-9]\.[1-9*]\*`), rapid.StringN(1, 5, 20)), 0, 4).Draw(t, "keys") {
-		if !strings.HasSuffix(key, "*") || key[0] < '1' || key[0] > '9' { // not the pattern of an address
-			key = "=" + strings.ReplaceAll(key, "*", "+")
+// drawKeys draws keys that requests have, by values of their fields, and patterns of addresses.
+func drawKeys(t *rapid.T, template *fields.Template) (keys []string) {
+	for range rapid.IntRange(0, 4).Draw(t, "keys") {
+		var values [][]byte
+		for _, field := range template.Fields() {
+			value := rapid.OneOf(rapid.StringMatching(`[ab]{1,4}`), rapid.StringN(1, 5, 20)).Draw(t, "value")
+			switch field.Kind {
+			case fields.Address:
+				value = netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address"))).String()
+			case fields.Path:
+				value = match.CanonicalPath(&url.URL{Path: "/" + value})
+			case fields.Header:
+				value = strings.TrimSpace(value + "x")
+			}
+			values = append(values, []byte(value))
 		}
-		keys = append(keys, key)
+		keys = append(keys, strings.ReplaceAll(string(template.AppendKey(nil, values)), "*", "+"))
+	}
+	if strings.Contains(template.String(), "address") && rapid.Bool().Draw(t, "has a pattern") {
+		keys = append(keys, rapid.StringMatching(`[1-9]\.[1-9*]\*`).Draw(t, "pattern"))
 	}
 	return keys
 }
@@ -200,13 +215,17 @@ func drawRoutes(t *rapid.T) (routes []config.Route) {
 	return routes
 }
 
-func drawPlans(t *rapid.T) (plans []policy.Plan, by fields.Field) {
+func drawPlans(t *rapid.T, key *fields.Template) (plans []policy.Plan, by fields.Field) {
 	byKey := rapid.Bool().Draw(t, "plan by key")
-	names := rapid.SampledFrom([]string{"pro", "team-*", "a\"b: c", "é", "12", "true"})
-	if by = (fields.Field{Kind: fields.Key}); byKey { // the names are keys as they are stored, which any key may be written as
-		names = rapid.SampledFrom([]string{"=pro", "=a\"b: c", "=é", "=12", "=true"})
+	var names []string
+	if by = (fields.Field{Kind: fields.Key}); byKey { // the names are keys
+		names = slices.DeleteFunc(drawKeys(t, key), func(key string) bool { return strings.Contains(key, "*") })
+		slices.Sort(names)
+		names = slices.Compact(names)
+	} else {
+		names = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"pro", "team-*", "a\"b: c", "é", "12", "true"}), 0, 3, rapid.ID).Draw(t, "plans")
 	}
-	for _, name := range rapid.SliceOfNDistinct(names, 0, 3, rapid.ID).Draw(t, "plans") {
+	for _, name := range names {
 		plan := policy.Plan{Name: name, Unlimited: rapid.Bool().Draw(t, "unlimited plan")}
 		if !plan.Unlimited {
 			plan.Limits = drawLimits(t, "plan", 1)

@@ -105,10 +105,14 @@ type merged struct {
 type keyName struct{ policy, key string }
 
 // mergeKeys adds up the counts of each key. A key that an instance does not mention, though it has more than it mentions, may have been
-// seen there too, unless it has seen nothing of the policy.
+// seen there too, unless it has seen nothing of the policy. What an instance that is gone said of keys counts no more, since nobody
+// knows in which minute it was.
 func mergeKeys(sources []source) map[keyName]*merged {
 	all := map[keyName]*merged{}
 	for _, s := range sources {
+		if !s.alive() {
+			continue
+		}
 		for i := range s.note.Keys {
 			k := &s.note.Keys[i]
 			name := keyName{s.note.Policies[k.Policy].Name, string(k.Key)}
@@ -121,7 +125,7 @@ func mergeKeys(sources []source) map[keyName]*merged {
 		}
 	}
 	for _, s := range sources {
-		if !s.note.Cut {
+		if !s.note.Cut && s.alive() {
 			continue
 		}
 		policies := map[string]bool{}
