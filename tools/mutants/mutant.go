@@ -139,7 +139,8 @@ func (m mutant) plant(root string) (killer string, err error) {
 
 // test runs go test with the arguments, and returns the first test that failed. Programs that the tests build see the overlay, too.
 func test(root, overlay, arguments string) (failed, output string, err error) {
-	command := exec.Command("go", append([]string{"test", "-json", "-vet=off", "-failfast"}, strings.Fields(arguments)...)...)
+	// Uncached: a test of a program that it builds itself is the same test with a bug in the program.
+	command := exec.Command("go", append([]string{"test", "-count=1", "-json", "-vet=off", "-failfast"}, strings.Fields(arguments)...)...)
 	command.Dir = root
 	command.Env = os.Environ()
 	if overlay != "" {
