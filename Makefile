@@ -12,7 +12,7 @@ help: ## list the targets
 
 # What the tests require: a test that needs a program that is missing fails instead of skipping. mount is the permission to mount a small
 # disk, which only root has. make test TEST_REQUIRE= skips what cannot be tested.
-export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,python3,node,php,flask,django,groff,mount
+export TEST_REQUIRE = cc,chromium,curl,jq,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,python3,node,php,flask,django,groff,mount
 unexport REDIS_URL DATABASE_URL # tests that stop a server skip servers that they did not start
 
 # "work" is every package of every module in go.work. Packages that import Envoy's take minutes to compile for the race detector if
@@ -42,7 +42,7 @@ race: deps ## run all tests with the race detector
 	$(GO) test -race work
 
 deps: # the programs that the tests need in addition to Go
-	@tools/deps cc chromium curl jq redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node php flask django systemd groff
+	@tools/deps cc chromium curl jq redis postgres pgbouncer nginx caddy wrk prometheus redis-py node php flask django systemd groff
 
 check: lint test ## everything that CI runs
 
@@ -77,14 +77,14 @@ endif
 
 long-model: deps ### compare a million random decisions and a million steps of reservations in memory, and 100,000 on every other store, with a model of the promises; half an hour
 	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
-	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Memory|Optimism' -plays 1000000
-	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Memcached|Refusals' -parallel 1 -plays 100000
+	$(GO) test ./test/model -count 1 -timeout 60m -v -run Memory -plays 1000000
+	$(GO) test ./test/model -count 1 -timeout 60m -v -run 'Redis|PostgreSQL|NATS|Refusals' -parallel 1 -plays 100000
 
 long-ports: deps ### compare 100,000 random decisions of Redis and of PostgreSQL with the rule; some minutes
 	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptMatchesTheRule|FunctionsMatchTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500
 
-long-history: deps ### kill and cut Redis, PostgreSQL, memcached and a NATS cluster under load, a minute each: not one unit too many is admitted
-	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached ./test/natskv -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
+long-history: deps ### kill and cut Redis, PostgreSQL and a NATS cluster under load, a minute each: not one unit too many is admitted
+	$(GO) test ./test/redisstore ./test/pgstore ./test/natskv -run 'History|Contract' -v -count 1 -timeout 10m -history 60s
 
 long-leases: deps ### the same for processes with leases, with clock changes
 	$(GO) test ./test/lease -run 'NoWindowExceeds|ServerClockStep|Contract' -v -count 1 -timeout 15m -leases 60s
@@ -145,11 +145,12 @@ long-release: ### make the release of the last commit in two places and compare;
 draw: deps ## write the tables and pictures of the documentation again; screenshots of the report and the page go to ./screenshots
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
-	$(GO) test ./internal/worstcase -update
+	$(GO) test ./test/worstcase -update
 	$(GO) test ./internal/layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 	$(GO) test ./internal/line -run TestPicture -count=1 -args -picture $(CURDIR)/docs/waiting.svg
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
-	cd screenshots && ../bin/slidegate generate mixed --as combined --requests 400000 --span 24h > day.log && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
+	$(GO) run ./test/generate -as combined -requests 400000 -span 24h > screenshots/day.log
+	cd screenshots && ../bin/slidegate replay --limit 60/1m --html report.html day.log > /dev/null
 	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/page -run Looks -count 1
 	cp screenshots/page-light-desktop.png docs/page.png
 	chromium --headless --no-sandbox --disable-gpu --disable-background-networking --user-data-dir=screenshots/profile --hide-scrollbars --window-size=1280,1490 --screenshot=docs/replay.png file://$(CURDIR)/screenshots/report.html

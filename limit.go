@@ -1,7 +1,6 @@
 package slidegate
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -98,34 +97,6 @@ func PerDay(quota int64) Limit { return Limit{Quota: quota, Window: 24 * time.Ho
 // A slot that is neither released nor renewed expires after ttl, so that a process that dies does not hold it forever.
 func Slots(n int64, ttl time.Duration) Limit {
 	return Limit{Quota: n, Window: ttl, Algorithm: InFlight}
-}
-
-// Share returns the limit of a class of requests that may use this part of l, in percent from 1 to 100: that part of the quota or,
-// for a TokenBucket, of the burst, rounded down and at least 1. It has the same address as l, so classes share their counts:
-//
-//	all := slidegate.MustParseLimit("600/1m name=api")
-//	limiter := slidegate.MustNew(store, all)
-//	batch, err := limiter.With(all.Share(60)) // is refused once both have used 360 together
-//
-// A class never takes what lies above its part, so that remains for the others: docs/config.md says what that guarantees. It does not
-// hold with Lease and CountRefused.
-func (l Limit) Share(percent int) Limit {
-	if percent >= 100 {
-		return l
-	}
-	part := func(of int64) int64 {
-		if of < 1 { // New rejects it
-			return of
-		}
-		p := int64(max(percent, 1))
-		return max(1, of/100*p+of%100*p/100)
-	}
-	if l.Algorithm == TokenBucket {
-		l.Burst = part(cmp.Or(l.Burst, l.Quota))
-	} else {
-		l.Quota = part(l.Quota)
-	}
-	return l
 }
 
 // compile turns l into the integers that the rule decides by.

@@ -118,48 +118,35 @@ func TestLargeCostIsNotStarved(t *testing.T) {
 	})
 }
 
-// Of two classes, which are limits of one name with different quotas, the higher goes first. The lower gets every fourth turn if its part has
-// room and, though the higher one alone uses the whole limit, a turn once in four windows.
-func TestLowerClassIsNotStarved(t *testing.T) {
+// A request under another limit of the same name, as after a reload, stands in a line of its own: those who wait do not keep it back.
+func TestOtherLimitsHaveAnotherLine(t *testing.T) {
 	bucket := slidegate.Limit{Name: "shared", Quota: 20, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 20}
-	lowBucket, log, lowLog := bucket, exact("shared", 20, time.Second), exact("shared", 12, time.Second)
-	lowBucket.Burst = 12
+	smaller := bucket
+	smaller.Burst = 12
 	for _, c := range []struct {
-		high, low          slidegate.Limit
-		callers            int // of the higher class, who always wait
-		least, most, share int64
+		small, large slidegate.Limit
+		then         time.Duration // when the small one has room again
 	}{
-		{bucket, lowBucket, 4, 8, 10, 700},  // they use the limit up: once in four windows
-		{log, lowLog, 4, 39, 205, 600},      // all of it is free at the same moment: one of the lower class waits for it
-		{bucket, lowBucket, 0, 790, 820, 0}, // the lower class is alone
+		{exact("shared", 12, time.Second), exact("shared", 20, time.Second), time.Second},
+		{smaller, bucket, 100 * time.Millisecond}, // two units are refilled: that of the other request too
 	} {
 		inBubble(t, func(t *testing.T, inner store.Store) {
-			high := newLimiter(t, inner, c.high)
-			low := testkit.Must(high.With(c.low))(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 41*time.Second)
-			defer cancel()
-			var served, first atomic.Int64
-			var all sync.WaitGroup
-			for range c.callers {
-				all.Go(func() {
-					for high.Wait(ctx, "k", 1) == nil {
-						first.Add(1)
-					}
-				})
+			large := newLimiter(t, inner, c.large)
+			small := testkit.Must(large.With(c.small))(t)
+			if d := allow(t, small, "k", 12); !d.Allowed {
+				t.Fatal(d)
 			}
-			testkit.Pass(time.Second)
+			var all sync.WaitGroup
 			all.Go(func() {
-				for low.Wait(ctx, "k", 1) == nil {
-					served.Add(1)
+				if took := timed(func() { wait(t, small, 1) }); took != c.then {
+					t.Errorf("under %v: served after %v, want %v", c.small, took, c.then)
 				}
 			})
+			synctest.Wait()
+			if took := timed(func() { wait(t, large, 1) }); took != 0 {
+				t.Errorf("under %v: served after %v, want at once", c.large, took)
+			}
 			all.Wait()
-			if n := served.Load(); n < c.least || n > c.most {
-				t.Errorf("%v with %d callers of the higher class: the lower one was served %d times, want %d to %d", c.high, c.callers, n, c.least, c.most)
-			}
-			if n := first.Load(); n < c.share {
-				t.Errorf("%v: the higher class got %d units of 820, want at least %d", c.high, n, c.share)
-			}
 		})
 	}
 }
@@ -255,87 +242,6 @@ func TestReturnedWhileTheStoreIsAsked(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A lower class is served after a few windows also if higher requests come one by one, each when it may be admitted at once.
-func TestLowerClassAmongSingleRequests(t *testing.T) {
-	for _, gap := range []time.Duration{100 * time.Millisecond, 130 * time.Millisecond, 160 * time.Millisecond} {
-		inBubble(t, func(t *testing.T, inner store.Store) {
-			limit := slidegate.MustParseLimit("10/1s sliding-log")
-			high := newLimiter(t, inner, limit)
-			low, err := high.With(limit.Share(60))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, end := context.WithCancel(t.Context())
-			var all sync.WaitGroup
-			all.Go(func() {
-				for ctx.Err() == nil {
-					all.Go(func() { _ = high.Wait(ctx, "k", 1) }) // it ends with the test
-					time.Sleep(gap)
-				}
-			})
-			time.Sleep(1500 * time.Millisecond)
-			took := timed(func() {
-				bounded, cancel := context.WithTimeout(ctx, time.Minute)
-				defer cancel()
-				if err := low.Wait(bounded, "k", 1); err != nil {
-					t.Errorf("a higher request every %v: %v", gap, err)
-				}
-			})
-			if took > 6*time.Second { // four windows, until there is room, and some more
-				t.Errorf("a higher request every %v: served after %v", gap, took)
-			}
-			end()
-			all.Wait()
-		})
-	}
-}
-
-// A request is told that it comes too late only if that is so under the rule of turns: of a lower class, each third request of the highest is
-// followed by one, if its part has room; and what the highest may use is not measured by what a lower one may.
-func TestLowerClassIsToldLateOnlyIfItIs(t *testing.T) {
-	inBubble(t, func(t *testing.T, inner store.Store) {
-		high := newLimiter(t, inner, slidegate.MustParseLimit("20/1s sliding-log name=shared"))
-		low := testkit.Must(high.With(high.Limits()[0].Share(60)))(t) // 12/1s
-		start := time.Now()
-		ctx, end := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		enter := func(name string, limiter *slidegate.Limiter, patience, want time.Duration) {
-			all.Go(func() {
-				bounded, cancel := context.WithTimeout(ctx, patience)
-				defer cancel()
-				err := limiter.Wait(bounded, "k", 1)
-				switch took := time.Since(start); {
-				case want < 0:
-					if !errors.As(err, new(*slidegate.DeadlineError)) || took != 0 {
-						t.Errorf("%s with %v: %v after %v, want to be told at once", name, patience, err, took)
-					}
-				case err != nil || took != want:
-					t.Errorf("%s with %v: %v after %v, want to be served after %v", name, patience, err, took, want)
-				}
-			})
-			synctest.Wait()
-		}
-		if d := allow(t, low, "k", 12); !d.Allowed {
-			t.Fatal(d)
-		}
-		enter("a lower one", low, 1500*time.Millisecond, time.Second)
-		enter("a higher one", high, 500*time.Millisecond, 0) // 8 of its 20 are free
-		if d := allow(t, high, "k", 7); !d.Allowed {
-			t.Fatal(d)
-		}
-		for range 30 { // at 1s, three of them and one of the lower class in turn, as long as that has room
-			all.Go(func() { _ = high.Wait(ctx, "k", 1) })
-			synctest.Wait()
-		}
-		enter("a lower one", low, 900*time.Millisecond, -1)
-		enter("a lower one", low, 1500*time.Millisecond, time.Second)
-		enter("a lower one", low, 1500*time.Millisecond, time.Second)
-		testkit.Pass(2 * time.Second)
-		end()
-		all.Wait()
-	})
 }
 
 // Over a store with round trips, the next question is sent so that it arrives when a unit is free: nothing of the limit is lost on the way.

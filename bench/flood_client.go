@@ -29,15 +29,15 @@ func dialResp(address string) (*respConn, error) {
 	return &respConn{conn: conn, reader: bufio.NewReaderSize(conn, 1<<16)}, nil
 }
 
-// The commands that take units: all of them or none, and as many as are left.
+// The commands that take units, all of them or none, and that only look.
 const (
-	takeAll  = "SG.ALLOW"
-	takeUpTo = "SG.ALLOWUPTO"
+	take = "SG.ALLOW"
+	peek = "SG.PEEK"
 )
 
-// take sends a command to a policy for each of n keys with consecutive numbers from first on, and calls each with how many units each
-// key was granted, in that order.
-func (c *respConn) take(command, policy string, first, n int, cost int64, each func(number int, granted int64)) error {
+// send sends a command to a policy for each of n keys with consecutive numbers from first on, and calls each with how many units each
+// key has left and was granted, in that order.
+func (c *respConn) send(command, policy string, first, n int, cost int64, each func(number int, remaining, granted int64)) error {
 	head := fmt.Sprintf("*4\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n", len(command), command, len(policy), policy, keyBytes)
 	price := strconv.FormatInt(cost, 10)
 	tail := fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(price), price)
@@ -53,32 +53,36 @@ func (c *respConn) take(command, policy string, first, n int, cost int64, each f
 			return err
 		}
 		for i := range some {
-			granted, err := c.read()
+			remaining, granted, err := c.read()
 			if err != nil {
 				return err
 			}
-			each(first+i, granted)
+			each(first+i, remaining, granted)
 		}
 		first, n = first+some, n-some
 	}
 	return nil
 }
 
-// read reads a reply: six numbers, the last of which is the number of units granted.
-func (c *respConn) read() (granted int64, err error) {
+// read reads a reply: six numbers, of which the third is the number of units left, and the last that of units granted.
+func (c *respConn) read() (remaining, granted int64, err error) {
 	line, err := c.reader.ReadSlice('\n')
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if string(line) != "*6\r\n" {
-		return 0, fmt.Errorf("unexpected reply %q", line)
+		return 0, 0, fmt.Errorf("unexpected reply %q", line)
 	}
-	for range 6 {
+	var numbers [6]int64
+	for i := range numbers {
 		if line, err = c.reader.ReadSlice('\n'); err != nil {
-			return 0, err
+			return 0, 0, err
+		}
+		if numbers[i], err = strconv.ParseInt(string(line[1:len(line)-2]), 10, 64); err != nil {
+			return 0, 0, err
 		}
 	}
-	return strconv.ParseInt(string(line[1:len(line)-2]), 10, 64)
+	return numbers[2], numbers[5], nil
 }
 
 // respCrew is a set of connections that share the requests.
@@ -102,13 +106,13 @@ func (crew respCrew) close() {
 	}
 }
 
-// take is like respConn.take, over all connections concurrently; replies arrive in any order.
-func (crew respCrew) take(command, policy string, first, n int, cost int64, each func(number int, granted int64)) error {
+// send is like respConn.send, over all connections concurrently; replies arrive in any order.
+func (crew respCrew) send(command, policy string, first, n int, cost int64, each func(number int, remaining, granted int64)) error {
 	errs := make([]error, len(crew))
 	var done sync.WaitGroup
 	for i, c := range crew {
 		from, to := first+i*n/len(crew), first+(i+1)*n/len(crew)
-		done.Go(func() { errs[i] = c.take(command, policy, from, to-from, cost, each) })
+		done.Go(func() { errs[i] = c.send(command, policy, from, to-from, cost, each) })
 	}
 	done.Wait()
 	for _, err := range errs {

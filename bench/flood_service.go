@@ -193,7 +193,7 @@ func floodPolicy(service *program, policy string, n int, cost int64, between fun
 			}
 		}
 		from, to := tenth*n/10, (tenth+1)*n/10
-		err := crew.take(takeAll, policy, from, to-from, cost, func(number int, granted int64) {
+		err := crew.send(take, policy, from, to-from, cost, func(number int, _, granted int64) {
 			if granted > 0 {
 				admitted[number] = 1
 			}
@@ -230,7 +230,7 @@ func (r *run) floodSame(t *table, c *floodCase) error {
 	if err != nil {
 		return err
 	}
-	over, err := takeAgain(service, c, admitted, before.when[9])
+	over, err := countOver(service, c, admitted, before.when[9])
 	if err != nil {
 		return err
 	}
@@ -286,11 +286,11 @@ type exhaustedKeys struct {
 	full [10]map[int]bool
 }
 
-// useUp takes all that the keys are granted, and records which of them got their whole quota. Other keys may be admitted again earlier,
+// useUp takes the whole quota of the keys, and records which of them got their whole quota. Other keys may be admitted again earlier,
 // since a new key begins with a state that is older than the key.
 func (b *exhaustedKeys) useUp(c *respConn, of *floodCase, tenth int) error {
 	b.when[tenth], b.full[tenth] = time.Now(), map[int]bool{}
-	return c.take(takeUpTo, "flooded", refusedKeys+tenth*b.each, b.each, of.quota, func(number int, granted int64) {
+	return c.send(take, "flooded", refusedKeys+tenth*b.each, b.each, of.quota, func(number int, _, granted int64) {
 		if granted == of.quota {
 			b.full[tenth][number] = true
 		}
@@ -316,9 +316,9 @@ func (b *exhaustedKeys) countRefused(service *program, c *floodCase) (still, of 
 	return still, of, nil
 }
 
-// takeAgain takes all that the last keys of the flood are still granted, and returns how many got more than their quota in all.
+// countOver returns how many of the last keys of the flood have more left than what they were admitted leaves of their quota.
 // If their window has passed, as on a slow machine, this shows nothing.
-func takeAgain(service *program, c *floodCase, admitted []uint8, since time.Time) (over int, err error) {
+func countOver(service *program, c *floodCase, admitted []uint8, since time.Time) (over int, err error) {
 	n := min(2000, len(admitted)/10)
 	first := len(admitted) - n
 	client, err := dialResp(service.resp)
@@ -326,8 +326,8 @@ func takeAgain(service *program, c *floodCase, admitted []uint8, since time.Time
 		return 0, err
 	}
 	defer client.conn.Close()
-	err = client.take(takeUpTo, "flooded", first, n, c.quota, func(number int, granted int64) {
-		if granted+c.cost*int64(admitted[number]) > c.quota {
+	err = client.send(peek, "flooded", first, n, 1, func(number int, remaining, _ int64) {
+		if remaining+c.cost*int64(admitted[number]) > c.quota {
 			over++
 		}
 	})

@@ -17,19 +17,11 @@ import (
 // kvTimeout is how long a decision may take on a busy machine before the run ends.
 const kvTimeout = 20 * time.Second
 
-// kvEngine is a key-value engine under test.
-type kvEngine interface {
-	cpuReporter
-	engine(ctx context.Context) (engine kvstore.Engine, end func(), err error) // without any keys
-	swapLoop(ctx context.Context) (loop *swapLoop, end func(), err error)      // without any keys
-	close()
-}
-
 // kvServer is a server in the tables: a key-value engine, or one that they are compared with.
 type kvServer struct {
 	cpuReporter
 	name  string
-	kv    kvEngine // nil if it is not a key-value engine
+	kv    *natsServer // nil if it is not a key-value engine
 	open  func(context.Context) (st store.Store, trips *atomic.Int64, end func(), err error)
 	close func()
 }
@@ -47,14 +39,6 @@ func (r *run) openKVServers(ctx context.Context, left *table) (servers []*kvServ
 		}
 		servers = append(servers, newKVServer(n.name, s))
 	}
-	switch s, err := openMemcached(); {
-	case errors.Is(err, errNoMemcached):
-		left.add("memcached", err.Error())
-	case err != nil:
-		return servers, err
-	default:
-		servers = append(servers, newKVServer("memcached", s))
-	}
 	for _, open := range []func(context.Context, *table) (*leaseServer, error){leaseRedis, r.leasePG} {
 		why := &table{}
 		s, err := open(ctx, why)
@@ -71,7 +55,7 @@ func (r *run) openKVServers(ctx context.Context, left *table) (servers []*kvServ
 }
 
 // newKVServer returns a key-value engine with the store over it.
-func newKVServer(name string, kv kvEngine) *kvServer {
+func newKVServer(name string, kv *natsServer) *kvServer {
 	return &kvServer{cpuReporter: kv, name: name, kv: kv, close: kv.close, open: func(ctx context.Context) (store.Store, *atomic.Int64, func(), error) {
 		engine, end, err := kv.engine(ctx)
 		if err != nil {

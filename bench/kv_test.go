@@ -8,37 +8,29 @@ import (
 
 // The swap loop must keep the limit too, or the comparison would not be fair.
 func TestKVRowsAdmitTheQuota(t *testing.T) {
-	need(t, "memcached")
-	memcached, err := openMemcached()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer memcached.close()
 	nats, err := openNATS(t.Context(), t.TempDir(), 1, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nats.close()
-	for name, kv := range map[string]kvEngine{"memcached": memcached, "nats": nats} {
-		loop, end, err := kv.swapLoop(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var trips atomic.Int64
-		const quota, callers, each = 20, 4, 10
-		allow := loop.allow(spec{quota: quota, window: time.Hour}, &trips)
-		crew := newCrew(callers)
-		err = crew.run(func(_ int, c *caller) error {
-			for range each {
-				if err := c.send(t.Context(), allow, "a:key"); err != nil {
-					return err
-				}
+	loop, end, err := nats.swapLoop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	var trips atomic.Int64
+	const quota, callers, each = 20, 4, 10
+	allow := loop.allow(spec{quota: quota, window: time.Hour}, &trips)
+	crew := newCrew(callers)
+	err = crew.run(func(_ int, c *caller) error {
+		for range each {
+			if err := c.send(t.Context(), allow, "a:key"); err != nil {
+				return err
 			}
-			return nil
-		})
-		if s := crew.sample(time.Second); err != nil || s.passed != quota || trips.Load() < quota+callers*each {
-			t.Errorf("%s: %d of %d requests were admitted in %d round trips, %v; want %d", name, s.passed, s.requests, trips.Load(), err, quota)
 		}
-		end()
+		return nil
+	})
+	if s := crew.sample(time.Second); err != nil || s.passed != quota || trips.Load() < quota+callers*each {
+		t.Errorf("%d of %d requests were admitted in %d round trips, %v; want %d", s.passed, s.requests, trips.Load(), err, quota)
 	}
 }

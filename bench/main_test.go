@@ -47,7 +47,7 @@ func need(t *testing.T, program string) {
 }
 
 // programOf names the program that a scenario requires.
-var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "redis-ways": "redis-server", "lease": "redis-server", "lease-waste": "redis-server", "kv": "memcached", "resp": "redis-server", "envoy": "redis-server", "service": "wrk", "service-leases": "wrk"}
+var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "redis-ways": "redis-server", "lease": "redis-server", "lease-waste": "redis-server", "resp": "redis-server", "envoy": "redis-server", "service": "wrk", "service-leases": "wrk"}
 
 // ownRow matches a row of Slidegate, or of the floods, which have no other libraries.
 var ownRow = regexp.MustCompile(`(?m)^(\| )?(slidegate[ ,]|3/1d )`)

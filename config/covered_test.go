@@ -36,8 +36,8 @@ func TestCoveredPatterns(t *testing.T) {
 		fits := func(key string) bool { return keyform.Fits(earlier, key) }
 		var seen matches
 		compared := 0
-		seen.add([]keyform.Match{{Key: earlier, Pattern: true}}, 1)
-		_, covered := seen.cover([]keyform.Match{{Key: later, Pattern: strings.Contains(later, "*")}}, &compared)
+		seen.add(keyform.Match{Key: earlier, Pattern: true}, 1)
+		_, covered := seen.cover(keyform.Match{Key: later, Pattern: strings.Contains(later, "*")}, &compared)
 		if !covered {
 			if key := strings.ReplaceAll(later, "*", "c"); fits(key) {
 				t.Fatalf("%q matches %q of %q, want it to be covered", earlier, key, later)

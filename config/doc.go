@@ -5,8 +5,7 @@
 //
 //	store: redis://:${REDIS_PASSWORD}@localhost:6379  # used by the service only; replay reads the policies
 //	store_timeout: 100ms       # how long a decision may take
-//	failure: local             # what decides when the store does not answer: local, closed, optimistic or open
-//	optimism: 10               # how many units of a key optimistic admits in each process
+//	failure: local             # what decides when the store does not answer: local, closed or open
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share this many bits are one client
 //	jwt: {verified: true}      # how bearer tokens are verified, for keys and plans by claim:NAME
@@ -41,7 +40,6 @@
 //	    refusal: {detail: "Try again in {retry_after} seconds."}
 //	    shadow: false          # count and report, but refuse nothing
 //	    failure: closed        # for this policy
-//	    candidate: [50/1m]     # counted beside the limits, and only reported
 //	    lease: false           # whether a server charges units of busy keys in advance; not for sliding logs
 //	  export:
 //	    limits: [5/1h]
@@ -49,8 +47,6 @@
 //	    overrides_file: testdata/overrides/export.yaml # the same as overrides, in a file of its own
 //	  models:
 //	    key: header:X-Tenant
-//	    class: header:X-Class  # where to find the class of a request
-//	    classes: {critical: 100%, default: 90%, batch: 60%} # how much of the limits a class may use; all share the counts
 //	    limits: [600/1m]
 //
 // Format writes a file with all defaults spelled out, and Schema describes files to editors.

@@ -34,8 +34,7 @@ func TestDocs(t *testing.T) {
 			file := part + "policies: {api: {limits: [100/1m]}}\n"
 			if !slices.Contains(fileTable.names(), field) {
 				file = "policies:\n  api:\n    " + strings.ReplaceAll(part, "\n", "\n    ") + "\n"
-				file += map[string]string{"plan": "    plans: {pro: {unlimited: true}}\n", "plans": "    plan: user\n",
-					"class": "    classes: {default: 90%}\n", "classes": "    class: user\n"}[field]
+				file += map[string]string{"plan": "    plans: {pro: {unlimited: true}}\n", "plans": "    plan: user\n"}[field]
 				if field != "limits" {
 					file += "    limits: [1000/1m]\n"
 				}

@@ -150,14 +150,11 @@ func costText(cost fields.Cost) string {
 }
 
 // limits writes limits.
-func (w *formatter) limits(name string, limits []slidegate.Limit) {
+func (w *formatter) limits(limits []slidegate.Limit) {
 	var texts []string
 	for _, limit := range limits {
 		limit.Lease = limit.Lease && !w.leased
-		text := limit.String()
-		if name != "candidate" {
-			text += thresholdText(w.thresholds, limit)
-		}
+		text := limit.String() + thresholdText(w.thresholds, limit)
 		if limit.Name != "" {
 			text = strconv.Quote(text) // the name may contain anything
 		}
@@ -166,7 +163,7 @@ func (w *formatter) limits(name string, limits []slidegate.Limit) {
 		}
 		texts = append(texts, text)
 	}
-	w.list(name, texts)
+	w.list("limits", texts)
 }
 
 // defaultsOf returns the options that a limit leaves to their defaults.
@@ -218,7 +215,7 @@ func (w *formatter) limitsOrNone(limits []slidegate.Limit, unlimited bool) {
 	if unlimited {
 		w.field("unlimited", true)
 	} else {
-		w.limits("limits", limits)
+		w.limits(limits)
 	}
 }
 

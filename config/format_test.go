@@ -17,7 +17,6 @@ func TestFormat(t *testing.T) {
 	const want = `store: "rediss+cluster://slidegate:***@redis-1:6379,[2001:db8::1]:6379/0?client_name=a"
 store_timeout: 50ms
 failure: local
-optimism: 25
 trusted_proxies:
   - "10.0.0.0/8"
   - "::1"
@@ -45,7 +44,6 @@ policies:
         limits:
           - 1000/1m overlap=whole # sliding-window segments=1 anchor=clock
     # plans: none
-    # classes: none
     allow:
       - "127.0.0.1"
       - "key:health"
@@ -55,9 +53,6 @@ policies:
     # refusal: that of the file
     shadow: true
     failure: local
-    candidate:
-      - 50/1m # hard cap
-      - 1000/1h # hard cap
     lease: false
   export:
     match: "GET example.com/export/{id}"
@@ -68,7 +63,6 @@ policies:
       - 1000/1h # hard cap
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -76,8 +70,6 @@ policies:
     # refusal: that of the file
     shadow: false
     failure: local
-    candidate:
-      - 100/1m sliding-log
     lease: false
 `
 	if got := string(Format(file)); got != want {
@@ -93,7 +85,6 @@ func TestFormatDefaults(t *testing.T) {
 	const want = `store: "memory:"
 store_timeout: 100ms
 failure: local
-optimism: 10
 # trusted_proxies: not given; only a proxy on this machine may call /v1/check, or none if tokens are required
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
 # jwt: not given, so keys and plans cannot use claims
@@ -109,7 +100,6 @@ policies:
       - "6/1m fixed-window name=\"b # c\"" # anchor=clock
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -117,7 +107,6 @@ policies:
     # refusal: that of the file
     shadow: false
     failure: local
-    # candidate: none
     lease: false
   "on":
 `
@@ -143,7 +132,6 @@ func TestFormatChoices(t *testing.T) {
       - {quota: 5, window: 2s, overlap: up}
       - {quota: 5, window: 3s, anchor: clock}
     overrides: [{key: vip, limits: [600/1m, 600/1h, 100 in-flight ttl=30s name=slots]}]
-    candidate: [600/1m]
 `))
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,6 @@ func understood(f *File) *File {
 	claims := *f
 	claims.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
 	claims.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
-	claims.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
 	claims.Service.Failure = cmp.Or(f.Service.Failure, store.FailLocal)
 	groups := &claims.Service.AddressGroups
 	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
@@ -51,7 +50,6 @@ func checkFile(t *testing.T, f *File) {
 			t.Fatalf("policy without key or limits: %+v", p)
 		}
 		checkLimits(t, p.Limits)
-		checkLimits(t, p.Candidate)
 		for _, o := range p.Overrides {
 			if o.Unlimited != (len(o.Limits) == 0) || o.Pattern != strings.Contains(o.Key, "*") {
 				t.Fatalf("override with neither or both of limits and unlimited: %+v", o)

@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/internal/options"
 )
 
-// HTTP returns options for httplimit from the policies, trusted proxies, address groups, failure mode, optimism and timeout of
+// HTTP returns options for httplimit from the policies, trusted proxies, address groups, failure mode and timeout of
 // a file, so that a program decides HTTP requests as the service does. A key or a cost that exists in recorded traffic only is
 // an error. The caller provides the store: the file's URL is used by the service only.
 //
@@ -38,7 +38,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	if opts.Client, err = clientip.New(client); err != nil {
 		return opts, &options.Error{Package: "config", Option: "trusted_proxies", Err: err}
 	}
-	opts.Timeout, opts.Optimism, opts.Failure = file.Service.StoreTimeout, file.Service.Optimism, file.Service.Failure
+	opts.Timeout, opts.Failure = file.Service.StoreTimeout, file.Service.Failure
 	if err := file.checkJWT(); err != nil {
 		return opts, err
 	}
@@ -76,13 +76,12 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	used := p.Key.Fields()
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Block: p.Block, Shadow: p.Shadow,
-		Candidate: p.Candidate, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
+		Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
 		// KeyOf replaces a missing name.
 		Key: httplimit.Key{Form: p.Key.Form(from.client.Grouping()), Shared: true, Of: func(r *http.Request) (string, error) {
 			return p.Key.KeyOf(used, func(field fields.Field) []byte { return from.valueOf(field, r) }), nil
 		}},
 	}
-	made.Classes, made.Class = p.Classes, p.httpClass(from, made.Key)
 	made.Cost, made.Skip, err = p.httpRoutes()
 	return made, err
 }
@@ -91,7 +90,7 @@ func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 func (p *Policy) checkLive() error {
 	var problems []error
 	if len(p.Notify) > 0 {
-		problems = append(problems, p.withPolicy(invalid("notify", "the middlewares send no notifications, only slidegate serve and slidegate proxy do; leave it out")))
+		problems = append(problems, p.withPolicy(invalid("notify", "the middlewares do not watch thresholds, only slidegate serve and slidegate proxy do; leave it out")))
 	}
 	for _, field := range p.Key.Fields() {
 		if field.Kind == fields.Status || field.Kind == fields.JSON {

@@ -14,12 +14,11 @@ import (
 func TestHTTP(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(`
 failure: closed
-optimism: 7
 store_timeout: 30ms
 trusted_proxies: [203.0.113.0/24]
 policies:
-  a: {match: /a/, key: "{address} {user}", cost: 3, limits: [5/1m], failure: local, shadow: true, candidate: [4/1m], allow: [10.0.0.1], block: ["key:192.0.2.7 x"]}
-  b: {limits: [1/1m], failure: optimistic, overrides: [{key: k, unlimited: true}]}
+  a: {match: /a/, key: "{address} {user}", cost: 3, limits: [5/1m], failure: local, shadow: true, allow: [10.0.0.1], block: ["key:192.0.2.7 x"]}
+  b: {limits: [1/1m], failure: open, overrides: [{key: k, unlimited: true}]}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +27,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opts.Failure != store.FailClosed || opts.Timeout != 30*time.Millisecond || opts.Optimism != 7 || len(opts.Policies) != 2 {
+	if opts.Failure != store.FailClosed || opts.Timeout != 30*time.Millisecond || len(opts.Policies) != 2 {
 		t.Fatalf("got options %+v", opts)
 	}
 	r := httptest.NewRequest("GET", "/a/", nil)
@@ -42,10 +41,10 @@ policies:
 	if got := a.Cost(r); got != 3 || b.Cost != nil {
 		t.Errorf("cost of a: got %d, want 3; b has a cost: %t", got, b.Cost != nil)
 	}
-	if !slices.Equal(a.Matches, []string{"/a/"}) || a.Failure != store.FailLocal || !a.Shadow || len(a.Candidate) != 1 || len(a.Allow.Addresses) != 1 || len(a.Block.Keys) != 1 {
-		t.Errorf("a: got %+v, want match /a/, mode local, in the shadow, and one candidate, allowed prefix and refused key", a)
+	if !slices.Equal(a.Matches, []string{"/a/"}) || a.Failure != store.FailLocal || !a.Shadow || len(a.Allow.Addresses) != 1 || len(a.Block.Keys) != 1 {
+		t.Errorf("a: got %+v, want match /a/, mode local, in the shadow, and one allowed prefix and refused key", a)
 	}
-	if b.Failure != store.FailOptimistic || len(b.Overrides) != 1 || b.Name != "b" {
+	if b.Failure != store.FailOpen || len(b.Overrides) != 1 || b.Name != "b" {
 		t.Errorf("b: got %+v", b)
 	}
 }

@@ -65,16 +65,15 @@ var badFiles = []struct{ name, text, want string }{
 	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
 		`3:10: key: must be a string, not a mapping; put it in quotes: "{address}", "header:Name"`},
 	{"names of limits", "policies:\n  a:\n    limits:\n      - {name: \"täglich\", quota: 5, window: 1m}\n      - 5/1m name=\"a\\tb\"\n      - {name: " + strings.Repeat("x", 65) + ", quota: 5, window: 1m}\n" +
-		"      - 5/1m name=day\n      - 6/1m fixed-window name=day\n      - 7/1s\n      - 8/1h name=7/1s\n    candidate: [{name: ständig, quota: 1, window: 1m}]\n" +
+		"      - 5/1m name=day\n      - 6/1m fixed-window name=day\n      - 7/1s\n      - 8/1h name=7/1s\n" +
 		"    overrides: [{key: k, limits: [1/1m name=é]}]\n  " + strings.Repeat("p", 65) + ": {limits: [1/1m]}\n", `
 4:9: name: "täglich" is not valid in a header; use printable ASCII
 5:9: name: "a\tb" is not valid in a header; use printable ASCII
 6:9: name: "` + strings.Repeat("x", 60) + `"... has 65 bytes; use at most 64, since it is written in headers
 8:9: name: headers and metrics would name both this limit and the one on line 7 "day"; give each its own name
 10:9: name: headers and metrics would name both this limit and the one on line 9 "7/1s"; give each its own name
-11:17: name: "ständig" is not valid in a header; use printable ASCII
-12:35: name: "é" is not valid in a header; use printable ASCII
-13:3: "` + strings.Repeat("p", 60) + `"... has 65 bytes; use at most 64, since the name of a policy is written in headers`},
+11:35: name: "é" is not valid in a header; use printable ASCII
+12:3: "` + strings.Repeat("p", 60) + `"... has 65 bytes; use at most 64, since the name of a policy is written in headers`},
 	{"key list", "policies:\n  a:\n    key: [user, [path]]\n    limits: [1/s]\n  b:\n    key: []\n    limits: [1/s]\n" +
 		"  c:\n    key: [address, user]\n    limits: [1/s]\n  d:\n    key: [user, X-Api-Key]\n    limits: [1/s]\n", `
 3:17: key: must be a string, not a list
@@ -96,14 +95,13 @@ var badFiles = []struct{ name, text, want string }{
 9:55: lease: must be true or false, not "1"
 10:9: invalid limit: lease: the window has 50 parts of 200ms, and units are leased for at most a part; use segments=40 overlap=whole, a window of at least 15s, or leave lease out (in "600/10s lease")
 12:35: invalid limit: lease: the window has 50 parts of 20ms, and units are leased for at most a part; use segments=4 overlap=whole, a window of at least 15s, or leave lease out (in "60/1s lease")`},
-	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m sliding-log\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1s, 60/1d]}]\n    candidate: [1000/1m count-refused]\n" +
-		"  b: {limits: [1000/1m], lease: always}\n  c: {limits: [1000/1m], candidate: [1000/1m lease]}\n", `
+	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m sliding-log\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1s, 60/1d]}, {key: l, limits: [1000/1m count-refused]}]\n" +
+		"  b: {limits: [1000/1m], lease: always}\n", `
 5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge` + leasable + ` (the policy has lease: true on line 3)
 6:34: lease: the policy has lease: true on line 3, which applies to all of its limits; leave it out there and write lease: true for some limits, or leave it out here
 7:35: invalid limit: lease: the window has 50 parts of 20ms, and units are leased for at most a part; use segments=4 overlap=whole, a window of at least 15s, or leave lease out (the policy has lease: true on line 3)
-8:17: invalid limit: lease: a limit with count_refused cannot be leased, because the store must receive every request` + leasable + ` (the policy has lease: true on line 3)
-9:33: lease: must be true or false, not "always"
-10:37: candidate: has the same limits as the policy; change one, or leave the candidate out`},
+7:69: invalid limit: lease: a limit with count_refused cannot be leased, because the store must receive every request` + leasable + ` (the policy has lease: true on line 3)
+8:33: lease: must be true or false, not "always"`},
 	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
 4:9: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "100/1x")
 5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h, or slots, such as 50 in-flight ttl=30s (in "100")
@@ -266,7 +264,7 @@ var badFiles = []struct{ name, text, want string }{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles, badClassFiles, badJWTFiles) {
+	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles, badJWTFiles) {
 		t.Run(test.name, func(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))

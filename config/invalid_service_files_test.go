@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-const schemeList = "(want one of memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls, memcached)"
+const schemeList = "(want one of memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql, nats, tls)"
 
 // top puts lines before a valid policy, and below puts them into a policy, where they begin on line 4.
 func top(lines string) string {
@@ -55,7 +55,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"store variable name", top("store: redis://:${a-b}@h"),
 		`1:8: store: ${ must be followed by the name of a variable, of letters, digits and _, or by file: and a path, and then by }; write $%7B for a literal ${`},
 	{"store elsewhere", top("failure: redis://u:hunter2@h"),
-		`1:10: failure: "redis://u:***@h" is not a failure mode (want one of local, closed, optimistic, open)`},
+		`1:10: failure: "redis://u:***@h" is not a failure mode (want one of local, closed, open)`},
 	{"store as a limit", "store: &s redis://u:hunter2@h\npolicies: {a: {limits: [*s]}}\n",
 		`2:25: a limit must be a string such as 100/1m, not a URL`},
 
@@ -87,13 +87,10 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"timeout none", top("store_timeout: 0s"), `1:16: store_timeout: must be 1ms to 1m, not "0s"`},
 	{"timeout negative", top("store_timeout: -1s"), `1:16: store_timeout: must be 1ms to 1m, not "-1s"`},
 	{"timeout long", top("store_timeout: 60.001s"), `1:16: store_timeout: must be 1ms to 1m, not "60.001s"`},
-	{"failure", top("failure: opne"), `1:10: failure: "opne" is not a failure mode; did you mean "open"? (want one of local, closed, optimistic, open)`},
-	{"optimism", top("optimism: 0"), "1:11: optimism: must be 1 to 9007199254740991 units of a key, not 0"},
-	{"optimism too large", top("optimism: 9007199254740992"), "1:11: optimism: must be 1 to 9007199254740991 units of a key, not 9007199254740992"},
-	{"optimism in words", top("optimism: many"), `1:11: optimism: "many" is not a whole number in plain digits, at most 9007199254740991`},
-	{"failure empty", top(`failure: ""`), `1:10: failure: "" is not a failure mode (want one of local, closed, optimistic, open)`},
+	{"failure", top("failure: opne"), `1:10: failure: "opne" is not a failure mode; did you mean "open"? (want one of local, closed, open)`},
+	{"failure empty", top(`failure: ""`), `1:10: failure: "" is not a failure mode (want one of local, closed, open)`},
 	{"failure of a policy", below("    failure: close"),
-		`4:14: failure: "close" is not a failure mode; did you mean "closed"? (want one of local, closed, optimistic, open)`},
+		`4:14: failure: "close" is not a failure mode; did you mean "closed"? (want one of local, closed, open)`},
 	{"default", top("default_policy: logn"), `1:17: default_policy: "logn" is not a policy; did you mean "login"? (want one of api, login)`},
 	{"default list", top("default_policy: [api]"), `1:17: default_policy: must be a string, not a list`},
 	{"proxies", top("trusted_proxies:\n- 10.0.0.1/8\n- fe80::1%eth0\n- local\n- 0.0.0.0/0\n- ::ffff:10.0.0.0/95\n- [::1]\n- 010.0.0.1\n- 10.0.0.0/33\n- fe80::%eth0/64"), `
@@ -118,15 +115,15 @@ var badServiceFiles = []struct{ name, text, want string }{
 		`1:17: address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not "64"`},
 	{"keys that no request has", "policies:\n  a:\n    limits: [1/s]\n    key: address\n    overrides: [{key: alice, unlimited: true}, {keys: \"team-*\", unlimited: true}]\n    allow: [\"key:192.0.2.1/24\", \"key:2001:db8::/60\"]\n" +
 		"  b:\n    key: \"{user} {path}\"\n    limits: [1/s]\n    block: [key:alice, \"key:alice /x y\", \"key:alice /x%20y\"]\n" +
-		"  c:\n    key: header:X\n    limits: [1/s]\n    block: [\"key:bob \", \"key:address:bob\", \"key:address:2001:db8::3\", \"key:2001:db8::3\", \"key:=bob \"]\naddress_groups: {ipv6: 56}\n", `
-5:23: key: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
-5:55: keys: the key is a pattern that no address fits, and keys are addresses here; write a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)
-6:13: allow: the key has bits beyond its length; write the prefix 192.0.2.0/24, or the address alone (to mean a key as it is, write = before it)
-6:33: allow: the key is longer than the groups in which addresses are counted; write 2001:db8::/56 to mean the whole group (to mean a key as it is, write = before it)
-10:13: block: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
-10:24: block: the key must have all fields of the key, as in "{user} {path}"; inside a value, write %20 for " " and %25 for % (to mean a key as it is, write = before it)
-14:13: block: the key begins or ends with a space; remove it, or write = before the key if it is part of it
-14:25: block: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
+		"  c:\n    key: header:X\n    limits: [1/s]\n    block: [\"key:bob\", \"key:address:bob\", \"key:address:2001:db8::3\", \"key:2001:db8::3\"]\naddress_groups: {ipv6: 56}\n", `
+5:23: key: the key must be an address, or a prefix such as 203.0.113.0/24 (keys are written as requests have them, such as "203.0.113.7")
+5:55: keys: the key is a pattern that no address fits, and keys are addresses here (keys are written as requests have them, such as "203.0.113.7")
+6:13: allow: the key has bits beyond its length; write the prefix 192.0.2.0/24, or the address alone (keys are written as requests have them, such as "203.0.113.7")
+6:33: allow: the key is not as addresses are counted; write 2001:db8::/56 (keys are written as requests have them, such as "203.0.113.7")
+10:13: block: the key does not have all parts of the key (keys are written as requests have them, such as "alice /login")
+10:24: block: the key has a value that no request has in place of {path} (keys are written as requests have them, such as "alice /login")
+14:24: block: the key must be an address, or a prefix such as 203.0.113.0/24 (keys are written as requests have them, such as "alice")
+14:43: block: the key is not as addresses are counted; write 2001:db8::/56 (keys are written as requests have them, such as "alice")`},
 	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
 		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: {path: /}}\n", `
 2:29: match: the pattern is empty; leave match out for every request
@@ -165,16 +162,6 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"many stars", below("    block:\n      - key:" + strings.Repeat("a*", 17) + "\n      - key:" + strings.Repeat("a*", 16)),
 		`5:9: block: a pattern may have at most 16 *`},
 
-	{"candidate", below("    candidate: [1/1s]"),
-		`4:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
-	{"candidate said otherwise", "policies:\n  a:\n    candidate: [5/1h name=x, 60/60s segments=1]\n    limits: [60/m sliding-window, 5/1h]\n",
-		`3:16: candidate: has the same limits as the policy; change one, or leave the candidate out`},
-	{"candidate none", below("    candidate: []"), `4:16: candidate: must have at least one, such as 100/1m`},
-	{"candidate text", below("    candidate: 5/1h"), `4:16: candidate: must be a list, such as [100/1m, 1000/1h], not "5/1h"`},
-	{"candidate limit", below("    candidate: [5/1h, 6/1h, 7/1x]"), `
-4:23: the limit "6/1h" would share its counts with the one on line 4, which has the same name and shape; give it another name
-4:29: invalid limit: window: "1x" is not a duration such as 30s, 1m, 24h or 7d (in "7/1x")`},
-
 	{"overrides text", below("    overrides: alice"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not "alice"`},
 	{"overrides mapping", below("    overrides: {alice: [1/s]}"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not a mapping`},
 	{"override text", below("    overrides: [[alice]]"), `4:17: an override must be a mapping with key or keys, and limits, not a list`},
@@ -203,19 +190,18 @@ var badServiceFiles = []struct{ name, text, want string }{
 9:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
 10:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
 13:9: this override is never reached, since the one on line 12 matches all of its keys; put it before that one, or leave it out`},
-	{"override never reached, addresses", below("    overrides:\n" + unlimited("203.0.113.0/24", "203.0.113.7", "10.0.0.0/8", "10.1.0.0/16", "2001:db8::1", "2001:db8::2", "::ffff:10.2.2.2",
-		"::ffff:10.0.0.0/104", "11.0.0.7", "11.0.0.0/24", "2001:db8::/32", "2001:db8:1::1")), `
-6:9: this override is never reached, since the one on line 5 matches the same keys, written differently; put it before that one, or leave it out
-8:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
-10:9: this override is never reached, since the one on line 9 matches the same keys, written differently; put it before that one, or leave it out
-11:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
-12:9: this override is never reached, since the one on line 7 matches the same keys, written differently; put it before that one, or leave it out
-16:9: this override is never reached, since the one on line 15 matches the same keys, written differently; put it before that one, or leave it out`},
-	{"override never reached, names", below("    key: [\"{header:X-User}\", \"{host}\"]\n    overrides:\n" + unlimited("X-User=bob", "bob", "header:X-User:bob", "alice", "X-User=alice", "host=Example.com", "host:example.com.") +
-		"      - {keys: \"X-User=z*\", unlimited: true}\n      - {key: \"X-User=zoe\", unlimited: true}\n      - {key: \"address=10.0.0.0/8\", unlimited: true}\n      - {key: 10.1.1.1, unlimited: true}\n      - {key: \"address:10.1.1.2\", unlimited: true}"), `
-8:9: this override is never reached, since the one on line 6 matches the same keys, written differently; put it before that one, or leave it out
-10:9: this override is never reached, since the one on line 9 matches the same keys, written differently; put it before that one, or leave it out
-12:9: this override is never reached, since the one on line 11 matches the same keys, written differently; put it before that one, or leave it out
-14:9: this override is never reached, since the one on line 13 matches all of its keys; put it before that one, or leave it out
-17:9: this override is never reached, since the one on line 15 matches the same keys, written differently; put it before that one, or leave it out`},
+	{"override never reached, addresses", below("    overrides:\n" + unlimited("203.0.113.0/24", "203.0.113.7", "10.0.0.0/8", "10.1.0.0/16", "2001:db8::/64", "2001:db8::/64", "10.2.2.2",
+		"10.0.0.0/8", "11.0.0.7", "11.0.0.0/24", "2001:db8::/32", "2001:db8:1::/64")), `
+6:9: this override is never reached, since the one on line 5 matches all of its keys; put it before that one, or leave it out
+8:9: this override is never reached, since the one on line 7 matches all of its keys; put it before that one, or leave it out
+10:9: this override is never reached, since the one on line 9 matches all of its keys; put it before that one, or leave it out
+11:9: this override is never reached, since the one on line 7 matches all of its keys; put it before that one, or leave it out
+12:9: this override is never reached, since the one on line 7 matches all of its keys; put it before that one, or leave it out
+16:9: this override is never reached, since the one on line 15 matches all of its keys; put it before that one, or leave it out`},
+	{"override never reached, names", below("    key: [\"{header:X-User}\", \"{host}\"]\n    overrides:\n" + unlimited("bob", "alice", "bob", "host:example.com", "host:example.com") +
+		"      - {keys: \"z*\", unlimited: true}\n      - {key: \"zoe\", unlimited: true}\n      - {key: \"address:10.0.0.0/8\", unlimited: true}\n      - {key: 10.1.1.1, unlimited: true}\n      - {key: \"address:10.1.1.2\", unlimited: true}"), `
+8:9: this override is never reached, since the one on line 6 matches all of its keys; put it before that one, or leave it out
+10:9: this override is never reached, since the one on line 9 matches all of its keys; put it before that one, or leave it out
+12:9: this override is never reached, since the one on line 11 matches all of its keys; put it before that one, or leave it out
+15:9: this override is never reached, since the one on line 13 matches all of its keys; put it before that one, or leave it out`},
 }

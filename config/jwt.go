@@ -155,9 +155,6 @@ func (p *Policy) identity() []fields.Field {
 	if len(p.Plans) > 0 {
 		used = append(used, p.PlanBy)
 	}
-	if len(p.Classes) > 0 {
-		used = append(used, p.ClassBy)
-	}
 	return used
 }
 

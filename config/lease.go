@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
-// leaseAll marks all limits of a policy as leased: its own, those of its overrides and plans, and its candidate; at is where
+// leaseAll marks all limits of a policy as leased: its own and those of its overrides and plans; at is where
 // the policy sets it.
 func (r *reader) leaseAll(at yamlfile.Position) {
 	r.leaseWritten(fmt.Sprintf("on line %d", at.Line))
@@ -34,20 +34,19 @@ func (r *reader) leaseWritten(set string) {
 	}
 }
 
-// AllLimits returns all limits of a policy, and whether they are the candidate's: its own, those of its overrides and plans, and its
-// candidate.
-func (p *Policy) AllLimits() iter.Seq2[slidegate.Limit, bool] {
-	return func(yield func(slidegate.Limit, bool) bool) {
-		lists := [][]slidegate.Limit{p.Candidate, p.Limits}
+// AllLimits returns all limits of a policy: its own and those of its overrides and plans.
+func (p *Policy) AllLimits() iter.Seq[slidegate.Limit] {
+	return func(yield func(slidegate.Limit) bool) {
+		lists := [][]slidegate.Limit{p.Limits}
 		for i := range p.Overrides {
 			lists = append(lists, p.Overrides[i].Limits)
 		}
 		for i := range p.Plans {
 			lists = append(lists, p.Plans[i].Limits)
 		}
-		for i, list := range lists {
+		for _, list := range lists {
 			for _, limit := range list {
-				if !yield(limit, i == 0) {
+				if !yield(limit) {
 					return
 				}
 			}

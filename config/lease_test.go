@@ -12,8 +12,7 @@ func TestLease(t *testing.T) {
 		{"policy", `
     lease: true
     limits: [1000/1m, {quota: 50, window: 1h, segments: 60, overlap: whole}, 1000/1s token-bucket]
-    overrides: [{key: vip, limits: [60/1m, 2000/1h]}, {key: free, unlimited: true}]
-    candidate: [500/1m]`, `
+    overrides: [{key: vip, limits: [60/1m, 2000/1h]}, {key: free, unlimited: true}]`, `
     limits:
       - 1000/1m # hard cap
       - 50/1h segments=60 overlap=whole # sliding-window anchor=clock
@@ -26,7 +25,6 @@ func TestLease(t *testing.T) {
       - key: "free"
         unlimited: true
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -34,8 +32,6 @@ func TestLease(t *testing.T) {
     # refusal: that of the file
     shadow: false
     failure: local
-    candidate:
-      - 500/1m # hard cap
     lease: true
 `},
 		{"limit", `
@@ -47,7 +43,6 @@ func TestLease(t *testing.T) {
       - 10/1s # hard cap
     overrides: []
     # plans: none
-    # classes: none
     allow: []
     block: []
     # penalty: none
@@ -55,7 +50,6 @@ func TestLease(t *testing.T) {
     # refusal: that of the file
     shadow: false
     failure: local
-    # candidate: none
     lease: false
 `},
 	} {
@@ -73,7 +67,7 @@ func TestLease(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, b := &again.Policies[0], &file.Policies[0]
-			if !slices.Equal(a.Limits, b.Limits) || !slices.Equal(a.Candidate, b.Candidate) {
+			if !slices.Equal(a.Limits, b.Limits) {
 				t.Errorf("got\n%v\nwant\n%v", a, b)
 			}
 			for i := range b.Overrides {

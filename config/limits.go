@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/yamlfile"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // limits reads the limits that apply to a request together.
@@ -87,33 +85,4 @@ func checkLimitName(name string) error {
 		return fmt.Errorf("name: %s has %d bytes; use at most %d, since it is written in headers", errtext.Quote(name), len(name), engine.MaxName)
 	}
 	return nil
-}
-
-// sameRules reports whether two lists of limits decide alike, regardless of their names and order.
-func sameRules(a, b []slidegate.Limit) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	left := rules(b)
-	for _, one := range rules(a) {
-		at := slices.Index(left, one)
-		if at < 0 {
-			return false
-		}
-		left = slices.Delete(left, at, at+1)
-	}
-	return true
-}
-
-// rules returns the limits with all defaults filled in, and without their names.
-func rules(limits []slidegate.Limit) []rule.Limit {
-	all := make([]rule.Limit, 0, len(limits))
-	for _, limit := range limits {
-		if bound, err := adapter.Bind("", limit); err == nil {
-			one := *bound.Rule()
-			one.Lease = false // it does not change decisions
-			all = append(all, one)
-		}
-	}
-	return all
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
@@ -75,6 +74,19 @@ func cutThresholds(text string) (rest string, percents []int, err error) {
 	return text[:at], percents, err
 }
 
+// checkNotify returns an error for a limit of which no decision shows that a threshold was crossed.
+func checkNotify(limit slidegate.Limit) error {
+	switch {
+	case limit.Algorithm == slidegate.InFlight:
+		return errors.New("cannot be used with in-flight: slots are taken and released all the time; leave one of them out")
+	case limit.Lease:
+		return errors.New("cannot be combined with lease: leased units are spent without the store, which then sees no crossing; leave one of them out")
+	case limit.CountRefused:
+		return errors.New("cannot be combined with count_refused: refused requests would cross thresholds that no answer shows; leave one of them out")
+	}
+	return nil
+}
+
 // AddLimit adds a limit that is written as a text, and the thresholds at its end. The error is a slidegate.LimitError.
 func (p *Policy) AddLimit(text string) error {
 	rest, percents, err := cutThresholds(text)
@@ -85,7 +97,7 @@ func (p *Policy) AddLimit(text string) error {
 	if err != nil {
 		return err
 	}
-	if err := engine.CheckNotify(limit); err != nil && len(percents) > 0 {
+	if err := checkNotify(limit); err != nil && len(percents) > 0 {
 		return &slidegate.LimitError{Text: text, Err: fmt.Errorf("%w: notify: %w", slidegate.ErrLimit, err)}
 	}
 	p.Limits = append(p.Limits, limit)
@@ -95,7 +107,7 @@ func (p *Policy) AddLimit(text string) error {
 
 // addThresholds adds the thresholds of a valid limit to those of its policy.
 func (r *reader) addThresholds(at yamlfile.Position, limit slidegate.Limit, percents []int) {
-	if err := engine.CheckNotify(limit); err != nil && len(percents) > 0 {
+	if err := checkNotify(limit); err != nil && len(percents) > 0 {
 		r.Problems.Addf(at, "notify: %w", err)
 		return
 	}
@@ -113,7 +125,7 @@ func appendThresholds(to []policy.Threshold, limit slidegate.Limit, percents []i
 }
 
 // finishThresholds sets the thresholds of a policy that has been read.
-func (r *reader) finishThresholds(p *Policy, given given) {
+func (r *reader) finishThresholds(p *Policy) {
 	p.Notify = r.thresholds
 	if from := r.overridesFrom; from != nil {
 		p.Notify = append(p.Notify, from.thresholds...)
@@ -121,24 +133,9 @@ func (r *reader) finishThresholds(p *Policy, given given) {
 	if len(p.Notify) > 0 && r.leaseAt.Line > 0 {
 		r.Problems.Addf(r.leaseAt, "lease: applies to all limits of the policy, and some have notify; %w", errLeasedNotify)
 	}
-	if len(p.Candidate) > 0 && slices.ContainsFunc(p.Notify, func(t policy.Threshold) bool { return r.onlyCandidate(p, t.Limit) }) {
-		r.Problems.Addf(given["candidate"].ValueAt(), "notify: candidate limits make no notifications; leave it out there")
-	}
 }
 
 var errLeasedNotify = errors.New("write lease: true for the other limits, or leave notify out")
-
-// onlyCandidate reports whether only the candidate of a policy has a limit.
-func (r *reader) onlyCandidate(p *Policy, of slidegate.Limit) bool {
-	found := false
-	for limit, candidate := range p.AllLimits() {
-		if limit == of && !candidate {
-			return false
-		}
-		found = found || limit == of
-	}
-	return found
-}
 
 // thresholdText returns how the thresholds of a limit are written in a text, with a space before, or "" if it has none.
 func thresholdText(of []policy.Threshold, limit slidegate.Limit) string {

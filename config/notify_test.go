@@ -59,7 +59,6 @@ func TestInvalidNotify(t *testing.T) {
 		{"100/1m lease notify=80%", "", "notify: cannot be combined with lease"},
 		{"100/1m count-refused notify=80%", "", "notify: cannot be combined with count_refused"},
 		{"100/1m notify=80%", "\n    lease: true", "lease: applies to all limits of the policy, and some have notify"},
-		{"100/1m", "\n    candidate: [50/1m notify=80%]", "notify: candidate limits make no notifications"},
 	} {
 		text := fmt.Sprintf("policies:\n  api:\n    limits: [%s]%s\n", c.limit, c.more)
 		if !strings.HasPrefix(c.limit, "{") {

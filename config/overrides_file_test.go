@@ -43,8 +43,8 @@ list.yaml:3:3: the override has no limits; add limits: [1000/1m], say, or unlimi
 		{"lease", "lease: true\n    overrides_file: list.yaml", "- {key: ann, limits: [{quota: 5, window: 1m, lease: false}]}\n- {key: bob, limits: [50/1m sliding-log]}\n",
 			`list.yaml:1:46: lease: the policy has lease: true in FOLDER/f.yaml, line 4, which applies to all of its limits; leave it out there and write lease: true for some limits, or leave it out here
 list.yaml:2:23: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge; use sliding-window with segments=60 overlap=whole, or leave lease out (the policy has lease: true in FOLDER/f.yaml, line 4)`},
-		{"key", "key: host\n    overrides_file: list.yaml", "- {key: http://h, unlimited: true}\n",
-			`list.yaml:1:9: key: the key must have a host such as example.com in place of {host}, without https:// and path; write a name with other letters as xn-- (to mean a key as it is, write = before it)`},
+		{"key", "key: host\n    overrides_file: list.yaml", "- {key: Shop.example, unlimited: true}\n",
+			`list.yaml:1:9: key: the key has a value that no request has in place of {host} (keys are written as requests have them, such as "example.com")`},
 		{"both", "overrides_file: list.yaml\n    overrides: []", "[]", `f.yaml:4:5: overrides_file: cannot be combined with overrides; write all of them into the file`},
 		{"missing", "overrides_file: other.yaml", "[]", `f.yaml:4:21: overrides_file: the file "FOLDER/other.yaml": no such file or directory`},
 		{"mapping", "overrides_file: list.yaml", "ann: {unlimited: true}\n", `list.yaml:1:1: overrides: must be a list of mappings with key or keys, and limits, not a mapping`},

@@ -105,43 +105,42 @@ func (p *Policy) httpPlan(from *source) func(*http.Request) (policy.Plan, error)
 	}
 }
 
-// choiceKinds are the fields that can determine the plan or the class of a request.
-var choiceKinds = []fields.Kind{fields.Header, fields.Claim, fields.User, fields.Key}
+// planKinds are the fields that can determine the plan of a request.
+var planKinds = []fields.Kind{fields.Header, fields.Claim, fields.User, fields.Key}
 
-// choiceBy reads where the plan or the class of a request is found.
-func (r *reader) choiceBy(e yamlfile.Field) (field fields.Field) {
+// planBy reads where the plan of a request is found.
+func (r *reader) planBy(e yamlfile.Field) (field fields.Field) {
 	text, ok := r.Text(e)
 	if !ok {
 		return field
 	}
 	field, err := fields.Parse(text)
-	if word, _, _ := strings.Cut(text, ":"); err != nil && slices.ContainsFunc(choiceKinds, func(k fields.Kind) bool { return k.String() == word }) {
+	if word, _, _ := strings.Cut(text, ":"); err != nil && slices.ContainsFunc(planKinds, func(k fields.Kind) bool { return k.String() == word }) {
 		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
-	} else if err != nil || !slices.Contains(choiceKinds, field.Kind) {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknownChoiceField(e.Name, text))
+	} else if err != nil || !slices.Contains(planKinds, field.Kind) {
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknownPlanField(text))
 	}
 	return field
 }
 
-// unknownChoiceField returns the error about a text that is not a field by which plans or classes are found.
-func unknownChoiceField(of, text string) error {
+// unknownPlanField returns the error about a text that is not a field by which plans are found.
+func unknownPlanField(text string) error {
 	word, _, _ := strings.Cut(strings.Trim(text, "{}"), ":")
 	var words []string
-	for _, kind := range choiceKinds {
+	for _, kind := range planKinds {
 		words = append(words, kind.String())
 	}
 	hint := errtext.DidYouMean(word, words)
 	if hint == "" && strings.Contains(text, "-") && !strings.Contains(text, ":") {
 		hint = fmt.Sprintf("; write header:%s for a header", text)
 	}
-	several := map[string]string{"plan": "plans", "class": "classes"}[of]
-	return fmt.Errorf("%s is not a field for %s%s (%s)", errtext.Quote(text), several, hint, choiceForms())
+	return fmt.Errorf("%s is not a field for plans%s (%s)", errtext.Quote(text), hint, planForms())
 }
 
-// choiceForms lists the fields that can determine the plan or the class of a request, for errors.
-func choiceForms() string {
+// planForms lists the fields that can determine the plan of a request, for errors.
+func planForms() string {
 	var forms []string
-	for _, kind := range choiceKinds {
+	for _, kind := range planKinds {
 		forms = append(forms, kind.Form())
 	}
 	return errtext.OneOf(forms)
@@ -164,7 +163,7 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 		}
 		before := len(r.Problems)
 		plan := r.plan(item)
-		if len(r.Problems) > before || !r.checkChoice("plan", &seen, &patterns, item) {
+		if len(r.Problems) > before || !r.checkPlanName(&seen, &patterns, item) {
 			continue
 		}
 		if plan.Unlimited && isEveryKey(plan.Name) {
@@ -175,29 +174,28 @@ func (r *reader) plans(e yamlfile.Field) (plans []policy.Plan) {
 	return plans
 }
 
-// checkChoice checks the name of a plan or a class, which what says, and reports whether it is valid.
-func (r *reader) checkChoice(what string, seen *matches, patterns *int, item yamlfile.Field) bool {
-	name := []keyform.Match{{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}}
-	several := map[string]string{"plan": "plans", "class": "classes"}[what]
-	if name[0].Pattern {
+// checkPlanName checks the name of a plan, and reports whether it is valid.
+func (r *reader) checkPlanName(seen *matches, patterns *int, item yamlfile.Field) bool {
+	name := keyform.Match{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
+	if name.Pattern {
 		*patterns++
 	}
 	if item.Name == "" {
-		r.Problems.Addf(item.At, "a %s has no name; write one, or a pattern such as team-*", what)
+		r.Problems.Addf(item.At, "a plan has no name; write one, or a pattern such as team-*")
 		return false
 	}
 	if err := checkPattern(item.Name, *patterns); err != nil {
-		r.Problems.Addf(item.At, "%s: %w", several, err)
+		r.Problems.Addf(item.At, "plans: %w", err)
 		return false
 	}
 	line, covered := seen.cover(name, &r.compared)
 	switch {
 	case r.compared > maxCompared:
-		r.Problems.Addf(item.At, "too many %s to compare with one another; use fewer patterns", several)
+		r.Problems.Addf(item.At, "too many plans to compare with one another; use fewer patterns")
 		return false
 	case covered:
-		r.Problems.Addf(item.At, "this %s is never reached, since the one on line %d matches all of its names; "+
-			"put it before that one, or leave it out", what, line)
+		r.Problems.Addf(item.At, "this plan is never reached, since the one on line %d matches all of its names; "+
+			"put it before that one, or leave it out", line)
 		return false
 	}
 	seen.add(name, item.At.Line)
@@ -221,7 +219,7 @@ func (r *reader) checkPlans(p *Policy, given given) {
 	case by.Name != "" && plans.Name == "":
 		r.Problems.Addf(by.At, "plan: has no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}")
 	case by.Name == "" && plans.Name != "":
-		r.Problems.Addf(plans.At, "plans: needs plan, the field that contains the plan of a request; add plan: header:X-Plan, say (%s)", choiceForms())
+		r.Problems.Addf(plans.At, "plans: needs plan, the field that contains the plan of a request; add plan: header:X-Plan, say (%s)", planForms())
 	}
 	if p.plansByKey() && plans.Value != nil {
 		items, _ := r.Fields(plans.Value)

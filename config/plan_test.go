@@ -43,8 +43,8 @@ var badPlanFiles = []struct{ name, text, want string }{
 8:7: "pro" is given twice; the first is on line 7`},
 	{"limits of plans", "policies:\n  a:\n    plan: user\n    plans:\n      big: {limits: [20000/1m, 200/60s]}\n    limits: [60/1m]\n",
 		`5:32: the limit "200/1m" would share its counts with the one on line 5, which has the same name and shape; give it another name`},
-	{"plans by address", "policies:\n  a:\n    key: address\n    plan: key\n    plans:\n      pro: {unlimited: true}\n      \"2001:db8:1:2::3\": {unlimited: true}\n    limits: [60/1m]\n",
-		`6:7: plans: the key must be an address, such as 203.0.113.7, or a prefix, such as 203.0.113.0/24 (to mean a key as it is, write = before it)`},
+	{"plans by address", "policies:\n  a:\n    key: address\n    plan: key\n    plans:\n      pro: {unlimited: true}\n      \"2001:db8:1:2::/64\": {unlimited: true}\n    limits: [60/1m]\n",
+		`6:7: plans: the key must be an address, or a prefix such as 203.0.113.0/24 (keys are written as requests have them, such as "203.0.113.7")`},
 }
 
 const planned = `

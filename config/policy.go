@@ -83,8 +83,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	if r.leaseAt.Line > 0 {
 		r.leaseAll(r.leaseAt)
 	}
-	r.checkClasses(&p, given)
-	r.finishThresholds(&p, given)
+	r.finishThresholds(&p)
 	r.finishKeys(&p, named)
 	if from := r.overridesFrom; from != nil {
 		from.finishKeys(&p, 0)
@@ -95,9 +94,6 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	}
 	if p.Wait > 0 {
 		r.checkWait(&p, given["wait"].ValueAt())
-	}
-	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
-		r.Problems.Addf(given["candidate"].ValueAt(), "candidate: has the same limits as the policy; change one, or leave the candidate out")
 	}
 	return p
 }

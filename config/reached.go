@@ -24,7 +24,7 @@ type namedKey struct {
 const maxCompared = 1 << 30
 
 // checkKeys reports keys that no request can have, and overrides that are never reached, since an earlier one of the policy matches
-// the same keys, however they are written. It does not show keys, since they may identify a person.
+// the same keys. It does not show keys, since they may identify a person.
 func (r *reader) checkKeys(groups clientip.Grouping) {
 	var template *fields.Template
 	var form keyform.Form
@@ -44,21 +44,17 @@ func (r *reader) checkKeys(groups clientip.Grouping) {
 		if named.override.Line == 0 {
 			continue
 		}
-		first, covered := seen.cover(read.Keys, &r.compared)
+		first, covered := seen.cover(read, &r.compared)
 		if r.compared > maxCompared {
 			r.Problems.Addf(named.override, "too many overrides to compare with one another; use fewer patterns")
 			return
 		}
 		if covered {
-			earlier, which := r.namedKeys[first], "all of its keys"
-			if !keyform.Fits(earlier.key, named.key) {
-				which = "the same keys, written differently"
-			}
-			r.Problems.Addf(named.override, "this override is never reached, since the one on line %d matches %s; "+
-				"put it before that one, or leave it out", earlier.override.Line, which)
+			r.Problems.Addf(named.override, "this override is never reached, since the one on line %d matches all of its keys; "+
+				"put it before that one, or leave it out", r.namedKeys[first].override.Line)
 			continue
 		}
-		seen.add(read.Keys, i)
+		seen.add(read, i)
 	}
 }
 
@@ -70,22 +66,20 @@ type matches struct {
 	prefixes map[string]map[netip.Prefix]int // by what precedes the address in a key
 }
 
-func (m *matches) add(all []keyform.Match, number int) {
+func (m *matches) add(one keyform.Match, number int) {
 	if m.keys == nil {
 		m.keys, m.prefixes = map[string]int{}, map[string]map[netip.Prefix]int{}
 	}
-	for _, one := range all {
-		switch {
-		case one.Pattern:
-			m.patterns, m.numbers = append(m.patterns, one.Key), append(m.numbers, number)
-		case !one.Prefix.IsValid():
-			addFirst(m.keys, one.Key, number)
-		default:
-			if m.prefixes[one.Key] == nil {
-				m.prefixes[one.Key] = map[netip.Prefix]int{}
-			}
-			addFirst(m.prefixes[one.Key], one.Prefix, number)
+	switch {
+	case one.Pattern:
+		m.patterns, m.numbers = append(m.patterns, one.Key), append(m.numbers, number)
+	case !one.Prefix.IsValid():
+		addFirst(m.keys, one.Key, number)
+	default:
+		if m.prefixes[one.Key] == nil {
+			m.prefixes[one.Key] = map[netip.Prefix]int{}
 		}
+		addFirst(m.prefixes[one.Key], one.Prefix, number)
 	}
 }
 
@@ -96,22 +90,10 @@ func addFirst[K comparable](numbers map[K]int, key K, number int) {
 	}
 }
 
-// cover reports whether all of these are matched, and the last number that is needed for it. It adds to the bytes that were compared, and
-// stops at maxCompared.
-func (m *matches) cover(all []keyform.Match, compared *int) (last int, ok bool) {
-	for _, one := range all {
-		number, found := m.coverOne(one, compared)
-		if !found {
-			return 0, false
-		}
-		last = max(last, number)
-	}
-	return last, true
-}
-
-// coverOne is cover for one of them. A pattern matches everything that another pattern matches if it matches that pattern's text: it
-// then matches each * in the text with a * of its own, which also matches whatever that * stands for.
-func (m *matches) coverOne(one keyform.Match, compared *int) (number int, ok bool) {
+// cover reports whether all keys of a match are matched, and by which number. It adds to the bytes that were compared, and stops at
+// maxCompared. A pattern matches everything that another pattern matches if it matches that pattern's text: it then matches each * in the
+// text with a * of its own, which also matches whatever that * stands for.
+func (m *matches) cover(one keyform.Match, compared *int) (number int, ok bool) {
 	text, single := one.Key, !one.Pattern && !one.Prefix.IsValid()
 	if one.Prefix.IsValid() {
 		text += "*" // a pattern that matches what is before the address, and everything after it

@@ -24,7 +24,7 @@ type reader struct {
 	warnings  yamlfile.Problems // what is valid and hardly meant
 	exact     []exactPattern
 	// State of the policy that is being read:
-	written  []positionedLimits  // its limits, those of its overrides and plans, and its candidate
+	written  []positionedLimits  // its limits, and those of its overrides and plans
 	unleased []yamlfile.Position // where one of its limits has lease: false
 	leaseAt  yamlfile.Position   // where it has lease: true
 	costs    []positionedCost    // its costs, also those of its patterns

@@ -8,7 +8,6 @@ import (
 
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/yamlfile"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -29,16 +28,6 @@ func (r *reader) failure(e yamlfile.Field) (mode store.Mode) {
 		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
 	}
 	return mode
-}
-
-// optimism reads how many units of a key are admitted without the store.
-func (r *reader) optimism(e yamlfile.Field) int64 {
-	before := len(r.Problems)
-	n := r.integer(e)
-	if len(r.Problems) == before && (n < 1 || n > rule.MaxQuota) {
-		r.Problems.Addf(e.ValueAt(), "%s: must be 1 to %d units of a key, not %d", e.Name, int64(rule.MaxQuota), n)
-	}
-	return n
 }
 
 // storeTimeout reads a deadline.

@@ -58,7 +58,6 @@ func TestService(t *testing.T) {
 		Service: Service{
 			Store:          "rediss+cluster://slidegate:hunter2@redis-1:6379,[2001:db8::1]:6379/0?client_name=a",
 			StoreTimeout:   50 * time.Millisecond,
-			Optimism:       25,
 			Failure:        store.FailLocal,
 			TrustedProxies: prefixes("10.0.0.0/8", "::1/128", "192.0.2.1/32", "198.51.100.0/24"),
 			AddressGroups:  clientip.Grouping{V6: 56},
@@ -76,13 +75,11 @@ func TestService(t *testing.T) {
 				{Key: "team-*", Pattern: true,
 					Limits: []slidegate.Limit{{Quota: 1000, Window: time.Minute, Overlap: slidegate.OverlapWhole}}},
 			},
-			Allow:     policy.List{Addresses: prefixes("127.0.0.1/32"), Keys: []string{"health"}},
-			Shadow:    true,
-			Candidate: []slidegate.Limit{minute(50), hour},
+			Allow:  policy.List{Addresses: prefixes("127.0.0.1/32"), Keys: []string{"health"}},
+			Shadow: true,
 		}, {
 			Name: "export", Key: address, Match: Routes("GET example.com/export/{id}"), Cost: mustCost(t, "bytes"),
-			Limits:    []slidegate.Limit{minute(100), hour},
-			Candidate: []slidegate.Limit{{Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog}},
+			Limits: []slidegate.Limit{minute(100), hour},
 		}},
 	}
 	got.places = nil
@@ -98,7 +95,7 @@ func TestService(t *testing.T) {
 func TestServiceAccepts(t *testing.T) {
 	for _, line := range []string{
 		"store_timeout: 1ms", "store_timeout: 1m", "store_timeout: 60s", "store_timeout: 1.5s",
-		"failure: open", "failure: closed", "failure: optimistic", "optimism: 1", "optimism: 9007199254740991", "trusted_proxies: []", "trusted_proxies: [loopback, 10.0.0.0/8]", "address_groups: {}", "address_groups: {ipv4: 1, ipv6: 128}", "trusted_proxies: [\"::/1\", 0.0.0.0/1]",
+		"failure: open", "failure: closed", "trusted_proxies: []", "trusted_proxies: [loopback, 10.0.0.0/8]", "address_groups: {}", "address_groups: {ipv4: 1, ipv6: 128}", "trusted_proxies: [\"::/1\", 0.0.0.0/1]",
 		"default_policy: a", "default_policy: \"a\"",
 	} {
 		if _, err := Parse("f", []byte(line+"\npolicies: {a: {limits: [1/s]}}\n")); err != nil {
@@ -108,7 +105,6 @@ func TestServiceAccepts(t *testing.T) {
 	for _, line := range []string{
 		"match: /", "match: /{$}", "match: PURGE /x", "match: example.com/", "match: GET /a/{b...}",
 		"allow: [0.0.0.0/0, \"::/0\"]", "allow: [key:a*b, \"key:= \", \"key:key:\", ::1]", "block: [key:a, key:a]",
-		"candidate: [2/s]", "candidate: [1/s, 2/m]", "candidate: [1/s sliding-window]", "candidate: [1/s anchor=first]",
 		"overrides: [{key: \"\", unlimited: true}]",
 		"overrides: [{keys: a*, unlimited: true}, {keys: \"*a\", unlimited: true}, {key: b, unlimited: true}, {keys: \"*\", limits: [1/s]}]",
 		"overrides: [{key: ab, limits: [1/s]}, {keys: a*, limits: [1/s]}, {key: ba, limits: [1/s]}]",
@@ -171,14 +167,6 @@ func TestManyPatterns(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "f:1005:") {
 			t.Errorf("1001 patterns: got %v, want f:1005: and %s", err, test.want)
 		}
-	}
-}
-
-// TestSameRules has limits each of which is also a candidate, and vice versa, but in different numbers.
-func TestSameRules(t *testing.T) {
-	const text = "policies: {a: {limits: [1/s, 1/s name=b, 2/s name=c], candidate: [1/s, 2/s name=b, 2/s name=c]}}"
-	if _, err := Parse("f", []byte(text)); err != nil {
-		t.Error(err)
 	}
 }
 

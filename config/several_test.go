@@ -51,11 +51,11 @@ func TestSeveralFilesThatDisagree(t *testing.T) {
 		{"a field in three", []string{"failure: open\n", "failure: closed\n", "failure: local\n" + api},
 			"2.yaml:1:1: \"failure\" is given twice; the first is at 1.yaml:1:1\n3.yaml:1:1: \"failure\" is given twice; the first is at 1.yaml:1:1"},
 		{"a policy called as a field", []string{"failure: open\n", "policies:\n  failure: {limits: [1/s]}\n"}, ""},
-		{"no policy", []string{"failure: open\n", "optimism: 5\n"}, "1.yaml:1:1: no policies; write policies: and below it at least one policy with limits"},
+		{"no policy", []string{"failure: open\n", "store_timeout: 5s\n"}, "1.yaml:1:1: no policies; write policies: and below it at least one policy with limits"},
 		{"problems in two", []string{"failure: opne\n", "policies:\n  api: {limit: [1/s]}\n"}, "1.yaml:1:10: failure: "},
 		{"a default that is nowhere", []string{"default_policy: apis\n", api}, `1.yaml:1:17: default_policy: "apis" is not a policy; did you mean "api"? (want api)`},
 		{"a key that another file groups", []string{"address_groups: {ipv6: 56}\n", "policies:\n  api: {limits: [1/s], overrides: [{key: '2001:db8::/60', unlimited: true}]}\n"},
-			`2.yaml:2:42: key: the key is longer than the groups in which addresses are counted; write 2001:db8::/56 to mean the whole group (to mean a key as it is, write = before it)`},
+			`2.yaml:2:42: key: the key is not as addresses are counted; write 2001:db8::/56 (keys are written as requests have them, such as "203.0.113.7")`},
 		{"an empty one", []string{api, ""}, "2.yaml:1:1: the file is empty"},
 	} {
 		var inputs []input

@@ -17,7 +17,7 @@ import (
 // schemes are the schemes of the URLs of stores.
 var schemes = []string{
 	"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "postgresql",
-	"nats", "tls", "memcached",
+	"nats", "tls",
 }
 
 // store reads the URL of a store, in which ${NAME} is replaced by an environment variable and ${file:PATH} by the content of

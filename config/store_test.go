@@ -16,7 +16,7 @@ func TestValidStores(t *testing.T) {
 		"rediss+sentinel://a/m", "postgres://u:p@h/db?sslmode=disable", "postgresql:///db?host=/run/postgresql", "postgres://",
 		"redis://$user:$x$@h", "nats://token@h", "nats://u:p@a:4222,b:4222?bucket=limits&replicas=3", "tls://a?credentials=/run/c.creds",
 		"nats:embedded?dir=/var/lib/slidegate", "nats:embedded?dir=d&route=10.0.0.1:6222&cluster=10.0.0.1:6222,10.0.0.2:6222&secret=a%26b",
-		"memcached://a:11211,b",
+		"nats://a:4222,b?prefix=x",
 	} {
 		if err := checkStore(text); err != nil {
 			t.Errorf("%s is rejected: %v", text, err)
@@ -30,7 +30,7 @@ func TestValidStores(t *testing.T) {
 			t.Errorf("redis://%s is accepted, want an error", host)
 		}
 	}
-	for _, text := range []string{"nats:", "nats:localhost", "nats:embed?dir=d", "nats:embedded?dir=%zz", "nats://", "memcached:h"} {
+	for _, text := range []string{"nats:", "nats:localhost", "nats:embed?dir=d", "nats:embedded?dir=%zz", "nats://", "tls:h"} {
 		if err := checkStore(text); err == nil {
 			t.Errorf("%s is accepted, want an error", text)
 		}

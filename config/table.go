@@ -20,6 +20,7 @@ type field[T any] struct {
 
 // table has the fields of a mapping, in the order in which the documentation lists them and Format writes them. Tables drive the
 // reading of files, the fields that errors suggest, Format, the schema and the documentation, so that none of them lacks a field.
+// Struct tags would not do: most fields need a function anyway, and the compiler checks a table.
 type table[T any] []field[T]
 
 // names returns the names of the fields.

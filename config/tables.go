@@ -11,7 +11,6 @@ import (
 	"github.com/slidegate/slidegate/config/internal/claims"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/errtext"
-	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -38,14 +37,9 @@ var fileTable = table[File]{
 		},
 	},
 	{
-		"failure", "`local`, `closed`, `optimistic` or `open`", "local", "What decides when the store does not answer in time: each process counts (local), refuse (closed), admit some units and charge them later (optimistic), or admit (open).",
+		"failure", "`local`, `closed` or `open`", "local", "What decides when the store does not answer in time: each process counts (local), refuse (closed), or admit (open).",
 		func(r *reader, f *File, e yamlfile.Field) { f.Service.Failure = r.failure(e) },
 		func(w *formatter, f *File) { w.field("failure", w.mode()) },
-	},
-	{
-		"optimism", "a whole number", "10", "How many units of a key each process admits in the mode optimistic before the store acknowledges them.",
-		func(r *reader, f *File, e yamlfile.Field) { f.Service.Optimism = r.optimism(e) },
-		func(w *formatter, f *File) { w.field("optimism", cmp.Or(f.Service.Optimism, failure.DefaultOptimism)) },
 	},
 	{
 		"trusted_proxies", "a list of addresses", "", "Proxies trusted to report a client's address: addresses, prefixes, loopback or private.",
@@ -117,7 +111,7 @@ var policyTable = table[Policy]{
 	{
 		"limits", "a list of limits", "", "The limits. All admit and all are charged, or none is.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Limits = r.limits(e) },
-		func(w *formatter, p *Policy) { w.limits("limits", p.Limits) },
+		func(w *formatter, p *Policy) { w.limits(p.Limits) },
 	},
 	{
 		"overrides", "a list of overrides", "none", "Other limits for some keys. The first match decides.",
@@ -132,7 +126,7 @@ var policyTable = table[Policy]{
 	{
 		"plan", "`header:NAME`, `claim:NAME`, `user` or `key`", "none", "Where to find the plan of a request.",
 		func(r *reader, p *Policy, e yamlfile.Field) {
-			p.PlanBy = r.choiceBy(e)
+			p.PlanBy = r.planBy(e)
 			r.useClaims(e.ValueAt(), p.PlanBy)
 		},
 		nil, // written with the plans
@@ -141,19 +135,6 @@ var policyTable = table[Policy]{
 		"plans", "a mapping of names to plans", "none", "Other limits by the name of the plan, in which * matches any run of bytes. The first match decides.",
 		func(r *reader, p *Policy, e yamlfile.Field) { p.Plans = r.plans(e) },
 		(*formatter).plans,
-	},
-	{
-		"class", "`header:NAME`, `claim:NAME`, `user` or `key`", "none", "Where to find the class of a request.",
-		func(r *reader, p *Policy, e yamlfile.Field) {
-			p.ClassBy = r.choiceBy(e)
-			r.useClaims(e.ValueAt(), p.ClassBy)
-		},
-		nil, // written with the classes
-	},
-	{
-		"classes", "a mapping of names to percentages", "none", "How much of the limits a class of requests may use, by the name of the class, in which * matches any run of bytes; default is that of other requests. All classes share the counts. Not with leases, count_refused and a penalty.",
-		func(r *reader, p *Policy, e yamlfile.Field) { p.Classes = r.classes(e) },
-		(*formatter).classes,
 	},
 	{
 		"allow", "a list of addresses and keys", "none", "Clients that are admitted and charged nothing.",
@@ -202,15 +183,6 @@ var policyTable = table[Policy]{
 		func(w *formatter, p *Policy) { w.field("failure", cmp.Or(p.Failure, w.mode())) },
 	},
 	{
-		"candidate", "a list of limits", "none", "Limits to try: counted separately, and only reported.",
-		func(r *reader, p *Policy, e yamlfile.Field) { p.Candidate = r.limits(e) },
-		func(w *formatter, p *Policy) {
-			if len(p.Candidate) > 0 {
-				w.limits("candidate", p.Candidate)
-			}
-		},
-	},
-	{
 		"lease", boolean, "false", "All limits of the policy are leased.",
 		func(r *reader, _ *Policy, e yamlfile.Field) {
 			if r.Bool(e) {
@@ -243,7 +215,7 @@ var routeTable = table[Route]{
 // overrideTable has the fields of an override.
 var overrideTable = table[policy.Override]{
 	{
-		"key", "a key", "", "The key, as people write it.",
+		"key", "a key", "", "The key, as requests have it.",
 		func(r *reader, o *policy.Override, e yamlfile.Field) { o.Key = r.overrideKey(e) }, nil,
 	},
 	{
@@ -334,7 +306,7 @@ var limitTable = table[slidegate.Limit]{
 		func(r *reader, l *slidegate.Limit, e yamlfile.Field) { l.Hold = r.window(e).Hold }, nil,
 	},
 	{
-		"notify", "a list of percentages", "", "At which parts of the quota, or of the burst, the service notifies, such as [80%, 100%]. Not with lease, count_refused and in-flight.",
+		"notify", "a list of percentages", "", "At which parts of the quota, or of the burst, the service logs and counts a key, such as [80%, 100%]. Not with lease, count_refused and in-flight.",
 		func(r *reader, _ *slidegate.Limit, e yamlfile.Field) { r.percents = r.notify(e) }, nil,
 	},
 	{

@@ -13,7 +13,7 @@ import (
 )
 
 // Policy is a named set of limits that apply to a request together, with the key and the cost of a request. Replay and the
-// service decide by the same fields; replay ignores Failure and Candidate.
+// service decide by the same fields; replay ignores Failure.
 type Policy struct {
 	Name   string
 	Key    fields.Template
@@ -30,10 +30,6 @@ type Policy struct {
 	// with one that is not listed.
 	Plans  []policy.Plan
 	PlanBy fields.Field
-	// Classes are the parts of the limits that classes of requests may use; see policy.Class. The class is that whose name the field
-	// ClassBy has: a header, a claim, a verified user, or the policy's key. Plans and overrides have the same classes.
-	Classes []policy.Class
-	ClassBy fields.Field
 	// Allow lists clients that are admitted and charged nothing, Block clients that are refused immediately. Clients on both
 	// lists are refused.
 	Allow, Block policy.List
@@ -47,9 +43,7 @@ type Policy struct {
 	Shadow bool
 	// Failure is what decides when the store does not answer in time; 0 means the Service's Failure.
 	Failure store.Mode
-	// Candidate are limits that are counted separately from the live ones, and only reported.
-	Candidate []slidegate.Limit
-	// Notify lists thresholds of the limits, at which the service notifies. Limits that are equal have the same ones.
+	// Notify lists thresholds of the limits, at which the service logs and counts a key. Limits that are equal have the same ones.
 	Notify []policy.Threshold
 }
 
@@ -58,7 +52,6 @@ type Service struct {
 	Store          string         // a URL; empty means memory:
 	StoreTimeout   time.Duration  // how long a decision may take; 0 means DefaultStoreTimeout
 	Failure        store.Mode     // what decides when the store does not answer in time; 0 means store.FailLocal
-	Optimism       int64          // how many units of a key store.FailOptimistic admits in each process; 0 means 10
 	TrustedProxies []netip.Prefix // the proxies that are trusted to report a client's address; nil if not given
 	// AddressGroups determines which addresses count as one client; the zero value means every IPv4 address, and every /64 of
 	// IPv6.

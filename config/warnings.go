@@ -42,13 +42,12 @@ type positionedCost struct {
 
 // checkCosts reports fixed costs that no client of the policy can ever pay.
 func (r *reader) checkCosts(p *Policy) {
-	share := p.largestShare()
-	most := capacity(p.Limits, share)
+	most := capacity(p.Limits)
 	for _, o := range p.Overrides {
-		most = max(most, capacityOf(o.Limits, o.Unlimited, share))
+		most = max(most, capacityOf(o.Limits, o.Unlimited))
 	}
 	for _, plan := range p.Plans {
-		most = max(most, capacityOf(plan.Limits, plan.Unlimited, share))
+		most = max(most, capacityOf(plan.Limits, plan.Unlimited))
 	}
 	for _, c := range r.costs {
 		if units, fixed := c.cost.Fixed(); fixed && units > most {
@@ -57,19 +56,18 @@ func (r *reader) checkCosts(p *Policy) {
 	}
 }
 
-func capacityOf(limits []slidegate.Limit, unlimited bool, share int) int64 {
+func capacityOf(limits []slidegate.Limit, unlimited bool) int64 {
 	if unlimited {
 		return math.MaxInt64
 	}
-	return capacity(limits, share)
+	return capacity(limits)
 }
 
-// capacity returns the largest cost that this part of limits, in percent, admits together. In-flight limits take one slot, whatever the
-// cost.
-func capacity(limits []slidegate.Limit, share int) int64 {
+// capacity returns the largest cost that limits admit together. In-flight limits take one slot, whatever the cost.
+func capacity(limits []slidegate.Limit) int64 {
 	least := int64(math.MaxInt64)
 	for _, limit := range limits {
-		if bound, err := adapter.Bind("", limit.Share(share)); err == nil && bound.Rule().Algorithm != rule.InFlight {
+		if bound, err := adapter.Bind("", limit); err == nil && bound.Rule().Algorithm != rule.InFlight {
 			least = min(least, bound.Rule().Capacity())
 		}
 	}

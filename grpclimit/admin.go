@@ -14,9 +14,8 @@ import (
 )
 
 // Peek returns the verdict that the next call of a client would get under a policy, if it cost one unit, and charges
-// nothing. The name is "" if the only policy has none. The key is written as in policy.Override: what
-// a person knows of the client, such as "ann", an address, or an API key. It returns an error if there is no such policy, if
-// no call or more than one client can have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has
+// nothing. The name is "" if the only policy has none. The key is written as in policy.Override, and
+// is no prefix. It returns an error if there is no such policy, if no call can have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has
 // an override, or on Options.Group. Use PeekCall then. Lists of addresses are ignored.
 func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Decision, error) {
 	d := i.decider
@@ -31,7 +30,7 @@ func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Decis
 	return v, withPackage(err)
 }
 
-// Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy
+// Reset resets a client's usage under a policy; see Peek for name and key. Where the policy
 // has a Plan, the limits of all plans that these interceptors have seen are reset. It returns an error if there is no
 // such policy, if the store does not answer, or with Options.Group; use ResetCall then.
 func (i *Interceptors) Reset(ctx context.Context, name, key string) error {

@@ -41,8 +41,6 @@ type ClientOptions struct {
 	// Failure decides calls that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
 	// in this process; store.FailOpen sends all calls, since the server has its own limits. See Options.Failure.
 	Failure store.Mode
-	// Optimism is how many units of a key store.FailOptimistic admits; see Options.Optimism.
-	Optimism int64
 	// Timeout is how long a decision may take, not including the wait; see Options.Timeout.
 	Timeout time.Duration
 	// Group returns the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
@@ -82,7 +80,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		return c, nil
 	}
 	var err error
-	if c.decider, err = newDecider(limiter, opts.Policies, Key{Form: opts.Key.Form}, engine.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false, opts.Group != nil); err != nil {
+	if c.decider, err = newDecider(limiter, opts.Policies, Key{Form: opts.Key.Form}, engine.Options{Failure: opts.Failure, Timeout: opts.Timeout}, false, opts.Group != nil); err != nil {
 		return nil, err
 	}
 	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision

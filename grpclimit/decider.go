@@ -154,7 +154,7 @@ func (d *decider) renewSlots(ctx context.Context, c *call, r *engine.Transaction
 	})
 }
 
-// decide decides a call and fills event, and reports the verdicts of shadow policies and candidates.
+// decide decides a call and fills event, and reports the decisions of shadow policies.
 func (d *decider) decide(ctx context.Context, c *call, r *engine.Transaction, op rule.Op, event *Event) {
 	*event = Event{Method: c.method}
 	r.Decide(ctx, op, &event.Decision)
@@ -219,9 +219,6 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 		r.Add(part)
 		return d.decideTogether(ctx, c, d.prepare(ctx, c, r), event)
 	}
-	if c.stage == stageCall && d.set.Shared() {
-		c.followed = d.set.Trace(ctx, "", &event.Decision, part)
-	}
 	d.report(ctx, event)
 	return nil
 }
@@ -229,9 +226,6 @@ func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *
 // decideTogether decides a call by a transaction. It returns the request if it has to be settled.
 func (d *decider) decideTogether(ctx context.Context, c *call, r *engine.Transaction, event *Event) (held *engine.Transaction) {
 	d.decide(ctx, c, r, rule.Take, event)
-	if c.stage == stageCall && d.set.Shared() {
-		c.followed = r.Trace(ctx, &event.Decision)
-	}
 	d.reportAll(ctx, r, event)
 	if !r.Held() {
 		r.End()

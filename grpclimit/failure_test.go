@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"github.com/slidegate/slidegate"
@@ -55,21 +54,6 @@ func TestStoreFails(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A few calls are admitted without the store, and are charged at the end.
-func TestStoreFailsOptimistic(t *testing.T) {
-	limits, err := grpclimit.New(newFailingStore(t, failingStore{err: errDown}, "100/1m"), grpclimit.Options{Failure: store.FailOptimistic, Optimism: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn := dial(t, serve(t, grpc.UnaryInterceptor(limits.Unary())))
-	for _, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
-		wantCode(t, "a call", call(t.Context(), conn, "a"), want)
-	}
-	if err := limits.Drain(t.Context()); !errors.Is(err, errDown) {
-		t.Errorf("Drain while the store is down: %v", err)
 	}
 }
 

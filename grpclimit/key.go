@@ -25,8 +25,8 @@ import (
 // The keys of this package look at the call that is being served. On a client, that is the incoming call for which it
 // makes its own call, if the context comes from one.
 //
-// The functions of this package return keys that know how they are made, so that overrides, lists and rulings can be
-// written with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one
+// The functions of this package return keys that know how they are made, so that overrides, lists and rulings are about
+// keys that requests can have: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one
 // that was not given.
 type Key = keyform.Key[keyCall]
 
@@ -137,10 +137,12 @@ func ByMethod() Key {
 // methodForm is the form of the full names of methods.
 type methodForm struct{}
 
+func (methodForm) Example() string { return "/package.Service/Method" }
+
 // Read reads a full name or a pattern of them.
-func (methodForm) Read(text string, pattern bool) (keyform.Meaning, error) {
-	if !strings.HasPrefix(text, "/") && !(pattern && strings.HasPrefix(text, "*")) {
-		return keyform.Meaning{}, errors.New("must be the full name of a method, such as /package.Service/Method")
+func (methodForm) Read(text string, pattern bool) (keyform.Match, error) {
+	if !strings.HasPrefix(text, "/") {
+		return keyform.Match{}, errors.New("must be the full name of a method")
 	}
 	return keyform.Text.Read(text, pattern)
 }

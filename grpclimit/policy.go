@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -39,25 +38,20 @@ type Policy struct {
 	// policy.Refused. The zero Plan, and a nil func, mean Limits. If it returns an error, the call is refused with
 	// UNAVAILABLE, whatever Failure is: the limits of another plan would be wrong. The event has the error.
 	Plan func(ctx context.Context, method string) (policy.Plan, error)
-	// Classes are the parts of all limits that classes of calls may use, on shared counts; see policy.Class. Class returns the name of a
-	// call's class, and both are needed. A client that can choose its class should not be trusted with a large one.
-	Classes []policy.Class
-	Class   func(ctx context.Context, method string) string
 	// Cost is how many units a call takes; nil means 1. The message is the request of a call that has just one, or the
 	// message of a stream that PerMessage or PerReply charge; it is nil where a stream opens, and must not be kept or
 	// changed. A cost of 0 charges nothing and only checks: the call is refused as one that costs a unit would be. To
 	// exempt calls, use Skip. A negative cost counts as 1.
 	Cost func(ctx context.Context, method string, message any) int64
 	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is
-	// returned or charged, beyond the quota if necessary: also under Shadow and for a Candidate. It must not be
+	// returned or charged, beyond the quota if necessary: also under Shadow. It must not be
 	// negative. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the call is refused while no
 	// unit is left, and takes one until it has ended. Messages of a stream are
 	// not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
 	// Overrides are other limits for some keys, Allow and Block are lists of clients by key and by address; a client
-	// on both is refused. A client on the block list is refused with PERMISSION_DENIED. Write a key as a person knows it: the
-	// user, the address or a prefix, the API key itself. policy.Override describes what that means for each Key; what can
-	// match no call is an error.
+	// on both is refused. A client on the block list is refused with PERMISSION_DENIED. policy.Override describes
+	// how a key is written; what can match no call is an error.
 	Overrides    []policy.Override
 	Allow, Block policy.List
 	// PerMessage charges each message that the client sends in a stream, in addition to the stream itself. A server's
@@ -68,8 +62,6 @@ type Policy struct {
 	PerReply bool
 	// Shadow decides and reports, and never refuses: to try a policy on real traffic.
 	Shadow bool
-	// Candidate limits are counted in addition to the policy's own and only reported to OnDecision.
-	Candidate []slidegate.Limit
 	// Penalty keeps a key out for this long after a refusal by the limits; see httplimit.Policy.
 	Penalty time.Duration
 	// Failure is the failure mode; the zero value means the mode of the options.
@@ -111,17 +103,14 @@ func newPolicy(given Policy, index int, key Key) (*compiled, error) {
 		p.service = service
 	}
 	err := checkMatch(p.Match)
-	if err == nil && (len(p.Classes) > 0) != (p.Class != nil) {
-		err = errors.New("classes: need both Classes and Class, which selects one of them")
-	}
 	return p, err
 }
 
 // rules returns the part of the policy that the engine needs.
 func (p *compiled) rules() engine.Spec {
 	return engine.Spec{
-		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Classes: p.Classes, Allow: p.Allow, Block: p.Block,
-		Shadow: p.Shadow, Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
+		Name: p.Name, Form: p.form, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Block: p.Block,
+		Shadow: p.Shadow, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }
 
@@ -174,8 +163,6 @@ type call struct {
 	stage   stage
 	message any
 	policy  string // the policy that decided
-	// followed is the context for the handler, with what the call has been charged; nil if it is not needed.
-	followed context.Context
 }
 
 // part fills in the policy's part of a call. The application's functions are called here, once, however long the call
@@ -199,9 +186,6 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *engine.P
 			part.Err = fmt.Errorf("grpclimit: policy %q: plan: %w", p.Name, part.Err)
 		}
 	}
-	if p.Class != nil {
-		part.Class = p.Class(ctx, c.method)
-	}
 	if p.needsAddress {
 		part.Address = d.address(ctx)
 	}
@@ -209,5 +193,5 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *engine.P
 
 // decidesAlone reports whether a policy can be decided without a transaction.
 func (p *compiled) decidesAlone(d *decider) bool {
-	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
+	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,8 +26,7 @@ type Options struct {
 	Policies []Policy
 	// Failure decides calls that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
 	// in this process: while the store is away, N processes together admit up to N quotas, or about one if Instances is N.
-	// store.FailClosed refuses with UNAVAILABLE, which is right for logins; store.FailOptimistic admits a few units of each key
-	// and charges them when the store is back; store.FailOpen admits everything. A refusal that this process has seen stays
+	// store.FailClosed refuses with UNAVAILABLE, which is right for logins; store.FailOpen admits everything. A refusal that this process has seen stays
 	// one. A store that does not answer is not called for a while; see package layer/stack. If the limiter's store already
 	// has that layer, the layer decides by this mode, or by its own default if Failure is 0, and the options below have no
 	// effect.
@@ -37,9 +35,6 @@ type Options struct {
 	// store in process is called without a deadline. Negative means that the store has no layers: every
 	// request calls it, without a deadline, and after an error store.FailOpen admits the request and all other modes refuse it.
 	Timeout time.Duration
-	// Optimism is how many units of a key store.FailOptimistic admits in this process before the store acknowledges them; 0
-	// means 10. Drain charges what is owed when the program ends.
-	Optimism int64
 	// LocalBytes is the maximum memory of store.FailLocal in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
 	// Instances is how many processes share the limits, by which store.FailLocal divides their quotas; 0 means 1.
@@ -71,8 +66,7 @@ type Event struct {
 
 // Interceptors limit the calls to a server. They are safe for concurrent use. The zero value is not usable; call New.
 type Interceptors struct {
-	decider          *decider
-	unaries, streams atomic.Int32 // how often Unary and Stream were called
+	decider *decider
 }
 
 // New returns interceptors for servers over a limiter. An error names the option that is wrong.
@@ -81,7 +75,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 		return nil, errors.New("grpclimit: limiter: must not be nil; use slidegate.New")
 	}
 	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), engine.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism, Instances: opts.Instances,
+		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Instances: opts.Instances,
 	}, opts.SendRemaining, opts.Group != nil)
 	if err != nil {
 		return nil, err
@@ -92,23 +86,17 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 
 // Drain waits until the slots of calls that have ended are released, or ctx ends. Call it before the program ends,
 // after grpc.Server.GracefulStop: with a store that has round trips, a slot is released after the response was sent.
-// Slots that are not released expire after their time to live. It also charges what was admitted by store.FailOptimistic, and returns leased units.
+// Slots that are not released expire after their time to live. It also returns leased units.
 func (i *Interceptors) Drain(ctx context.Context) error { return withPackage(i.decider.set.Drain(ctx)) }
 
 // Unary returns the interceptor of calls with one request and one response.
 func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
-	if i.unaries.Add(1) > 1 { // perhaps one around the other
-		i.decider.set.MarkNested()
-	}
 	return i.unary
 }
 
 // Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages
 // if a policy has PerMessage or PerReply.
 func (i *Interceptors) Stream() grpc.StreamServerInterceptor {
-	if i.streams.Add(1) > 1 {
-		i.decider.set.MarkNested()
-	}
 	return i.stream
 }
 
@@ -122,9 +110,6 @@ func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryS
 	}
 	if left != nil {
 		_ = grpc.SetHeader(ctx, left)
-	}
-	if c.followed != nil {
-		ctx = c.followed
 	}
 	if held != nil {
 		result := Result{Err: errPanicked}
@@ -157,9 +142,6 @@ func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.
 	}
 	if left != nil {
 		_ = stream.SetHeader(left)
-	}
-	if c.followed != nil {
-		stream = &contextStream{stream, c.followed}
 	}
 	messages := info.IsClientStream && i.decider.charges(c.method, stageMessage)
 	replies := info.IsServerStream && i.decider.charges(c.method, stageReply)

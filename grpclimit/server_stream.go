@@ -1,7 +1,6 @@
 package grpclimit
 
 import (
-	"context"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -52,11 +51,3 @@ func (s *serverStream) charge(at stage, message any) error {
 	}
 	return s.refused.Load().status.Err()
 }
-
-// contextStream is a stream whose handler gets another context.
-type contextStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s *contextStream) Context() context.Context { return s.ctx }

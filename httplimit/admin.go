@@ -14,10 +14,9 @@ import (
 )
 
 // Peek returns the verdict that the next request of a client would get under a policy, if it cost one unit, and charges
-// nothing. The name is "" if the only policy has none. The key is written as in policy.Override: what a person knows of the
-// client, such as "ann", an address, or an API key. It returns an error if there is no such policy, if no request or more than one client can
-// have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has an
-// override, or on Options.Group. Use PeekRequest then. Lists of addresses are ignored, and the class is policy.DefaultClass.
+// nothing. The name is "" if the only policy has none. The key is written as in policy.Override, and is no prefix. It returns an error if
+// there is no such policy, if no request can have the key, if the store does not answer, or if the decision depends on more than the key:
+// on a Plan, unless the key has an override, or on Options.Group. Use PeekRequest then. Lists of addresses are ignored.
 func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) {
 	index, key, err := m.find(name, key)
 	if err != nil {
@@ -29,7 +28,7 @@ func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) 
 	return verdict(m.set.Peek(ctx, "", engine.Part{Policy: index, Key: key, Cost: 1}))
 }
 
-// Reset resets a client's usage under a policy, and under its candidate; see Peek for name and key. Where the policy has a
+// Reset resets a client's usage under a policy; see Peek for name and key. Where the policy has a
 // Plan, the limits of all plans that this middleware has seen are reset. It returns an error if there is no such policy, if the
 // store does not answer, or with Options.Group; use ResetRequest then.
 func (m *Middleware) Reset(ctx context.Context, name, key string) error {

@@ -43,7 +43,6 @@ func TestPeekAndReset(t *testing.T) {
 			{Key: "ann", Limits: one("2/1h name=few")}}}}}, "100/1m", "api", "ann", false},
 		{"a plan", Options{Policies: []Policy{{Name: "api", Key: user, Plan: plans}}}, "100/1m", "api", "ann", true},
 		{"settled afterwards", Options{Policies: []Policy{{Name: "api", Key: user, CostAfter: CostFromHandler()}}}, "2/1m", "api", "ann", false},
-		{"a candidate", Options{Policies: []Policy{{Name: "api", Key: user, Candidate: one("1/1h")}}}, "2/1m", "api", "ann", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var own []slidegate.Limit

@@ -108,7 +108,7 @@ func TestNamesInHeaders(t *testing.T) {
 	for name, fix := range map[string]string{long: "use at most 64", "täglich": "use printable ASCII", "a\nb": "use printable ASCII"} {
 		bad := []slidegate.Limit{named(name, 1)}
 		for where, given := range map[string]Policy{
-			"policy": {Name: name}, "limit": {Name: "p", Limits: bad}, "candidate": {Name: "p", Candidate: bad},
+			"policy": {Name: name}, "limit": {Name: "p", Limits: bad},
 			"override": {Name: "p", Overrides: []policy.Override{{Key: "192.0.2.1", Limits: bad}}},
 		} {
 			if _, err := New(limiter, Options{Policies: []Policy{given}}); err == nil || !strings.Contains(err.Error(), fix) || len(err.Error()) > 200 {

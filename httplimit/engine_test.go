@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -36,10 +35,10 @@ func TestFunctionsAreCalledOnce(t *testing.T) {
 	}
 }
 
-// Lists, overrides and candidates are decided by the policy engine.
-func TestListsOverridesAndCandidates(t *testing.T) {
+// Lists and overrides are decided by the policy engine.
+func TestListsAndOverrides(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{
-		Name: "api", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)},
+		Name: "api", Limits: []slidegate.Limit{named("", 2)},
 		Overrides: []policy.Override{{Key: "192.0.2.7", Limits: []slidegate.Limit{named("", 1)}}, {Key: "192.0.2.8*", Pattern: true, Unlimited: true}},
 		Allow:     policy.List{Keys: []string{"192.0.2.9"}},
 		Block:     policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
@@ -55,19 +54,6 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 	}
 	if e := p.last(); e.By != policy.ByBlockList || !e.Refused {
 		t.Errorf("got event %+v, want a refusal by the block list", e)
-	}
-	p.events = nil
-	p.from("192.0.2.2")
-	p.from("192.0.2.2")
-	var seen []bool
-	for _, e := range p.events {
-		seen = append(seen, e.Candidate)
-		if e.Candidate && e.Refused {
-			t.Errorf("got candidate event %+v, want no refusal", e)
-		}
-	}
-	if want := []bool{true, false, true, false}; !slices.Equal(seen, want) || p.events[2].Decision.Allowed {
-		t.Errorf("got events %+v, want candidates where %v, and a refusal by the second candidate", p.events, want)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestErrorsNamePackageOnce(t *testing.T) {
 	for what, given := range map[string]Policy{
 		"glob": {Name: "a", Match: "/api/*"}, "URL": {Name: "a", Match: "https://example.com/"}, "no path": {Name: "a", Match: "GET"},
 		"limit": {Name: "a", Limits: []slidegate.Limit{{}}}, "name": {Name: "a", Limits: bad},
-		"candidate": {Name: "a", Candidate: bad}, "override": {Name: "a", Overrides: []policy.Override{{Key: "k", Limits: bad}}},
+		"override": {Name: "a", Overrides: []policy.Override{{Key: "k", Limits: bad}}},
 	} {
 		_, err := New(limiter, Options{Policies: []Policy{given}})
 		if err == nil || !strings.HasPrefix(err.Error(), `httplimit: policy "a": `) || strings.Count(err.Error(), "httplimit: ") != 1 {

@@ -129,6 +129,5 @@ func (c *recorder) keepSlots() (release func()) {
 // Drain waits until the slots of requests that have ended are released, or ctx ends. A program calls it before it exits, after
 // http.Server.Shutdown: with a store that has round trips, a slot is released after the response was sent. Slots that are not
 // released expire after their time to live. Connections that handlers have taken over hold their slots until they are closed;
-// http.Server.RegisterOnShutdown is the place to close them. Drain also charges the units that were admitted by
-// store.FailOptimistic, and returns leased units.
+// http.Server.RegisterOnShutdown is the place to close them. Drain also returns leased units.
 func (m *Middleware) Drain(ctx context.Context) error { return withPackage(m.set.Drain(ctx)) }

@@ -14,8 +14,8 @@ import (
 // otherwise one client without the header could use up the quota of all such clients. FirstOf and Policy.ShareEmptyKey are
 // alternatives.
 //
-// The functions of this package return keys that know how they are made, so that overrides, lists and rulings can be written
-// with what a person knows: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one that was not
+// The functions of this package return keys that know how they are made, so that overrides, lists and rulings are about
+// keys that requests can have: see policy.Override. KeyFunc makes a key of a function. The zero Key stands for one that was not
 // given.
 type Key = keyform.Key[*http.Request]
 

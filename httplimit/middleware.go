@@ -37,8 +37,7 @@ type Options struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
 	// Failure decides requests that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
 	// in this process: while the store is away, N processes together admit up to N quotas, or about one if Instances is N.
-	// store.FailClosed refuses with 503, which is right for logins; store.FailOptimistic admits a few units of each key and charges
-	// them when the store is back; store.FailOpen admits everything. A refusal that this process has seen stays one. A store that
+	// store.FailClosed refuses with 503, which is right for logins; store.FailOpen admits everything. A refusal that this process has seen stays one. A store that
 	// does not answer is not called for a while; see package layer/stack. If the limiter's store already has that layer, the
 	// layer decides by this mode, or by its own default if Failure is 0, and the options below have no effect.
 	Failure store.Mode
@@ -46,16 +45,13 @@ type Options struct {
 	// in process is called without a deadline. Negative means that the store has no layers: every
 	// request calls it, without a deadline, and after an error store.FailOpen admits the request and all other modes refuse it.
 	Timeout time.Duration
-	// Optimism is how many units of a key store.FailOptimistic admits in this process before the store acknowledges them; 0 means
-	// 10. Drain charges what is owed when the program ends.
-	Optimism int64
 	// LocalBytes is the most memory that store.FailLocal uses in this process; 0 means the default of memstore.Options.
 	LocalBytes int64
 	// Instances is how many processes share the limits, by which store.FailLocal divides their quotas; 0 means 1.
 	Instances int
 	// Group returns the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
-	// OnDecision is called with every decision, before the handler; also with decisions of shadow policies and of candidates,
+	// OnDecision is called with every decision, before the handler; also with decisions of shadow policies,
 	// and with errors. If several policies apply to a request, it is called once for each policy that admitted it, or once for
 	// each that refused it: those that would have admitted a refused request were not charged. It is called after the handler with the error if a CostAfter could not be settled or a slot could not be
 	// released, and while the handler runs if a slot could not be renewed; those events have an Err, and a decision only if Err
@@ -100,7 +96,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var err error
 	m.set, err = engine.New(limiter, rules, engine.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism, Instances: opts.Instances,
+		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Instances: opts.Instances,
 	})
 	if err == nil {
 		samples, matches := match.Samples(matchers)
@@ -176,9 +172,6 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 		m.serveRequest(w, r, next, q, nil)
 		return
 	}
-	if m.set.Shared() {
-		r = r.WithContext(m.set.Trace(r.Context(), "", &v, part))
-	}
 	if m.admit(w, r, &v, nil) {
 		next.ServeHTTP(w, r)
 	}
@@ -204,9 +197,6 @@ func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next h
 	q.Record, q.Slots = m.opts.OnDecision != nil, engine.SlotsHeld
 	var v policy.Decision
 	q.Decide(r.Context(), rule.Take, &v)
-	if m.set.Shared() {
-		r = r.WithContext(q.Trace(r.Context(), &v))
-	}
 	for _, tried := range q.Trials() {
 		m.opts.OnDecision(r, tried)
 	}
@@ -232,9 +222,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Dec
 	var items []*reply.Item
 	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake && !v.Ended && v.Note != nil {
 		items = v.Note.([]*reply.Item)
-		if again := m.opts.Headers.Write(w.Header(), items, &v.Decision, v.Refused); again {
-			m.set.MarkNested()
-		}
+		m.opts.Headers.Write(w.Header(), items, &v.Decision, v.Refused)
 	}
 	if len(decided) == 0 {
 		m.report(r, v)

@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -173,22 +172,6 @@ func TestStoreFails(t *testing.T) {
 	}
 }
 
-// A few requests of each client are admitted without the store, and their cost is charged at the end.
-func TestStoreFailsAndIsHopedFor(t *testing.T) {
-	p := (&play{t: t}).over(&broken{}, Options{
-		Failure: store.FailOptimistic, Optimism: 2, Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(100)}}},
-	}, nil)
-	for _, client := range []string{"192.0.2.1", "192.0.2.2"} {
-		p.want(func() *httptest.ResponseRecorder { return p.from(client) }, 200, 200, 429)
-		if e := p.last(); e.Err == nil || e.Decision.Flags != rule.FallbackOptimistic || !e.Refused {
-			t.Errorf("got event %+v, want a refusal with an error and the flag", e)
-		}
-	}
-	if err := p.limits.Drain(t.Context()); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "httplimit: ") {
-		t.Errorf("Drain with an unreachable store: got %v, want errBroken with the package name", err)
-	}
-}
-
 // localLimiter is a limiter in process.
 func localLimiter(t *testing.T) *slidegate.Limiter {
 	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
@@ -210,7 +193,7 @@ func TestWrongOptions(t *testing.T) {
 		{limiter, Options{Body: 99}, "unknown Body 99"},
 		{limiter, Options{Body: BodyNone + 1}, "unknown Body 4"},
 		{limiter, Options{Failure: 99}, "Failure: unknown mode 99"},
-		{limiter, Options{Optimism: -1}, "Optimism: must be 1 to 9007199254740991 units, or 0 for the default, not -1"},
+		{limiter, Options{LocalBytes: -1}, "LocalBytes: must be positive, or 0 for the default, not -1"},
 		{limiter, Options{Policies: []Policy{{Failure: 99}}}, "failure: unknown mode 99"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {}}}, "name: missing"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {Name: "a"}}}, `duplicate "a"`},

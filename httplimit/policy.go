@@ -46,36 +46,30 @@ type Policy struct {
 	Plan func(*http.Request) (policy.Plan, error)
 	// Plans are limits that Plan may return by policy.Named, and need a Plan. See policy.Plan.
 	Plans []policy.Plan
-	// Classes are the parts of all limits that classes of requests may use, on shared counts; see policy.Class. Class returns the name of a
-	// request's class, and both are needed. A client that can choose its class should not be trusted with a large one.
-	Classes []policy.Class
-	Class   func(*http.Request) string
 	// Cost is how many units a request takes; nil means 1. A cost of 0 charges nothing and only checks: the request is refused,
 	// with a Retry-After, as one that costs a unit would be. To exempt requests, use Skip. A cost below 0, such as the
 	// ContentLength of a body of unknown length, counts as 1. A request always takes one slot of an in-flight limit, even if it
 	// costs nothing otherwise.
 	Cost func(*http.Request) int64
 	// CostAfter returns the actual cost of a request, known once its response is written; nil leaves it at Cost. The difference
-	// is refunded or charged, beyond the quota if necessary, also under Shadow and for a Candidate. CostOfBytes, CostIfStatus
+	// is refunded or charged, beyond the quota if necessary, also under Shadow. CostOfBytes, CostIfStatus
 	// and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 means that everything is charged afterwards: the
 	// request is refused while no unit is left, and takes one until the cost is known.
 	CostAfter CostAfter
 	// Overrides are other limits for some keys; Allow and Block are lists of clients by key and by address. A client on the block
-	// list is refused with 403, also if it is on both. Write a key as a person knows it: the user, the address or a prefix, the
-	// API key itself. policy.Override describes what that means for each Key; what can match no request is an error of New.
+	// list is refused with 403, also if it is on both. policy.Override describes how a key is written; what can match no
+	// request is an error of New.
 	Overrides    []policy.Override
 	Allow, Block policy.List
 	// Shadow decides and reports, and never refuses, to try a policy on real traffic.
 	Shadow bool
-	// Candidate are limits that are counted beside the policy's own limits and only reported to OnDecision.
-	Candidate []slidegate.Limit
 	// Penalty refuses a key for this long after a refusal by the limits; 0 means until they admit it again. It begins with the
 	// first refusal, is not extended by later ones, and holds in all processes that share the store. A request that is larger than
 	// the quota, costs nothing or could not be decided does not begin one. Leased limits cannot have one.
 	Penalty time.Duration
 	// Wait is how long a request waits in line until the limits admit it, instead of being refused at once; 0 means not at all. It is
 	// refused at once if its turn would come too late, with a Retry-After that counts who is before it. In one process, requests with the
-	// same key are served in the order in which they came, higher classes first. A client that leaves gives up its place. It cannot be
+	// same key are served in the order in which they came. A client that leaves gives up its place. It cannot be
 	// combined with Penalty, or limits that count refusals.
 	Wait time.Duration
 	// Failure decides when the store does not answer; the zero value means Options.Failure. Use store.FailClosed for logins.
@@ -116,17 +110,14 @@ func newPolicy(given Policy, index int, opts *Options) (*compiled, error) {
 	if len(given.Plans) > 0 && given.Plan == nil {
 		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: plans: need a Plan, which selects one of them by policy.Named", given.Name))
 	}
-	if (len(given.Classes) > 0) != (given.Class != nil) {
-		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: classes: need both Classes and Class, which selects one of them", given.Name))
-	}
 	return p, err
 }
 
 // Rules returns the policy as the policy engine needs it: everything that is not about HTTP.
 func (p *Policy) Rules() engine.Spec {
 	return engine.Spec{
-		Name: p.Name, Form: p.Key.Form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Classes: p.Classes, Allow: p.Allow, Block: p.Block,
-		Shadow: p.Shadow, Candidate: p.Candidate, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure,
+		Name: p.Name, Form: p.Key.Form, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Block: p.Block,
+		Shadow: p.Shadow, Penalty: p.Penalty, Wait: p.Wait, Failure: p.Failure,
 	}
 }
 
@@ -145,7 +136,7 @@ func (p *compiled) matches(r *http.Request) bool {
 
 // decidesAlone reports whether a policy can be decided without a transaction of several parts.
 func (p *compiled) decidesAlone(opts *Options) bool {
-	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
+	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil
 }
 
 // part fills in the policy's part in a request, with the given key or, if that is empty, the policy's own. This is the only place where the
@@ -168,9 +159,6 @@ func (p *compiled) part(r *http.Request, given string, opts *Options, part *engi
 		if part.Plan, part.Err = p.Plan(r); part.Err != nil {
 			part.Err = fmt.Errorf("httplimit: policy %q: plan: %w", p.Name, part.Err)
 		}
-	}
-	if p.Class != nil {
-		part.Class = p.Class(r)
 	}
 	if p.needsAddress {
 		part.Address, _ = opts.Client.Addr(r)

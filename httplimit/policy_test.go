@@ -307,20 +307,15 @@ func TestShadowAlone(t *testing.T) {
 	}
 }
 
-// A shadow policy and a candidate are charged by the response like a policy that decides.
+// A shadow policy is charged by the response like a policy that decides.
 func TestShadowIsSettled(t *testing.T) {
-	limits := []slidegate.Limit{named("", 10)}
-	for name, tried := range map[string]Policy{
-		"a shadow":    {Name: "tried", Shadow: true, CostAfter: CostOfBytes(1), Limits: limits},
-		"a candidate": {Name: "tried", CostAfter: CostOfBytes(1), Limits: []slidegate.Limit{named("", 1000)}, Candidate: limits},
-	} {
-		p := newPlay(t, Options{Policies: []Policy{tried}}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6)) })
-		for i, allowed := range []bool{true, true, false} {
-			p.events = nil
-			p.from("192.0.2.1")
-			if e := p.events[0]; !e.Shadow && !e.Candidate || e.Decision.Allowed != allowed {
-				t.Errorf("%s: request %d: got event %+v, want allowed %v", name, i, e, allowed)
-			}
+	tried := Policy{Name: "tried", Shadow: true, CostAfter: CostOfBytes(1), Limits: []slidegate.Limit{named("", 10)}}
+	p := newPlay(t, Options{Policies: []Policy{tried}}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6)) })
+	for i, allowed := range []bool{true, true, false} {
+		p.events = nil
+		p.from("192.0.2.1")
+		if e := p.events[0]; !e.Shadow || e.Decision.Allowed != allowed {
+			t.Errorf("request %d: got event %+v, want allowed %v", i, e, allowed)
 		}
 	}
 }

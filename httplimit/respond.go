@@ -37,9 +37,6 @@ func (m *Middleware) Respond(w http.ResponseWriter, r *http.Request, name, key s
 	}
 	var v policy.Decision
 	q.Decide(r.Context(), rule.Take, &v)
-	if m.set.Shared() {
-		q.Trace(r.Context(), &v) // notices that a middleware around the handler has charged the same
-	}
 	for _, tried := range q.Trials() {
 		m.opts.OnDecision(r, tried)
 	}

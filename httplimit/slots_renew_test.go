@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -234,8 +235,8 @@ func TestResponsesDoNotWaitForReleases(t *testing.T) {
 		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200) // no slot is released so far
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := r.limits.Drain(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("Drain returned %v during a release, want context.Canceled", err)
+		if err := r.limits.Drain(ended); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "httplimit: ") {
+			t.Errorf("Drain returned %v during a release, want context.Canceled, with the package", err)
 		}
 		next := make(chan int)
 		go func() { next <- r.from("192.0.2.1").Code }()

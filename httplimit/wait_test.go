@@ -14,7 +14,6 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/policy"
 )
 
 // waitingHandler is a handler of 20 requests a second, for which requests wait up to 4.5s. It records the paths that it serves.
@@ -126,31 +125,22 @@ func TestClientThatLeavesFreesItsPlace(t *testing.T) {
 	})
 }
 
-// Requests wait for slots too, and by class.
+// Requests wait for slots too.
 func TestRequestsWaitForSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := testkit.Must(memstore.New(memstore.Options{}))(t)
 		m := testkit.Must(httplimit.New(testkit.Must(slidegate.New(store))(t), httplimit.Options{Policies: []httplimit.Policy{{
 			Name: "slots", Wait: 10 * time.Second, Key: httplimit.Global(), Limits: []slidegate.Limit{slidegate.Slots(2, time.Minute)},
-			Classes: []policy.Class{{Name: "high", Percent: 100}, {Name: policy.DefaultClass, Percent: 50}},
-			Class:   func(r *http.Request) string { return r.Header.Get("Class") },
 		}}}))(t)
 		handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }))
 		var all sync.WaitGroup
 		start := time.Now()
-		for i, c := range []struct {
-			class string
-			ends  time.Duration
-		}{
-			{"", time.Second}, {"", 3 * time.Second}, {"high", time.Second}, {"high", 2 * time.Second}, {"high", 2 * time.Second}, {"", 4 * time.Second},
-		} {
+		for i, ends := range []time.Duration{time.Second, time.Second, 2 * time.Second, 2 * time.Second, 3 * time.Second} {
 			all.Go(func() {
-				r := httptest.NewRequest("GET", "/", nil)
-				r.Header.Set("Class", c.class)
 				w := httptest.NewRecorder()
-				handler.ServeHTTP(w, r)
-				if got := time.Since(start); w.Code != 200 || got != c.ends {
-					t.Errorf("request %d: got %d after %v, want 200 after %v", i, w.Code, got, c.ends)
+				handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+				if got := time.Since(start); w.Code != 200 || got != ends {
+					t.Errorf("request %d: got %d after %v, want 200 after %v", i, w.Code, got, ends)
 				}
 			})
 			synctest.Wait()

@@ -1,8 +1,8 @@
-// Package kvstore keeps state in any key-value engine that has compare-and-swap: NATS JetStream (package kvstore/natskv), memcached
-// (package kvstore/memcached), or another one behind the Engine interface. The rule runs in this process: the store reads an entry,
-// decides, and swaps in the result; if another process changed the entry in the meantime, it starts over.
+// Package kvstore keeps state in any key-value engine that has compare-and-swap: NATS JetStream (package kvstore/natskv) or
+// another one behind the Engine interface. The rule runs in this process: the store reads an entry, decides, and swaps in the result;
+// if another process changed the entry in the meantime, it starts over.
 //
-// Both have an Open for a URL. Over a client that the caller already has, and over other engines:
+// Package natskv has an Open for a URL. Over a client that the caller already has, and over other engines:
 //
 //	engine, err := natskv.New(ctx, conn, natskv.Options{})
 //	store, err := kvstore.New(engine, kvstore.Options{})

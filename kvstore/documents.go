@@ -9,9 +9,6 @@ import (
 
 // LoadDocument returns a document and its revision; see store.Documents.
 func (s *Store) LoadDocument(ctx context.Context, name string, known uint64) ([]byte, uint64, error) {
-	if err := s.keepsDocuments(); err != nil {
-		return nil, 0, err
-	}
 	document, revision, err := s.engine.Get(ctx, s.documentName(name))
 	switch {
 	case err != nil:
@@ -24,9 +21,6 @@ func (s *Store) LoadDocument(ctx context.Context, name string, known uint64) ([]
 
 // SwapDocument replaces a document; see store.Documents.
 func (s *Store) SwapDocument(ctx context.Context, name string, document []byte, revision uint64) (uint64, error) {
-	if err := s.keepsDocuments(); err != nil {
-		return 0, err
-	}
 	if len(document) > s.traits.MaxValue {
 		return 0, fmt.Errorf("kvstore: %w: the document has %d bytes, and the engine takes at most %d", store.ErrUnsupported, len(document), s.traits.MaxValue)
 	}
@@ -35,13 +29,6 @@ func (s *Store) SwapDocument(ctx context.Context, name string, document []byte, 
 		return 0, fmt.Errorf("kvstore: %w", err)
 	}
 	return revision, nil
-}
-
-func (s *Store) keepsDocuments() error {
-	if s.traits.Lossy {
-		return fmt.Errorf("kvstore: %w: %s may lose entries or updates, and documents must not be lost", store.ErrUnsupported, s.traits.Name)
-	}
-	return nil
 }
 
 // documentName returns the name of a document's entry. The name of a key's entry ends in a hash, which contains no "-".

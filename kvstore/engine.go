@@ -17,12 +17,11 @@ type Engine interface {
 	Get(ctx context.Context, name string) (value []byte, revision uint64, err error)
 
 	// Swap writes a value if the name still has the given revision; 0 means that the name must have no value. It returns the new
-	// revision, or 0 if the engine does not report it. If the name has another revision, Swap writes nothing and returns an error
-	// that wraps ErrOutdated. Any other error means that the outcome is unknown: the value may have been written, or may be
+	// revision. If the name has another revision, Swap writes nothing and returns an error that wraps ErrOutdated. Any other error means that the outcome is unknown: the value may have been written, or may be
 	// written later, still only if the revision matches; unless it wraps store.ErrUndone. A name never has the same revision twice.
 	//
 	// The engine keeps the value for at least keep, which is at most MaxKeep, and forgets it some time after that. An engine that
-	// forgets early forgets what clients have used.
+	// forgets early forgets what clients have used, and rulings.
 	Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error)
 
 	// Now returns the time at which decisions are made. It does no I/O. The clocks of processes that share the engine differ by at
@@ -31,14 +30,6 @@ type Engine interface {
 
 	// Traits reports what the engine can do. It does no I/O.
 	Traits() Traits
-}
-
-// NodeEngine is an optional interface for Engines whose entries live on several nodes that can fail separately; see store.Nodes.
-type NodeEngine interface {
-	// Nodes returns how many nodes there are. It does not change.
-	Nodes() int
-	// Node returns the node of a name: a number below 1024. It does no I/O.
-	Node(name string) int
 }
 
 // MaxKeep is the longest time for which a Store asks an engine to keep a value, a hundred years. It leaves room to add it to the
@@ -60,6 +51,4 @@ type Traits struct {
 	ServerClock bool
 	// Skew is the largest difference between the clocks of two processes; 0 means that it is not known.
 	Skew time.Duration
-	// Lossy means that the engine may lose entries, as a cache does, or updates. The store then keeps counts in it, but no documents and notes.
-	Lossy bool
 }

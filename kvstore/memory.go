@@ -64,8 +64,8 @@ func (s *shard) recall(name string) memory {
 	return s.remembered[name]
 }
 
-// remember replaces what is remembered about an entry. It keeps only values that this process wrote: with some engines a revision
-// is reliable only if the swap follows the read immediately. If there are too many entries, it forgets an arbitrary one.
+// remember replaces what is remembered about an entry. It keeps only values that this process wrote: what another one wrote
+// last, it probably writes again. If there are too many entries, it forgets an arbitrary one.
 func (s *shard) remember(name string, m memory) {
 	if !s.values || m.revision != m.written || len(m.value) > maxRememberedBytes {
 		m.forget()

@@ -47,7 +47,6 @@ type Store struct {
 	store.Registry // the limits declared by limiters over this store
 
 	engine    Engine
-	nodes     NodeEngine // the engine, or nil if it has one node
 	traits    Traits
 	opts      Options
 	now       func() rule.Micros
@@ -59,15 +58,12 @@ type Store struct {
 // New returns a store over an engine. The caller keeps the engine, and closes it after the store's last use. New does no I/O.
 func New(engine Engine, opts Options) (*Store, error) {
 	if engine == nil {
-		return nil, errors.New("kvstore: engine: must not be nil; open one with package natskv or memcached")
+		return nil, errors.New("kvstore: engine: must not be nil; open one with package natskv")
 	}
 	opts = opts.withDefaults()
 	s := &Store{engine: engine, traits: engine.Traits(), opts: opts, now: opts.Now, hashBytes: hashBytes, seed: maphash.MakeSeed()}
 	if s.now == nil {
 		s.now = engine.Now
-	}
-	if nodes, ok := engine.(NodeEngine); ok && nodes.Nodes() > 1 {
-		s.nodes = nodes
 	}
 	if s.traits.MaxName == 0 {
 		s.traits.MaxName = defaultMaxName
@@ -124,14 +120,6 @@ func (s *Store) Traits() store.Traits {
 		Name: s.traits.Name, ServerClock: s.traits.ServerClock, MaxCharges: maxCharges, OneKey: true, RoundTrips: 2,
 		Calls: -1, // the waiters for an entry share a swap
 	}
-}
-
-// Node returns the node that an address is on, according to the engine; see store.Nodes.
-func (s *Store) Node(_ *store.Limit, group, key string) int {
-	if s.nodes == nil {
-		return 0
-	}
-	return s.nodes.Node(s.entryName(ownerAt(group, key)))
 }
 
 // Apply decides a batch of requests: those for the same entry by one swap, different entries concurrently.

@@ -27,7 +27,6 @@ const (
 	traceMask            = uint64(1)<<32 - 1
 
 	shortTraces = 15
-	exactTraces = 4
 
 	lastWord   = 7
 	sharedFlag = uint64(1) << 63

@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// hashKey is the secret of the hash: 128 random bits, recorded in the folder of Open so that its state can be found.
+// hashKey is the secret of the hash: 128 random bits, recorded in the folder of Open so that its state can be found; the seed of
+// hash/maphash cannot be saved.
 type hashKey [16]byte
 
 // hasher is the state of SipHash-1-3, a keyed hash designed for hash tables under attack: without the key, collisions

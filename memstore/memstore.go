@@ -113,7 +113,6 @@ type Store struct {
 	opened rule.Micros // when it was
 
 	documents   map[string]document // by name; guarded by mu
-	notices     notices
 	settlements *settlements
 }
 
@@ -153,7 +152,6 @@ func newStore(opts Options) (*Store, error) {
 	s := &Store{
 		opts: opts, clock: newClock(opts.Now), tables: map[string]*table{}, documents: map[string]document{},
 		capacity: keyShare * part, forgottenCapacity: forgottenShare * part,
-		notices:     notices{topics: map[string]map[string]notice{}, claims: map[[16]byte]rule.Micros{}},
 		settlements: newSettlements(settlementShare * part / settlementBytes),
 	}
 	s.work.New = func() any { return newJobMemory() }

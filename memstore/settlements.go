@@ -13,6 +13,7 @@ import (
 //
 // A generation lasts as long as a settlement must be remembered. Settlements of one generation are certain to be known until
 // the next generation ends. So all settlements of a generation can be dropped together, and only their number must be kept.
+// If one is full, further settlements change nothing, because refusing to give back is safe and giving back twice is not.
 // They stay known for rule.LongMemory unless the space is needed. Settlements at one address that must be remembered for
 // different times are counted apart, but found by the address and the ID alone.
 //

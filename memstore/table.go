@@ -11,7 +11,10 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// table holds all keys under one limit: one namespace, name and shape. It is an extendible hash table: a directory of
+// table holds all keys under one limit: one namespace, name and shape. A table for all limits would not know whose keys to
+// forget in a flood. Deciding all forms by package rule, under a lock, would need less code and two to four times as long.
+//
+// It is an extendible hash table: a directory of
 // pages, each of which splits in two independently when it is full, so that growing never blocks a request for longer than
 // one page takes. When two pages are merged, they keep what fits; see reclaim.go.
 //

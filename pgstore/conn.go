@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"strconv"
@@ -10,23 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// conn is the store's connection to PostgreSQL. It is safe for concurrent use.
-type conn interface {
-	// call runs a single statement, and appends the bigint[] that it returns to reply, row by row if that has two dimensions. The
-	// parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). The statement is not sent twice, and call keeps
-	// no reference to the arguments after it returns.
-	call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error)
-	// row runs a statement whose parameters are plain texts, numbers and bytes, and scans the one row that it returns.
-	row(ctx context.Context, statement string, args []any, into ...any) error
-}
-
 var errReply = errors.New("invalid reply: the functions in the database are of another version; run Migrate")
 
-// pgxConn is a conn over a pgx pool, in any of its modes.
-type pgxConn struct{ db DB }
-
-func (c pgxConn) call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
-	rows, err := c.db.Query(ctx, statement, args...)
+// call runs a single statement, and appends the bigint[] that it returns to reply, row by row if that has two dimensions. The
+// parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). The statement is not sent twice, and call keeps no
+// reference to the arguments after it returns. It works in every mode of pgx.
+func call(ctx context.Context, db DB, statement string, args []any, reply []int64) ([]int64, error) {
+	rows, err := db.Query(ctx, statement, args...)
 	if err != nil {
 		return reply, err
 	}
@@ -51,67 +40,6 @@ func (c pgxConn) call(ctx context.Context, statement string, args []any, reply [
 		return reply, errReply
 	}
 	return reply, nil
-}
-
-func (c pgxConn) row(ctx context.Context, statement string, args []any, into ...any) error {
-	return c.db.QueryRow(ctx, statement, args...).Scan(into...)
-}
-
-// sqlConn is a conn over database/sql. Drivers differ in how they send slices, so arrays are sent and received as text.
-type sqlConn struct{ db *sql.DB }
-
-func (c sqlConn) call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
-	plain := make([]any, len(args))
-	for i, arg := range args {
-		switch arg := arg.(type) {
-		case []string:
-			plain[i] = textArray(arg)
-		case []int64:
-			plain[i] = numberArray(arg)
-		default:
-			plain[i] = arg
-		}
-	}
-	var text []byte
-	err := c.db.QueryRowContext(ctx, statement, plain...).Scan(&text)
-	if err != nil {
-		return reply, err
-	}
-	reply, ok := readText(text, reply)
-	if !ok {
-		return reply, errReply
-	}
-	return reply, nil
-}
-
-func (c sqlConn) row(ctx context.Context, statement string, args []any, into ...any) error {
-	return c.db.QueryRowContext(ctx, statement, args...).Scan(into...)
-}
-
-// textArray writes addresses as a PostgreSQL array. They contain neither quotes nor backslashes: appendAddress escapes
-// those.
-func textArray(addresses []string) string {
-	text := []byte{'{'}
-	for i, a := range addresses {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, '"')
-		text = append(text, a...)
-		text = append(text, '"')
-	}
-	return string(append(text, '}'))
-}
-
-func numberArray(numbers []int64) string {
-	text := []byte{'{'}
-	for i, n := range numbers {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, n, 10)
-	}
-	return string(append(text, '}'))
 }
 
 // readText parses PostgreSQL's text format of an array of numbers, such as {1,2} or {{1,2},{3,4}}.

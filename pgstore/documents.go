@@ -10,7 +10,7 @@ import (
 // LoadDocument returns a document and its revision; see store.Documents.
 func (s *Store) LoadDocument(ctx context.Context, name string, known uint64) (document []byte, revision uint64, err error) {
 	var current int64
-	if err := s.conn.row(ctx, s.loadDocument, []any{name, int64(known)}, &current, &document); err != nil {
+	if err := s.db.QueryRow(ctx, s.loadDocument, name, int64(known)).Scan(&current, &document); err != nil {
 		return nil, 0, explain(ctx, err)
 	}
 	return document, uint64(current), nil
@@ -20,7 +20,7 @@ func (s *Store) LoadDocument(ctx context.Context, name string, known uint64) (do
 func (s *Store) SwapDocument(ctx context.Context, name string, document []byte, revision uint64) (uint64, error) {
 	next := store.NewRevision()
 	var swapped int64
-	err := s.conn.row(ctx, s.swapDocument, []any{name, int64(revision), int64(next), document}, &swapped)
+	err := s.db.QueryRow(ctx, s.swapDocument, name, int64(revision), int64(next), document).Scan(&swapped)
 	switch {
 	case codeOf(err) == serializationFailure, err == nil && swapped == 0:
 		return 0, fmt.Errorf("pgstore: %w", store.ErrOutdated)

@@ -43,7 +43,7 @@ func (s *Store) Sweep(ctx context.Context, every time.Duration, failed func(erro
 // sweep goes once around the table from a random position, until it finds nothing for a while.
 func (s *Store) sweep(ctx context.Context) error {
 	var from string
-	if err := s.conn.row(ctx, s.randomAddress, nil, &from); err != nil {
+	if err := s.db.QueryRow(ctx, s.randomAddress).Scan(&from); err != nil {
 		return explain(ctx, err)
 	}
 	idle := 0
@@ -66,8 +66,8 @@ func (s *Store) walk(ctx context.Context, from string, further func(deleted int6
 	for {
 		var gone, seen int64
 		var last *string
-		args := []any{from, int64(expireRows), s.now(), s.opts.Grace.Microseconds()}
-		if err := s.conn.row(ctx, s.expire, args, &gone, &seen, &last); err != nil {
+		row := s.db.QueryRow(ctx, s.expire, from, int64(expireRows), s.now(), s.opts.Grace.Microseconds())
+		if err := row.Scan(&gone, &seen, &last); err != nil {
 			return deleted, explain(ctx, err)
 		}
 		deleted += gone

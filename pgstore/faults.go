@@ -1,8 +1,6 @@
 package pgstore
 
 import (
-	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"strings"
 
@@ -53,8 +51,6 @@ func fault(err error) error {
 		}
 	case isClosed(err):
 		marks = []error{store.ErrDown}
-	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
-		marks = []error{store.ErrBusy}
 	default:
 		if err = store.NetworkFault(err); connects && !errors.Is(err, store.ErrBusy) {
 			marks = []error{store.ErrDown}
@@ -83,7 +79,5 @@ func isUndone(err error, code string) bool {
 	return true
 }
 
-// isClosed reports whether a pool, of pgx or of database/sql, was closed before the statement. The pools export no error for that.
-func isClosed(err error) bool {
-	return strings.HasSuffix(err.Error(), "closed pool") || err.Error() == "sql: database is closed"
-}
+// isClosed reports whether a pool was closed before the statement. pgx exports no error for that.
+func isClosed(err error) bool { return strings.HasSuffix(err.Error(), "closed pool") }

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"io"
 	"net"
@@ -40,7 +39,6 @@ func TestWhatErrorsMean(t *testing.T) {
 		{t.Context(), &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, "down undone"},
 		{t.Context(), &net.OpError{Op: "write", Err: syscall.EPIPE}, "busy"},
 		{t.Context(), io.ErrUnexpectedEOF, "busy"},
-		{t.Context(), driver.ErrBadConn, "busy"},
 		{t.Context(), errors.New("closed pool"), "down undone"},
 		{t.Context(), &pgconn.PgError{Code: "08P01", Message: "no more connections allowed (max_client_conn)"}, "busy"},
 		{t.Context(), context.DeadlineExceeded, ""},

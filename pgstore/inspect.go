@@ -25,7 +25,7 @@ func (s *Store) Inspect(ctx context.Context, limit *store.Limit, group, key stri
 		return state, 0, fmt.Errorf("pgstore: %w", err)
 	}
 	address := string(appendAddress(nil, s.prefix(limit), group, key))
-	reply, err := s.conn.call(ctx, s.inspect, []any{address, s.now()}, nil)
+	reply, err := call(ctx, s.db, s.inspect, []any{address, s.now()}, nil)
 	if err != nil {
 		return state, 0, explain(ctx, err)
 	}

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ var schemaFiles embed.FS
 const schemaVersion = 1
 
 // createSchema has the placeholders for the lock, the schema's name, the same as an identifier, the table of versions, the version, and the
-// statements. It is one statement, because not every driver accepts several. (CREATE SCHEMA IF NOT EXISTS would need the privilege to
+// statements. It is one statement, so that it is carried out as a whole whoever runs it. (CREATE SCHEMA IF NOT EXISTS would need the privilege to
 // create one even if it exists.)
 const createSchema = `DO $migrate$
 DECLARE
@@ -91,30 +90,6 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, opts Options) error {
 		_, err := tx.Exec(ctx, create, pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
-	return migrateError(err)
-}
-
-// MigrateSQL is Migrate over a database/sql pool.
-func MigrateSQL(ctx context.Context, db *sql.DB, opts Options) error {
-	if db == nil {
-		return errors.New("pgstore: migrate: db: must not be nil")
-	}
-	create, _, err := Schema(opts)
-	if err != nil {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return migrateError(err)
-	}
-	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
-	if _, err = tx.ExecContext(ctx, create); err == nil {
-		err = tx.Commit()
-	}
-	return migrateError(err)
-}
-
-func migrateError(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -75,7 +75,7 @@ func (t *target) connect(ctx context.Context, log *slog.Logger) (*connect.Link, 
 	if err != nil {
 		return nil, err
 	}
-	st.conn = pgxConn{pool}
+	st.db = pool
 	sweeping, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {

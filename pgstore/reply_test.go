@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
@@ -63,19 +65,40 @@ func TestReadBinary(t *testing.T) {
 	}
 }
 
-// scripted is a conn with scripted replies.
+// scripted is a DB with scripted replies.
 type scripted struct {
+	DB
 	reply []int64
 	err   error
 	calls int
 }
 
-func (s *scripted) call(_ context.Context, _ string, _ []any, reply []int64) ([]int64, error) {
+func (s *scripted) Query(context.Context, string, ...any) (pgx.Rows, error) {
 	s.calls++
-	return append(reply, s.reply...), s.err
+	return arrayRow{array: s.reply}, s.err
 }
 
-func (s *scripted) row(context.Context, string, []any, ...any) error { return s.err }
+// arrayRow is one row with an array of numbers.
+type arrayRow struct {
+	pgx.Rows
+	array []int64
+}
+
+func (r arrayRow) Next() bool { return true }
+func (r arrayRow) Close()     {}
+func (r arrayRow) Err() error { return nil }
+
+func (r arrayRow) FieldDescriptions() []pgconn.FieldDescription {
+	return []pgconn.FieldDescription{{Format: pgx.BinaryFormatCode}}
+}
+
+func (r arrayRow) RawValues() [][]byte {
+	raw := packed(1, 0, 20, uint32(len(r.array)), 1)
+	for _, n := range r.array {
+		raw = append(raw, packed(8, uint32(n>>32), uint32(n))...)
+	}
+	return [][]byte{raw}
+}
 
 // Functions of another version cause an error that names the reason, never a wrong answer or a panic.
 func FuzzReply(f *testing.F) {
@@ -156,24 +179,18 @@ func kinds() []slidegate.Limit {
 // A call that the server has certainly rolled back is tried again a few times, any other is not.
 func TestRolledBackCallsAreRetried(t *testing.T) {
 	for code, calls := range map[string]int{serializationFailure: maxTries, deadlockDetected: maxTries, "57014": 1, "53100": 1, "": 1} {
-		conn := &scripted{err: stateError(code)}
-		s, err := newStore(conn, Options{})
+		db := &scripted{err: &pgconn.PgError{Code: code}}
+		s, err := newStore(db, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		request := store.Request{Charges: []store.Charge{{Limit: bind(t, "", kinds()[0]), Cost: 1}}, Answers: make([]rule.Answer, 1)}
 		err = s.Apply(t.Context(), []store.Request{request})
-		if !errors.Is(err, conn.err) || !strings.HasPrefix(err.Error(), "pgstore: "+fixes[code]) || conn.calls != calls {
-			t.Errorf("%s: got %d calls, %v", code, conn.calls, err)
+		if !errors.Is(err, db.err) || !strings.HasPrefix(err.Error(), "pgstore: "+fixes[code]) || db.calls != calls {
+			t.Errorf("%s: got %d calls, %v", code, db.calls, err)
 		}
 	}
 }
-
-// stateError is an error as drivers have it.
-type stateError string
-
-func (e stateError) Error() string    { return "code " + string(e) }
-func (e stateError) SQLState() string { return string(e) }
 
 func TestWrongOptions(t *testing.T) {
 	for _, test := range []struct {
@@ -194,8 +211,8 @@ func TestWrongOptions(t *testing.T) {
 		}
 	}
 	for i, err := range []error{
-		errOf(New(nil, Options{})), errOf(NewSQL(nil, Options{})), errOf(New((*pgxpool.Pool)(nil), Options{})),
-		Migrate(t.Context(), nil, Options{}), MigrateSQL(t.Context(), nil, Options{}),
+		errOf(New(nil, Options{})), errOf(New((*pgxpool.Pool)(nil), Options{})),
+		Migrate(t.Context(), nil, Options{}),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "pgstore: ") {
 			t.Errorf("without a connection, %d: got %v", i, err)

@@ -136,7 +136,7 @@ func (t *roundTrip) planBatch(s *Store, batch []store.Request, fast, pairs bool)
 // call calls a function. A call that the server reports as rolled back is repeated: it is certainly not charged.
 func (s *Store) call(ctx context.Context, statement string, t *roundTrip) (err error) {
 	for range maxTries {
-		t.reply, err = s.conn.call(ctx, statement, t.args, t.reply[:0])
+		t.reply, err = call(ctx, s.db, statement, t.args, t.reply[:0])
 		if err == nil {
 			return nil
 		}
@@ -163,11 +163,9 @@ func (t *roundTrip) address(s *Store, batch []store.Request) {
 }
 
 func codeOf(err error) string {
-	var known interface{ SQLState() string } // implemented by errors of pgx and of lib/pq
+	var known *pgconn.PgError
 	if errors.As(err, &known) {
-		return known.SQLState()
+		return known.Code
 	}
 	return ""
 }
-
-var _ interface{ SQLState() string } = (*pgconn.PgError)(nil)

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -39,14 +38,13 @@ type Options struct {
 type Store struct {
 	store.Registry // the limits of the limiters over this store
 
-	conn conn
+	db   DB
 	opts Options
 
 	// The statements.
 	take, takeMany, takeAny, takeAnyMany, takeDefaultMany, decideOne, decide string
 	expire, randomAddress, inspect                                           string
 	loadDocument, swapDocument                                               string
-	claim, post, notes                                                       string
 
 	names shape.Names
 }
@@ -69,29 +67,20 @@ func New(db DB, opts Options) (*Store, error) {
 	if db == nil || db == DB((*pgxpool.Pool)(nil)) {
 		return nil, errors.New("pgstore: db: must not be nil; use pgxpool.New")
 	}
-	return newStore(pgxConn{db}, opts)
+	return newStore(db, opts)
 }
 
-// NewSQL is New over a database/sql pool, with the driver of pgx or any other driver for PostgreSQL.
-func NewSQL(db *sql.DB, opts Options) (*Store, error) {
-	if db == nil {
-		return nil, errors.New("pgstore: db: must not be nil; use sql.Open")
-	}
-	return newStore(sqlConn{db}, opts)
-}
-
-// newStore returns a store over a connection. Without one, only Check and Traits may be called.
-func newStore(conn conn, opts Options) (*Store, error) {
+// newStore returns a store over a pool. Without one, only Check and Traits may be called.
+func newStore(db DB, opts Options) (*Store, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	name := opts.prefix()
 	load, swap := documentStatements(name + "documents")
-	claim, post, notes := boardStatements(name + "state")
 	return &Store{
-		conn: conn, opts: opts, loadDocument: load, swapDocument: swap, claim: claim, post: post, notes: notes,
-		// With types, because not every protocol sends the types of parameters to the server.
+		db: db, opts: opts, loadDocument: load, swapDocument: swap,
+		// With types, because not every mode of pgx sends the types of parameters to the server.
 		take: "SELECT " + name + `take($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
 		takeMany: "SELECT " + name + `take_many($1::text[], $2::bigint, $3::bigint, $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
@@ -159,7 +148,7 @@ func (s *Store) Traits() store.Traits {
 		// Every call waits for a commit, so one at a time decides as much as two, in fewer and larger calls. A row that is locked
 		// does not block others for long: coalesce starts more calls when those under way have lasted some milliseconds.
 		Calls: 1,
-		// pgx, and most drivers of database/sql, close the connection of a call that is canceled.
+		// pgx closes the connection of a call that is canceled.
 		CostlyCancel: true,
 	}
 }

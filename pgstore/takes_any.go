@@ -12,8 +12,7 @@ import (
 // The fast path for windows in several parts, logs and buckets, alone or together with windows in one part.
 
 const (
-	fastNumbers = 8       // per run, that take_any and take_any_many receive
-	fastReplies = 6       // the minimum that they return
+	fastReplies = 6       // the minimum that take_any and take_any_many return for a run
 	maxDebt     = 1 << 62 // of a bucket, in 1/window of a unit: the functions have 63 bits
 )
 

@@ -43,17 +43,9 @@ type Decision struct {
 	Policy string
 	// Plan is the name of the plan by which the request was decided; empty if the policy does not list it.
 	Plan string
-	// Class is the name of the class by which the limits decided; empty if the policy has no classes.
-	Class string
-	By    By
+	By   By
 	// Shadow reports whether the policy is in shadow mode: whatever it decided, it refused nothing.
 	Shadow bool
-	// Candidate reports whether this is the decision of a policy's candidate limits, which refuse nothing either.
-	Candidate bool
-	// ChargedTwice reports whether a middleware around this one has already charged the request to one of the same limits, in
-	// the same store and for the same key. The client then gets half of its quota. Name the limits or the policies
-	// differently, or remove one of the two middlewares.
-	ChargedTwice bool
 	// Penalty is how long the key is kept out because it exceeded the limits, now or before. The
 	// answers of the policy's limits are then refusals for at least as long. It is 0 if the key is not kept out.
 	Penalty time.Duration
@@ -64,8 +56,7 @@ type Decision struct {
 	// Limits are the limits of Answers, in the same order. They are shared and must not be changed.
 	Limits []slidegate.Limit
 	// Err is why the store could not decide, or could not settle afterwards. The flags report which failure
-	// mode decided, if one did: with rule.FallbackLocal and rule.FallbackOptimistic limits decided in this process, and
-	// otherwise no limit did, unless the store refused the request before the outage. FallbackLocal also occurs in the mode
+	// mode decided, if one did: with rule.FallbackLocal limits decided in this process, and otherwise no limit did, unless the store refused the request before the outage. FallbackLocal also occurs in the mode
 	// open: for a request that the store was only late to answer.
 	Err error
 	// Ended reports whether the request was refused because the caller's own context had ended.

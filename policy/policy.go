@@ -8,11 +8,10 @@ import (
 
 // Override gives some keys of a policy other limits, or none.
 type Override struct {
-	// Key is what a person knows of the client: for a key by address the address in any notation, or a prefix such as
-	// 203.0.113.0/24; for a hashed key the secret, or its hash; for the first of several keys the value of any of them, or
-	// of the one that is named, as in header:X-User=ann; and all parts of a key that consists of several. For a key made by a
-	// function of the application, it is what the function returns. After a = it is the key as requests have it. If no
-	// request can have the key, New returns an error that says what to write.
+	// Key is the key as requests have it, which decisions and logs show: an address, or the group in which it is counted; for a hashed
+	// key the hash, which HashSecret returns; for the first of several keys the value after its name, as in header:X-User:ann;
+	// address:203.0.113.7 for a client without a name. In place of an address it may have a prefix, such as 203.0.113.0/24. If no request
+	// can have the key, New returns an error that shows one that requests can have.
 	Key       string
 	Pattern   bool              // each * in Key stands for any sequence of bytes; otherwise a * is an error
 	Limits    []slidegate.Limit // empty if Unlimited

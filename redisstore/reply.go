@@ -130,7 +130,7 @@ func (r *reader) answer(request *store.Request, j int, now rule.Micros, counts [
 
 // versionError is the error of a key whose state has another version.
 func versionError(version int) error {
-	return fmt.Errorf("redisstore: the state of this key has version %d, which this program does not know; upgrade this program, "+
+	return fmt.Errorf("redisstore: the state of this key has format %d, and this program reads the formats 1 to 3 and 16; upgrade this program, "+
 		"or delete the key to start over", version)
 }
 

@@ -3,7 +3,8 @@ package rule
 // A token bucket is stored as what is missing from a full bucket, and the time at which that much was missing. What is
 // missing is the bucket's debt, always in 1/Window of a unit: a unit is exactly Window, and a microsecond refills exactly
 // Quota. So no rate is ever rounded, and what was used stays used when the quota or the burst changes: the debt is in
-// units, and is only refilled at another rate.
+// units, and is only refilled at another rate. The time at which the bucket is full again, as in GCRA, would mean another number
+// of units after such a change, and a clock that stepped back would refill it.
 //
 // Nothing but time and giving back lowers the debt: a look or a charge under a smaller limit leaves what was used under a
 // larger one.

@@ -93,7 +93,7 @@ func calendarOf(zone string) (*calendar, error) {
 }
 
 // Bounds returns the start of the calendar period that contains now, and the start of the next one. Ports receive these
-// bounds, because only Go has the time zones.
+// bounds, because Redis has no time zones, and those of PostgreSQL are not those of the programs.
 //
 // A day starts when clocks in the zone first show its date: after midnight if clocks are set forward over midnight. If
 // clocks are set back over midnight, the repeated hour belongs to the day that has begun. A date that a zone skipped has no

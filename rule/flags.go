@@ -30,9 +30,6 @@ const (
 	// Leased: answered from units that this process had charged in advance. Remaining is then a lower bound, the durations
 	// are upper bounds, and At is when the units were charged.
 	Leased
-	// FallbackOptimistic: the store did not answer in time, and the failure mode decided by the units not yet reported to
-	// the store.
-	FallbackOptimistic
 	// Held: refused while reservations held units of the key. A reservation that ends early frees units before RetryAfter.
 	Held
 	// HoldsFull: refused because MaxHolds reservations hold units of the key, although there are units left.
@@ -44,7 +41,7 @@ const (
 )
 
 var flagNames = []string{"inherited", "clock-moved", "cached", "fallback-open", "fallback-closed", "fallback-local",
-	"repeated", "unsettled", "leased", "fallback-optimistic", "held", "holds-full", "not-once", "not-durable"}
+	"repeated", "unsettled", "leased", "held", "holds-full", "not-once", "not-durable"}
 
 // String returns the names of the flags that are set, such as "cached" or "clock-moved|fallback-local", or "none".
 func (f Flags) String() string {

@@ -12,7 +12,7 @@ func TestFlagsOneByOne(t *testing.T) {
 	}{
 		{Inherited, "inherited"}, {ClockMoved, "clock-moved"}, {Cached, "cached"}, {FallbackOpen, "fallback-open"},
 		{FallbackClosed, "fallback-closed"}, {FallbackLocal, "fallback-local"}, {Repeated, "repeated"},
-		{Unsettled, "unsettled"}, {Leased, "leased"}, {FallbackOptimistic, "fallback-optimistic"}, {Held, "held"}, {HoldsFull, "holds-full"},
+		{Unsettled, "unsettled"}, {Leased, "leased"}, {Held, "held"}, {HoldsFull, "holds-full"},
 		{NotOnce, "not-once"}, {NotDurable, "not-durable"},
 	} {
 		if c.flag != 1<<i {

@@ -8,7 +8,8 @@ import (
 // A reservation on a limit with Hold does not charge its units: it holds them under its ID until it is settled, cancelled, or Hold has
 // passed since it was taken or last renewed. What is held counts beside what was used, for every limit with the same address, and
 // regardless of the window. A settlement ends the hold and charges what was used at that time. So what a limit counts plus what is held is
-// at most the quota at every moment, whatever the algorithm, although a call may outlast the window.
+// at most the quota at every moment, whatever the algorithm, although a call may outlast the window. Charging at once, and renewing by
+// moving the units to now, would not do: a weighted window raises what it counts, and a fixed window forgets at its edge.
 
 // Hold is what one reservation holds of a key.
 type Hold struct {

@@ -1,6 +1,9 @@
 // Package rulings keeps what operators decide about single keys while a program runs: to block a key, or to give it other limits, until a
 // time. A Book keeps them in the store beside the counts, with a log of all changes, so that all processes that share the store apply
 // them and they survive restarts. Middleware follows a Book: see Follow of httplimit.Middleware and grpclimit.Interceptors.
+//
+// All of it is one document, replaced by compare-and-swap, of which every process reads the revision once a second: messages of a store
+// (SUBSCRIBE, LISTEN) are lost silently when their connection breaks.
 package rulings
 
 import (
@@ -70,7 +73,7 @@ type follower struct {
 }
 
 // Open returns the book of a store and reads it. It is not an error if the store does not answer: the rulings are read as soon as it
-// does; see List. The error wraps store.ErrUnsupported if the store cannot keep documents, as memcached cannot. Call Close when done.
+// does; see List. The error wraps store.ErrUnsupported if the store does not implement store.Documents. Call Close when done.
 func Open(ctx context.Context, st store.Store, opts Options) (*Book, error) {
 	documents, ok := store.As[store.Documents](st)
 	if !ok {
@@ -80,9 +83,7 @@ func Open(ctx context.Context, st store.Store, opts Options) (*Book, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	b := &Book{documents: documents, log: opts.Logger, document: &document{}}
-	if err := b.read(ctx); errors.Is(err, store.ErrUnsupported) {
-		return nil, err
-	}
+	_ = b.read(ctx) // logs its error
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop
 	b.stopped.Go(func() { b.readRegularly(running) })
@@ -335,7 +336,7 @@ func (b *Book) resolve(r *Ruling) error {
 // resolveStored fills in the policy and the key of a ruling that is to end. If there is none under the key that the text means now, it may
 // be one from before the form of the keys changed: it has the key that a list of rulings prints.
 func (b *Book) resolveStored(r *Ruling) {
-	written := strings.TrimPrefix(r.Key, "=")
+	written := r.Key
 	resolved := *r
 	err := b.resolve(&resolved)
 	r.Policy = resolved.Policy

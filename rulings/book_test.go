@@ -23,6 +23,7 @@ import (
 	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 )
@@ -497,10 +498,10 @@ func TestFollowersOfOnePolicy(t *testing.T) {
 		{keyform.Text, long, "alice", "must be an address"},
 		{long, keyform.Text, "alice", "must be an address"},
 		{long, keyform.Text, "192.0.2.7", ""},
-		{long, short, "2001:db8::7", "means different keys"},
+		{long, short, "2001:db8::/64", "write 2001:db8::/56"},
 		{long, short, "2001:db8::/32", ""},
-		{keyform.Text, keyform.Secret, "s3cret", "means different keys"},
-		{keyform.Secret, keyform.Secret, "s3cret", ""},
+		{keyform.Text, keyform.Secret, "s3cret", "policy.HashSecret"},
+		{keyform.Secret, keyform.Secret, policy.HashSecret("s3cret"), ""},
 	} {
 		book, err := rulings.Open(t.Context(), memstore.NewDefault(), rulings.Options{})
 		if err != nil {

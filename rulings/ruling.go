@@ -30,7 +30,7 @@ const (
 // the old.
 type Ruling struct {
 	Policy string    `json:"policy"` // its name
-	Key    string    `json:"key"`    // for Add, as people write it; in a List, as it is stored
+	Key    string    `json:"key"`    // as requests have it; see policy.Override
 	Kind   Kind      `json:"kind"`
 	Limits []string  `json:"limits,omitempty"` // for the kind Limits, in the format of slidegate.ParseLimit
 	Until  time.Time `json:"until,omitzero"`   // when it ends, by the clocks of the processes; zero means never

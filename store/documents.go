@@ -6,16 +6,16 @@ import (
 	"math/rand/v2"
 )
 
-// Documents is an optional interface for Stores that can also keep a few documents where all processes that share the store find them:
-// what operators have decided about keys, and a key that signs. A document has a name of lower-case letters and "-", is at most
+// Documents is an optional interface for Stores that can also keep a few hundred documents where all processes that share the store find them:
+// what operators have decided about keys, a key that signs, and what instances have seen. A document has a name of lower-case letters and "-", is at most
 // MaxDocument bytes long, and is kept until it is replaced. As finds the interface under any number of layers, which take no part in it.
 type Documents interface {
 	// LoadDocument returns a document and its revision, which is 0 if there is none. Known is the revision that the caller has, or 0: if
-	// it is still current, the document itself is nil. The error wraps ErrUnsupported if the store cannot keep documents.
+	// it is still current, the document itself is nil.
 	LoadDocument(ctx context.Context, name string, known uint64) (document []byte, revision uint64, err error)
 
 	// SwapDocument replaces a document that still has the given revision; 0 means that there must be none. It returns the new
-	// revision, or 0 if the store does not report it. If the document has another revision, SwapDocument writes nothing and returns an
+	// revision. If the document has another revision, SwapDocument writes nothing and returns an
 	// error that wraps ErrOutdated. Any other error means that the outcome is unknown. A document never has the same revision twice,
 	// not even after the store has lost it.
 	SwapDocument(ctx context.Context, name string, document []byte, revision uint64) (uint64, error)

@@ -14,16 +14,15 @@ type Mode uint8
 
 // The modes, in increasing strictness. Where limits with different modes decide together, the strictest applies.
 const (
-	FailOpen       Mode = iota + 1 // requests are admitted
-	FailLocal                      // the same limits decide, counted in this process
-	FailOptimistic                 // a few units of each key are admitted, and charged when the store is back
-	FailClosed                     // requests are refused
-	Modes                          // the number of modes and the zero value, for arrays
+	FailOpen   Mode = iota + 1 // requests are admitted
+	FailLocal                  // the same limits decide, counted in this process
+	FailClosed                 // requests are refused
+	Modes                      // the number of modes and the zero value, for arrays
 )
 
-var modeNames = [Modes]string{"", "open", "local", "optimistic", "closed"}
+var modeNames = [Modes]string{"", "open", "local", "closed"}
 
-// String returns open, local, optimistic or closed, as configuration files, flags, logs and metrics name the mode. It
+// String returns open, local or closed, as configuration files, flags, logs and metrics name the mode. It
 // returns "" for the zero value.
 func (m Mode) String() string {
 	if m >= Modes {
@@ -39,7 +38,7 @@ func ParseMode(name string) (Mode, error) {
 			return m, nil
 		}
 	}
-	return 0, errtext.Unknown(name, "a failure mode", []string{FailLocal.String(), FailClosed.String(), FailOptimistic.String(), FailOpen.String()})
+	return 0, errtext.Unknown(name, "a failure mode", []string{FailLocal.String(), FailClosed.String(), FailOpen.String()})
 }
 
 // In returns a store that passes all requests to s with their limits in a mode: what s does not answer is decided by

@@ -150,7 +150,7 @@ func (o *calls) race(limit *store.Limit, key string) {
 	}
 }
 
-// underOtherLimits: an ID is found by its address, whatever the quota, the hold or the class is by then.
+// underOtherLimits: an ID is found by its address, whatever the quota or the hold is by then.
 func (o *calls) underOtherLimits() {
 	o.t.Helper()
 	l := rule.Limit{Quota: 30, Window: second}

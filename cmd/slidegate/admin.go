@@ -55,9 +55,9 @@ func (c *client) ask(ctx context.Context, method, path string, body, reply any) 
 	return text, nil
 }
 
-// writeTable writes rows of cells in columns. The alignment is a flag of package tabwriter, or 0.
-func writeTable(to io.Writer, alignment uint, rows [][]string) error {
-	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', alignment)
+// writeTable writes rows of cells in columns.
+func writeTable(to io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
@@ -116,7 +116,7 @@ func changesLine(changes *service.Changes, loaded time.Time) string {
 		changed bool
 	}{
 		{"changed settings for all policies", changes.Service}, {"new Envoy rules", changes.Envoy}, {"new tokens", changes.Tokens},
-		{"new certificates", changes.Certificates}, {"a new secret of the webhook", changes.WebhookSecret},
+		{"new certificates", changes.Certificates},
 	} {
 		if other.changed {
 			parts = append(parts, other.what)

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -21,7 +20,7 @@ var errRefused = errors.New("refused")
 
 // keyFlags select the key of a policy in a running service.
 type keyFlags struct {
-	Policy string `placeholder:"NAME" help:"Name of the policy${envoy=; envoy:DOMAIN for an Envoy descriptor, whose key is key=value,key=value}. (default: the service's default policy)" group:"Service"`
+	Policy string `placeholder:"NAME" help:"Name of the policy. (default: the service's default policy)" group:"Service"`
 	serviceFlags
 }
 
@@ -29,8 +28,6 @@ type keyFlags struct {
 type decideCommand struct {
 	Key  string `arg:"" help:"The key ${key}."`
 	Cost int64  `default:"1" help:"Number of units ${cost}."`
-	// Class is the class of the request.
-	Class string `placeholder:"NAME" help:"Class of the request, for policies whose requests name their class."`
 	//lint:ignore SA5008 kong takes several
 	keyFlags `set:"server=http://127.0.0.1:8080" set:"listener=the service"`
 }
@@ -42,9 +39,6 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 	}
 	var reply decision
 	body := map[string]any{"policy": d.Policy, "key": unquoteKey(d.Key), "cost": d.Cost}
-	if d.Class != "" {
-		body["class"] = d.Class
-	}
 	path := "/v1/" + c.node.Name
 	printed, err := d.send(ctx, c, http.MethodPost, path, body, &reply)
 	if err == nil && reply.Policy == "" { // JSON, but not a decision: a refusal by a proxy, or a response of the application behind it
@@ -59,8 +53,7 @@ func (d *decideCommand) Run(ctx context.Context, c *console) error {
 	return err
 }
 
-// resetCommand clears the counts of a key.
-// unquoteKey undoes the quoting of a key that is written as top prints it: in quotes, with unprintable characters escaped. It returns
+// unquoteKey undoes the quoting of a key that is written as commands print it: in quotes, with unprintable characters escaped. It returns
 // any other key unchanged.
 func unquoteKey(key string) string {
 	if !strings.HasPrefix(key, `"`) {
@@ -72,17 +65,10 @@ func unquoteKey(key string) string {
 	return key
 }
 
-// operatorKey returns a key as an operator's commands send it: in quotes, as top prints it, it is the key that requests have. A key that
-// is not UTF-8 stays in quotes, since JSON would change it; see keyform.Read. Envoy descriptors have one notation only.
-func operatorKey(policy, key string) string {
-	unquoted := unquoteKey(key)
-	switch {
-	case strings.HasPrefix(policy, gate.EnvoyPrefix):
+// operatorKey is unquoteKey for operators' commands: a key that is not UTF-8 stays in quotes, since JSON would change it; see keyform.Read.
+func operatorKey(key string) string {
+	if unquoted := unquoteKey(key); utf8.ValidString(unquoted) {
 		return unquoted
-	case unquoted != key && utf8.ValidString(unquoted):
-		return "=" + unquoted
-	case unquoted != key:
-		return "=" + strconv.Quote(unquoted)
 	}
 	return key
 }

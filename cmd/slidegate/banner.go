@@ -17,7 +17,7 @@ type line struct{ name, value string }
 // listeners are all listeners, in the order of the banner, with their names and notes in it.
 var listeners = []struct{ name, shown, note string }{
 	{"proxy", "listens", ""}, {"http", "http", "   JSON and forward-auth"}, {"grpc", "grpc", "   Envoy's rate limit service"},
-	{"resp", "resp", "   any Redis client"}, {"admin", "admin", "   a page for browsers, /metrics, explain, reset, top, rulings"}, {"metrics", "metrics", "   /metrics without a token"},
+	{"resp", "resp", "   any Redis client"}, {"admin", "admin", "   a page for browsers, /metrics, explain, reset, rulings"}, {"metrics", "metrics", "   /metrics without a token"},
 }
 
 // printBanner prints what a server does, where it listens and how to try it, for a person, or logs it, for a program.

@@ -1,13 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -38,16 +32,6 @@ func TestHelpExplainsFirstFlags(t *testing.T) {
 			if name.MatchString(explained) == name.MatchString(named) || !name.MatchString(all) {
 				t.Errorf("%s: --%s is not in the help, or twice", command, flag.Name)
 			}
-		}
-	}
-}
-
-// Only commands that accept the descriptors of Envoy mention them.
-func TestHelpMentionsEnvoy(t *testing.T) {
-	for command, want := range map[string]bool{"allow": false, "charge": false, "peek": true, "reset": true, "block": true} {
-		help := mustCall(t, command, "--help")
-		if strings.Contains(help, "envoy:DOMAIN") != want || !strings.Contains(help, "Name of the policy") {
-			t.Errorf("%s: got\n%s\nwant envoy:DOMAIN: %v", command, help, want)
 		}
 	}
 }
@@ -110,7 +94,7 @@ func TestUnixSockets(t *testing.T) {
 		{[]string{"allow", "me"}, exitRefused, "refused"},
 	}.play(t, "--server", at("http"))
 	commandLines{
-		{[]string{"top"}, exitOK, `1/1h sliding-log  default "me"`},
+		{[]string{"explain", "me"}, exitOK, "decision   refused, by its limits"},
 		{[]string{"reset", "me"}, exitOK, "reset"},
 	}.play(t, "--server", at("admin"))
 	commandLines{{[]string{"allow", "me"}, exitOK, "allowed"}}.play(t, "--server", at("http"))
@@ -120,7 +104,7 @@ func TestUnixSockets(t *testing.T) {
 	}
 	defer resp.Close()
 	var answer [7]byte
-	if _, err := resp.Write([]byte("PING\r\n")); err != nil {
+	if _, err := resp.Write([]byte(testkit.Commands("PING"))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := resp.Read(answer[:]); err != nil || string(answer[:]) != "+PONG\r\n" {
@@ -197,38 +181,4 @@ func startSecure(t *testing.T, args ...string) *runningService {
 func portOf(address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	return port
-}
-
-// On a terminal, top --watch overwrites the previous list, and shows the rate since then.
-func TestTopWatchRedraws(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	refused := 0
-	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			_, _ = w.Write([]byte(`{"key":"k"}`))
-			return
-		}
-		if refused += 1000; refused == 3000 {
-			cancel()
-		}
-		_, _ = fmt.Fprintf(w, `{"self":"a","scope":"all","instances":[{"id":"a","name":"host:1","alive":true}],
-			"keys":{"60":{"refused":[{"policy":"login","id":"1","refused":%d,"by":"limits","last":"2026-11-15T12:00:00Z","limit":"3/1h"}]}}}`, refused)
-	}))
-	defer fake.Close()
-	var out, errs bytes.Buffer
-	status := run(ctx, &console{in: os.Stdin, out: &out, err: &errs, screen: true}, []string{"top", "--watch", "1ms", "--server", fake.URL})
-	if status != exitOK || errs.Len() > 0 {
-		t.Fatalf("got status %d, %s, want %d and no errors", status, errs.String(), exitOK)
-	}
-	screens := strings.Split(out.String(), toCorner)[1:]
-	if len(screens) < 2 {
-		t.Fatalf("got %d screens, want at least 2:\n%q", len(screens), out.String())
-	}
-	for i, want := range []string{` 1000 +- +0 .* 3/1h +login "k"`, ` 2000 +[1-9][0-9.]* .* 3/1h +login "k"`} {
-		if !regexp.MustCompile(want).MatchString(screens[i]) || !strings.HasSuffix(screens[i], clearLine+"\n"+clearRest) ||
-			strings.Count(screens[i], "\n") != strings.Count(screens[i], clearLine+"\n") {
-			t.Errorf("screen %d: got %q, want a match of %s that clears the previous screen", i, screens[i], want)
-		}
-	}
 }

@@ -10,7 +10,7 @@ import (
 func TestCompletionWords(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"ser", "serve"},
-		{"to", "top"},
+		{"he", "health"},
 		{"nosuch ", ""},
 		{"proxy --adm", "--admin"},
 		{"proxy --log-format ", "text json"},
@@ -23,7 +23,7 @@ func TestCompletionWords(t *testing.T) {
 		{"config check --for ", "serve proxy replay"},
 		{"completion ", "bash zsh fish"},
 		{"serve --store ", ""}, // anything may follow
-		{"top -n ", ""},
+		{"rulings -n ", ""},
 	} {
 		r := call(t, append([]string{"completion", "words"}, strings.Split(test.line, " ")...)...)
 		if got := strings.Join(strings.Fields(r.out), " "); r.status != exitOK || !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {

@@ -131,11 +131,7 @@ func (cmd *configCheckCommand) compare(ctx context.Context, c *console, file *co
 		return err
 	}
 	for _, other := range others {
-		what := "limit"
-		if other.Candidate {
-			what = "limit of the candidate"
-		}
-		fmt.Fprintf(c.out, "against %s: policy %s: the counts of the %s %s would start empty\n", client.base, other.Policy, what, other.Limit)
+		fmt.Fprintf(c.out, "against %s: policy %s: the counts of the limit %s would start empty\n", client.base, other.Policy, other.Limit)
 	}
 	return nil
 }
@@ -163,14 +159,11 @@ func checkRuleFile(c *console, name string, text []byte) error {
 
 // slotsNote names the policies with in-flight limits, whose slots clients must acquire and release: allow and check do not suffice.
 func slotsNote(file *config.File) (note string) {
-	names, candidates := gate.SlotPolicies(file)
-	if len(names) > 0 {
-		note = "; policies with an in-flight limit, which need /v1/acquire or SG.ACQUIRE instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
+	names := gate.SlotPolicies(file)
+	if len(names) == 0 {
+		return ""
 	}
-	if len(candidates) > 0 {
-		note += "; policies with an in-flight limit in the candidate, which only slidegate proxy counts: " + firstFew(candidates)
-	}
-	return note
+	return "; policies with an in-flight limit, which need /v1/acquire instead of /v1/allow, /v1/check or SG.ALLOW: " + firstFew(names)
 }
 
 // checkFolder checks the rules of a folder together, as serve reads them, if each file is valid.

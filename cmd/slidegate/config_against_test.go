@@ -5,14 +5,13 @@ import (
 	"testing"
 )
 
-// What is listed are the limits that a reload would start empty: a changed name, window or algorithm, also in overrides and the
-// candidate. A quota on the other side of 100, another burst and another policy are not.
+// What is listed are the limits that a reload would start empty: a changed name, window or algorithm, also in overrides.
+// A quota on the other side of 100, another burst and another policy are not.
 func TestConfigCheckAgainst(t *testing.T) {
 	const before = `policies:
   api:
     limits: [60/1m, 20/1s token-bucket burst=40 name=burst, 9/1h name=hourly]
     overrides: [{key: vip, limits: [90/1m]}]
-    candidate: [50/1m]
   login: {limits: [5/1m]}
   gone: {limits: [5/1m]}
 `
@@ -23,7 +22,6 @@ func TestConfigCheckAgainst(t *testing.T) {
   api:
     limits: [60/1m segments=60 overlap=whole, 20/1s token-bucket name=burst, 9/2h name=hourly]
     overrides: [{key: vip, limits: [900/1m, 7/1m name=vip]}]
-    candidate: [500/1m, 9/1h name=hourly]
   login: {limits: [500/1m]}
   new: {limits: [1/1d]}
 `))
@@ -34,7 +32,7 @@ func TestConfigCheckAgainst(t *testing.T) {
 	r = callConfig(t, "check", other, "--against", admin)
 	want := other + ": ok, 3 policies, 5 limits\n"
 	for _, limit := range []string{
-		`limit of the candidate 9/1h name="hourly"`, "limit 60/1m segments=60 overlap=whole", `limit 9/2h name="hourly"`, `limit 7/1m name="vip"`,
+		"limit 60/1m segments=60 overlap=whole", `limit 9/2h name="hourly"`, `limit 7/1m name="vip"`,
 	} {
 		want += "against " + admin + ": policy api: the counts of the " + limit + " would start empty\n"
 	}

@@ -108,6 +108,7 @@ func (c *console) errorText(err error) string {
 
 // Checks and replays need no password, because they do not connect to the store.
 func TestConfigCheckNeedsNoPassword(t *testing.T) {
+	log := accessLog(t, "203.0.113.7 GET /")
 	for _, text := range []string{
 		"store: redis://:${NO_SUCH_VARIABLE}@localhost:6379\n", "store: ${NO_SUCH_VARIABLE}\n", "store: redis://${NO_SUCH_VARIABLE}:${NO_SUCH_PORT}/1\n",
 		"store: postgres://u:${NO_SUCH_VARIABLE}@db/limits\n", "store: redis://h/${NO_SUCH_VARIABLE}\n", "store: redis://h?dial_timeout=${NO_SUCH_VARIABLE}\n",
@@ -120,7 +121,7 @@ func TestConfigCheckNeedsNoPassword(t *testing.T) {
 				t.Errorf("%s: config %v: got status %d, %s, want success", text, args, r.status, r.err)
 			}
 		}
-		if r := call(t, "replay", "--generate", "steady", "--requests", "10", "--config", path); r.status != exitOK {
+		if r := call(t, "replay", "--config", path, log); r.status != exitOK {
 			t.Errorf("%s: replay: got status %d, %s, want success", text, r.status, r.err)
 		}
 		if r := callBriefly(t, "serve", "--config", path); r.status != exitFailure || !strings.Contains(r.err, "NO_SUCH_VARIABLE") {

@@ -17,23 +17,21 @@ import (
 
 // explainCommand shows what decides the requests of a key.
 type explainCommand struct {
-	Key     string   `arg:"" optional:"" help:"Whose requests to explain: a user, an address, or a key in quotes as top prints it. With --policy envoy:DOMAIN, a descriptor: key=value,key=value."`
+	Key     string   `arg:"" optional:"" help:"The key to explain, as the page and the logs show it."`
 	Request string   `placeholder:"'POST /login'" help:"Explain an HTTP request instead of a key: which policies match it, by which keys, and what they decide."`
 	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"Header of the request. Repeat the flag for several."`
 	Address string   `placeholder:"IP" help:"Address of the request's client."`
 
 	Cost   uint64 `default:"1" help:"Number of units the request would cost."`
-	Policy string `placeholder:"NAME" help:"Name of the policy; envoy:DOMAIN for an Envoy descriptor. (default: the service's default policy)"`
+	Policy string `placeholder:"NAME" help:"Name of the policy. (default: the service's default policy)"`
 	Plan   string `placeholder:"NAME" help:"Plan of the request, for policies whose requests name their plan."`
-	Class  string `placeholder:"NAME" help:"Class of the request, for policies whose requests name their class."`
 	serviceFlags
 }
 
 // explanation is the response of the service. By is only read as a text.
 type explanation struct {
 	gate.Explanation
-	By   string        `json:"by"`
-	Also []explanation `json:"also"`
+	By string `json:"by"`
 
 	kept []gate.LimitState // what the store keeps, for each limit; empty if that is not known
 }
@@ -55,15 +53,12 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	case len(e.Header) > 0 || e.Address != "":
 		return errors.New("--header and --address describe a request; give --request too, such as --request 'POST /login'")
 	}
-	query := url.Values{"key": {operatorKey(e.Policy, e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
+	query := url.Values{"key": {operatorKey(e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
 	if e.Policy != "" {
 		query.Set("policy", e.Policy)
 	}
 	if e.Plan != "" {
 		query.Set("plan", e.Plan)
-	}
-	if e.Class != "" {
-		query.Set("class", e.Class)
 	}
 	var reply explanation
 	if printed, err := e.send(ctx, c, http.MethodGet, "/v1/explain?"+query.Encode(), nil, &reply); printed || err != nil {
@@ -72,27 +67,17 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	if reply.Source != "" && !strings.HasPrefix(reply.Source, "fallback_") { // otherwise the store would not answer
 		e.addKept(ctx, c, query, &reply)
 	}
-	text := reply.String()
-	for i := range reply.Also {
-		text += "\n" + reply.Also[i].String()
-	}
-	_, err := io.WriteString(c.out, text)
+	_, err := io.WriteString(c.out, reply.String())
 	return err
 }
 
 // addKept adds what the store keeps to an explanation. It is only more detail, so an error leaves it out.
 func (e *explainCommand) addKept(ctx context.Context, c *console, query url.Values, to *explanation) {
-	var found struct {
-		Limits []gate.LimitState
-		Also   []struct{ Limits []gate.LimitState }
-	}
+	var found struct{ Limits []gate.LimitState }
 	if _, err := e.send(ctx, c, http.MethodGet, "/v1/state?"+query.Encode(), nil, &found); err != nil {
 		return
 	}
 	to.kept = found.Limits
-	for i := range min(len(to.Also), len(found.Also)) {
-		to.Also[i].kept = found.Also[i].Limits
-	}
 }
 
 // String formats the explanation for a person.
@@ -105,10 +90,6 @@ func (e *explanation) String() string {
 			fmt.Fprintf(&b, "%-10s %s\n", name, value)
 		}
 	}
-	line("rule", e.Rule)
-	if e.Path != e.Rule {
-		line("path", e.Path)
-	}
 	if e.Ruling != nil {
 		line("ruling", fmt.Sprintf("%q: %s%s", e.Ruling.Key, effect(e.Ruling, time.Now()), decidedBy(e.Ruling)))
 	}
@@ -117,11 +98,10 @@ func (e *explanation) String() string {
 	}
 	line("override", e.Override)
 	line("plan", e.Plan)
-	line("class", e.Class)
 	line("list", e.List)
 	line("note", e.Note)
 	line("decision", e.outcome()+e.reason())
-	if e.Source == "fallback_local" || e.Source == "fallback_optimistic" {
+	if e.Source == "fallback_local" {
 		line("note", "what is left is by the count of this instance alone, since the store began not to answer")
 	}
 	for i := range e.Limits {
@@ -130,8 +110,6 @@ func (e *explanation) String() string {
 			line("frees", freed(&e.kept[i]))
 		}
 	}
-	writeLimits(&b, "candidate", e.Candidate)
-	writeLimits(&b, "descriptor limit", e.DescriptorLimits)
 	return b.String()
 }
 
@@ -153,8 +131,6 @@ func (e *explanation) outcome() string {
 	switch {
 	case e.Refused && e.Shadow:
 		return "allowed, because of shadow mode; it would be refused otherwise"
-	case e.Refused && e.QuotaMode:
-		return "over its limit, in quota mode: refused if all quota-mode rules of the request are over their limits"
 	case e.Refused:
 		return "refused"
 	}
@@ -215,8 +191,8 @@ func (e *explainCommand) runRequest(ctx context.Context, c *console) error {
 	if !both {
 		method, at = http.MethodGet, e.Request
 	}
-	if e.Policy != "" || e.Plan != "" || e.Class != "" || e.Cost != 1 {
-		return fmt.Errorf("--policy, --plan, --class and --cost are for keys: the policies that match a request, its plan, class and cost follow from the file")
+	if e.Policy != "" || e.Plan != "" || e.Cost != 1 {
+		return fmt.Errorf("--policy, --plan and --cost are for keys: the policies that match a request, its plan and cost follow from the file")
 	}
 	headers := http.Header{}
 	for _, text := range e.Header {

@@ -31,7 +31,6 @@ require (
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
-	github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c // indirect
 	github.com/go-jose/go-jose/v4 v4.1.7 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/jackc/pgx/v5 v5.11.0 // indirect

@@ -6,20 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
-// input is the traffic to replay, with the progress of reading it.
+// input is the traffic to replay.
 type input struct {
 	lines   traffic.Lines
 	readers []*traffic.Reader
-	shape   string       // the shape of synthetic traffic; empty for logs
-	notes   []string     // what could not be replayed of the policies, for the report
-	total   int64        // the final value of done, -1 if unknown
-	done    func() int64 // bytes read, or requests generated
 }
 
 // openFiles opens all logs before it reads the first.
@@ -38,6 +32,9 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 			if stdinUsed {
 				return in, errors.New("standard input (-) is given twice")
 			}
+			if file, ok := stdin.(*os.File); ok && isTerminal(file) {
+				return in, errors.New("standard input (-) is a terminal; pipe a log in, as in: zcat *.gz | slidegate replay -")
+			}
 			stdinUsed = true
 			reader, err = traffic.NewReader("standard input", interruptible(ctx, stdin), opts)
 		} else {
@@ -50,41 +47,26 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 		lines = append(lines, reader)
 	}
 	in.lines = traffic.Merge(lines...)
-	in.done = func() (bytes int64) {
-		for _, r := range in.readers {
-			bytes += r.BytesRead()
-		}
-		return bytes
-	}
-	for _, r := range in.readers {
-		if size := r.Size(); size < 0 || in.total < 0 {
-			in.total = -1
-		} else {
-			in.total += size
-		}
-	}
 	return in, nil
 }
 
-// syntheticInput returns synthetic traffic as an input.
-func syntheticInput(shape string, generated *generate.Traffic, requests int64, selected replayTarget) *input {
-	counted := &counter{lines: generated}
-	in := &input{lines: counted, shape: shape, total: requests, done: counted.n.Load}
-	if selected.policies != nil {
-		in.lines, in.notes = traffic.ApplyAll(counted, selected.policies, selected.against)
+// size returns the bytes of all logs, or -1 if it is unknown, as that of a pipe.
+func (in *input) size() (bytes int64) {
+	for _, r := range in.readers {
+		if r.Size() < 0 {
+			return -1
+		}
+		bytes += r.Size()
 	}
-	return in
+	return bytes
 }
 
-// counter counts the lines read through it.
-type counter struct {
-	lines traffic.Lines
-	n     atomic.Int64
-}
-
-func (c *counter) Next(line *traffic.Line) error {
-	c.n.Add(1)
-	return c.lines.Next(line)
+// read returns how many of them have been read.
+func (in *input) read() (bytes int64) {
+	for _, r := range in.readers {
+		bytes += r.BytesRead()
+	}
+	return bytes
 }
 
 func (in *input) sources() (all []traffic.Source) {
@@ -96,14 +78,11 @@ func (in *input) sources() (all []traffic.Source) {
 
 // title names the traffic, for the report.
 func (in *input) title() string {
-	switch {
-	case in.shape != "":
-		return "synthetic traffic: " + in.shape
-	case len(in.readers) == 1:
-		return in.readers[0].Source().Name
-	default:
-		return fmt.Sprintf("%s and %d more", in.readers[0].Source().Name, len(in.readers)-1)
+	name := in.readers[0].Source().Name
+	if more := len(in.readers) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", name, more)
 	}
+	return name
 }
 
 // noRequests returns an error that says why there was no request to replay, or nil if err already does.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -36,7 +35,6 @@ type console struct {
 	err      io.Writer
 	command  string     // the command line, for reports
 	terminal bool       // err is a terminal
-	screen   bool       // out is a terminal
 	original bool       // the program takes the place of envoyproxy/ratelimit
 	node     *kong.Node // the selected command with its flags; nil until the command line is parsed
 }
@@ -46,14 +44,13 @@ type commands struct {
 	Serve serveCommand `cmd:"" help:"Run the service: JSON over HTTP, forward-auth, Envoy's rate limit service, and RESP."`
 	Proxy proxyCommand `cmd:"" help:"Put limits in front of an application that cannot be changed."`
 	//lint:ignore SA5008 kong takes several
-	Allow decideCommand `cmd:"" set:"key=to charge" set:"cost=to charge" set:"envoy=" help:"Decide a request and charge it, with a running service."`
+	Allow decideCommand `cmd:"" set:"key=to charge" set:"cost=to charge" help:"Decide a request and charge it, with a running service."`
 	//lint:ignore SA5008 kong takes several
 	Peek decideCommand `cmd:"" set:"key=to look up" set:"cost=the request would cost" help:"Show what allow would decide, and charge nothing."`
 	//lint:ignore SA5008 kong takes several
-	Charge   decideCommand    `cmd:"" set:"key=to charge" set:"cost=used" set:"envoy=" help:"Charge units that have already been used, even beyond the quota."`
+	Charge   decideCommand    `cmd:"" set:"key=to charge" set:"cost=used" help:"Charge units that have already been used, even beyond the quota."`
 	Explain  explainCommand   `cmd:"" help:"Show what decides the requests of a key, and the state of each of its limits."`
 	Reset    resetCommand     `cmd:"" help:"Clear the counts of a key."`
-	Top      topCommand       `cmd:"" help:"Show the keys that a running service has refused most often."`
 	Block    blockCommand     `cmd:"" help:"Refuse a key until a given time, regardless of its quota."`
 	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
 	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a given time."`
@@ -63,7 +60,6 @@ type commands struct {
 	Config   configCommand    `cmd:"" help:"Check, print and describe policy files."`
 	State    stateCommand     `cmd:"" help:"Show what the folder of --state has."`
 	Replay   replayCommand    `cmd:"" help:"Show what limits would have done to recorded traffic."`
-	Generate generateCommand  `cmd:"" help:"Generate synthetic traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Print the schema of the PostgreSQL store, as input for psql."`
 	Complete completeCommand  `cmd:"" name:"completion" help:"Print a shell completion script."`
 	Man      manCommand       `cmd:"" hidden:"" help:"Print the manual page."`
@@ -76,7 +72,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program immediately
-	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr), screen: isTerminal(os.Stdout)}
+	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr)}
 	c.original = filepath.Base(os.Args[0]) == originalName
 	os.Exit(run(ctx, c, os.Args[1:]))
 }
@@ -165,7 +161,7 @@ func usageHint(err *kong.ParseError) string {
 }
 
 func helpVars() kong.Vars {
-	return kong.Vars{"version": longVersion(), "server": adminURL, "listener": "the service's admin listener", "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": strings.Join(generate.ShapeNames(), ", ")}
+	return kong.Vars{"version": longVersion(), "server": adminURL, "listener": "the service's admin listener", "formats": formatsHelp()}
 }
 
 // commandLine quotes arguments for a shell.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/internal/testkit/generate"
 )
 
 // program is the real binary, built once.
@@ -54,6 +55,16 @@ func write(t testing.TB, name string, content []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// made returns synthetic traffic as JSON lines.
+func made(t testing.TB, o generate.Options) string {
+	t.Helper()
+	var log bytes.Buffer
+	if err := generate.Lines(&log, o); err != nil {
+		t.Fatal(err)
+	}
+	return log.String()
 }
 
 // canceled returns a context that has ended.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/options"
 )
@@ -107,14 +105,11 @@ func (c *console) flagsOf(option string) (names flagNames) {
 	if c.node == nil {
 		return names
 	}
-	for _, value := range valuesOf(c.node) {
+	for _, value := range c.node.Flags {
 		if !slices.Contains(strings.Fields(value.Tag.Get("option")), option) {
 			continue
 		}
-		name := "<" + value.Name + ">"
-		if value.Flag != nil {
-			name = "--" + value.Name
-		}
+		name := "--" + value.Name
 		if also := value.Tag.Get("also"); also != "" {
 			name += " or " + also
 		}
@@ -130,26 +125,12 @@ func (c *console) flagsOf(option string) (names flagNames) {
 // configFile returns the policy files that the command was given, or "" if there are none.
 func (c *console) configFile() string {
 	if c.node != nil {
-		for _, value := range valuesOf(c.node) {
-			if value.Flag != nil && value.Name == "config" {
+		for _, value := range c.node.Flags {
+			if value.Name == "config" {
 				paths, _ := value.Target.Interface().([]string)
 				return strings.Join(paths, ", ")
 			}
 		}
 	}
 	return ""
-}
-
-// given reports whether the command has a value of a flag.
-func (c *console) given(flag string) bool {
-	return c.node != nil && slices.ContainsFunc(valuesOf(c.node), func(v *kong.Value) bool { return v.Flag != nil && v.Name == flag && v.Set })
-}
-
-// valuesOf returns the flags and the arguments of a command.
-func valuesOf(node *kong.Node) []*kong.Value {
-	all := slices.Clone(node.Positional)
-	for _, flag := range node.Flags {
-		all = append(all, flag.Value)
-	}
-	return all
 }

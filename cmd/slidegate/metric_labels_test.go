@@ -50,7 +50,7 @@ func documentedLabels(t *testing.T) map[string][]string {
 // The metrics of a busy service have the labels that their page says, and no others.
 func TestMetricsHaveDocumentedLabels(t *testing.T) {
 	args := busyFlags(t)
-	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h], candidate: [1/1h]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := startServe(t, args...)

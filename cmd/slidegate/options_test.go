@@ -21,14 +21,13 @@ import (
 // withoutFlag are the options that errors may be about and that no flag sets: they are in policy files, or only the program sets them.
 var withoutFlag = []string{
 	"gate.file", "service.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "config.notify", "service.envoy", "xds.envoy",
-	"replay.Trails",
+	"gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "config.notify", "service.envoy", "xds.envoy",
 }
 
 // computed are the options that calls pass as a variable, by the package of the calls.
 var computed = map[string][]string{
 	"config":  {"cost"},
-	"gate":    {"candidate", "failure", "limits", "overrides"},
+	"gate":    {"failure", "limits", "overrides"},
 	"service": {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "Envoy", "envoy", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
@@ -38,7 +37,7 @@ var computed = map[string][]string{
 func TestOptionsHaveFlags(t *testing.T) {
 	var flags []string
 	for _, node := range model(t).Leaves(false) {
-		for _, value := range valuesOf(node) {
+		for _, value := range node.Flags {
 			flags = append(flags, strings.Fields(value.Tag.Get("option"))...)
 		}
 	}
@@ -62,7 +61,7 @@ func TestOptionsHaveFlags(t *testing.T) {
 func TestMessageNamesFlagOfOption(t *testing.T) {
 	for _, node := range model(t).Leaves(false) {
 		c := &console{node: node}
-		for _, value := range valuesOf(node) {
+		for _, value := range node.Flags {
 			for _, option := range strings.Fields(value.Tag.Get("option")) {
 				pkg, name, _ := strings.Cut(option, ".")
 				got := c.message(errors.Join(&options.Error{Package: pkg, Option: name, Err: errors.New("server: http: is odd")}))
@@ -109,7 +108,6 @@ func TestMessage(t *testing.T) {
 		{[]string{"serve"}, &options.Error{Package: "service", Option: "File", Err: why}, "File: is odd"},
 		{[]string{"replay"}, &options.Error{Package: "traffic", Within: "a.log", Err: why}, "a.log: is odd"},
 		{[]string{"replay"}, &options.Error{Package: "traffic", Within: "a.log", Option: "Fields", Err: why}, "--field: a.log: is odd"},
-		{[]string{"generate"}, &options.Error{Package: "generate", Option: "Shape", Err: why}, "<shape>: is odd"},
 	} {
 		parsed, err := kong.Must(&commands{}, kong.Vars(helpVars())).Parse(test.args)
 		if err != nil {
@@ -158,18 +156,11 @@ func wrongForServe(t *testing.T, taken, missing string) wrongFlags {
 		serve + "--store ftp://x":                                                       "--store",
 		serve + "--store memory:?max_bytes=few":                                         "--store",
 		serve + "--failure never":                                                       "--failure",
-		serve + "--optimism 0":                                                          "--optimism",
-		serve + "--optimism=-1":                                                         "--optimism",
 		serve + "--config " + missing:                                                   "--config",
 		serve + "--max-connections-per-address=-1":                                      "--max-connections-per-address",
 		serve + "--allowed-hosts http://x":                                              "--allowed-hosts",
 		serve + "--reservation-key-file " + missing:                                     "--reservation-key-file",
 		serve + "--reservation-key-file " + short:                                       "--reservation-key-file",
-		serve + "--webhook https://h":                                                   "--webhook",
-		serve + "--webhook h --webhook-secret-file " + short:                            "--webhook",
-		serve + "--webhook-secret-file " + short:                                        "--webhook-secret-file",
-		serve + "--webhook https://h --webhook-secret-file " + short:                    "--webhook-secret-file",
-		serve + "--webhook https://h --webhook-secret-file " + missing:                  "--webhook-secret-file",
 		serve + "--ipv4-prefix 33":                                                      "--ipv4-prefix",
 		serve + "--ipv6-prefix 0":                                                       "--ipv6-prefix",
 		serve + "--ipv4-prefix 0":                                                       "--ipv4-prefix",
@@ -207,7 +198,6 @@ func wrongForProxy(taken, missing string) wrongFlags {
 		proxy + "--tls-cert x.pem --tls-key y":                    "--tls-cert",
 		proxy + "--store redis://u:p@h?prefx=a":                   "--store",
 		proxy + "--failure never":                                 "--failure",
-		proxy + "--optimism=-1":                                   "--optimism",
 		proxy + "--limit ten":                                     "--limit",
 		proxy + "--config " + missing:                             "--config",
 		proxy + "--ipv4-prefix 33":                                "--ipv4-prefix",
@@ -243,15 +233,9 @@ func wrongForOthers(t *testing.T, missing string) wrongFlags {
 		"replay --limit 5/1m --limit 5/1m " + log:                           "--limit",
 		"replay --config " + missing + " " + log:                            "--config",
 		"replay --config " + policies + " --against " + missing + " " + log: "--against",
-		"replay --generate zip":                                             "--generate",
-		"replay --generate zipf --requests=-1":                              "--requests",
-		"generate zip":                                                      "<shape>",
-		"generate --requests=-1":                                            "--requests",
-		"generate --keys=-1":                                                "--keys",
-		"generate --span 1ms":                                               "--span",
 		"allow me --cost=-1":                                                "--cost",
 		"allow me --server nowhere":                                         "--server",
-		"top --server nowhere":                                              "--server",
+		"rulings --server nowhere":                                          "--server",
 		"replay --config " + policies + " --policy b " + log:                "--policy",
 	}
 }
@@ -278,11 +262,11 @@ func TestMessageBeginsWithInvalidFlag(t *testing.T) {
 		}
 	}
 	for _, node := range model(t).Leaves(false) {
-		for _, value := range valuesOf(node) {
+		for _, value := range node.Flags {
 			name := "--" + value.Name
 			// kong checks the values of the first three, and --otlp is configured by variables.
 			elsewhere := slices.Contains([]string{"--headers", "--log-refusals", "--state-degree", "--otlp"}, name)
-			if value.Tag.Get("option") != "" && value.Flag != nil && !seen[name] && !elsewhere {
+			if value.Tag.Get("option") != "" && !seen[name] && !elsewhere {
 				t.Errorf("%s %s: no test case for an invalid value", node.Name, name)
 			}
 		}

@@ -95,12 +95,9 @@ func (o *original) xds() (server config.XDS) {
 
 // store returns the URL of the store.
 func (o *original) store() string {
-	switch kind := strings.ToLower(o.get("BACKEND_TYPE")); kind {
-	case "", "redis":
-	case "memcache":
-		return o.memcached()
-	default:
-		o.errs = append(o.errs, fmt.Errorf("BACKEND_TYPE: must be redis or memcache, not %q", kind))
+	if kind := strings.ToLower(o.get("BACKEND_TYPE")); kind != "" && kind != "redis" {
+		o.errs = append(o.errs, fmt.Errorf("BACKEND_TYPE: must be redis, not %q; or set SLIDEGATE_STORE", kind))
+		return ""
 	}
 	address, socket := o.get("REDIS_URL"), o.get("REDIS_SOCKET_TYPE")
 	if address == "" {
@@ -155,20 +152,6 @@ func (o *original) store() string {
 		address += "?" + parameters.Encode()
 	}
 	return scheme + "://" + address
-}
-
-// memcached returns the URL of the store if it is memcached.
-func (o *original) memcached() string {
-	servers := o.get("MEMCACHE_HOST_PORT")
-	if servers == "" {
-		o.errs = append(o.errs, errors.New("MEMCACHE_HOST_PORT: is missing; write HOST:PORT, or set SLIDEGATE_STORE"))
-	}
-	o.reject("MEMCACHE_SRV", "is not supported; name the servers in MEMCACHE_HOST_PORT")
-	o.reject("MEMCACHE_TLS", "is not supported; unset it if the traffic may be plain text")
-	if prefix := o.get("CACHE_KEY_PREFIX"); prefix != "" {
-		servers += "?" + url.Values{"prefix": {prefix}}.Encode()
-	}
-	return "memcached://" + servers
 }
 
 // credentials splits USER:PASSWORD, or a password alone.

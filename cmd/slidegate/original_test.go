@@ -43,7 +43,7 @@ func variables(text string) func(string) string {
 	return func(name string) string { return all[name] }
 }
 
-// The variables of Redis and memcached are the URL of the store.
+// The variables of Redis are the URL of the store.
 func TestOriginalStores(t *testing.T) {
 	for text, want := range map[string]string{
 		"REDIS_URL=redis.ns.svc:6379 REDIS_SOCKET_TYPE=tcp":                         "redis://redis.ns.svc:6379",
@@ -53,8 +53,6 @@ func TestOriginalStores(t *testing.T) {
 		"REDIS_URL=r:1 REDIS_AUTH=ann:p:w CACHE_KEY_PREFIX=a:":                      "redis://ann:p%3Aw@r:1?prefix=a%3A",
 		"REDIS_URL=a:1,b:2 REDIS_TYPE=cluster REDIS_SOCKET_TYPE=tls":                "rediss+cluster://a:1,b:2",
 		"REDIS_URL=main,a:1,b:2 REDIS_TYPE=SENTINEL REDIS_SENTINEL_AUTH=p":          "redis+sentinel://a:1,b:2/main?sentinel_password=p",
-		"BACKEND_TYPE=memcache MEMCACHE_HOST_PORT=a:1,b:2":                          "memcached://a:1,b:2",
-		"BACKEND_TYPE=memcache MEMCACHE_HOST_PORT=a:1 CACHE_KEY_PREFIX=a-":          "memcached://a:1?prefix=a-",
 		"REDIS_URL=r:1 REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true REDIS_PERSECOND=0": "redis://r:1",
 		"REDIS_URL=r:1 REDIS_TLS=1 REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=1":          "rediss://r:1?skip_verify=true",
 	} {
@@ -81,23 +79,19 @@ func TestOriginalManagementServer(t *testing.T) {
 // A variable that would be ignored, although it makes something safe or sets where counts are, is an error.
 func TestOriginalErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                   "REDIS_URL: is missing",
-		"REDIS_URL=/run/redis.sock":          "REDIS_SOCKET_TYPE: Unix sockets are not supported",
-		"REDIS_URL=r:1 REDIS_TLS_CACERT=f":   "REDIS_TLS_CACERT: is not supported; name the file in SSL_CERT_FILE",
-		"REDIS_URL=r:1 REDIS_PERSECOND=true": "REDIS_PERSECOND: is not supported",
-		"REDIS_URL=r:1 REDIS_TYPE=ring":      `REDIS_TYPE: must be SINGLE, CLUSTER or SENTINEL, not "RING"`,
-		"REDIS_URL=r:1 BACKEND_TYPE=dynamo":  `BACKEND_TYPE: must be redis or memcache, not "dynamo"`,
-		"REDIS_URL=r:1 CONFIG_TYPE=grpc":     `CONFIG_TYPE: must be FILE or GRPC_XDS_SOTW, not "grpc"`,
-		"BACKEND_TYPE=memcache":              "MEMCACHE_HOST_PORT: is missing",
-		"BACKEND_TYPE=memcache MEMCACHE_HOST_PORT=a:1 MEMCACHE_TLS=true":      "MEMCACHE_TLS: is not supported",
-		"BACKEND_TYPE=memcache MEMCACHE_HOST_PORT=a:1 MEMCACHE_SRV=_a._tcp.b": "MEMCACHE_SRV: is not supported; name the servers in MEMCACHE_HOST_PORT",
-		"BACKEND_TYPE=memcache MEMCACHE_HOST_PORT=a:1 CACHE_KEY_PREFIX=a:":    "--store: prefix",
-		"REDIS_URL=r:1 USE_PROMETHEUS=yes":                                    `USE_PROMETHEUS: must be true or false, not "yes"`,
-		"REDIS_URL=r:1 GRPC_SERVER_USE_TLS=true":                              "GRPC_SERVER_TLS_CERT: is missing",
-		"REDIS_URL=r:1 GRPC_CLIENT_TLS_SAN=a.com":                             "GRPC_CLIENT_TLS_SAN: names of clients are not checked",
+		"":                                        "REDIS_URL: is missing",
+		"REDIS_URL=/run/redis.sock":               "REDIS_SOCKET_TYPE: Unix sockets are not supported",
+		"REDIS_URL=r:1 REDIS_TLS_CACERT=f":        "REDIS_TLS_CACERT: is not supported; name the file in SSL_CERT_FILE",
+		"REDIS_URL=r:1 REDIS_PERSECOND=true":      "REDIS_PERSECOND: is not supported",
+		"REDIS_URL=r:1 REDIS_TYPE=ring":           `REDIS_TYPE: must be SINGLE, CLUSTER or SENTINEL, not "RING"`,
+		"REDIS_URL=r:1 BACKEND_TYPE=dynamo":       `BACKEND_TYPE: must be redis, not "dynamo"; or set SLIDEGATE_STORE`,
+		"REDIS_URL=r:1 CONFIG_TYPE=grpc":          `CONFIG_TYPE: must be FILE or GRPC_XDS_SOTW, not "grpc"`,
+		"REDIS_URL=r:1 USE_PROMETHEUS=yes":        `USE_PROMETHEUS: must be true or false, not "yes"`,
+		"REDIS_URL=r:1 GRPC_SERVER_USE_TLS=true":  "GRPC_SERVER_TLS_CERT: is missing",
+		"REDIS_URL=r:1 GRPC_CLIENT_TLS_SAN=a.com": "GRPC_CLIENT_TLS_SAN: names of clients are not checked",
 	} {
 		for _, name := range []string{"REDIS_URL", "REDIS_TLS_CACERT", "REDIS_PERSECOND", "REDIS_TYPE", "USE_PROMETHEUS", "GRPC_CLIENT_TLS_SAN", "GRPC_SERVER_USE_TLS",
-			"BACKEND_TYPE", "CONFIG_TYPE", "CACHE_KEY_PREFIX", "MEMCACHE_HOST_PORT", "MEMCACHE_SRV", "MEMCACHE_TLS"} {
+			"BACKEND_TYPE", "CONFIG_TYPE", "CACHE_KEY_PREFIX"} {
 			t.Setenv(name, variables(text)(name))
 		}
 		var out, errs bytes.Buffer

@@ -20,7 +20,7 @@ type output struct {
 }
 
 // create opens the files. None of them may be an input file.
-func (r *replayCommand) create(in *input) (out *output, err error) {
+func (r *replayCommand) create() (out *output, err error) {
 	out = &output{}
 	for _, name := range []string{r.HTML, r.Decisions} {
 		if err := checkNotInput(name, r.Files); err != nil {

@@ -32,8 +32,10 @@ func TestProxyOperatorCommands(t *testing.T) {
 	if got := p.send("GET", "/"); got != 429 {
 		t.Errorf("after a restart: got %d, want 429", got)
 	}
+	if _, seen := p.page("admin", "/v1/seen"); !strings.Contains(seen, `"masked":"12…1"`) {
+		t.Errorf("/v1/seen: got %s, want the address", seen)
+	}
 	commandLines{
-		{[]string{"top"}, exitOK, `default "127.0.0.1"`},
 		{[]string{"peek", "127.0.0.1"}, exitRefused, "refused by 1/1h"},
 		{[]string{"reset", "127.0.0.1"}, exitOK, `"127.0.0.1" under the policy default: reset`},
 		{[]string{"block", "Ann"}, exitFailure, "key: must be an address"}, // no request has this key

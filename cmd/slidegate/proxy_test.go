@@ -90,7 +90,7 @@ func TestProxyByFlags(t *testing.T) {
 	want := []string{"  to        " + to, "  limit     every request: 4/1h sliding-log by {header:X-Tenant}",
 		"  limit     POST /login: 2/1h sliding-log, 100/24h by {header:X-Tenant}", "  limit     /static/: 1000/1m by {header:X-Tenant}",
 		"  store     memory, lost on exit; --state DIR keeps it", "  listens   " + p.at,
-		"  admin     " + p.url("admin") + "   a page for browsers, /metrics, explain, reset, top, rulings"}
+		"  admin     " + p.url("admin") + "   a page for browsers, /metrics, explain, reset, rulings"}
 	if strings.Join(p.welcome[1:], "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(p.welcome[1:], "\n"), strings.Join(want, "\n"))
 	}

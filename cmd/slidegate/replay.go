@@ -18,9 +18,6 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxTrails is the number of most refused keys that the page draws over time.
-const maxTrails = 6
-
 // replayCommand shows what limits would have done to recorded traffic.
 type replayCommand struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Logs: plain, gzip or zstd; several are merged by time; - is standard input."`
@@ -47,9 +44,6 @@ type replayCommand struct {
 	HTML      string `placeholder:"FILE" help:"Write the report as an HTML page, with --compare and --sweep unless they are turned off." group:"Output"`
 	Decisions string `option:"replay.Decisions" placeholder:"FILE" help:"Write every decision as a JSON line, in the order of the input." group:"Output"`
 	Top       int    `option:"replay.Top" default:"10" help:"Number of most refused keys to list." group:"Output"`
-
-	Made string `option:"generate.Shape" name:"generate" placeholder:"SHAPE" help:"Replay synthetic traffic instead of a log: ${shapeNames}." group:"Synthetic traffic"`
-	shapeFlags
 }
 
 func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
@@ -70,7 +64,7 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer in.close()
-	out, err := r.create(in)
+	out, err := r.create()
 	if err != nil {
 		return err
 	}
@@ -78,14 +72,14 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 	if out.decisions != nil {
 		opts.Decisions = out.decisions
 	}
-	bar := newProgress(c, in.total, in.done)
+	bar := newProgress(c, in.size(), in.read)
 	opts.Progress = bar.update
 	found, err := replay.Run(ctx, in.lines, opts)
 	bar.close()
 	if found == nil {
 		return errors.Join(err, in.noRequests(err))
 	}
-	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources(), Notes: in.notes}
+	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources()}
 	document.After, document.Before = strings.Join(r.Config, ", "), strings.Join(r.Against, ", ")
 	document.Suggested = r.paste(selected, in, found)
 	return errors.Join(out.write(c, document, r.Format), err)
@@ -108,9 +102,6 @@ func (r *replayCommand) replayOptions(selected replayTarget) (opts replay.Option
 	}
 	page := r.HTML != ""
 	opts.Compare = page && r.Compare == nil && selected.against == nil || r.Compare != nil && *r.Compare
-	if page {
-		opts.Trails = maxTrails
-	}
 	switch {
 	case r.Sweep == "" && page && sweeps:
 		opts.Sweep = sweepAround(limits[0])
@@ -140,7 +131,7 @@ func sweepAround(limit slidegate.Limit) []int64 {
 
 // trafficOptions returns the options for reading logs, from the flags and the policies, if any.
 func (r *replayCommand) trafficOptions(selected replayTarget) (opts traffic.Options, err error) {
-	opts.Policies, opts.About = selected.policies, true
+	opts.Policies = selected.policies
 	opts.Against, opts.AgainstName = selected.against, strings.Join(r.Against, ", ")
 	if r.Key != "" {
 		if opts.Key, err = fields.ParseTemplate(r.Key); err != nil {
@@ -166,18 +157,8 @@ func (r *replayCommand) trafficOptions(selected replayTarget) (opts traffic.Opti
 
 // open opens the traffic to replay.
 func (r *replayCommand) open(ctx context.Context, c *console, selected replayTarget) (*input, error) {
-	if r.Made != "" {
-		if len(r.Files) > 0 {
-			return nil, errors.New("--generate: replays synthetic traffic; leave out the files, or --generate")
-		}
-		generated, err := r.traffic(r.Made)
-		if err != nil {
-			return nil, err
-		}
-		return syntheticInput(r.Made, generated, r.Requests, selected), nil
-	}
 	if len(r.Files) == 0 {
-		return nil, errors.New("nothing to replay; name a log, - for standard input, or try --generate mixed")
+		return nil, errors.New("nothing to replay; name a log, or - to read one from a pipe")
 	}
 	opts, err := r.trafficOptions(selected)
 	if err != nil {
@@ -199,7 +180,7 @@ func (r *replayCommand) per(policies *routing.Policies, in *input) string {
 		return ""
 	case policies != nil && !policies.Policy(0).Key.IsZero():
 		return describeKey(policies.Policy(0).Key)
-	case len(in.readers) > 0 && in.readers[0].Source().Format != "JSON lines":
+	case in.readers[0].Source().Format != "JSON lines":
 		return "address"
 	}
 	return ""

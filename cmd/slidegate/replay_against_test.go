@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit/generate"
 )
 
 // Two files are replayed on one log: each makes the decisions that it makes alone, and the report lists the keys that differ.
@@ -68,14 +70,14 @@ policies:
 	}
 }
 
-// Synthetic traffic can be compared too, and all other results are about the first file.
-func TestReplayAgainstOnSyntheticTraffic(t *testing.T) {
+// All results but the comparison are about the first file.
+func TestReplayAgainstChangesNothingElse(t *testing.T) {
 	before := write(t, "old.yaml", []byte("policies:\n  a: {key: \"{key}\", limits: [30/1m]}\n"))
 	after := write(t, "new.yaml", []byte("policies:\n  a: {key: \"{key}\", limits: [60/1m]}\n"))
-	made := []string{"--generate", "mixed", "--requests", "20000"}
-	found := findings(t, append(made, "--config", after, "--against", before, "--compare", "--suggest", "1%", "--sweep", "10..100")...)
-	alone := findings(t, append(made, "--config", after, "--compare", "--suggest", "1%", "--sweep", "10..100")...)
-	old := findings(t, append(made, "--config", before)...)
+	log := []string{write(t, "made.jsonl", []byte(made(t, generate.Options{Requests: 20_000})))}
+	found := findings(t, append(log, "--config", after, "--against", before, "--compare", "--suggest", "1%", "--sweep", "10..100")...)
+	alone := findings(t, append(log, "--config", after, "--compare", "--suggest", "1%", "--sweep", "10..100")...)
+	old := findings(t, append(log, "--config", before)...)
 	if found.Outcome.Refused != alone.Outcome.Refused || found.Against.Outcome.Refused != old.Outcome.Refused || old.Outcome.Refused <= alone.Outcome.Refused {
 		t.Errorf("got %d and %d refused, want %d and %d", found.Outcome.Refused, found.Against.Outcome.Refused, alone.Outcome.Refused, old.Outcome.Refused)
 	}
@@ -92,7 +94,7 @@ func TestReplayAgainstOnSyntheticTraffic(t *testing.T) {
 		{"--config", after, "--against", before + "x"},
 		{"--config", after, "--against", before, "--policy", "b"},
 	} {
-		if got := call(t, append(append([]string{"replay"}, made...), wrong...)...); got.status == 0 || got.err == "" {
+		if got := call(t, append(append([]string{"replay"}, log...), wrong...)...); got.status == 0 || got.err == "" {
 			t.Errorf("%v: got status %d, %q; want an error", wrong, got.status, got.err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit/generate"
 )
 
 // Errors have a clear message and exit status 2, and leave no files behind.
@@ -53,9 +55,6 @@ func TestInvalidInput(t *testing.T) {
 		{"missing config", []string{"replay", "--config", "x.yaml", good}, []string{"x.yaml"}},
 		{"status of a log without", []string{"replay", "--status", "2xx", good}, []string{"status"}},
 		{"standard input twice", []string{"replay", "-", "-"}, []string{"standard input", "twice"}},
-		{"shape", []string{"replay", "--generate", "zip"}, []string{"zip", "zipf"}},
-		{"shape and file", []string{"replay", "--generate", "zipf", good}, []string{"--generate"}},
-		{"requests", []string{"generate", "zipf", "--requests=-1"}, []string{"requests"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := callWith(t.Context(), strings.NewReader(log), test.args...)
@@ -119,7 +118,7 @@ func TestFailureLeavesOldPageUnchanged(t *testing.T) {
 
 // truncatedLog returns the first half of a gzipped log.
 func truncatedLog(t *testing.T) []byte {
-	all := zip(t, mustCall(t, "generate", "steady", "--requests", "5000"))
+	all := zip(t, made(t, generate.Options{Shape: "steady", Requests: 5_000}))
 	return all[:len(all)/2]
 }
 

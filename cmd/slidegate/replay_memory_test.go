@@ -6,9 +6,12 @@ import (
 	"flag"
 	"io"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/internal/testkit/generate"
 )
 
 var piped = flag.Int("piped", 2_000_000, "how many requests TestMemoryIsBoundedByKeys sends through a pipe")
@@ -27,35 +30,25 @@ func TestMemoryIsBoundedByKeys(t *testing.T) {
 // kB, and the number of bytes piped.
 func peakMemory(t *testing.T, requests int) (memory, bytes int64) {
 	t.Helper()
-	generate := exec.Command(program, "generate", "steady", "--keys", "20000", "--requests", strconv.Itoa(requests),
-		"--span", strconv.Itoa(requests/1000)+"s")
 	replay := exec.Command(program, "replay", "--limit", "5/1m", "--format", "csv", "-")
-	out, in := io.Pipe()
-	count := &countingReader{to: in}
-	generate.Stdout, replay.Stdin = count, out
-	if err := generate.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := replay.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := generate.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	in.Close()
-	if err := replay.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return replay.ProcessState.SysUsage().(*syscall.Rusage).Maxrss, count.bytes
+	in, err := replay.StdinPipe()
+	testkit.NoError(t, err)
+	testkit.NoError(t, replay.Start())
+	log := &counted{to: in}
+	span := time.Duration(requests/1000) * time.Second
+	testkit.NoError(t, generate.Lines(log, generate.Options{Shape: "steady", Keys: 20_000, Requests: int64(requests), Span: span}))
+	testkit.NoError(t, in.Close())
+	testkit.NoError(t, replay.Wait())
+	return replay.ProcessState.SysUsage().(*syscall.Rusage).Maxrss, log.bytes
 }
 
-// countingReader counts the bytes written through it.
-type countingReader struct {
+// counted counts the bytes written through it.
+type counted struct {
 	to    io.Writer
 	bytes int64
 }
 
-func (c *countingReader) Write(p []byte) (int, error) {
+func (c *counted) Write(p []byte) (int, error) {
 	c.bytes += int64(len(p))
 	return c.to.Write(p)
 }

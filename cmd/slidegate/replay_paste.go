@@ -65,7 +65,7 @@ func (r *replayCommand) suggestedPolicy(q replayTarget, in *input, limit slidega
 	}
 	if policy.Key.IsZero() {
 		defaultKey := "{address}"
-		if in.shape != "" || in.readers[0].Source().Format == "JSON lines" {
+		if in.readers[0].Source().Format == "JSON lines" {
 			defaultKey = "{key}"
 		}
 		policy.Key, _ = fields.ParseTemplate(defaultKey)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit/generate"
 )
 
 // busyLog writes a combined log with several paths, in which some clients send many requests and others few.
@@ -25,7 +27,7 @@ func busyLog(t *testing.T, requests int) string {
 
 // The suggested policy, replayed from a file on the same traffic, gives the promised figures.
 func TestSuggestedPolicyKeepsItsPromise(t *testing.T) {
-	lines := write(t, "made.jsonl", []byte(mustCall(t, "generate", "mixed", "--requests", "20000")))
+	lines := write(t, "made.jsonl", []byte(made(t, generate.Options{Requests: 20_000})))
 	busy := busyLog(t, 20_000)
 	samples := func(name string) string { return filepath.Join("internal", "replay", "traffic", "testdata", name) }
 	file := write(t, "slidegate.yaml", []byte(`
@@ -50,8 +52,8 @@ policies:
 		again []string // flags to repeat with the policy
 		want  string
 	}{
-		{"made up", []string{"--generate", "mixed", "--requests", "20000"}, []string{"--limit", "30/1m"}, nil, "    key: \"{key}\"\n"},
-		{"JSON lines", []string{lines}, []string{"--limit", "300/1m fixed-window anchor=first"}, nil, " fixed-window anchor=first\n"},
+		{"JSON lines", []string{lines}, []string{"--limit", "30/1m"}, nil, "    key: \"{key}\"\n"},
+		{"fixed window", []string{lines}, []string{"--limit", "300/1m fixed-window anchor=first"}, nil, " fixed-window anchor=first\n"},
 		{"addresses", []string{busy}, []string{"--limit", "5/1m"}, nil, "    key: \"{address}\"\n    cost: 1\n"},
 		{"default above 100", []string{busy}, []string{"--limit", "500/1m", "--cost", "5", "--suggest", "0"}, nil, "    cost: 5\n"},
 		{"two limits", []string{busy}, []string{"--limit", "5/1m", "--limit", "50/1h"}, nil, "      - 50/1h"},

@@ -14,7 +14,7 @@ import (
 
 // resetCommand clears the counts of a key.
 type resetCommand struct {
-	Key string `arg:"" help:"The key to reset; it may be quoted as top prints it."`
+	Key string `arg:"" help:"The key to reset, as the page and the logs show it."`
 	operatorFlags
 }
 
@@ -23,12 +23,11 @@ type usedKey struct {
 	Policy, Key string
 	Limits      []gate.LimitState
 	Penalty     rule.Micros `json:"penalty_us"`
-	Also        []usedKey
 }
 
-// Run resets the key, and prints which keys it means.
+// Run resets the key.
 func (r *resetCommand) Run(ctx context.Context, c *console) error {
-	key := operatorKey(r.Policy, r.Key)
+	key := operatorKey(r.Key)
 	query := url.Values{"key": {key}}
 	if r.Policy != "" {
 		query.Set("policy", r.Policy)
@@ -40,14 +39,13 @@ func (r *resetCommand) Run(ctx context.Context, c *console) error {
 	if _, err := r.send(ctx, c, "/v1/reset", rulingsapi.Change{Key: key}, nil); err != nil {
 		return err
 	}
+	var err error
 	if unknown != nil {
-		_, err := fmt.Fprintf(c.out, "%q: reset\n", unquoteKey(r.Key))
-		return err
+		_, err = fmt.Fprintf(c.out, "%q: reset\n", unquoteKey(r.Key))
+	} else {
+		_, err = fmt.Fprintf(c.out, "%q under the policy %s: reset%s\n", before.Key, before.Policy, before.unused())
 	}
-	for _, one := range append([]usedKey{before}, before.Also...) {
-		fmt.Fprintf(c.out, "%q under the policy %s: reset%s\n", one.Key, one.Policy, one.unused())
-	}
-	return nil
+	return err
 }
 
 // unused says that a key had used nothing, as one does that is misspelt.

@@ -34,7 +34,7 @@ type endFlags struct {
 
 // blockCommand blocks a key.
 type blockCommand struct {
-	Key string `arg:"" help:"Who to block: a user, an address, a prefix such as 203.0.113.0/24, or a key in quotes as top prints it."`
+	Key string `arg:"" help:"Who to block: a user, an address, a prefix such as 203.0.113.0/24, or a key in quotes."`
 	endFlags
 	operatorFlags
 }
@@ -46,12 +46,12 @@ func (*blockCommand) Help() string {
 
 // Run blocks the key and prints the ruling.
 func (b *blockCommand) Run(ctx context.Context, c *console) error {
-	return b.rule(ctx, c, &b.endFlags, rulingsapi.Change{Key: operatorKey(b.Policy, b.Key), Kind: rulings.Block})
+	return b.rule(ctx, c, &b.endFlags, rulingsapi.Change{Key: operatorKey(b.Key), Kind: rulings.Block})
 }
 
 // overrideCommand gives a key other limits.
 type overrideCommand struct {
-	Key       string   `arg:"" help:"Whose limits to replace: a user, an address, a prefix, or a key in quotes as top prints it."`
+	Key       string   `arg:"" help:"Whose limits to replace: a user, an address, a prefix, or a key in quotes."`
 	Limits    []string `arg:"" optional:"" name:"limit" help:"New limit of the key, such as 1000/1m. If there are several, all apply."`
 	Unlimited bool     `help:"Admit all requests and charge nothing." group:"Ruling"`
 	End       bool     `help:"End the override of the key." group:"Ruling"`
@@ -72,7 +72,7 @@ func (o *overrideCommand) Run(ctx context.Context, c *console) error {
 			ways++
 		}
 	}
-	switch key := operatorKey(o.Policy, o.Key); {
+	switch key := operatorKey(o.Key); {
 	case ways != 1:
 		return errors.New("give limits, such as 1000/1m, or --unlimited, or --end")
 	case o.End && o.endFlags != endFlags{}:
@@ -94,7 +94,7 @@ type unblockCommand struct {
 
 // Run unblocks the key and prints the ruling that it has ended.
 func (u *unblockCommand) Run(ctx context.Context, c *console) error {
-	return u.end(ctx, c, rulingsapi.Change{Key: operatorKey(u.Policy, u.Key), Kind: rulings.Block})
+	return u.end(ctx, c, rulingsapi.Change{Key: operatorKey(u.Key), Kind: rulings.Block})
 }
 
 // rule puts a ruling in force.
@@ -128,17 +128,13 @@ func (f *operatorFlags) rule(ctx context.Context, c *console, end *endFlags, req
 	return nil
 }
 
-// writeReach prints which keys a ruling is about, and which of them were seen.
+// writeReach prints which keys of a ruling were seen.
 func writeReach(to io.Writer, reach *gate.Reach) {
-	if len(reach.Matches) == 0 {
-		return
-	}
-	fmt.Fprintf(to, "matches: %s\n", quoteAll(reach.Matches))
 	switch {
 	case reach.Seen == nil:
 		fmt.Fprintln(to, "seen:    not known: the store did not answer, or it is a prefix of which this instance has refused no address")
 	case len(reach.Seen) == 0:
-		fmt.Fprintln(to, "seen:    none of them: the limits of the policy count nothing for it now, and this instance has refused none; check the spelling")
+		fmt.Fprintln(to, "seen:    no: the limits of the policy count nothing for it now, and this instance has refused none; check the spelling")
 	default:
 		fmt.Fprintf(to, "seen:    %s\n", quoteAll(reach.Seen))
 	}
@@ -272,7 +268,7 @@ func writeRulings(to io.Writer, all []rulingsapi.Listed) error {
 		}
 		rows = append(rows, []string{r.Policy, strconv.Quote(r.Key), ruled.Effect(&r.Ruling), untilCell(&r.Ruling), r.Who, why})
 	}
-	return writeTable(to, 0, rows)
+	return writeTable(to, rows)
 }
 
 func writeLog(to io.Writer, log []rulings.Ruling) error {
@@ -292,7 +288,7 @@ func writeLog(to io.Writer, log []rulings.Ruling) error {
 		}
 		rows = append(rows, []string{r.At.Local().Format(time.DateTime), r.Who, r.Policy, strconv.Quote(r.Key), what, end, r.Why})
 	}
-	return writeTable(to, 0, rows)
+	return writeTable(to, rows)
 }
 
 func untilCell(r *rulings.Ruling) string {

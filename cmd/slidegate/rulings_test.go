@@ -27,12 +27,13 @@ func TestRulingCommands(t *testing.T) {
 		{[]string{"unblock", "alice"}, exitFailure, []string{"not block but limits"}},
 		{[]string{"override", "alice", "--end", "--why", "enough"}, exitOK, []string{"ended; it was 50/1h, 9/1s"}},
 		{[]string{"override", "alice", "--end"}, exitFailure, []string{"there is no ruling about this key"}},
-		{[]string{"block", "2001:DB8::3"}, exitOK, []string{`"2001:db8::/64" under the policy default: blocked, until it is ended`}},
+		{[]string{"block", "2001:db8::3"}, exitFailure, []string{"write 2001:db8::/64"}},
+		{[]string{"block", "2001:db8::/64"}, exitOK, []string{`"2001:db8::/64" under the policy default: blocked, until it is ended`}},
 		{[]string{"peek", "2001:db8::9", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling, with no end"}},
 		{[]string{"override", "bob", "--unlimited"}, exitOK, []string{`"bob" under the policy default: unlimited, until it is ended`}},
 		{[]string{"peek", "bob", "--server", s.url("http")}, exitOK, []string{"allowed without limits: unlimited"}},
 		{[]string{"rulings"}, exitOK, []string{`default  "2001:db8::/64"  blocked    -`, `default  "bob"            unlimited  -`}},
-		{[]string{"unblock", "2001:db8::7"}, exitOK, []string{`"2001:db8::/64" under the policy default: ended; it was blocked`}},
+		{[]string{"unblock", "2001:db8::/64"}, exitOK, []string{`"2001:db8::/64" under the policy default: ended; it was blocked`}},
 		{[]string{"rulings", "--log", "-n", "20"}, exitOK, []string{"eve", "abuse", "ended", "enough", "unlimited", "50/1h, 9/1s"}},
 		{[]string{"rulings", "--format", "json"}, exitOK, []string{`"rulings":[{"policy":"default","key":"bob","kind":"unlimited"`}},
 		{[]string{"block", "x", "--policy", "nosuch"}, exitFailure, []string{"policy: ", `"nosuch"`}},
@@ -99,11 +100,11 @@ func TestRulingsThatOutrank(t *testing.T) {
 		"default_policy: users\n"))
 	s := startServe(t, "--config", policies)
 	commandLines{
-		{[]string{"override", "X-User=alice", "--unlimited"}, exitOK, "unlimited"},
-		{[]string{"block", "alice"}, exitOK, `note:    "header:X-User:alice" has its own ruling, which takes precedence: unlimited`},
+		{[]string{"override", "address:10.1.2.3", "--unlimited"}, exitOK, "unlimited"},
+		{[]string{"block", "address:10.1.0.0/16"}, exitOK, `note:    "address:10.1.2.3" has its own ruling, which takes precedence: unlimited`},
 		{[]string{"override", "10.1.0.0/16", "5/1m", "--policy", "sent"}, exitOK, "5/1m"},
 		{[]string{"block", "10.0.0.0/8", "--policy", "sent"}, exitOK, `note:    "10.1.0.0/16" has its own ruling, which takes precedence: 5/1m`},
-		{[]string{"override", "rob", "50/3h", "--policy", "sent"}, exitOK, "none of them: the limits of the policy count nothing"},
+		{[]string{"override", "rob", "50/3h", "--policy", "sent"}, exitOK, "seen:    no: the limits of the policy count nothing"},
 	}.play(t, "--server", s.url("admin"))
 	commandLines{{[]string{"allow", "rob", "--policy", "sent"}, exitOK, "49 of 50 left"}}.play(t, "--server", s.url("http"))
 	commandLines{
@@ -119,7 +120,8 @@ func TestRulingsAfterReload(t *testing.T) {
 	policies := write(t, "policies.yaml", []byte(text))
 	s := startServe(t, "--config", policies)
 	commandLines{
-		{[]string{"block", "2001:db8::7"}, exitOK, `"2001:db8::/64"`},
+		{[]string{"block", "2001:db8::7"}, exitFailure, "write 2001:db8::/64"},
+		{[]string{"block", "2001:db8::/64"}, exitOK, `"2001:db8::/64"`},
 		{[]string{"block", "192.0.2.7"}, exitOK, `"192.0.2.7"`},
 		{[]string{"reload"}, exitOK, "reloaded"},
 	}.play(t, "--server", s.url("admin"))

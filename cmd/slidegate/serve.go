@@ -18,7 +18,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/fields"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -41,18 +40,17 @@ type serveCommand struct {
 	runningFlags
 	healthyAtOnce bool // see envoy.Options.HealthyAtOnce
 
-	KeyFile string `option:"service.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store; with memcached, which may lose it, each process has its own)" group:"Security"`
+	KeyFile string `option:"service.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"File with a secret, the same for all instances, from which the key that signs reservations is derived. (default: a random key, kept in the store)" group:"Security"`
 }
 
 // policyFlags set the policies and the store: by a file, or by a few flags.
 type policyFlags struct {
-	Config   []string `first:"" placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
-	Limit    []string `first:"" option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, instead of a file: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several together. (default: 100/1m)" group:"Policies"`
-	Store    string   `first:"" option:"open.URL" file:"store" placeholder:"URL" help:"Store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, memcached://HOST:PORT, or nats:embedded?dir=FOLDER. (default: memory:)" group:"Policies"`
-	Failure  string   `first:"" option:"gate.failure" file:"failure" placeholder:"MODE" help:"What decides while the store does not answer, without --config: local, closed, optimistic, open. (default: local)" group:"Policies"`
-	Optimism *int64   `file:"optimism" placeholder:"10" help:"Number of units per key that each process admits with --failure optimistic, without --config. (default: 10)" group:"Policies"`
-	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without --config. (default: 32)" group:"Policies"`
-	V6       *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
+	Config  []string `first:"" placeholder:"FILE" sep:"none" help:"Policy file, which also sets the store, or a folder of such files. It is reloaded when it changes, and on SIGHUP. Repeat the flag for several, which are read as one." group:"Policies"`
+	Limit   []string `first:"" option:"gate.limits" placeholder:"100/1m" sep:"none" help:"Limit for every key, instead of a file: '100/1m', '20/1s token-bucket burst=40'. Repeat the flag to apply several together. (default: 100/1m)" group:"Policies"`
+	Store   string   `first:"" option:"open.URL" file:"store" placeholder:"URL" help:"Store that keeps the counts, without --config: memory:, redis://HOST:PORT, postgres://..., nats://HOST:PORT, or nats:embedded?dir=FOLDER. (default: memory:)" group:"Policies"`
+	Failure string   `first:"" option:"gate.failure" file:"failure" placeholder:"MODE" help:"What decides while the store does not answer, without --config: local, closed, open. (default: local)" group:"Policies"`
+	V4      *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many leading bits are one client, without --config. (default: 32)" group:"Policies"`
+	V6      *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
 }
 
 // defaultPolicy is the name of the policy that is made from flags.
@@ -61,8 +59,8 @@ const defaultPolicy = "default"
 // read returns the policy file, or one made from the flags.
 func (f *policyFlags) read() (*config.File, error) {
 	if len(f.Config) > 0 {
-		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.Optimism != nil || f.V4 != nil || f.V6 != nil {
-			return nil, errors.New("--config" + variableNote("config") + ": the file sets the limits, the store, its failure mode and the address groups; leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
+		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.V4 != nil || f.V6 != nil {
+			return nil, errors.New("--config" + variableNote("config") + ": the file sets the limits, the store, its failure mode and the address groups; leave out --limit, --store, --failure, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
 		return loadConfig(config.Options{}, f.Config...)
 	}
@@ -75,11 +73,6 @@ func (f *policyFlags) read() (*config.File, error) {
 	if f.Failure != "" {
 		if service.Failure, err = store.ParseMode(f.Failure); err != nil {
 			return nil, inFlag("--failure", err)
-		}
-	}
-	if f.Optimism != nil {
-		if service.Optimism = *f.Optimism; service.Optimism < 1 || service.Optimism > rule.MaxQuota { // 0 means the default in config.Service
-			return nil, inFlag("--optimism", fmt.Errorf("must be 1 to %d units of a key, not %d", int64(rule.MaxQuota), service.Optimism))
 		}
 	}
 	if service.AddressGroups.V4, err = prefixLength("--ipv4-prefix", f.V4, 32); err != nil {

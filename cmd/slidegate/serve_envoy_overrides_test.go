@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // Clients can send windows of any length, with descriptors and with CL.THROTTLE. However many they send, a policy that has not been
@@ -65,9 +67,9 @@ func throttle(t *testing.T, address string, periods int) {
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	var all strings.Builder
 	for period := range periods {
-		fmt.Fprintf(&all, "CL.THROTTLE k 5 5 %d\r\n", period+1)
+		fmt.Fprintf(&all, "CL.THROTTLE k 5 5 %d\n", period+1)
 	}
-	if _, err := conn.Write([]byte(all.String() + "ECHO done\r\n")); err != nil {
+	if _, err := conn.Write([]byte(testkit.Commands(all.String() + "ECHO done"))); err != nil {
 		t.Fatal(err)
 	}
 	for lines := bufio.NewScanner(conn); lines.Scan(); {

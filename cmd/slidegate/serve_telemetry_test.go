@@ -26,6 +26,8 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // collector is a server that receives metrics and traces.
@@ -99,7 +101,7 @@ func (s *runningService) traffic() {
 		s.t.Fatal(err)
 	}
 	defer client.Close()
-	fmt.Fprint(client, "SG.ALLOW default secret-resp\r\nQUIT\r\n")
+	fmt.Fprint(client, testkit.Commands("SG.ALLOW default secret-resp\nQUIT"))
 	if got, err := io.ReadAll(client); err != nil || !strings.HasPrefix(string(got), "*6\r\n:1") {
 		s.t.Fatalf("got %q, %v, want six fields that begin with 1", got, err)
 	}
@@ -165,13 +167,25 @@ func TestCollectorDown(t *testing.T) {
 	}
 }
 
+// Refusals in the log name what refused: limits, also of a policy in shadow mode, or a list, which has no limits.
+func TestLogOfRefusals(t *testing.T) {
+	policies := write(t, "policies.yaml", []byte("policies: {watched: {limits: [1/1h], shadow: true}, api: {limits: [1/1h], block: ['key:bad']}}\ndefault_policy: api\n"))
+	s := startServe(t, "--config", policies, "--log-refusals", "keys")
+	for _, body := range []string{`{"policy":"watched","key":"ann"}`, `{"policy":"watched","key":"ann"}`, `{"key":"bad"}`, `{"key":"bob"}`, `{"key":"bob"}`} {
+		s.post("/v1/allow", body)
+	}
+	if !s.await("policy=watched key=ann shadow=true limits=1/1h", "policy=api key=bad left_out=", "policy=api key=bob limits=1/1h") {
+		t.Errorf("the log: got %s", s.text())
+	}
+}
+
 // docs/service.md names only flags and metrics that exist.
 func TestServicePageNamesExistingFlags(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "service.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := allFlags(t, "serve", "allow", "top", "block", "check")
+	flags := allFlags(t, "serve", "allow", "block", "check")
 	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
 	if len(found) < 15 {
 		t.Errorf("got only %d flags", len(found))
@@ -230,14 +244,14 @@ func TestObservabilityDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := allFlags(t, "serve", "top")
+	flags := allFlags(t, "serve")
 	for _, flag := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1) {
 		if !flags[flag] {
 			t.Errorf("unknown flag %s", flag)
 		}
 	}
 	args := busyFlags(t)
-	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h], candidate: [1/1h]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h notify=50%]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	near := startServe(t, append(args, "--state", filepath.Join(t.TempDir(), "state"))...)

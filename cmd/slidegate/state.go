@@ -1,14 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate/memstore"
@@ -16,12 +11,11 @@ import (
 
 // stateCommand groups the commands for the folder of --state.
 type stateCommand struct {
-	Info stateInfoCommand `cmd:"" help:"Show what a folder has. It is read as a whole and not changed, also while a process uses it."`
+	Info stateInfoCommand `cmd:"" help:"Print what a folder has, as JSON. It is read as a whole and not changed, also while a process uses it."`
 }
 
 type stateInfoCommand struct {
-	Dir    string `arg:"" help:"Folder of --state of serve or proxy, or a copy of one."`
-	Format string `enum:"text,json" default:"text" help:"Output format: text, json."`
+	Dir string `arg:"" help:"Folder of --state of serve or proxy, or a copy of one."`
 }
 
 // Help returns the details in the command's help.
@@ -76,11 +70,9 @@ func (s *stateInfoCommand) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	info := infoOf(&found)
-	if s.Format == "json" {
-		return json.NewEncoder(c.out).Encode(info)
-	}
-	return info.write(c.out)
+	e := json.NewEncoder(c.out)
+	e.SetIndent("", "  ")
+	return e.Encode(infoOf(&found))
 }
 
 func infoOf(c *memstore.Contents) *stateInfo {
@@ -115,71 +107,4 @@ func timeOrNone(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-func (i *stateInfo) write(to io.Writer) error {
-	since := strconv.Itoa(i.Requests)
-	if i.Checkpoint != nil {
-		since += " since the checkpoint"
-	}
-	if i.Until != nil {
-		since += ", until " + i.Until.Format(time.DateTime)
-	}
-	end := i.end()
-	switch last := cmp.Or(i.Until, i.Checkpoint); {
-	case i.Unrecorded && last == nil:
-		end += "; decisions were not recorded"
-	case i.Unrecorded:
-		end += "; decisions after " + last.Format(time.DateTime) + " were not recorded"
-	}
-	rows := [][]string{
-		{"used by", cmp.Or(i.Process, "no process")},
-		{"files", fmt.Sprintf("%d, %d bytes", i.Files, i.Bytes)},
-		{"checkpoint", whenOf(i.Checkpoint)},
-		{"requests", since},
-		{"end", end},
-		{"keys", strconv.FormatInt(i.Keys, 10)},
-		{"settlements", strconv.FormatInt(i.Settlements, 10)},
-	}
-	if i.Dropped > 0 {
-		rows = append(rows, []string{"lost", fmt.Sprintf("%d bytes, from %s", i.Dropped, i.DroppedFrom)})
-	}
-	for _, d := range i.Documents {
-		rows = append(rows, []string{"document", fmt.Sprintf("%s, %d bytes", d.Name, d.Bytes)})
-	}
-	if err := writeTable(to, 0, rows); err != nil || len(i.Limits) == 0 {
-		return err
-	}
-	fmt.Fprintln(to)
-	rows = [][]string{{"limit", "keys", "forgotten"}}
-	for _, l := range i.Limits {
-		name := strings.Join(slices.DeleteFunc([]string{l.Namespace, l.Name, l.Shape}, func(part string) bool { return part == "" }), " ")
-		rows = append(rows, []string{name, strconv.FormatInt(l.Keys, 10), strconv.FormatInt(l.Forgotten, 10)})
-	}
-	return writeTable(to, 0, rows)
-}
-
-func whenOf(t *time.Time) string {
-	if t == nil {
-		return "none"
-	}
-	return t.Format(time.DateTime)
-}
-
-// end describes how the records end.
-func (i *stateInfo) end() string {
-	switch i.End {
-	case endInUse:
-		return "in use"
-	case endNew:
-		return "nothing was recorded yet"
-	case endClosed:
-		if i.Unrecorded {
-			return "closed while not durable"
-		}
-		return "closed in an orderly way"
-	case endPowerLoss:
-		return "a loss of power, or a copy from another machine that was not closed"
-	}
-	return fmt.Sprintf("not closed: the process was killed, or this is a copy that was made while it ran; %d unfinished records are skipped", i.Skipped)
 }

@@ -30,7 +30,7 @@ func After(a *rule.Answer) rule.Micros {
 }
 
 // Fallbacks are the flags of answers that were made without the store, because it did not answer in time.
-const Fallbacks = rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal | rule.FallbackOptimistic
+const Fallbacks = rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal
 
 // A layer that decides in place of the store marks the time of its answers, so that units are returned to where they were
 // taken.

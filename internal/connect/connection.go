@@ -36,7 +36,6 @@ type connected struct {
 	*Link
 	nodes     store.Nodes
 	documents store.Documents
-	board     store.Board
 	inspector store.Inspector
 }
 
@@ -160,7 +159,6 @@ func (c *Connection) attempt(ctx context.Context, log *slog.Logger) error {
 	l := &connected{Link: link}
 	l.nodes, _ = link.Store.(store.Nodes)
 	l.documents, _ = link.Store.(store.Documents)
-	l.board, _ = link.Store.(store.Board)
 	l.inspector, _ = link.Store.(store.Inspector)
 	c.link.Store(l)
 	return nil
@@ -301,44 +299,6 @@ func (c *Connection) documents() (store.Documents, error) {
 		return nil, fmt.Errorf("store: %w: %s keeps no documents", store.ErrUnsupported, c.Traits().Name)
 	default:
 		return link.documents, nil
-	}
-}
-
-// Post calls the store if it is connected; see store.Board.
-func (c *Connection) Post(ctx context.Context, topic, author string, note []byte, life time.Duration) error {
-	board, err := c.board()
-	if err != nil {
-		return err
-	}
-	return board.Post(ctx, topic, author, note, life)
-}
-
-// Notes calls the store if it is connected; see store.Board.
-func (c *Connection) Notes(ctx context.Context, topic string) (map[string][]byte, error) {
-	board, err := c.board()
-	if err != nil {
-		return nil, err
-	}
-	return board.Notes(ctx, topic)
-}
-
-// Claim calls the store if it is connected; see store.Board.
-func (c *Connection) Claim(ctx context.Context, name string, life time.Duration) (first bool, err error) {
-	board, err := c.board()
-	if err != nil {
-		return false, err
-	}
-	return board.Claim(ctx, name, life)
-}
-
-func (c *Connection) board() (store.Board, error) {
-	switch link := c.link.Load(); {
-	case link == nil:
-		return nil, c.lastErr.Load()
-	case link.board == nil:
-		return nil, fmt.Errorf("store: %w: %s has no board", store.ErrUnsupported, c.Traits().Name)
-	default:
-		return link.board, nil
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *Set) Used(ctx context.Context, policy int, key string, before ...slideg
 	}
 	p.eachBundle(key, add)
 	if len(before) > 0 {
-		r, err := p.ruling(&Ruling{Key: keyform.ExactMark + key, Limits: before}, nil)
+		r, err := p.ruling(&Ruling{Key: keyform.Match{Key: key}.String(), Limits: before}, nil)
 		if err != nil {
 			return false, err
 		}
@@ -81,20 +81,19 @@ func (s *Set) Used(ctx context.Context, policy int, key string, before ...slideg
 	return used, nil
 }
 
-// ReadKey returns what a text means as a key of a policy: the same as in a ruling about it.
-func (s *Set) ReadKey(policy int, text string) (keyform.Meaning, error) {
+// ReadKey reads a key of a policy, or a prefix of addresses, as in a ruling about it.
+func (s *Set) ReadKey(policy int, text string) (keyform.Match, error) {
 	return keyform.Read(s.policies[policy].form, text, false)
 }
 
-// SingleKey returns the key that a text means, and an error if it means several.
+// SingleKey is ReadKey without prefixes.
 func (s *Set) SingleKey(policy int, text string) (string, error) {
 	read, err := s.ReadKey(policy, text)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("policy %q: key: %w", s.policies[policy].name, err)
-	case len(read.Keys) != 1 || read.Keys[0].Prefix.IsValid():
-		return "", fmt.Errorf("policy %q: key: %w: it means the keys of several clients; write which, or = and the key as requests have it",
-			s.policies[policy].name, slidegate.ErrUnsupported)
+	if err == nil && read.Prefix.IsValid() {
+		err = fmt.Errorf("%w: it is a prefix, whose addresses have keys of their own; give one address", slidegate.ErrUnsupported)
 	}
-	return read.Keys[0].Key, nil
+	if err != nil {
+		return "", fmt.Errorf("policy %q: key: %w", s.policies[policy].name, err)
+	}
+	return read.Key, nil
 }

@@ -11,7 +11,6 @@ import (
 type Applying struct {
 	Limits  []slidegate.Limit
 	Bound   []*store.Limit // the same, as stores see them
-	Class   string         // the class that they belong to
 	Penalty *store.Limit   // what keeps the key out while it is overdrawn; nil if there is no penalty
 }
 
@@ -22,7 +21,7 @@ func (s *Set) Applying(part *Part) (a Applying, err error) {
 	if err != nil || by != policy.ByLimits {
 		return a, err
 	}
-	a = Applying{Limits: r.limits, Bound: r.bound, Class: r.class}
+	a = Applying{Limits: r.limits, Bound: r.bound}
 	if p.penalizes(rule.Peek, r, part) {
 		a.Penalty = p.penalty
 	}

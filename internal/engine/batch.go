@@ -67,14 +67,10 @@ func (b *batch) addBundle(of *bundle, part *Part, slots bool) {
 		charge := store.Charge{Limit: limit, Key: part.Key, Cost: cost}
 		switch {
 		case !of.slots || isRate(limit):
-		case !slots:
-			charge.Cost = 0
-		case op == rule.GiveBack: // as Limiter.Refund does
-			if slices.ContainsFunc(of.bound, isRate) {
-				charge.Cost = 0
-			}
-		case cost > 0 || op == rule.Take:
+		case slots:
 			charge.Cost = 1
+		default:
+			charge.Cost = 0
 		}
 		b.charges = append(b.charges, charge)
 	}

@@ -16,37 +16,29 @@ func (p *compiledPolicy) bundle(limits []slidegate.Limit) (*bundle, error) {
 	if err := p.set.checkNames(limits); err != nil {
 		return nil, err
 	}
-	b, err := p.prepare(p.withPolicyName(limits), false)
-	if err == nil {
-		b.notify = p.thresholdsOf(limits)
-	}
-	return b, err
-}
-
-// prepare compiles limits whose names are those of the state.
-func (p *compiledPolicy) prepare(limits []slidegate.Limit, candidate bool) (*bundle, error) {
-	if err := p.classes.check(limits); err != nil {
-		return nil, err
-	}
-	if p.wait > 0 && !candidate {
+	if p.wait > 0 {
 		for _, limit := range limits {
 			if err := checkWait(limit); err != nil {
 				return nil, err
 			}
 		}
 	}
-	limiter, err := p.limiter(limits, candidate)
+	named := p.withPolicyName(limits)
+	limiter, err := p.limiter(named)
 	if err != nil {
 		return nil, err
 	}
-	return p.bundleOf(limiter, limits)
+	b := &bundle{limiter: limiter, limits: named, bound: adapter.Bound(limiter), notify: p.thresholdsOf(limits)}
+	b.slots, b.holds = slices.ContainsFunc(b.bound, isSlots), slices.ContainsFunc(b.bound, holdsUnits)
+	if p.set.opts.Prepare != nil {
+		b.note, err = p.set.opts.Prepare(named)
+	}
+	return b, err
 }
 
 // limiter returns a limiter with these limits.
-func (p *compiledPolicy) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
+func (p *compiledPolicy) limiter(limits []slidegate.Limit) (limiter *slidegate.Limiter, err error) {
 	switch {
-	case candidate: // in their own namespace, and counted as they would be in place of the policy's own limits
-		limiter, err = p.set.base(p.own.bound[0].Namespace()+candidateSuffix, p.mode, limits)
 	case p.own != nil: // it remembers the limits of plans
 		limiter, err = p.own.limiter.With(limits...)
 	case p.set.limiter != nil:
@@ -57,16 +49,6 @@ func (p *compiledPolicy) limiter(limits []slidegate.Limit, candidate bool) (limi
 		limiter, err = p.set.base(p.name, p.mode, limits)
 	}
 	return limiter, err
-}
-
-// bundleOf returns the rules of a limiter with these limits.
-func (p *compiledPolicy) bundleOf(limiter *slidegate.Limiter, limits []slidegate.Limit) (r *bundle, err error) {
-	r = &bundle{limiter: limiter, limits: limits, bound: adapter.Bound(limiter), classes: p.classes.newBundles()}
-	r.slots, r.holds = slices.ContainsFunc(r.bound, isSlots), slices.ContainsFunc(r.bound, holdsUnits)
-	if p.set.opts.Prepare != nil {
-		r.note, err = p.set.opts.Prepare(limits)
-	}
-	return r, err
 }
 
 // withPolicyName returns limits with the policy's name before their own, so that policies that share a namespace do not share

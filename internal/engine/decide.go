@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Decide decides the request and fills d, which must be the zero value; the ops are those of Set.Decide. A client that
+// Decide decides the request and fills d, which must be the zero value. The op is rule.Take, rule.TakeUpTo or rule.Peek. A client that
 // waits calls it again. Where policies with different failure modes decide together, the strictest mode applies. If all
 // parts are on lists or under shadow policies, d is the most informative decision among them.
 func (t *Transaction) Decide(ctx context.Context, op rule.Op, d *policy.Decision) {
@@ -51,42 +51,36 @@ func (t *Transaction) decideNow(ctx context.Context, op rule.Op, d *policy.Decis
 	t.waited = t.waited || op != rule.Peek
 }
 
-// carryOut lets the features change the plan, sends it, and lets them change the answers.
+// carryOut adds to the plan what policies have beside the limits that decide, and sends it. Parts that are decided independently, and
+// checks of those that cost nothing, have penalties and nothing else. Slots are awaited before penalties are applied, because that may
+// call the store again.
 func (t *Transaction) carryOut(ctx context.Context) error {
-	for _, f := range t.set.features {
-		if f.before != nil && f.acts(&t.plan) {
-			f.before(ctx, t)
-		}
+	whole := !t.plan.each && !t.plan.isCheck()
+	if whole {
+		t.peekFree()
+		t.tryShadows()
+		t.identifyHold()
 	}
+	t.addPenalties(ctx)
 	if err := t.send(ctx); err != nil {
 		return err
 	}
-	for _, f := range t.set.features {
-		if f.answered != nil && f.acts(&t.plan) {
-			f.answered(ctx, t)
-		}
+	if whole {
+		t.awaitSlots(ctx)
 	}
-	t.plan.trim()
+	t.applyPenalties(ctx)
+	t.trim()
 	return nil
 }
 
-// report lets the features report what the answers mean.
-func (t *Transaction) report(ctx context.Context) {
-	for _, f := range t.set.features {
-		if f.after != nil && f.acts(&t.plan) {
-			f.after(ctx, t)
-		}
-	}
-}
-
-// conclude makes the decision from the answers. What features offer is copied to d: they are called indirectly, so that d would
-// always be allocated if they had it.
+// conclude makes the decision from the answers.
 func (t *Transaction) conclude(ctx context.Context, d *policy.Decision) {
-	t.fold(ctx, d)
-	t.report(ctx)
-	if t.worth > 0 {
-		*d, t.offered = t.offered, policy.Decision{}
+	t.foldListed(d)
+	if t.plan.hasJoint() {
+		t.foldJoint(ctx, d)
 	}
+	t.reportShadows(ctx, d)
+	t.keepTaken()
 	if d.Refused { // what another policy would have admitted was not charged
 		t.decided = slices.DeleteFunc(t.decided, func(own policy.Decision) bool { return !own.Refused })
 	}
@@ -198,9 +192,9 @@ func (p *compiledPolicy) decideSingle(ctx context.Context, op rule.Op, r *bundle
 	p.complete(ctx, op, r, part, v, err)
 }
 
-// hasMore reports whether a decision by these limits takes more than them: a candidate, a penalty, the memory of a call, or a wait.
+// hasMore reports whether a decision by these limits takes more than them: a penalty, the memory of a call, or a wait.
 func (p *compiledPolicy) hasMore(op rule.Op, b *bundle, part *Part) bool {
-	return op == rule.Take && (part.ID != "" || p.waitOf(part) > 0) || p.hasCandidate(op, b) || p.penalizes(op, b, part)
+	return op == rule.Take && (part.ID != "" || p.waitOf(part) > 0) || p.penalizes(op, b, part)
 }
 
 // DecideBatch is Decide with rule.Take for many parts, in one call to the store. Parts that share a key are decided in
@@ -225,12 +219,11 @@ func (s *Set) DecideBatch(ctx context.Context, parts []Part, decisions []policy.
 	if t.listEach(rule.Take); len(t.plan.ops) > 0 {
 		t.carryOut(ctx)
 		t.foldEach(ctx, decisions)
-		t.report(ctx)
 	}
 }
 
 // checkFree checks whether the parts that cost nothing would be admitted at one unit, and reports whether it has decided the
-// request: it is refused, or could not be checked. Shadow policies and candidates do not see such a request.
+// request: it is refused, or could not be checked. Shadow policies do not see such a request.
 func (t *Transaction) checkFree(ctx context.Context, op rule.Op, d *policy.Decision) bool {
 	if !t.listFree(op) {
 		return false

@@ -15,7 +15,7 @@ import (
 
 // complete completes and counts the decision of a policy's limits.
 func (p *compiledPolicy) complete(ctx context.Context, op rule.Op, r *bundle, part *Part, v *policy.Decision, err error) {
-	v.Policy, v.Plan, v.Class, v.Shadow, v.Limits, v.Note = p.name, r.plan, r.class, p.shadow, r.limits, r.note
+	v.Policy, v.Plan, v.Shadow, v.Limits, v.Note = p.name, r.plan, p.shadow, r.limits, r.note
 	switch {
 	case err != nil:
 		fail(ctx, v, p.mode, part.cost(), err)

@@ -26,7 +26,7 @@ func (s *Set) open(st store.Store) (store.Store, error) {
 	case !guarded && s.opts.Timeout >= 0:
 		last := new(atomic.Pointer[error])
 		layers, err := stack.New(st, stack.Options{
-			Failure: s.opts.Failure, Timeout: s.opts.Timeout, Optimism: s.opts.Optimism, LocalBytes: s.opts.LocalBytes, Instances: s.opts.Instances,
+			Failure: s.opts.Failure, Timeout: s.opts.Timeout, LocalBytes: s.opts.LocalBytes, Instances: s.opts.Instances,
 			OnFallback: func(_ context.Context, _ store.Mode, _ rule.Op, err error) { last.Store(&err) },
 		})
 		if err != nil {
@@ -97,5 +97,5 @@ func sameStore(a, b store.Store) bool {
 }
 
 func unknownMode(mode store.Mode) error {
-	return fmt.Errorf("unknown mode %d; want store.FailLocal, FailClosed, FailOptimistic or FailOpen", mode)
+	return fmt.Errorf("unknown mode %d; want store.FailLocal, FailClosed or FailOpen", mode)
 }

@@ -13,41 +13,29 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// fold makes the decision from the store's answers, and counts for each policy.
-func (t *Transaction) fold(ctx context.Context, d *policy.Decision) {
-	t.foldListed()
-	if t.plan.hasJoint() {
-		t.foldJoint(ctx, d)
-	}
-}
-
 // foldEach makes the decisions of parts that are decided independently.
 func (t *Transaction) foldEach(ctx context.Context, decisions []policy.Decision) {
 	for i := range t.plan.entries {
-		if e := &t.plan.entries[i]; e.role == decides {
-			d := &decisions[e.part]
-			if t.foldAlone(ctx, e, d); d.Err == nil {
-				t.parts[e.part].said = saidIf(d.Allowed)
-			}
-		}
+		e := &t.plan.entries[i]
+		t.foldAlone(ctx, e, &decisions[e.part])
 	}
 }
 
-// offer makes own the decision on a request that no limits decide, if nothing more informative was offered.
-func (t *Transaction) offer(own *policy.Decision, worth worth) {
+// offer makes own the decision d on a request that no limits decide, if nothing more informative was offered.
+func (t *Transaction) offer(d, own *policy.Decision, worth worth) {
 	if t.worth < worth && !t.plan.hasJoint() {
-		t.offered, t.worth = *own, worth
+		*d, t.worth = *own, worth
 	}
 }
 
 // foldListed makes the decisions of the parts that no limits apply to.
-func (t *Transaction) foldListed() {
+func (t *Transaction) foldListed(d *policy.Decision) {
 	for i := range t.parts {
 		if it := &t.parts[i]; it.by != policy.ByLimits && !it.policy.shadow {
 			var own policy.Decision
 			it.policy.setListed(t.plan.op, it.by, it.bundle, it.Part, &own)
 			t.addDecided(&own)
-			t.offer(&own, worthList)
+			t.offer(d, &own, worthList)
 		}
 	}
 }
@@ -58,7 +46,7 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 	p := &t.plan
 	joint := p.result(&p.entries[0])
 	first, mode := t.deciding()
-	d.Policy, d.Plan, d.Class = first.policy.name, first.bundle.plan, first.bundle.class
+	d.Policy, d.Plan = first.policy.name, first.bundle.plan
 	all := t.jointBundle()
 	d.Limits, d.Note = all.limits, all.note
 	if joint.Err != nil {
@@ -79,19 +67,18 @@ func (t *Transaction) foldJoint(ctx context.Context, d *policy.Decision) {
 		switch {
 		case e.role <= checks:
 			if e.from <= index && index < e.from+len(e.bundle.bound) {
-				d.Policy, d.Plan, d.Class = it.policy.name, e.bundle.plan, e.bundle.class
+				d.Policy, d.Plan = it.policy.name, e.bundle.plan
 			}
-			it.said = saidIf(!slices.ContainsFunc(p.answers(e), isRefusal))
-			if counts(p.op) && (it.said == saidNo && !t.trying || allowed) {
-				t.countJoint(it, e, Outcome{Refused: it.said == saidNo, Penalized: e.kept > 0}, &d.Decision)
+			it.refused = slices.ContainsFunc(p.answers(e), isRefusal)
+			if counts(p.op) && (it.refused && !t.trying || allowed) {
+				t.countJoint(it, e, Outcome{Refused: it.refused, Penalized: e.kept > 0}, &d.Decision)
 			}
-			if allowed && e.role == decides && (counts(p.op) || p.op == rule.Charge) {
+			if allowed && e.role == decides && counts(p.op) {
 				it.policy.noteAnswers(e.bundle, it.Key, t.plan.answers(e))
 			}
 			t.addJoint(e, d)
 		case e.role == adds:
 			if counts(p.op) && allowed {
-				it.said = saidYes
 				t.countJoint(it, e, Outcome{}, &d.Decision)
 			}
 			t.addAnswers(e, d)
@@ -115,7 +102,7 @@ func (t *Transaction) foldFailed(d *policy.Decision) {
 		}
 		if !d.Ended && !d.Mistake { // otherwise it is about the whole request
 			own := *d
-			own.Policy, own.Plan, own.Class, own.Limits, own.Note = it.policy.name, it.bundle.plan, it.bundle.class, it.bundle.limits, it.bundle.note
+			own.Policy, own.Plan, own.Limits, own.Note = it.policy.name, it.bundle.plan, it.bundle.limits, it.bundle.note
 			t.addDecided(&own)
 		}
 	}
@@ -128,7 +115,7 @@ func (t *Transaction) addJoint(e *entry, d *policy.Decision) {
 		return
 	}
 	own := *d
-	own.Policy, own.Plan, own.Class = t.parts[e.part].policy.name, e.bundle.plan, e.bundle.class
+	own.Policy, own.Plan = t.parts[e.part].policy.name, e.bundle.plan
 	own.Limits, own.Note = e.bundle.limits, e.bundle.note
 	own.Decision = t.plan.decision(e)
 	if own.Refused = refuses(&own); !own.Refused {

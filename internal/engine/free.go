@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"slices"
 
 	"github.com/slidegate/slidegate/rule"
@@ -38,12 +37,12 @@ func (it *part) isFree() bool {
 }
 
 // peekFree adds the parts that take nothing where others do, so that the decision has their answers too.
-func peekFree(_ context.Context, t *Transaction) {
-	if !t.plan.hasJoint() {
+func (t *Transaction) peekFree() {
+	if !t.plan.hasJoint() || !counts(t.plan.ops[0]) {
 		return
 	}
 	for i := range t.parts {
-		if it := &t.parts[i]; it.decides() && !it.listed {
+		if it := &t.parts[i]; it.decides() && it.peeks() {
 			t.plan.begin(rule.Peek)
 			t.plan.add(i, it.bundle, adds)
 		}

@@ -111,7 +111,7 @@ func TestFreePolicyBesideOthers(t *testing.T) {
 			t.Errorf("nothing left of free: got %+v, want it refused by free", v)
 		}
 	}
-	if left := left(t, s, 0, false); left != 0 {
+	if left := left(t, s, 0); left != 0 {
 		t.Errorf("got %d left of free, want 0", left)
 	}
 	if v, err := s.Peek(t.Context(), "", Part{Policy: 1, Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 3 {

@@ -39,14 +39,13 @@ func (t *Transaction) eachRequest(which func(*heldCharge) bool, use func(all []h
 // granted, and At when.
 type heldCharge struct {
 	store.Charge
-	part      int // the index of its part
-	request   int // the index of the request to the store that took it
-	candidate bool
-	slot      bool
-	hold      bool // the units are held, and charged when they are settled
-	doubtful  bool // it may have been taken: the outcome is unknown
-	done      bool // it is settled
-	owed      int  // its index in the batch that settles it, or -1
+	part     int // the index of its part
+	request  int // the index of the request to the store that took it
+	slot     bool
+	hold     bool // the units are held, and charged when they are settled
+	doubtful bool // it may have been taken: the outcome is unknown
+	done     bool // it is settled
+	owed     int  // its index in the batch that settles it, or -1
 
 	// The fields below, and At of a slot, belong to the keeper while there is one, and are guarded by its lock.
 	gone     bool // it was lost, and a slot could not be taken again
@@ -71,15 +70,12 @@ func (h *held) reset() {
 }
 
 // keepTaken records what the requests of the plan took.
-func keepTaken(_ context.Context, t *Transaction) {
+func (t *Transaction) keepTaken() {
 	if t.plan.id == 0 {
 		return
 	}
 	for i := range t.plan.entries {
-		e := &t.plan.entries[i]
-		if e.role != candidate || t.parts[e.part].said != saidNothing {
-			t.keep(e)
-		}
+		t.keep(&t.plan.entries[i])
 	}
 }
 
@@ -110,7 +106,7 @@ func (t *Transaction) keep(e *entry) {
 			charge.Cost, charge.At = result.Answers[i].Granted, result.Answers[i].At
 		}
 		t.held.took = append(t.held.took, heldCharge{
-			Charge: charge, part: e.part, request: e.request, candidate: e.role == candidate, slot: slot, hold: hold, doubtful: doubtful,
+			Charge: charge, part: e.part, request: e.request, slot: slot, hold: hold, doubtful: doubtful,
 		})
 	}
 }
@@ -189,9 +185,9 @@ func (t *Transaction) holdsSlots() bool {
 const slotPatience = 200 * time.Millisecond
 
 // identifyHold gives what the plan takes an ID if it is settled or released afterwards, or given back if the client leaves meanwhile.
-func identifyHold(_ context.Context, t *Transaction) {
+func (t *Transaction) identifyHold() {
 	p := &t.plan
-	if !counts(p.op) || p.each {
+	if !counts(p.op) {
 		return
 	}
 	for i := range p.entries {
@@ -205,7 +201,7 @@ func identifyHold(_ context.Context, t *Transaction) {
 
 // awaitSlots calls the store once more if only in-flight limits refused the request while this process was releasing
 // slots of its key. A client that sends its next request as soon as it has the last response must find the slot free.
-func awaitSlots(ctx context.Context, t *Transaction) {
+func (t *Transaction) awaitSlots(ctx context.Context) {
 	p := &t.plan
 	t.awaitCancelled(p.cancelled)
 	if p.id == 0 || !p.hasJoint() {

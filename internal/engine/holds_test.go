@@ -80,7 +80,7 @@ func TestHeldUnitsOutlastTheWindow(t *testing.T) {
 
 // What a request used is charged when it ends, or settled to less, and a call that only checks or charges does not hold.
 func TestHeldUnitsAreSettled(t *testing.T) {
-	for name, s := range bothWays(t, Spec{Name: "p", Limits: limitsOf("10/1h hold=1m", "3 in-flight ttl=1m name=slots"), Candidate: limitsOf("100/1h hold=1m")}) {
+	for name, s := range bothWays(t, Spec{Name: "p", Limits: limitsOf("10/1h hold=1m", "3 in-flight ttl=1m name=slots")}) {
 		r, v := begin(t, s, "ann", 8, true)
 		if v.Refused || !r.Held() || !r.HoldsUnits() || !r.HoldsSlots() {
 			t.Fatalf("%s: got %+v, want 8 held", name, v)
@@ -94,12 +94,9 @@ func TestHeldUnitsAreSettled(t *testing.T) {
 			t.Error(err)
 		}
 		r.Finish(t.Context(), nil, func(err error) { t.Error(err) })
-		for candidate, want := range map[bool]int64{false: 8, true: 95} { // the candidate also admitted the 3 that the limits refused
-			var d policy.Decision
-			s.Decide(t.Context(), rule.Peek, &Part{Key: "ann", Candidate: candidate}, &d)
-			if d.Remaining != want && d.Answers == nil || d.Answers != nil && d.Answers[0].Remaining != want {
-				t.Errorf("%s, candidate %v: got %+v, want %d left", name, candidate, d, want)
-			}
+		var d policy.Decision
+		if s.Decide(t.Context(), rule.Peek, &Part{Key: "ann"}, &d); d.Answers[0].Remaining != 8 {
+			t.Errorf("%s: got %+v, want 8 left", name, d)
 		}
 	}
 	s := newSet(t, newMemory(t), Options{}, Spec{Name: "p", Limits: limitsOf("10/1h hold=1m")})
@@ -116,9 +113,9 @@ func TestHeldUnitsAreSettled(t *testing.T) {
 	}
 }
 
-// A reservation of the engine is settled by a limiter, and a candidate is not held by it.
+// A reservation of the engine is settled by a limiter.
 func TestReservationsHold(t *testing.T) {
-	for name, s := range bothWays(t, Spec{Name: "p", Limits: limitsOf("10/1h hold=1m"), Candidate: limitsOf("100/1h hold=1m")}) {
+	for name, s := range bothWays(t, Spec{Name: "p", Limits: limitsOf("10/1h hold=1m")}) {
 		r := s.Begin()
 		r.Slots = SlotsReserved
 		r.Add(Part{Key: "ann", Cost: 6, Hold: true})
@@ -138,11 +135,6 @@ func TestReservationsHold(t *testing.T) {
 		}
 		if d, err := limiter.Renew(t.Context(), made); err != nil || d.Allowed || d.RetryAfter != slidegate.Never {
 			t.Errorf("%s: renewed after the settlement: got %+v, %v, want it lost for good", name, d, err)
-		}
-		var candidate policy.Decision
-		s.Decide(t.Context(), rule.GiveBack, &Part{Key: "ann", Cost: 50, Candidate: true}, &candidate)
-		if candidate.Granted != 6 {
-			t.Errorf("%s: the candidate: got %+v, want 6 units charged", name, candidate)
 		}
 	}
 }
@@ -235,9 +227,9 @@ func TestHoldsEndAfterAnHour(t *testing.T) {
 	})
 }
 
-// A call with an ID counts once, under limits, candidates and shadow policies alike, and can be cancelled by its ID alone.
+// A call with an ID counts once, and can be cancelled by its ID alone.
 func TestCallsWithAnID(t *testing.T) {
-	spec := Spec{Name: "p", Limits: limitsOf("10/1h", "20/1d name=day"), Candidate: limitsOf("100/1h"), Classes: []policy.Class{{Name: "default", Percent: 90}}}
+	spec := Spec{Name: "p", Limits: limitsOf("9/1h", "20/1d name=day")}
 	for name, s := range bothWays(t, spec) {
 		first := take(t, s, Part{Key: "ann", Cost: 3, ID: "one"})
 		again := take(t, s, Part{Key: "ann", Cost: 3, ID: "one"})
@@ -261,11 +253,6 @@ func TestCallsWithAnID(t *testing.T) {
 		}
 		if late := take(t, s, Part{Key: "ann", Cost: 1, ID: "early"}); !late.Refused || late.RetryAfter != slidegate.Never {
 			t.Errorf("%s: after its cancellation: got %+v, want a refusal for good", name, late)
-		}
-		var d policy.Decision
-		s.Decide(t.Context(), rule.Peek, &Part{Key: "ann", Cost: 1, Candidate: true}, &d)
-		if d.Remaining != 90-3-2-9-1 { // the candidate admits what the limits refuse
-			t.Errorf("%s: the candidate: got %+v, want 15 of 90 used", name, d)
 		}
 	}
 }

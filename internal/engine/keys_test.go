@@ -22,12 +22,12 @@ func TestRulingsByPrefix(t *testing.T) {
 	set := newSet(t, newMemory(t), Options{}, Spec{Form: form, Limits: []slidegate.Limit{slidegate.PerMinute(5)}})
 	past := time.Now().Add(-time.Second)
 	err := set.SetRulings(0, []Ruling{
-		{Key: "address=203.0.0.0/16", Refused: true},
-		{Key: "address=203.0.113.0/24", Unlimited: true},
-		{Key: "address=203.0.113.7", Refused: true},
-		{Key: "address=203.0.114.0/24", Unlimited: true, Until: past},
-		{Key: "eve", Refused: true},
-		{Key: "2001:db8::/32", Refused: true},
+		{Key: "1:203.0.0.0/16", Refused: true},
+		{Key: "1:203.0.113.0/24", Unlimited: true},
+		{Key: "1:203.0.113.7", Refused: true},
+		{Key: "1:203.0.114.0/24", Unlimited: true, Until: past},
+		{Key: "0:eve", Refused: true},
+		{Key: "1:2001:db8::/32", Refused: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -35,13 +35,13 @@ func TestRulingsByPrefix(t *testing.T) {
 	for key, want := range map[string]policy.By{
 		"1:203.0.113.7": policy.ByRuling, "1:203.0.113.8": policy.ByUnlimited, "1:203.0.9.9": policy.ByRuling, "1:203.0.114.1": policy.ByRuling, "1:204.0.0.1": policy.ByLimits,
 		"0:eve": policy.ByRuling, "1:eve": policy.ByLimits, "0:203.0.113.7": policy.ByLimits, "1:2001:db8:1::/64": policy.ByRuling, "1:2001:db9::/64": policy.ByLimits,
-		"0:2001:db8::/32": policy.ByRuling, "1:unix": policy.ByLimits, "1:": policy.ByLimits, "": policy.ByLimits,
+		"0:2001:db8::/32": policy.ByLimits, "1:unix": policy.ByLimits, "1:": policy.ByLimits, "": policy.ByLimits,
 	} {
 		if by, _, _ := set.Route(Part{Key: key}); by != want {
 			t.Errorf("%q: got %v, want %v", key, by, want)
 		}
 	}
-	if text, ok := set.RulingOf(0, "1:203.0.9.9"); !ok || text != "address=203.0.0.0/16" {
+	if text, ok := set.RulingOf(0, "1:203.0.9.9"); !ok || text != "1:203.0.0.0/16" {
 		t.Errorf("got the ruling %q, %t, want the one about the short prefix", text, ok)
 	}
 	if err := set.SetRulings(0, []Ruling{{Key: "1:eve", Refused: true}}); err == nil || strings.Contains(err.Error(), "eve") {
@@ -59,7 +59,7 @@ func TestOverridesInOrder(t *testing.T) {
 		{Key: "10.1.*", Pattern: true, Limits: limit(1)},
 		{Key: "10.1.1.1", Limits: limit(2)},
 		{Key: "10.0.0.0/8", Limits: limit(3)},
-		{Key: "::ffff:10.2.2.2", Limits: limit(4)},
+		{Key: "10.2.2.2", Limits: limit(4)},
 		{Key: "10.3.0.0/16", Limits: limit(4)},
 		{Key: "192.0.2.1", Limits: limit(6)},
 	}})

@@ -32,7 +32,7 @@ func newList(from policy.List, form keyform.Form) (*list, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %d %w", i+1, err)
 		}
-		l.keys.Add(read.Keys, key)
+		l.keys.Add(read, key)
 	}
 	return l, nil
 }

@@ -54,7 +54,7 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 	if s.opts.Failure >= store.Modes {
 		return nil, fmt.Errorf("policy: failure: %w", unknownMode(s.opts.Failure))
 	}
-	s.bases, s.sharer, s.releases = map[baseID]*slidegate.Limiter{}, new(sharer), new(releases)
+	s.bases, s.releases = map[baseID]*slidegate.Limiter{}, new(releases)
 	if s.opts.Before != nil {
 		s.releases = s.opts.Before.releases
 	}
@@ -71,15 +71,9 @@ func (s *Set) compile(policies []Spec) (*Set, error) {
 			err.Policy = given.Name
 			return nil, err
 		}
-		p.index = i
 		s.policies = append(s.policies, p)
 	}
-	for i := range features {
-		if f := &features[i]; f.of == nil || slices.ContainsFunc(s.policies, f.of) {
-			s.features = append(s.features, f)
-		}
-	}
-	s.addToRegister()
+	s.warnUnnamed()
 	s.opts.Before = nil // otherwise every earlier set would stay in memory
 	return s, nil
 }
@@ -150,12 +144,7 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if p.refuse, err = newList(given.Block, p.form); err != nil {
 		return nil, &Error{Option: "block", Err: err}
 	}
-	if p.classes, err = newClasses(given.Classes); err != nil {
-		return nil, &Error{Option: "classes", Err: err}
-	}
-	if err = p.notify(&given); err != nil {
-		return nil, &Error{Option: "notify", Err: err}
-	}
+	p.thresholds, p.crossed = given.Notify, given.Crossed
 	if err = p.letWait(&given); err != nil {
 		return nil, &Error{Option: "wait", Err: err}
 	}
@@ -171,23 +160,17 @@ func (s *Set) policy(given Spec) (*compiledPolicy, *Error) {
 	if err := p.addPlans(given.Plans); err != nil {
 		return nil, err
 	}
-	if len(given.Candidate) > 0 {
-		if err = p.set.checkNames(given.Candidate); err != nil {
-			return nil, &Error{Option: "candidate", Err: err}
-		}
-		if p.candidate, err = p.prepare(p.withPolicyName(given.Candidate), true); err != nil {
-			return nil, &Error{Option: "candidate", Err: err}
-		}
-		p.candidate.lasts = true
-	}
 	if err = p.penalize(&given); err != nil {
 		return nil, &Error{Option: "penalty", Err: err}
 	}
-	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.candidate == nil && p.penalty == nil && p.classes == nil && len(p.thresholds) == 0 && !p.own.slots
+	p.simple = p.wait == 0 && p.allow == nil && p.refuse == nil && p.overrides.IsEmpty() && p.penalty == nil && len(p.thresholds) == 0 && !p.own.slots
 	return p, nil
 }
 
 func (p *compiledPolicy) override(index int, given policy.Override) (err error) {
+	if !given.Pattern && strings.Contains(given.Key, "*") {
+		return errors.New("key contains a *; for a pattern, set Pattern, or write keys in a file")
+	}
 	read, err := keyform.Read(p.form, given.Key, given.Pattern)
 	if err != nil {
 		return fmt.Errorf("key %w", err)
@@ -199,7 +182,7 @@ func (p *compiledPolicy) override(index int, given policy.Override) (err error) 
 		}
 	}
 	r.override, r.lasts = index+1, true
-	p.overrides.Add(read.Keys, r)
+	p.overrides.Add(read, r)
 	p.ordered = append(p.ordered, r)
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // describe adds to an outcome of limits what they answered. Answers are those of the limits of b; with none, d is the answer of the only
 // limit. They are not kept.
 func (o *Outcome) describe(b *bundle, part *Part, d *slidegate.Decision, answers []rule.Answer) {
-	o.Plan, o.Class, o.Method, o.Path = b.plan, b.class, part.Method, part.Path
+	o.Plan, o.Method, o.Path = b.plan, part.Method, part.Path
 	o.Fallback = d.Flags&answering.Fallbacks != 0
 	switch {
 	case o.Failed || len(b.limits) == 0:

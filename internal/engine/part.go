@@ -18,11 +18,6 @@ type Part struct {
 	// rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
 	Cost int64
 	Plan policy.Plan
-	// Class is the name of the request's class. If the policy does not list it, the class is policy.DefaultClass. It means nothing to a
-	// policy without classes.
-	Class string
-	// Candidate uses the candidate's limits instead of the policy's own. It is a mistake if the policy has none.
-	Candidate bool
 	// Hold keeps what a Transaction takes, for Settle. A Cost of 0 then means that everything is charged afterwards. A
 	// Transaction with SlotsHeld takes one unit for it until Settle, so that concurrent requests do not all get the last one.
 	Hold bool
@@ -46,7 +41,7 @@ type Part struct {
 
 // usesOwnLimits reports whether the limits that the policy has for the key apply to the part, and it needs nothing else.
 func (p *Part) usesOwnLimits() bool {
-	return p.Plan.IsZero() && !p.Candidate && p.Err == nil && p.ID == "" && p.Wait <= 0
+	return p.Plan.IsZero() && p.Err == nil && p.ID == "" && p.Wait <= 0
 }
 
 // peeks reports whether the part takes nothing, and only checks whether one unit is left.
@@ -91,14 +86,13 @@ type Slots uint8
 // Values of Slots.
 const (
 	// SlotsNone: nothing does, because the request is decided here and runs elsewhere. Taking from an in-flight limit
-	// is a mistake whose Err wraps policy.ErrSlots, and a candidate with such a limit is not decided.
+	// is a mistake whose Err wraps policy.ErrSlots.
 	SlotsNone Slots = iota
 	// SlotsHeld: the Transaction, which holds them while the caller's work lasts, and units of limits with Hold too, as the other values
 	// but SlotsNone do. After an admission for which Held is true,
-	// the caller calls RenewSlots, which renews them, and Finish when the work has ended. Shadow policies and candidates
+	// the caller calls RenewSlots, which renews them, and Finish when the work has ended. Shadow policies
 	// hold slots too. It may also be set where there are no in-flight limits.
 	SlotsHeld
-	// SlotsReserved: the owner of the Reservation, by its limiter's Renew and Release. A candidate is not part of a
-	// reservation, so one with an in-flight limit is not decided.
+	// SlotsReserved: the owner of the Reservation, by its limiter's Renew and Release.
 	SlotsReserved
 )

@@ -43,8 +43,6 @@ func (p *compiledPolicy) penalize(given *Spec) error {
 		all = append(all, plan.Limits...)
 	}
 	switch {
-	case p.classes != nil:
-		return errors.New("a refusal of one class would keep the others out too; leave out the penalty or the classes")
 	case given.Penalty < 0:
 		return fmt.Errorf("must not be negative, got %v", given.Penalty)
 	case slices.ContainsFunc(all, isNamed):
@@ -66,29 +64,30 @@ func (p *compiledPolicy) penalize(given *Spec) error {
 // penalizes reports whether the policy's penalty applies to an op under rules. It does not apply to those of a ruling:
 // an operator who raises the limits of a key wants it to be admitted.
 func (p *compiledPolicy) penalizes(op rule.Op, r *bundle, part *Part) bool {
-	return p.penalty != nil && !part.Candidate && !r.ruled && (counts(op) || op == rule.Peek)
+	return p.penalty != nil && !r.ruled && (counts(op) || op == rule.Peek)
 }
 
 // penalty is the penalty of one entry of a plan.
 type penalty struct {
-	entry  int
-	extra  int // the index of its charge among the plan's extras, or -1
-	policy *compiledPolicy
-	key    string
-	begins bool        // a refusal begins it
-	left   rule.Micros // how long the key is kept out
+	entry   int
+	checked bool // the request checks it
+	index   int  // of its answer in the request, as soon as it is sent
+	policy  *compiledPolicy
+	key     string
+	begins  bool        // a refusal begins it
+	left    rule.Micros // how long the key is kept out
 }
 
 // addPenalties adds to each request the penalties of its policies. Taking up to a number of units would grant no more than the
 // penalty's 0, so the penalties are looked up first: a request that is kept out takes all or nothing, and so is refused.
-func addPenalties(ctx context.Context, t *Transaction) {
+func (t *Transaction) addPenalties(ctx context.Context) {
 	p := &t.plan
 	t.penalties = t.penalties[:0]
 	for i := range p.entries {
 		e := &p.entries[i]
 		it, op := &t.parts[e.part], p.ops[e.request]
-		if e.role != candidate && e.role != adds && it.policy.penalizes(op, e.bundle, it.Part) {
-			t.penalties = append(t.penalties, penalty{entry: i, extra: -1, policy: it.policy, key: it.Key, begins: counts(op)})
+		if e.role != adds && it.policy.penalizes(op, e.bundle, it.Part) {
+			t.penalties = append(t.penalties, penalty{entry: i, policy: it.policy, key: it.Key, begins: counts(op)})
 		}
 	}
 	if len(t.penalties) == 0 {
@@ -109,8 +108,7 @@ func addPenalties(ctx context.Context, t *Transaction) {
 		if p.ops[request] == rule.TakeUpTo {
 			continue
 		}
-		one.begins = one.begins && p.op != rule.TakeUpTo
-		one.extra = p.addExtra(request, store.Charge{Limit: one.policy.penalty, Key: one.key})
+		one.begins, one.checked = one.begins && p.op != rule.TakeUpTo, true
 	}
 }
 
@@ -124,7 +122,7 @@ func pointers(all []penalty) []*penalty {
 
 // applyPenalties carries out the penalties of a plan that the store has answered: it begins those of keys that have exceeded
 // their limits, and refuses those that are kept out.
-func applyPenalties(ctx context.Context, t *Transaction) {
+func (t *Transaction) applyPenalties(ctx context.Context) {
 	if len(t.penalties) == 0 {
 		return
 	}
@@ -136,8 +134,8 @@ func applyPenalties(ctx context.Context, t *Transaction) {
 		result := p.result(e)
 		switch {
 		case result.Err != nil:
-		case one.extra >= 0 && !result.Answers[p.extras[one.extra].index].Allowed:
-			one.left = result.Answers[p.extras[one.extra].index].RetryAfter
+		case one.checked && !result.Answers[one.index].Allowed:
+			one.left = result.Answers[one.index].RetryAfter
 		case !one.begins || !exceeds(p.answers(e)):
 		case p.answers(e)[0].Flags&rule.Cached != 0:
 			peeks = append(peeks, one) // the refusal was remembered from before the penalty, which has probably begun
@@ -195,7 +193,7 @@ func (s *Set) sendPenalties(ctx context.Context, op rule.Op, group string, all [
 // not because the store could not decide.
 func exceeds(own []rule.Answer) bool {
 	return slices.ContainsFunc(own, func(a rule.Answer) bool {
-		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&(undecided|rule.FallbackOptimistic) == 0
+		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&undecided == 0
 	})
 }
 

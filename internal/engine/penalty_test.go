@@ -265,11 +265,11 @@ func TestPenaltyOfAClientThatHasGone(t *testing.T) {
 		tr.Add(part)
 		tr.routeAll(rule.Take, tr.given)
 		tr.list(rule.Take)
-		addPenalties(ctx, tr)
-		tr.plan.lay(tr.parts, false)
+		tr.addPenalties(ctx)
+		tr.lay()
 		tr.plan.batch.apply(ctx, "", 0, s.store)
 		cancel()
-		applyPenalties(ctx, tr)
+		tr.applyPenalties(ctx)
 		if left := tr.plan.longestKept(0); left != time.Hour {
 			t.Errorf("got the key kept out for %v, want an hour", left)
 		}

@@ -7,13 +7,13 @@ import (
 )
 
 // Transaction is a request under several policies, or one that is settled afterwards: Add its parts, Decide, and End it.
-// All policies admit and all are charged, or none is. Shadow policies and candidates are decided in the same call to
+// All policies admit and all are charged, or none is. Shadow policies are decided in the same call to
 // the store, each independently, so that their refusals do not keep the others from charging. Begin returns a Transaction;
 // it is not safe for concurrent use.
 type Transaction struct {
 	// Group is the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
-	// Record makes Decided and Trials return the decisions of single policies and candidates.
+	// Record makes Decided and Trials return the decisions of single policies.
 	Record bool
 	// Slots defines who releases the slots that the request takes from in-flight limits. With the zero value, taking
 	// from such a limit is a mistake.
@@ -25,11 +25,10 @@ type Transaction struct {
 	plan    plan
 	decided []policy.Decision
 	tried   []policy.Decision
-	offered policy.Decision // the decision if no limits decide
-	worth   worth           // of it; 0 if nothing is offered
+	worth   worth           // of what is offered as the decision if no limits decide; 0 if nothing is
 	turn    policy.Decision // of a request in line: not d, which would then always be allocated
 	trying  bool            // it is in line, and a refusal is not final
-	waited  bool            // a waiting client decides several times, and shadow policies and candidates only the first time
+	waited  bool            // a waiting client decides several times, and shadow policies only the first time
 
 	penalties []penalty // of the plan
 	held      held
@@ -44,14 +43,13 @@ const (
 	worthRefused                  // the same, and it would have refused
 )
 
-// plan lists what a transaction asks of the store: first the parts that decide, in one request, and then what features add.
+// plan lists what a transaction asks of the store: first the parts that decide, in one request, and then the others.
 // Its memory is reused.
 type plan struct {
 	op      rule.Op   // what the caller asks for
 	each    bool      // the parts are decided independently, each in a request of its own
 	ops     []rule.Op // of each request to the store
 	entries []entry   // in the order of their requests
-	extras  []extra   // in the order of their requests
 	id      rule.ID   // identifies what is taken, so that it can be settled; 0 if nothing is
 	batch   batch
 
@@ -72,48 +70,23 @@ type entry struct {
 type role uint8
 
 const (
-	decides   role = iota // together with others, in the first request
-	checks                // as decides, before anything is taken: that no slot is free is no reason to refuse yet
-	adds                  // to the answers of those that decide
-	shadow                // of a policy in shadow mode
-	candidate             // of the candidate of a policy
+	decides role = iota // together with others, in the first request
+	checks              // as decides, before anything is taken: that no slot is free is no reason to refuse yet
+	adds                // to the answers of those that decide
+	shadow              // of a policy in shadow mode
 )
-
-// extra is a single charge that a feature adds to a request, behind the entries. Its answer is for the feature alone.
-type extra struct {
-	request int
-	charge  store.Charge
-	index   int // of its answer in the request, as soon as it is sent
-}
 
 // part is a Part that is being decided.
 type part struct {
 	*Part
-	policy *compiledPolicy
-	bundle *bundle // the limits that apply to it, if by is policy.ByLimits
-	by     policy.By
-	err    error // of an invalid plan
-	listed bool  // the plan has its limits among those that decide
-	said   said
+	policy  *compiledPolicy
+	bundle  *bundle // the limits that apply to it, if by is policy.ByLimits
+	by      policy.By
+	err     error // of an invalid plan
+	refused bool  // its limits refuse the request
 
 	actual  int64 // the actual cost, if it is settled
 	settled bool
-}
-
-// said is what the limits of a part said about it.
-type said uint8
-
-const (
-	saidNothing said = iota // they were not asked, could not answer, or it does not count
-	saidYes
-	saidNo
-)
-
-func saidIf(allowed bool) said {
-	if allowed {
-		return saidYes
-	}
-	return saidNo
 }
 
 // decides reports whether the limits of the part take part in the decision.
@@ -122,10 +95,8 @@ func (it *part) decides() bool { return it.by == policy.ByLimits && !it.policy.s
 // reset empties the plan, for an op.
 func (p *plan) reset(op rule.Op) {
 	clear(p.entries)
-	clear(p.extras)
 	p.ops = p.ops[:0] // field by field, which writes only the lengths
 	p.entries = p.entries[:0]
-	p.extras = p.extras[:0]
 	p.batch.reset()
 	p.op, p.each, p.id, p.cancelled = op, false, 0, nil
 }
@@ -138,22 +109,16 @@ func (p *plan) add(part int, b *bundle, role role) {
 	p.entries = append(p.entries, entry{part: part, bundle: b, role: role, request: len(p.ops) - 1})
 }
 
-// addExtra adds a charge to a request, and returns its index among the extras.
-func (p *plan) addExtra(request int, charge store.Charge) int {
-	p.extras = append(p.extras, extra{request: request, charge: charge})
-	return len(p.extras) - 1
-}
-
 // hasJoint reports whether there are parts that decide; they are the first request.
 func (p *plan) hasJoint() bool { return len(p.entries) > 0 && p.entries[0].role <= checks }
 
 // isCheck reports whether the plan only checks parts that cost nothing; see checkFree.
 func (p *plan) isCheck() bool { return len(p.entries) > 0 && p.entries[0].role == checks }
 
-// entryOf returns what is asked about a part in a role, or nil.
-func (p *plan) entryOf(part int, role role) *entry {
+// shadowOf returns what is asked about a part of a policy in shadow mode, or nil.
+func (p *plan) shadowOf(part int) *entry {
 	for i := range p.entries {
-		if e := &p.entries[i]; e.part == part && e.role == role {
+		if e := &p.entries[i]; e.part == part && e.role == shadow {
 			return e
 		}
 	}
@@ -185,7 +150,6 @@ func (t *Transaction) list(op rule.Op) {
 			t.plan.begin(joint)
 		}
 		t.plan.add(i, it.bundle, decides)
-		it.listed = true
 	}
 }
 
@@ -197,7 +161,6 @@ func (t *Transaction) listEach(op rule.Op) {
 		if it := &t.parts[i]; it.by == policy.ByLimits && it.err == nil {
 			t.plan.begin(it.op(op))
 			t.plan.add(i, it.bundle, decides)
-			it.listed = true
 		}
 	}
 }

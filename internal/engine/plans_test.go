@@ -96,13 +96,13 @@ func TestWrongNamedPlans(t *testing.T) {
 }
 
 // The policy's own limit, overrides, plans that are listed or come with the request, and rulings share the counts of a key, although
-// their quotas lie on both sides of 100. A candidate has counts of its own, of whatever quota.
+// their quotas lie on both sides of 100.
 func TestCountsAreSharedAcross100(t *testing.T) {
 	minute := func(quota int64) []slidegate.Limit { return []slidegate.Limit{{Quota: quota, Window: time.Minute}} }
 	for _, quotas := range [][2]int64{{60, 600}, {600, 60}, {100, 101}, {60, 1 << 50}} {
 		own, other := quotas[0], quotas[1]
 		spec := Spec{
-			Name: "p", Limits: minute(own), Candidate: minute(other),
+			Name: "p", Limits: minute(own),
 			Overrides: []policy.Override{{Key: "vip", Limits: minute(other)}},
 			Plans:     []policy.Plan{{Name: "pro", Limits: minute(other)}},
 		}
@@ -130,11 +130,6 @@ func TestCountsAreSharedAcross100(t *testing.T) {
 			mustRule(t, s)
 			if before.Decision.Remaining != other-1 || after.Decision.Remaining != own-2 {
 				t.Errorf("%s, %d and %d, override: got %+v and %+v, want %d left, and then %d", name, own, other, before, after, other-1, own-2)
-			}
-			var candidate policy.Decision
-			s.Decide(t.Context(), rule.Peek, &Part{Key: "ann", Cost: 1, Candidate: true}, &candidate)
-			if candidate.Decision.Remaining != other-2 { // it counts only what the policy's own limits decide
-				t.Errorf("%s, %d and %d, candidate: got %+v, want %d left", name, own, other, candidate, other-2)
 			}
 		}
 	}

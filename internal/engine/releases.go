@@ -57,8 +57,7 @@ func (all *releases) anyUnderway() chan struct{} {
 // Drain waits until all releases of slots and all settlements that Finish has begun are done, and what was taken for
 // clients that have left is cancelled, or until ctx ends: for a program that is about to end. That includes the releases
 // of the Sets that this one has replaced. Slots that are not released expire after their time to live. If New has put layers
-// over the store, Drain closes them: it charges what was admitted in the mode optimistic, and returns leased units. From then
-// on nothing is admitted optimistically or from leases.
+// over the store, Drain closes them: it returns leased units, and from then on nothing is admitted from leases.
 func (s *Set) Drain(ctx context.Context) error {
 	for done := s.releases.anyUnderway(); done != nil; done = s.releases.anyUnderway() {
 		select {

@@ -178,7 +178,7 @@ func (t *Transaction) lostHolds() (reports []policy.Decision) {
 			one.reported = true
 			p := t.parts[one.part].policy
 			reports = append(reports, policy.Decision{
-				Policy: p.name, Shadow: p.shadow, Candidate: one.candidate, Limits: []slidegate.Limit{adapter.Unbind(one.Limit)},
+				Policy: p.name, Shadow: p.shadow, Limits: []slidegate.Limit{adapter.Unbind(one.Limit)},
 				Err: fmt.Errorf("policy %q: %w: they were not renewed within %v", p.name, policy.ErrHoldLost, one.lasts().Duration()),
 			})
 		}
@@ -190,7 +190,7 @@ func (t *Transaction) lostHolds() (reports []policy.Decision) {
 func (t *Transaction) lostSlot(one *heldCharge, result *store.Request) policy.Decision {
 	p := t.parts[one.part].policy
 	return policy.Decision{
-		Policy: p.name, Shadow: p.shadow, Candidate: one.candidate,
+		Policy: p.name, Shadow: p.shadow,
 		Decision: adapter.Combine(result.Charges, result.Answers), Limits: []slidegate.Limit{adapter.Unbind(one.Limit)},
 		Err: fmt.Errorf("policy %q: %w: it was not renewed within %v", p.name, policy.ErrSlotLost, one.Limit.Rule().Window.Duration()),
 	}

@@ -23,7 +23,7 @@ func (p *compiledPolicy) reset(ctx context.Context, part *Part, d *policy.Decisi
 }
 
 // Reset resets the usage of the keys of these parts under their policies: of the policy's own limits, of the override
-// for the key and the ruling about it, of the part's plan and of every plan that the Set has seen, of the candidate and
+// for the key and the ruling about it, of the part's plan and of every plan that the Set has seen, and
 // of the penalty. It resets them one at a time, and an error may mean that only some were reset.
 func (s *Set) Reset(ctx context.Context, group string, parts ...Part) error {
 	for i := range parts {
@@ -44,9 +44,6 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 	}
 	add(p.own)
 	p.eachBundle(part.Key, add)
-	if p.candidate != nil {
-		add(p.candidate)
-	}
 	if p.penalty != nil {
 		limits[p.penalty.Prefix()] = p.penalty
 	}

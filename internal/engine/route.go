@@ -1,18 +1,10 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
-
-// HasCandidate reports whether a policy has candidate limits that are counted for this key: they are not for a key with
-// an override or a ruling.
-func (s *Set) HasCandidate(policy int, key string) bool {
-	return s.policies[policy].candidate != nil && !s.Overridden(policy, key)
-}
 
 // routeAll finds what decides each of the given parts.
 func (t *Transaction) routeAll(op rule.Op, given []Part) {
@@ -22,7 +14,7 @@ func (t *Transaction) routeAll(op rule.Op, given []Part) {
 	t.parts = t.parts[:len(given)]
 	for i := range given {
 		it := &t.parts[i]
-		it.Part, it.said, it.listed = &given[i], saidNothing, false
+		it.Part, it.refused = &given[i], false
 		if it.Policy < 0 {
 			it.by = policy.ByUnlimited
 			continue
@@ -39,29 +31,14 @@ func (t *Transaction) routeAll(op rule.Op, given []Part) {
 	}
 }
 
-// route finds what decides a part: a ruling, a list, or otherwise the returned limits, which are those of the part's class. An error
-// means an invalid plan, or that there is no candidate.
-func (p *compiledPolicy) route(op rule.Op, part *Part) (b *bundle, by policy.By, err error) {
-	b, by, err = p.routeAny(op, part)
-	if p.classes != nil && by == policy.ByLimits && err == nil {
-		b, err = p.classed(b, part.Class)
-	}
-	return b, by, err
-}
-
-// routeAny is route for requests of any class. Its order is the precedence of rulings, lists, overrides and plans.
-func (p *compiledPolicy) routeAny(op rule.Op, part *Part) (*bundle, policy.By, error) {
+// route finds what decides a part: a ruling, a list, or otherwise the returned limits. Its order is the precedence of rulings, lists,
+// overrides and plans. An error means an invalid plan.
+func (p *compiledPolicy) route(op rule.Op, part *Part) (*bundle, policy.By, error) {
 	if p.isSimple() && part.usesOwnLimits() {
 		return p.own, policy.ByLimits, nil
 	}
-	switch {
-	case part.Err != nil:
+	if part.Err != nil {
 		return nil, policy.ByLimits, &partError{part.Err}
-	case part.Candidate && p.candidate == nil:
-		return nil, policy.ByLimits, fmt.Errorf("policy %q: %w: the part is for the candidate, but the policy has none; see HasCandidate",
-			p.name, slidegate.ErrUnsupported)
-	case part.Candidate:
-		return p.candidate, policy.ByLimits, nil
 	}
 	// Refunds and charges of units already used belong to requests from before a ruling that refuses everything.
 	if r := p.rulingOf(part.Key); r != nil && (r.by != policy.ByRuling || counts(op) || op == rule.Peek) {

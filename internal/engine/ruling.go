@@ -13,7 +13,7 @@ import (
 // Ruling is what an operator decides about one key of a policy at run time. It takes precedence over the policy's
 // lists, overrides and plans until it ends. Exactly one of Refused, Unlimited and Limits is set.
 type Ruling struct {
-	Key       string            // the client, written as in Override.Key without Pattern; see Set.ReadKey
+	Key       string            // as requests have it, or with a prefix in place of the address; see Set.ReadKey
 	Refused   bool              // everything is refused; refunds and charges of units already used still count
 	Unlimited bool              // everything is admitted, and nothing is charged
 	Limits    []slidegate.Limit // instead of those that would apply to the key, and without their penalty; see Limits for which counts they share
@@ -22,9 +22,8 @@ type Ruling struct {
 
 // rulingSet holds the compiled rulings of a policy. It does not change.
 type rulingSet struct {
-	single  keyform.Table[*ruling] // those that mean one key or one prefix
-	several keyform.Table[*ruling] // those that mean several keys, such as a name under any of several headers
-	all     []*ruling
+	keys keyform.Table[*ruling]
+	all  []*ruling
 }
 
 // ruling is a compiled Ruling.
@@ -33,7 +32,7 @@ type ruling struct {
 	by      policy.By
 	until   time.Time // zero if it does not end
 	id      planID    // of its limits
-	keys    []keyform.Match
+	key     keyform.Match
 	text    string // Key as it was given
 }
 
@@ -41,8 +40,7 @@ type ruling struct {
 func (r *ruling) inForce() bool { return r.until.IsZero() || time.Now().Before(r.until) }
 
 // SetRulings atomically replaces all rulings of the policy, or none. Of several rulings about one key, a key precedes a
-// prefix, and a long prefix a short one; of the same length, one that means nothing else precedes one that means several; of
-// the same text, the last applies. If a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
+// prefix, and a long prefix a short one; of the same text, the last applies. If a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
 // one begins without rulings.
 //
 // A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
@@ -70,11 +68,7 @@ func (s *Set) SetRulings(policy int, rulings []Ruling) error {
 		made.all[len(rulings)-1-i] = r // the last precedes
 	}
 	for _, r := range made.all {
-		if len(r.keys) == 1 {
-			made.single.Add(r.keys, r)
-		} else {
-			made.several.Add(r.keys, r)
-		}
+		made.keys.Add(r.key, r)
 	}
 	p.rulings.Store(made)
 	return nil
@@ -92,7 +86,7 @@ func (p *compiledPolicy) ruling(given *Ruling, known map[planID]*bundle) (*rulin
 	if err != nil {
 		return nil, fmt.Errorf("policy %q: ruling: key: %w", p.name, err)
 	}
-	made := &ruling{bundle: &bundle{}, until: given.Until, keys: read.Keys, text: given.Key}
+	made := &ruling{bundle: &bundle{}, until: given.Until, key: read, text: given.Key}
 	switch {
 	case given.Refused && !given.Unlimited && len(given.Limits) == 0:
 		made.by, made.bundle.until = policy.ByRuling, given.Until
@@ -128,34 +122,22 @@ func (p *compiledPolicy) ruling(given *Ruling, known map[planID]*bundle) (*rulin
 }
 
 // rulingOf returns the ruling about a key that is in force, or nil.
-func (p *compiledPolicy) rulingOf(key string) *ruling {
+func (p *compiledPolicy) rulingOf(key string) (found *ruling) {
 	all := p.rulings.Load()
 	if all == nil {
 		return nil
 	}
-	found, length := firstInForce(&all.single, key)
-	if length == keyform.KeyLength {
-		return found
-	}
-	if other, longer := firstInForce(&all.several, key); other != nil && (found == nil || longer > length) {
-		return other
-	}
-	return found
-}
-
-// firstInForce returns the first ruling of a table about a key that is in force, or nil, and the length of its match.
-func firstInForce(table *keyform.Table[*ruling], key string) (found *ruling, length int) {
-	table.Each(key, func(r *ruling, of int) bool {
+	all.keys.Each(key, func(r *ruling, _ int) bool {
 		if r.inForce() {
-			found, length = r, of
+			found = r
 		}
 		return found == nil
 	})
-	return found, length
+	return found
 }
 
 // Outranking returns the Keys of the rulings in force that decide, instead of the ruling with this Key, about some of the
-// keys that it means.
+// keys that it matches.
 func (s *Set) Outranking(policy int, key string) (texts []string) {
 	all := s.policies[policy].rulings.Load()
 	if all == nil {
@@ -166,27 +148,11 @@ func (s *Set) Outranking(policy int, key string) (texts []string) {
 		return nil
 	}
 	for i, r := range all.all {
-		if i != at && r.inForce() && r.outranks(all.all[at], i < at) {
+		if i != at && r.inForce() && r.key.Outranks(&all.all[at].key, i < at) {
 			texts = append(texts, r.text)
 		}
 	}
 	return texts
-}
-
-// outranks reports whether a ruling takes precedence over another one about some key. Precedes says which one of them it is
-// if nothing else does.
-func (r *ruling) outranks(other *ruling, precedes bool) bool {
-	if single := len(r.keys) == 1; single != (len(other.keys) == 1) {
-		precedes = single
-	}
-	for i := range r.keys {
-		for j := range other.keys {
-			if r.keys[i].Outranks(&other.keys[j], precedes) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // RulingOf returns the Key of the ruling about a key that is in force, as it was passed to SetRulings.

@@ -3,25 +3,19 @@ package engine
 import (
 	"context"
 
-	"github.com/slidegate/slidegate/internal/detach"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// send carries out the plan, in one call to the store. It returns an error if the store cannot decide the policies together.
-// Operations that correct a charge are carried out even if the client has left.
+// send sends the plan, in one call to the store. It returns an error if the store cannot decide the policies together.
 func (t *Transaction) send(ctx context.Context) error {
 	p := &t.plan
-	p.lay(t.parts, t.Slots == SlotsReserved)
+	t.lay()
 	if len(p.ops) == 0 {
 		return nil
 	}
 	if err := t.check(); err != nil && !p.each {
 		return err
-	}
-	if p.op == rule.GiveBack || p.op == rule.Charge {
-		var cancel context.CancelFunc
-		ctx, cancel = detach.Context(ctx, t.set.traits)
-		defer cancel()
 	}
 	if p.id != 0 {
 		p.cancelled = p.batch.reserve(ctx, t.Group, p.id, t.set.store)
@@ -31,34 +25,37 @@ func (t *Transaction) send(ctx context.Context) error {
 	return nil
 }
 
-// lay makes the requests to the store. Reserved is whether the owner of a reservation settles what is held: a candidate is not part of it,
-// so it holds nothing then.
-func (p *plan) lay(parts []part, reserved bool) {
+// lay makes the requests to the store. The charges of penalties are behind those of the entries.
+func (t *Transaction) lay() {
+	p := &t.plan
 	e, x := 0, 0
 	for request, op := range p.ops {
 		p.batch.begin(op)
 		start := len(p.batch.charges)
 		for ; e < len(p.entries) && p.entries[e].request == request; e++ {
 			one := &p.entries[e]
-			it := &parts[one.part]
+			it := &t.parts[one.part]
 			one.from = len(p.batch.charges) - start
 			p.batch.addBundle(one.bundle, it.Part, one.role != checks)
 			if op == rule.Take {
-				p.batch.mark(it.holds && !(reserved && one.role == candidate), it.ID)
+				p.batch.mark(it.holds, it.ID)
 			}
 		}
-		for ; x < len(p.extras) && p.extras[x].request == request; x++ {
-			p.extras[x].index = p.batch.add(p.extras[x].charge) - start
+		for ; x < len(t.penalties) && p.entries[t.penalties[x].entry].request == request; x++ {
+			if one := &t.penalties[x]; one.checked {
+				one.index = p.batch.add(store.Charge{Limit: one.policy.penalty, Key: one.key}) - start
+			}
 		}
 	}
 }
 
-// trim removes the answers to extras, after their features have seen them.
-func (p *plan) trim() {
-	for i := len(p.extras) - 1; i >= 0; i-- {
-		x := &p.extras[i]
-		result := &p.batch.requests[x.request]
-		result.Charges, result.Answers = result.Charges[:x.index], result.Answers[:x.index]
+// trim removes the answers of penalties, which have been applied.
+func (t *Transaction) trim() {
+	for i := len(t.penalties) - 1; i >= 0; i-- {
+		if one := &t.penalties[i]; one.checked {
+			result := t.plan.result(&t.plan.entries[one.entry])
+			result.Charges, result.Answers = result.Charges[:one.index], result.Answers[:one.index]
+		}
 	}
 }
 

@@ -42,7 +42,6 @@ func (p *compiledPolicy) hasSlots() bool {
 type Set struct {
 	opts         Options
 	policies     []*compiledPolicy
-	features     []*feature             // those that the policies have
 	limiter      *slidegate.Limiter     // passed to New; nil if the policies have their own namespaces
 	given        store.Store            // passed to NewOver, or the limiter's
 	store        store.Store            // the same with its layers
@@ -53,11 +52,8 @@ type Set struct {
 	traits       store.Traits
 	bases        map[baseID]*slidegate.Limiter
 	joints       memo[jointID]
-	transactions sync.Pool   // of *Transaction
-	releases     *releases   // releases of slots under way; also those of the Set before
-	bottom       store.Store // below all layers
-	sharer       *sharer
-	warned       sync.Map // the sharers of Sets around this one that were logged
+	transactions sync.Pool // of *Transaction
+	releases     *releases // releases of slots under way; also those of the Set before
 
 	penaltyErrorLogged atomic.Int64 // when a failed penalty was last logged, in nanoseconds of Unix time
 }
@@ -109,11 +105,10 @@ func (p *compiledPolicy) checkSlots(op rule.Op, r *bundle, slots Slots) error {
 // compiledPolicy is a compiled Policy. It does not change, except for the plans that it remembers and for rulings.
 type compiledPolicy struct {
 	set       *Set
-	index     int // its index in the policies
 	name      string
 	mode      store.Mode // 0 if the limiter's store has a failure layer, and the application leaves the mode to it
 	shadow    bool
-	simple    bool // it has no lists, overrides, candidate, penalty, classes, thresholds or in-flight limits
+	simple    bool // it has no lists, overrides, penalty, thresholds or in-flight limits
 	own       *bundle
 	form      keyform.Form // of the keys; nil if the application makes them
 	overrides keyform.Table[*bundle]
@@ -121,15 +116,13 @@ type compiledPolicy struct {
 	ordered   []*bundle          // all overrides, followed by those plans
 	allow     *list
 	refuse    *list
-	candidate *bundle
 	penalty   *store.Limit // nil if there is none
-	classes   *classes     // nil if there are none
 	wait      time.Duration
 	line      *Line
 
 	thresholds []policy.Threshold
 	counter    func(key string, outcome Outcome)
-	crossed    func(key string, c *Crossing)
+	crossed    func(key string, limit *store.Limit, percent int)
 	plans      memo[planID]
 	rulings    atomic.Pointer[rulingSet] // nil if there are no rulings
 }
@@ -148,10 +141,6 @@ type bundle struct {
 	ruled    bool      // they come from a ruling
 	plan     string    // the name of the plan, if they belong to one
 	until    time.Time // when a ruling that refuses everything ends; zero if it does not end
-
-	classes []atomic.Pointer[bundle] // the parts of these limits that the policy's classes have; nil if there are none
-	of      *bundle                  // the limits that these are the part of a class of; nil if they are not
-	class   string                   // the name of that class
 }
 
 // Mode returns the failure mode of a policy. 0 means the default of the failure layer that the limiter's store has.
@@ -161,15 +150,12 @@ func (s *Set) Mode(policy int) store.Mode { return s.policies[policy].mode }
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].own.limiter }
 
 // BoundLimits returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in order,
-// those of its candidate, and that of its penalty.
+// and that of its penalty.
 func (s *Set) BoundLimits(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.own.bound)
 	for _, r := range p.ordered {
 		bound = append(bound, r.bound...)
-	}
-	if p.candidate != nil {
-		bound = append(bound, p.candidate.bound...)
 	}
 	if p.penalty != nil {
 		bound = append(bound, p.penalty)
@@ -177,8 +163,8 @@ func (s *Set) BoundLimits(policy int) []*store.Limit {
 	return bound
 }
 
-// HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides and plans, or
-// its candidate's. Such limits can decide only a Transaction whose slots are released; see Slots.
+// HasSlots reports whether a policy has an in-flight limit: among its own limits, or those of its overrides and plans.
+// Such limits can decide only a Transaction whose slots are released; see Slots.
 func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.BoundLimits(policy), isSlots) }
 
 // Holds reports whether requests hold something of a policy while they run: slots, or units of a limit with Hold.

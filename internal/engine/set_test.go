@@ -96,9 +96,9 @@ func TestFailureModeDecidesWhenTheStoreFails(t *testing.T) {
 		flags   rule.Flags
 	}
 	opens, closes := want{[2]bool{true, true}, rule.FallbackOpen}, want{[2]bool{false, false}, rule.FallbackClosed}
-	local, optimistic := want{[2]bool{true, false}, rule.FallbackLocal}, want{[2]bool{true, false}, rule.FallbackOptimistic}
+	local := want{[2]bool{true, false}, rule.FallbackLocal}
 	for mode, want := range map[store.Mode]want{
-		0: local, store.FailOpen: opens, store.FailClosed: closes, store.FailLocal: local, store.FailOptimistic: optimistic,
+		0: local, store.FailOpen: opens, store.FailClosed: closes, store.FailLocal: local,
 	} {
 		for trips := range 2 {
 			s := newSet(t, &faultyStore{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode}, plain)
@@ -108,41 +108,10 @@ func TestFailureModeDecidesWhenTheStoreFails(t *testing.T) {
 					t.Errorf("%d round trips, %v, request %d: got %+v, want allowed %v with the flags %v and errDown", trips, mode, i+1, v, allowed, want.flags)
 				}
 			}
-			if err := s.Drain(t.Context()); errors.Is(err, errDown) != (mode == store.FailOptimistic) {
+			if err := s.Drain(t.Context()); err != nil {
 				t.Errorf("%d round trips, %v drained: %v", trips, mode, err)
 			}
 		}
-	}
-}
-
-// In the mode optimistic a few units of each key are admitted, which are charged when the store is back.
-func TestOptimism(t *testing.T) {
-	for optimism, want := range map[int64]int{0: failure.DefaultOptimism, 3: 3} {
-		synctest.Test(t, func(t *testing.T) { // so that nothing is charged before the store is back
-			on := &faultyStore{Store: newMemory(t), trips: 1, err: errDown}
-			s := newSet(t, on, Options{Failure: store.FailOptimistic, Optimism: optimism}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 50)}})
-			for _, key := range []string{"ann", "bob"} {
-				admitted := 0
-				for range 20 {
-					if v := take(t, s, Part{Key: key, Cost: 1}); !v.Refused {
-						admitted++
-					}
-				}
-				if admitted != want {
-					t.Errorf("optimism %d: got %d of 20 admitted, want %d", optimism, admitted, want)
-				}
-			}
-			on.fail(nil)
-			if err := s.Drain(t.Context()); err != nil {
-				t.Error(err)
-			}
-			v := policy.Decision{}
-			part := Part{Key: "ann"}
-			newSet(t, on, Options{}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 50)}}).Decide(t.Context(), rule.Peek, &part, &v)
-			if used := 50 - v.Decision.Remaining; used != int64(want) {
-				t.Errorf("optimism %d: the store was charged %d units, want %d", optimism, used, want)
-			}
-		})
 	}
 }
 
@@ -152,7 +121,6 @@ func TestStrictestMode(t *testing.T) {
 	policies := []Spec{
 		{Name: "open", Failure: store.FailOpen, Limits: []slidegate.Limit{named("", 1)}}, {Name: "default", Limits: []slidegate.Limit{named("", 1)}},
 		{Name: "closed", Failure: store.FailClosed, Limits: []slidegate.Limit{named("", 1)}},
-		{Name: "optimistic", Failure: store.FailOptimistic, Limits: []slidegate.Limit{named("", 1)}},
 	}
 	s := newSet(t, &faultyStore{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: store.FailLocal}, policies...)
 	for _, test := range []struct {
@@ -161,7 +129,6 @@ func TestStrictestMode(t *testing.T) {
 	}{
 		{[]int{0}, rule.FallbackOpen}, {[]int{1}, rule.FallbackLocal}, {[]int{2}, rule.FallbackClosed},
 		{[]int{0, 1}, rule.FallbackLocal}, {[]int{1, 0}, rule.FallbackLocal}, {[]int{2, 0, 1}, rule.FallbackClosed},
-		{[]int{3}, rule.FallbackOptimistic}, {[]int{1, 3, 0}, rule.FallbackOptimistic}, {[]int{3, 2}, rule.FallbackClosed},
 	} {
 		r := s.Begin()
 		for _, index := range test.indexes {
@@ -174,7 +141,7 @@ func TestStrictestMode(t *testing.T) {
 			t.Errorf("policies %v: got flags %v, want %v", test.indexes, v.Decision.Flags, test.want)
 		}
 	}
-	if err := s.Drain(t.Context()); !errors.Is(err, errDown) {
+	if err := s.Drain(t.Context()); err != nil {
 		t.Errorf("drained: %v", err)
 	}
 }
@@ -208,7 +175,7 @@ func TestLayerOfTheCaller(t *testing.T) {
 		"the layer's default":   {layered, 0, rule.FallbackClosed},
 		"the policy's":          {layered, store.FailOpen, rule.FallbackOpen},
 		"a view's":              {store.In(layered, store.FailLocal), 0, rule.FallbackLocal},
-		"the policy's, in view": {store.In(layered, store.FailLocal), store.FailOptimistic, rule.FallbackOptimistic},
+		"the policy's, in view": {store.In(layered, store.FailLocal), store.FailOpen, rule.FallbackOpen},
 	} {
 		s := newSet(t, test.on, Options{Failure: test.mode}, Spec{Name: name, Limits: []slidegate.Limit{named("", 1)}})
 		if v := take(t, s, Part{Cost: 1}); v.Decision.Flags != test.want || s.layers != nil {
@@ -339,7 +306,7 @@ func TestKindsOfPlans(t *testing.T) {
 // A Set that replaces another keeps the bound limits that are in both.
 func TestSetKeepsBoundLimits(t *testing.T) {
 	on := newMemory(t)
-	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
+	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Penalty: time.Hour}}
 	first := testkit.Must(NewOver(on, policies, Options{}))(t)
 	policies = append(policies, Spec{Name: "q", Limits: []slidegate.Limit{named("", 5)}})
 	second := testkit.Must(NewOver(on, policies, Options{Before: first}))(t)
@@ -355,7 +322,7 @@ func TestSetKeepsBoundLimits(t *testing.T) {
 
 // A Set over another store than the one before it counts there.
 func TestBeforeOverAnotherStore(t *testing.T) {
-	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}}}
+	policies := []Spec{{Name: "p", Limits: []slidegate.Limit{named("", 5)}}}
 	first := testkit.Must(NewOver(newMemory(t), policies, Options{}))(t)
 	take(t, first, Part{Key: "ann", Cost: 3})
 	on := newMemory(t)
@@ -363,28 +330,8 @@ func TestBeforeOverAnotherStore(t *testing.T) {
 	take(t, second, Part{Key: "ann", Cost: 1})
 	fresh := testkit.Must(NewOver(on, policies, Options{}))(t)
 	for name, s := range map[string]*Set{"the second set": second, "a set over its store": fresh} {
-		for _, candidate := range []bool{false, true} {
-			if got := left(t, s, 0, candidate); got != 4 {
-				t.Errorf("%s, candidate %v: got %d of 5 left after 1, want 4", name, candidate, got)
-			}
-		}
-	}
-}
-
-// A part for a missing candidate is a mistake: the policy's own limits do not decide it instead.
-func TestNoCandidate(t *testing.T) {
-	limits := []slidegate.Limit{named("", 5)}
-	s := newSet(t, newMemory(t), Options{}, Spec{Name: "bare", Limits: limits}, Spec{Name: "listed", Limits: limits, Block: policy.List{Keys: []string{"bob"}}})
-	for index := range 2 {
-		for _, op := range []rule.Op{rule.Take, rule.Peek} {
-			var v policy.Decision
-			s.Decide(t.Context(), op, &Part{Policy: index, Key: "ann", Cost: 1, Candidate: true}, &v)
-			if !v.Mistake || !v.Refused || !errors.Is(v.Err, slidegate.ErrUnsupported) {
-				t.Errorf("policy %d, %v: got %+v, want a mistake with ErrUnsupported", index, op, v)
-			}
-		}
-		if got := left(t, s, index, false); got != 5 {
-			t.Errorf("policy %d: got %d of 5 left, want all", index, got)
+		if got := left(t, s, 0); got != 4 {
+			t.Errorf("%s: got %d of 5 left after 1, want 4", name, got)
 		}
 	}
 }
@@ -408,24 +355,6 @@ func TestRefusedPlanBeatsTheAllowList(t *testing.T) {
 	}
 }
 
-// Candidates decide nothing, have separate counts, and are reported.
-func TestCandidate(t *testing.T) {
-	s := newSet(t, newMemory(t), Options{}, Spec{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)}})
-	for i, want := range []struct{ refused, candidate bool }{{false, true}, {false, false}, {true, false}} {
-		r := s.Begin()
-		r.Record = true
-		r.Add(Part{Key: "ann", Cost: 1})
-		var v policy.Decision
-		r.Decide(t.Context(), rule.Take, &v)
-		tried := r.Trials()
-		if v.Refused != want.refused || len(tried) != 1 || !tried[0].Candidate || tried[0].Refused || tried[0].Decision.Allowed != want.candidate {
-			t.Errorf("request %d: got %+v and the candidates %+v, want refused %v, and one candidate that allows %v",
-				i+1, v, tried, want.refused, want.candidate)
-		}
-		r.End()
-	}
-}
-
 func TestInvalidSetsAreRejected(t *testing.T) {
 	limiter := testkit.Must(slidegate.New(newMemory(t)))(t)
 	one := []slidegate.Limit{named("", 1)}
@@ -436,7 +365,6 @@ func TestInvalidSetsAreRejected(t *testing.T) {
 		`policy "": limits: invalid limit`:    {{}},
 		`policy "a": failure: unknown mode`:   {{Name: "a", Limits: one, Failure: store.Modes}},
 		`policy "a": overrides: override 1: `: {{Name: "a", Limits: one, Overrides: []policy.Override{{Key: "k"}}}},
-		`policy "a": candidate: slidegate: `:  {{Name: "a", Limits: one, Candidate: []slidegate.Limit{{Quota: -1}}}},
 	} {
 		if _, err := New(limiter, policies, Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("New returned %v, want %s", err, want)
@@ -449,7 +377,7 @@ func TestInvalidSetsAreRejected(t *testing.T) {
 		t.Errorf("NewOver without a store returned %v, want an error about the store", err)
 	}
 	for want, opts := range map[string]Options{
-		"Failure: unknown mode": {Failure: store.Modes}, "Timeout: must be": {Timeout: 25 * time.Hour}, "Optimism: must be": {Optimism: -1},
+		"Failure: unknown mode": {Failure: store.Modes}, "Timeout: must be": {Timeout: 25 * time.Hour},
 		"LocalBytes: must be": {LocalBytes: -1}, "Instances: must be": {Instances: -1},
 	} {
 		if _, err := New(limiter, []Spec{{Limits: one}}, opts); err == nil || !strings.HasPrefix(err.Error(), "policy: stack: "+want) {
@@ -461,11 +389,11 @@ func TestInvalidSetsAreRejected(t *testing.T) {
 	}
 }
 
-// A request that waits decides again and again. Shadow policies and candidates are decided once, with the first op that
+// A request that waits decides again and again. Shadow policies are decided once, with the first op that
 // is not a peek.
 func TestDecideAgain(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{},
-		Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}},
+		Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}},
 		Spec{Name: "tried", Limits: []slidegate.Limit{named("", 5)}, Shadow: true},
 		Spec{Name: "refuses", Limits: []slidegate.Limit{named("", 5)}, Shadow: true, Block: policy.List{Keys: []string{"ann"}}},
 	)
@@ -479,7 +407,7 @@ func TestDecideAgain(t *testing.T) {
 		op    rule.Op
 		tried int
 		left  int64
-	}{{rule.Peek, 0, 5}, {rule.Take, 3, 4}, {rule.Peek, 0, 4}, {rule.Take, 0, 3}} {
+	}{{rule.Peek, 0, 5}, {rule.Take, 2, 4}, {rule.Peek, 0, 4}, {rule.Take, 0, 3}} {
 		var v policy.Decision
 		r.Decide(t.Context(), step.op, &v)
 		if v.Policy != "live" || v.Refused || v.Decision.Remaining != step.left || len(r.Trials()) != step.tried {

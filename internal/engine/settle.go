@@ -41,7 +41,7 @@ func (t *Transaction) Reservation() (slidegate.Reservation, error) {
 
 // Settle replaces the cost of an admitted request's parts with Hold by the actual cost: an excess is returned, and a shortfall
 // is charged, beyond the quota if necessary; units that were held are charged. Actual is called once for each of these parts that took units, with the index of
-// the policy and the number of units. That includes parts of shadow policies, and parts of which only the candidate took units.
+// the policy and the number of units. That includes parts of shadow policies.
 // The client may have left, and its usage still counts: Settle works after ctx has ended. Slots stay held: Finish releases
 // them, and must not be called before settled, which Settle calls once with the result. It does so before it returns, unless
 // the outcome is unknown: then it tries again a few times, and calls settled on another goroutine. An error may mean that

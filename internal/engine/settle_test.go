@@ -15,11 +15,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// left returns how many units are left of the first limit of a policy, or of its candidate.
-func left(t *testing.T, s *Set, index int, candidate bool) int64 {
+// left returns how many units are left of the first limit of a policy.
+func left(t *testing.T, s *Set, index int) int64 {
 	t.Helper()
 	var v policy.Decision
-	s.Decide(t.Context(), rule.Peek, &Part{Policy: index, Key: "ann", Cost: 1, Candidate: candidate}, &v)
+	s.Decide(t.Context(), rule.Peek, &Part{Policy: index, Key: "ann", Cost: 1}, &v)
 	return v.Decision.Remaining
 }
 
@@ -54,12 +54,12 @@ func bothWays(t *testing.T, policies ...Spec) map[string]*Set {
 	}
 }
 
-// Each policy is settled where it was charged: those that decide, shadow policies and candidates, each by its own cost,
+// Each policy is settled where it was charged: those that decide and shadow policies, each by its own cost,
 // and parts without Hold are unchanged.
 func TestSettleWhereItWasCharged(t *testing.T) {
 	ten := []slidegate.Limit{named("", 10)}
 	for name, s := range bothWays(t, Spec{Name: "less", Limits: ten}, Spec{Name: "tried", Limits: ten, Shadow: true},
-		Spec{Name: "more", Limits: ten, Candidate: ten}, Spec{Name: "kept", Limits: ten}) {
+		Spec{Name: "more", Limits: ten}, Spec{Name: "kept", Limits: ten}) {
 		calls := map[int]int{}
 		settle(t, s, rule.Take, func(policy int, cost int64) int64 {
 			if calls[policy]++; cost != 4 {
@@ -69,12 +69,9 @@ func TestSettleWhereItWasCharged(t *testing.T) {
 		}, Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true},
 			Part{Policy: 2, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 3, Key: "ann", Cost: 4})
 		for index, want := range []int64{9, 3, 4, 6} {
-			if got := left(t, s, index, false); got != want || index < 3 && calls[index] != 1 || index == 3 && calls[index] != 0 {
+			if got := left(t, s, index); got != want || index < 3 && calls[index] != 1 || index == 3 && calls[index] != 0 {
 				t.Errorf("%s: got %d of policy %d left, want %d; actual was called %d times for it", name, got, index, want, calls[index])
 			}
-		}
-		if got := left(t, s, 2, true); got != 4 {
-			t.Errorf("%s: got %d of the candidate left, want 4", name, got)
 		}
 	}
 }
@@ -97,7 +94,7 @@ func TestSettleWhatWasGranted(t *testing.T) {
 			return 1
 		})
 		r.End()
-		if got := left(t, s, 0, false); err != nil || got != 3 {
+		if got := left(t, s, 0); err != nil || got != 3 {
 			t.Errorf("%s: got %d of 10 left after 6 and 1, want 3; %v", name, got, err)
 		}
 	}
@@ -138,12 +135,12 @@ func TestReservationOfNothing(t *testing.T) {
 	}
 }
 
-// A request that waits has nothing to settle until it is admitted, and then also what shadow policies and candidates
+// A request that waits has nothing to settle until it is admitted, and then also what shadow policies
 // took at first.
 func TestSettleAfterWaiting(t *testing.T) {
 	ten := []slidegate.Limit{named("", 10)}
-	s := newSet(t, newMemory(t), Options{}, Spec{Name: "live", Limits: ten, Candidate: ten}, Spec{Name: "tried", Limits: ten, Shadow: true})
-	fill := Part{Key: "ann", Cost: 10, Plan: policy.Limits(named("", 10))} // a plan has no candidate
+	s := newSet(t, newMemory(t), Options{}, Spec{Name: "live", Limits: ten}, Spec{Name: "tried", Limits: ten, Shadow: true})
+	fill := Part{Key: "ann", Cost: 10}
 	take(t, s, fill)
 	r := s.Begin()
 	defer r.End()
@@ -162,8 +159,8 @@ func TestSettleAfterWaiting(t *testing.T) {
 	if err := settleNow(t, r, always(4)); err != nil {
 		t.Fatal(err)
 	}
-	if live, candidate, tried := left(t, s, 0, false), left(t, s, 0, true), left(t, s, 1, false); live != 6 || candidate != 6 || tried != 6 {
-		t.Errorf("got %d, %d of the candidate and %d of the shadow left of 10, want 6 of each", live, candidate, tried)
+	if live, tried := left(t, s, 0), left(t, s, 1); live != 6 || tried != 6 {
+		t.Errorf("got %d and %d of the shadow left of 10, want 6 of each", live, tried)
 	}
 }
 

@@ -9,14 +9,14 @@ import (
 
 // tryShadows adds the policies in shadow mode, each in a request of its own. A peek includes them only if no other policy
 // decides.
-func tryShadows(_ context.Context, t *Transaction) {
+func (t *Transaction) tryShadows() {
 	p := &t.plan
 	if t.waited || p.op == rule.Peek && p.hasJoint() {
 		return
 	}
 	for i := range t.parts {
 		it := &t.parts[i]
-		if it.by == policy.ByLimits && it.err == nil && it.policy.shadow && !it.listed {
+		if it.by == policy.ByLimits && it.err == nil && it.policy.shadow {
 			p.begin(it.op(p.op))
 			p.add(i, it.bundle, shadow)
 		}
@@ -24,8 +24,8 @@ func tryShadows(_ context.Context, t *Transaction) {
 }
 
 // reportShadows reports what the policies in shadow mode would have decided.
-func reportShadows(ctx context.Context, t *Transaction) {
-	if t.waited || t.plan.each {
+func (t *Transaction) reportShadows(ctx context.Context, d *policy.Decision) {
+	if t.waited || t.plan.isCheck() {
 		return
 	}
 	op := t.plan.op
@@ -41,12 +41,11 @@ func reportShadows(ctx context.Context, t *Transaction) {
 		} else if it.by != policy.ByLimits {
 			it.policy.setListed(op, it.by, it.bundle, it.Part, &own)
 		} else {
-			e := t.plan.entryOf(i, shadow)
+			e := t.plan.shadowOf(i)
 			if e == nil {
 				continue
 			}
 			t.foldAlone(ctx, e, &own)
-			it.said = saidIf(own.Err == nil && own.Allowed)
 			worth = worthAllowed
 		}
 		switch {
@@ -58,6 +57,6 @@ func reportShadows(ctx context.Context, t *Transaction) {
 		if counts(op) {
 			t.addTried(&own)
 		}
-		t.offer(&own, worth)
+		t.offer(d, &own, worth)
 	}
 }

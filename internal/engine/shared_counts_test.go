@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -39,7 +40,6 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 		"equal":        {Spec{Limits: five}, Spec{Limits: five}, true},
 		"a name":       {Spec{Limits: hundred}, Spec{Name: "login", Limits: five}, true},
 		"an override":  {Spec{Limits: five, Overrides: []policy.Override{{Key: "vip", Limits: hundred}}}, Spec{Limits: five}, true},
-		"a candidate":  {Spec{Limits: five, Candidate: hundred}, Spec{Limits: five}, true},
 	} {
 		for _, opts := range []Options{{}, {Failure: store.FailLocal}} {
 			memory := newMemory(t)
@@ -62,13 +62,12 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 	}
 }
 
-// Charges and refunds are carried out for a client that has left, even if a candidate counts as well.
+// Charges and refunds are carried out for a client that has left, also under a policy with more than limits.
 func TestCorrectionsOutliveTheClient(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	five := []slidegate.Limit{slidegate.MustParseLimit("5/1h sliding-window")} // a log holds no more than its quota
-	nine := []slidegate.Limit{slidegate.PerHour(9)}
-	set := newSet(t, newMemory(t), Options{}, Spec{Name: "plain", Limits: five}, Spec{Name: "tried", Limits: five, Candidate: nine})
+	set := newSet(t, newMemory(t), Options{}, Spec{Name: "plain", Limits: five}, Spec{Name: "tried", Limits: five, Shadow: true})
 	for index := range 2 {
 		decide := func(ctx context.Context, op rule.Op, part Part) (v policy.Decision) {
 			part.Policy, part.Key = index, "k"
@@ -83,11 +82,6 @@ func TestCorrectionsOutliveTheClient(t *testing.T) {
 		decide(gone, rule.GiveBack, Part{Cost: 3})
 		if left := decide(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
 			t.Errorf("policy %d: got %d left, want 2", index, left)
-		}
-		if index == 1 {
-			if left := decide(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
-				t.Errorf("got %d of the candidate left, want 6", left)
-			}
 		}
 	}
 }
@@ -124,4 +118,30 @@ func TestSharedUnnamedLimitIsLogged(t *testing.T) {
 		}
 		runtime.KeepAlive(first)
 	}
+}
+
+// A set that is not in use anymore is forgotten, so that another may have its limits.
+func TestUnusedSetsAreForgotten(t *testing.T) {
+	memory := newMemory(t)
+	newSet(t, memory, Options{}, Spec{Limits: []slidegate.Limit{slidegate.PerMinute(5)}})
+	known := func() (n int) {
+		unnamed.mu.Lock()
+		defer unnamed.mu.Unlock()
+		for id := range unnamed.by {
+			if id.store == reflect.ValueOf(memory).Pointer() {
+				n++
+			}
+		}
+		return n
+	}
+	if n := known(); n != 1 {
+		t.Errorf("got %d limits of the set, want 1", n)
+	}
+	for range 1000 { // until the garbage collector has run
+		if runtime.GC(); known() == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("the set is gone, but its limit is still known")
 }

@@ -65,7 +65,7 @@ func TestSlotThatNothingReleasesIsAnError(t *testing.T) {
 		if !v.Mistake || !errors.Is(v.Err, policy.ErrSlots) {
 			t.Errorf("%s: a Transaction without Slots: got %+v, want a mistake", name, v)
 		}
-		if free, units := left(t, s, 0, false), left(t, s, 1, false); free != 2 || units != 4 {
+		if free, units := left(t, s, 0), left(t, s, 1); free != 2 || units != 4 {
 			t.Errorf("%s: got %d slots and %d units left, want 2 and 4", name, free, units)
 		}
 	}
@@ -73,44 +73,34 @@ func TestSlotThatNothingReleasesIsAnError(t *testing.T) {
 
 func TestHasSlots(t *testing.T) {
 	five := []slidegate.Limit{named("", 5)}
-	s := newSet(t, newMemory(t), Options{}, Spec{Name: "none", Limits: five, Candidate: five}, Spec{Name: "own", Limits: append(slots(1), named("x", 5))},
-		Spec{Name: "override", Limits: five, Overrides: []policy.Override{{Key: "ann", Limits: slots(1)}}},
-		Spec{Name: "candidate", Limits: five, Candidate: slots(1)})
-	for i, want := range []bool{false, true, true, true} {
+	s := newSet(t, newMemory(t), Options{}, Spec{Name: "none", Limits: five}, Spec{Name: "own", Limits: append(slots(1), named("x", 5))},
+		Spec{Name: "override", Limits: five, Overrides: []policy.Override{{Key: "ann", Limits: slots(1)}}})
+	for i, want := range []bool{false, true, true} {
 		if got := s.HasSlots(i); got != want {
 			t.Errorf("policy %d: HasSlots = %v, want %v", i, got, want)
 		}
 	}
 }
 
-// Shadow policies and candidates whose slots nothing releases are not decided, and report that; they refuse nothing.
+// Shadow policies whose slots nothing releases are not decided, and report that; they refuse nothing.
 func TestNothingReleasesInTheShadow(t *testing.T) {
-	for _, who := range []Slots{SlotsNone, SlotsReserved} {
-		s := newSet(t, newMemory(t), Options{}, Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: slots(2)},
-			Spec{Name: "tried", Shadow: true, Limits: slots(2)})
-		r := s.Begin()
-		r.Record, r.Slots = true, who
-		r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
-		if who == SlotsNone {
-			r.Add(Part{Policy: 1, Key: "ann", Cost: 1})
-		}
-		var v policy.Decision
-		r.Decide(t.Context(), rule.Take, &v)
-		if v.Refused || v.Err != nil || v.Policy != "live" {
-			t.Errorf("slots %d: got %+v, want an admission by live", who, v)
-		}
-		for _, tried := range r.Trials() {
-			if !errors.Is(tried.Err, policy.ErrSlots) || tried.Refused {
-				t.Errorf("slots %d: got %+v, want policy.ErrSlots", who, tried)
-			}
-		}
-		if want := 2 - int(who)/2; len(r.Trials()) != want {
-			t.Errorf("slots %d: got %d reports, want %d", who, len(r.Trials()), want)
-		}
-		r.End()
-		if shadow, candidate := left(t, s, 1, false), left(t, s, 0, true); shadow != 2 || candidate != 2 {
-			t.Errorf("slots %d: got %d slots of the shadow and %d of the candidate left, want 2 and 2", who, shadow, candidate)
-		}
+	s := newSet(t, newMemory(t), Options{}, Spec{Name: "live", Limits: []slidegate.Limit{named("", 5)}},
+		Spec{Name: "tried", Shadow: true, Limits: slots(2)})
+	r := s.Begin()
+	r.Record = true
+	r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
+	r.Add(Part{Policy: 1, Key: "ann", Cost: 1})
+	var v policy.Decision
+	r.Decide(t.Context(), rule.Take, &v)
+	if v.Refused || v.Err != nil || v.Policy != "live" {
+		t.Errorf("got %+v, want an admission by live", v)
+	}
+	if tried := r.Trials(); len(tried) != 1 || !errors.Is(tried[0].Err, policy.ErrSlots) || tried[0].Refused {
+		t.Errorf("got the reports %+v, want one with policy.ErrSlots that refuses nothing", tried)
+	}
+	r.End()
+	if got := left(t, s, 1); got != 2 {
+		t.Errorf("got %d slots of the shadow left, want 2", got)
 	}
 }
 
@@ -131,7 +121,7 @@ func TestReservedSlots(t *testing.T) {
 	if took := watched.requests[0]; took.Op != rule.Take || took.ID != store.IDOf(held.ID) {
 		t.Errorf("the store received %+v, want a Take with the ID of the reservation", took)
 	}
-	if got := left(t, s, 0, false); got != 1 {
+	if got := left(t, s, 0); got != 1 {
 		t.Errorf("got %d slots left after End, want 1", got)
 	}
 	limiter := s.Limiter(0)
@@ -149,13 +139,13 @@ func TestReservedSlots(t *testing.T) {
 	}
 }
 
-// Returns and charges are settled by one request to the store for the policies that decide, and one for each candidate.
+// Returns and charges are settled by one request to the store for the policies that decide, and one for each in the shadow.
 func TestSettleIsOneRequest(t *testing.T) {
 	watched := &spy{Store: newMemory(t)}
 	ten := []slidegate.Limit{named("", 10), named("too", 20)}
-	s := newSet(t, watched, Options{}, Spec{Name: "less", Limits: ten}, Spec{Name: "more", Limits: ten, Candidate: ten})
-	settle(t, s, rule.Take, func(policy int, _ int64) int64 { return []int64{1, 7}[policy] },
-		Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true})
+	s := newSet(t, watched, Options{}, Spec{Name: "less", Limits: ten}, Spec{Name: "more", Limits: ten}, Spec{Name: "tried", Limits: ten, Shadow: true})
+	settle(t, s, rule.Take, func(policy int, _ int64) int64 { return []int64{1, 7, 5}[policy] },
+		Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 2, Key: "ann", Cost: 4, Hold: true})
 	if n := len(watched.requests); n != 4 {
 		t.Fatalf("the store received %d requests, want 2 takes and 2 settlements", n)
 	}
@@ -167,8 +157,8 @@ func TestSettleIsOneRequest(t *testing.T) {
 			t.Errorf("request %d is %+v, want %v with %d charges and the ID of the first", i, r, want.op, want.charges)
 		}
 	}
-	for index, want := range []int64{9, 3} {
-		if got := left(t, s, index, false); got != want {
+	for index, want := range []int64{9, 3, 5} {
+		if got := left(t, s, index); got != want {
 			t.Errorf("got %d of policy %d left, want %d", got, index, want)
 		}
 	}
@@ -192,7 +182,7 @@ func TestUnsettled(t *testing.T) {
 	if !errors.Is(err, slidegate.ErrUnsettled) || settled < limit.Settlements() {
 		t.Errorf("got error %v after %d settlements, want ErrUnsettled after %d at least", err, settled, limit.Settlements())
 	}
-	if got := left(t, s, 0, false); got != 4998 {
+	if got := left(t, s, 0); got != 4998 {
 		t.Errorf("got %d left, want all but the 2 that could not be returned", got)
 	}
 }
@@ -272,7 +262,7 @@ func TestSlotRefusal(t *testing.T) {
 // A refund returns units and leaves the slots to the requests that hold them, by every method.
 func TestRefundLeavesSlots(t *testing.T) {
 	units := append(slots(2), named("units", 100))
-	for name, p := range map[string]Spec{"alone": {Limits: units}, "beside a candidate": {Limits: units, Candidate: units}} {
+	for name, p := range map[string]Spec{"alone": {Limits: units}, "with a penalty": {Limits: units, Penalty: time.Minute}} {
 		s := newSet(t, newMemory(t), Options{}, p)
 		r := s.Begin()
 		r.Slots = SlotsHeld

@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Outcome is what is counted for one policy, or for its candidate.
+// Outcome is what is counted for one policy.
 type Outcome struct {
 	By      policy.By
 	Shadow  bool
@@ -25,19 +25,16 @@ type Outcome struct {
 	// no limit decided. It is shared and must not be changed.
 	Limit     *slidegate.Limit
 	Remaining int64
-	// Plan and Class are those by which the limits decided, and Method and Path are the Part's.
-	Plan, Class, Method, Path string
-	// Candidate reports whether this is about the candidate's limits. Refused is then what these would have done, and
-	// LiveRefused what the policy's own limits did.
-	Candidate, LiveRefused bool
+	// Plan is the one by which the limits decided, and Method and Path are the Part's.
+	Plan, Method, Path string
 }
 
 // Spec describes a policy: a named set of limits that all apply to a key. The zero value has the limiter's own limits for every key.
 type Spec struct {
 	// Name distinguishes policies, in state, answers and events. It is required where there are several.
 	Name string
-	// Form describes the keys, so that Overrides, lists and rulings can be written with what a person knows of a client.
-	// The middlewares and package config set it; nil means that keys are written as requests have them.
+	// Form describes the keys, so that Overrides, lists and rulings are about keys that requests can have. The middlewares
+	// and package config set it; nil means any key.
 	Form keyform.Form
 	// Limits apply to every key, all of them together; if empty, the limiter's own apply.
 	Limits []slidegate.Limit
@@ -46,20 +43,15 @@ type Spec struct {
 	Overrides []policy.Override
 	// Plans are other limits for requests whose Part selects one of them by Named.
 	Plans []policy.Plan
-	// Classes are the classes of requests, which share the counts of all limits; see policy.Class. Part.Class selects one.
-	Classes []policy.Class
 	// Allow lists clients that are admitted and charged nothing, Block those that are refused without a call to the
 	// store. A client on both lists is refused, and so is one on Allow whose plan is Refused.
 	Allow, Block policy.List
 	// Shadow policies decide and report, and never refuse.
 	Shadow bool
-	// Candidate limits are counted separately from the policy's own, and only reported. Transaction.Settle settles them
-	// too.
-	Candidate []slidegate.Limit
 	// Penalty keeps a key out for this long after a refusal by the policy's limits; 0 means until they admit it again. It
 	// begins with the first refusal and is not extended by later ones, holds in all processes that share the store, and is
 	// reflected in RetryAfter. A request that is larger than the quota does not begin one, nor does one that costs
-	// nothing, or that could not be decided; candidates ignore it. It takes one more limit of the store, so leased limits
+	// nothing, or that could not be decided. It takes one more limit of the store, so leased limits
 	// cannot have one.
 	Penalty time.Duration
 	// Wait is how long a request may wait in line until the limits admit it; 0 means that it is refused at once. It cannot be combined
@@ -68,19 +60,19 @@ type Spec struct {
 	Line *Line
 	// Failure is the failure mode; the zero value means the mode of Options.
 	Failure store.Mode
-	// Count is called for every request, and every candidate, that was decided; nil disables it. It must be quick and
+	// Count is called for every request that was decided; nil disables it. It must be quick and
 	// safe for concurrent use, and must not keep the key without copying it.
 	Count func(key string, outcome Outcome)
 	// Notify lists thresholds of the limits. Limits that are equal have the same ones.
 	Notify []policy.Threshold
 	// Crossed is called for every decision that crosses one upwards, as Count is. It is required if there are any.
-	Crossed func(key string, c *Crossing)
+	Crossed func(key string, limit *store.Limit, percent int)
 }
 
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, classes, allow, refuse, candidate, penalty, wait, notify or failure
+	Option string // limits, overrides, plans, allow, block, penalty, wait or failure
 	Err    error
 }
 
@@ -94,11 +86,10 @@ type Options struct {
 	// Failure is the failure mode of policies that set none. The zero value means store.FailLocal, or the default of the
 	// failure layer that the store has.
 	Failure store.Mode
-	// Timeout, Optimism, LocalBytes and Instances are options of the layers that New puts over a store that has no failure
+	// Timeout, LocalBytes and Instances are options of the layers that New puts over a store that has no failure
 	// layer; see stack.Options. A negative Timeout means none: every request calls the store, without a deadline, and if that
 	// returns an error, store.FailOpen admits the request and all other modes refuse it.
 	Timeout    time.Duration
-	Optimism   int64
 	LocalBytes int64
 	Instances  int
 	// Prepare is called once for each set of limits of a policy, an override or a plan, and for policies that decide

@@ -64,5 +64,5 @@ func (t *Transaction) Decided() []policy.Decision {
 	return t.decided
 }
 
-// Trials returns the decisions of the shadow policies and candidates for the last Decide, if Record is set.
+// Trials returns the decisions of the shadow policies for the last Decide, if Record is set.
 func (t *Transaction) Trials() []policy.Decision { return t.tried }

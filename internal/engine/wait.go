@@ -192,7 +192,7 @@ func (t *Transaction) refusedFor(longest, waited time.Duration) (left time.Durat
 		e := &t.plan.entries[i]
 		it := &t.parts[e.part]
 		own := it.policy.waitOf(it.Part)
-		if e.role > checks || it.said != saidNo || own == longest { // the line itself ends the longest wait
+		if e.role > checks || !it.refused || own == longest { // the line itself ends the longest wait
 			continue
 		}
 		d := t.plan.decision(e)
@@ -256,7 +256,7 @@ func (t *Transaction) refuseLate(ctx context.Context, d *policy.Decision, after 
 func (t *Transaction) countRefused(d *policy.Decision) {
 	for i := range t.plan.entries {
 		e := &t.plan.entries[i]
-		if it := &t.parts[e.part]; e.role <= checks && (it.said == saidNo || it.policy.name == d.Policy) {
+		if it := &t.parts[e.part]; e.role <= checks && (it.refused || it.policy.name == d.Policy) {
 			t.countJoint(it, e, Outcome{Refused: true}, &d.Decision)
 		}
 	}

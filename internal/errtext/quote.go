@@ -84,8 +84,7 @@ func passwordAt(user string) int {
 // any other is masked, since it may be that of a misspelled secret.
 var shown = []string{
 	"prefix", "dial_timeout", "write_timeout", "client_name", "protocol", "server_name", "skip_verify", "sentinel_user", // Redis
-	"max_bytes", "timeout", "clock", // memory, memcached
-	"bucket", "replicas", "storage", "credentials", "ca", "cert", "key", "dir", "name", "route", "cluster", "sync", // NATS
+	"max_bytes", "timeout", "bucket", "replicas", "storage", "credentials", "ca", "cert", "key", "dir", "name", "route", "cluster", "sync", // memory, NATS
 	"slidegate_schema", "slidegate_prefix", "slidegate_unlogged", "slidegate_synchronous_commit", "slidegate_migrate",
 	"host", "port", "user", "dbname", "database", "application_name", "client_encoding", "connect_timeout", "default_query_exec_mode",
 	"description_cache_capacity", "options", "passfile", "search_path", "service", "servicefile", "sslcert", "sslkey", "sslmode", "sslnegotiation",

@@ -14,7 +14,6 @@ const (
 	headerBytes  = 4096
 	completeMark = 512  // the checkpoint that begins here is complete, and synced up to a position
 	closedMark   = 1024 // the journal was closed, and synced up to a position
-	sectorBytes  = 512
 
 	magic   = "slidegate journal" // filled up with zeros
 	version = 1

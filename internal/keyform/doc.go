@@ -1,3 +1,3 @@
-// Package keyform reads keys as people write them: the name, the address or the secret by which they know a client, instead of
-// the bytes that requests are counted by. Lists, overrides and rulings of policies are written so.
+// Package keyform checks keys that lists, overrides, rulings and operators name: they are written as requests have them, which is how the
+// page and the logs show them.
 package keyform

@@ -1,35 +1,22 @@
 package keyform
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Form describes how the keys of a policy are made, so that lists, overrides and rulings can name a client by what a
-// person knows: the name, the address, the secret. Package config and the middlewares have one for each of their keys;
-// nil means keys that an application makes by its own function, which are written as that function returns them. A Form
-// is immutable and safe for concurrent use.
+// Form describes the keys of a policy as requests have them, which is also how the page and the logs show them, so that lists, overrides
+// and rulings are about keys that there can be. Package config and the middlewares have one for each of their keys; nil means keys that
+// an application makes by its own function. A Form is immutable and safe for concurrent use.
 type Form interface {
-	// Read returns the keys that a text means. If pattern is set, each * in it stands for any sequence of bytes. The error
-	// says what to write instead, and does not contain the text.
-	Read(text string, pattern bool) (Meaning, error)
-}
-
-// Meaning is what a text means as a key of a policy.
-type Meaning struct {
-	// Text names the same keys as the text that was read, with no secret in it. It is what rulings are stored under.
-	Text string
-	Keys []Match
-}
-
-// Matches reports whether the text means this key.
-func (t Meaning) Matches(key string) bool {
-	return slices.ContainsFunc(t.Keys, func(m Match) bool { return m.Matches(key) })
+	// Read reads a key. Instead of an address in it, it may have a prefix of addresses. If pattern is set, it is a pattern of keys, with
+	// a * that stands for any sequence of bytes. The error says what is wrong, and does not contain the text.
+	Read(text string, pattern bool) (Match, error)
+	// Example returns such a key.
+	Example() string
 }
 
 // Match matches one key as requests have it, the keys of all addresses of a prefix, or those that fit a pattern.
@@ -39,12 +26,16 @@ type Match struct {
 	Prefix  netip.Prefix // if valid, matches keys that are Key followed by an address or a group within it
 }
 
-// String returns the match as people write it.
+// String returns the text that Read reads as this match.
 func (m Match) String() string {
+	text := m.Key
 	if m.Prefix.IsValid() {
-		return m.Key + m.Prefix.String()
+		text += m.Prefix.String()
 	}
-	return m.Key
+	if !utf8.ValidString(text) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // Matches reports whether m matches this key.
@@ -81,86 +72,30 @@ func within(group, prefix netip.Prefix) bool {
 	return prefix.Bits() <= group.Bits() && prefix.Contains(group.Addr())
 }
 
-// ExactMark precedes a key that is written as requests have it, whatever the form of the policy's keys is.
-const ExactMark = "="
-
-var (
-	errStar  = errors.New("contains a *, and patterns are for lists and for overrides with Pattern, or keys: in a file; write = before a key that contains one")
-	errSpace = errors.New("begins or ends with a space; remove it, or write = before the key if it is part of it")
-)
-
-// Read returns what a text means as a key of a form. A text that begins with = is the key that follows, as requests
-// have it, whatever the form. A * without pattern, and a space at either end, are mistakes in other texts. Rulings are stored as
-// JSON, in which only UTF-8 can be written: a text with other bytes is quoted as by strconv.Quote, also after an =, and is read
-// as it would be without quotes.
-func Read(form Form, text string, pattern bool) (Meaning, error) {
-	read, err := read(form, unquoteBytes(text), pattern)
-	read.Text = quoteBytes(read.Text)
-	return read, err
-}
-
-// quoteBytes quotes a text that is not UTF-8.
-func quoteBytes(text string) string {
-	if utf8.ValidString(text) {
-		return text
+// Read reads a key of a form, or a pattern if pattern is set and it has a *. Rulings are stored as JSON, in which only UTF-8 can be
+// written: a key with other bytes is in quotes, as by strconv.Quote. What follows a * at the beginning may be anything.
+func Read(form Form, text string, pattern bool) (Match, error) {
+	text = unquoteBytes(text)
+	pattern = pattern && strings.Contains(text, "*")
+	if form == nil || pattern && strings.HasPrefix(text, "*") {
+		return Match{Key: text, Pattern: pattern}, nil
 	}
-	if key, exact := strings.CutPrefix(text, ExactMark); exact {
-		return ExactMark + strconv.Quote(key)
-	}
-	return strconv.Quote(text)
-}
-
-// unquoteBytes returns the text that quoteBytes has quoted. Other texts in quotes mean themselves.
-func unquoteBytes(text string) string {
-	quoted, exact := strings.CutPrefix(text, ExactMark)
-	if !strings.HasPrefix(quoted, `"`) {
-		return text
-	}
-	unquoted, err := strconv.Unquote(quoted)
-	switch {
-	case err != nil || utf8.ValidString(unquoted):
-		return text
-	case exact:
-		return ExactMark + unquoted
-	}
-	return unquoted
-}
-
-func read(form Form, text string, pattern bool) (Meaning, error) {
-	if key, exact := strings.CutPrefix(text, ExactMark); exact {
-		match := []Match{{Key: key}}
-		if plain, err := read(form, key, false); err == nil && slices.Equal(plain.Keys, match) {
-			return plain, nil // it means the same without the mark
-		}
-		if err := checkExact(form, key); err != nil {
-			return Meaning{}, err
-		}
-		return Meaning{Text: text, Keys: match}, nil
-	}
-	starred := strings.Contains(text, "*")
-	switch {
-	case starred && !pattern && hashes(form):
-		return Meaning{}, errSecretStar
-	case starred && !pattern:
-		return Meaning{}, errStar
-	case form == nil:
-		return Meaning{Text: text, Keys: []Match{{Key: text, Pattern: starred}}}, nil
-	case strings.TrimSpace(text) != text:
-		return Meaning{}, errSpace
-	}
-	read, err := form.Read(text, starred)
+	read, err := form.Read(text, pattern)
 	if err != nil {
-		err = fmt.Errorf("%w (to mean a key as it is, write = before it)", err)
+		err = fmt.Errorf("%w (keys are written as requests have them, such as %q)", err, form.Example())
 	}
 	return read, err
 }
 
-// checkExact returns an error for a key that no request can have, since the form hashes what clients send or marks it.
-func checkExact(form Form, key string) error {
-	if f, ok := form.(interface{ checkExact(key string) error }); ok {
-		return f.checkExact(key)
+// unquoteBytes returns the text in quotes if it is not UTF-8. Other texts in quotes mean themselves.
+func unquoteBytes(text string) string {
+	if !strings.HasPrefix(text, `"`) {
+		return text
 	}
-	return nil
+	if unquoted, err := strconv.Unquote(text); err == nil && !utf8.ValidString(unquoted) {
+		return unquoted
+	}
+	return text
 }
 
 // mappedBits is the number of bits before the IPv4 address in a 4-in-6 address.

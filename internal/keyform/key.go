@@ -96,7 +96,6 @@ func (k Key[R]) FormOr(address Form) Form {
 	alternatives := k.alternatives
 	if alternatives == nil {
 		own := k.part()
-		own.Escape = EscapeName
 		alternatives = []Part{own}
 	}
 	return FirstOf(append(slices.Clip(alternatives), Part{Name: "address", Mark: AddressMark, Form: address})...)

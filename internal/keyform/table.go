@@ -33,21 +33,19 @@ type Prefixes[T any] struct {
 	lengths6 []int
 }
 
-// Add adds a value for all matches. Of two values for one match, the first is kept.
-func (t *Table[T]) Add(matches []Match, value T) {
-	for _, m := range matches {
-		switch {
-		case m.Prefix.IsValid():
-			t.prefixesWith(m.Key).Add(m.Prefix, value)
-		case m.Pattern:
-			t.patterns = append(t.patterns, patternEntry[T]{m.Key, value})
-		default:
-			if t.exact == nil {
-				t.exact = map[string]T{}
-			}
-			if _, known := t.exact[m.Key]; !known {
-				t.exact[m.Key] = value
-			}
+// Add adds a value for a match. Of two values for one match, the first is kept.
+func (t *Table[T]) Add(m Match, value T) {
+	switch {
+	case m.Prefix.IsValid():
+		t.prefixesWith(m.Key).Add(m.Prefix, value)
+	case m.Pattern:
+		t.patterns = append(t.patterns, patternEntry[T]{m.Key, value})
+	default:
+		if t.exact == nil {
+			t.exact = map[string]T{}
+		}
+		if _, known := t.exact[m.Key]; !known {
+			t.exact[m.Key] = value
 		}
 	}
 }

@@ -72,11 +72,7 @@ func (q *queue) gather(w *waiter) {
 	if !q.free || !w.joins() {
 		return
 	}
-	most := MaxLength
-	if len(q.classes) > 1 {
-		most = max(1, turnsOfHighest-q.turns.highest)
-	}
-	for next := w.behind; next != nil && len(a.batch) < most && next.joins() && q.fits(next); next = next.behind {
+	for next := w.behind; next != nil && next.joins() && q.fits(next); next = next.behind {
 		for i := range a.charges {
 			a.charges[i].Cost += next.costs[i]
 		}
@@ -90,11 +86,11 @@ func (w *waiter) joins() bool { return w.request.Take == nil && !w.request.Peeks
 // fits reports whether what is free is enough for the question and for one more.
 func (q *queue) fits(w *waiter) bool {
 	for i := range q.asked.charges {
-		charge, free := &q.asked.charges[i], q.known[i].free
+		free := q.known[i].free
 		if q.remote {
 			free /= 4
 		}
-		if charge.Cost+w.costs[i] > free || !sameLimit(charge.Limit, w.request.Charges[i].Limit) {
+		if q.asked.charges[i].Cost+w.costs[i] > free {
 			return false
 		}
 	}
@@ -195,7 +191,7 @@ func (q *queue) answered(answers []rule.Answer, err error) {
 		}
 	}
 	clear(q.asked.batch)
-	if q.lead == nil || q.lead.class == nil {
+	if q.lead == nil || !q.lead.stands {
 		q.choose()
 	} else {
 		q.lead.notify()
@@ -214,12 +210,12 @@ const maxFailures = 3
 
 // failed ends the waits for which the store failed, and asks for the others a little later.
 func (q *queue) failed(batch []*waiter, now, until time.Time, err error) {
-	if left := until.Sub(now); left > 0 && batch[0].class != nil { // it was only asked whether something was returned
+	if left := until.Sub(now); left > 0 && batch[0].stands { // it was only asked whether something was returned
 		q.due, q.until = now.Add(min(left, 100*time.Millisecond)), until
 		return
 	}
 	for _, w := range batch {
-		if w.class != nil {
+		if w.stands {
 			q.end(w, err)
 		}
 	}
@@ -227,8 +223,8 @@ func (q *queue) failed(batch []*waiter, now, until time.Time, err error) {
 		q.due = now.Add(time.Duration(q.failures*q.failures) * 10 * time.Millisecond)
 		return
 	}
-	for len(q.classes) > 0 {
-		q.end(q.classes[0].head, err)
+	for q.head != nil {
+		q.end(q.head, err)
 	}
 }
 
@@ -246,7 +242,7 @@ func (q *queue) serve(batch []*waiter, now time.Time) {
 	a := &q.asked
 	a.spare = append(a.spare[:0], make([]int64, len(a.charges))...)
 	for _, w := range batch {
-		if w.class != nil {
+		if w.stands {
 			q.admit(w, now)
 			continue
 		}
@@ -254,7 +250,7 @@ func (q *queue) serve(batch []*waiter, now time.Time) {
 			a.spare[i] += cost
 		}
 	}
-	for next := q.next(); next != nil && a.isEnough(next); next = q.next() {
+	for next := q.head; next != nil && a.isEnough(next); next = q.head {
 		for i, cost := range next.costs {
 			a.spare[i] -= cost
 		}
@@ -270,7 +266,7 @@ func (a *question) isEnough(w *waiter) bool {
 	}
 	some := false
 	for i, cost := range w.costs {
-		if cost > a.spare[i] || !sameLimit(a.charges[i].Limit, w.request.Charges[i].Limit) {
+		if cost > a.spare[i] {
 			return false
 		}
 		some = some || cost > 0
@@ -280,7 +276,6 @@ func (a *question) isEnough(w *waiter) bool {
 
 func (q *queue) admit(w *waiter, now time.Time) {
 	q.pace.add(now, q.window.Duration(), w.costs[0])
-	q.turns.served(q, w, now)
 	q.end(w, nil)
 }
 
@@ -329,8 +324,7 @@ func (q *queue) plan(asked bool, answers []rule.Answer, now time.Time) {
 	var after time.Duration
 	for i := range answers {
 		a := &answers[i]
-		if !sameLimit(q.lead.request.Charges[i].Limit, q.asked.charges[i].Limit) || a.Remaining > 0 && a.Remaining < q.lead.costs[i] ||
-			a.Remaining == 0 && q.lead.costs[i] > 1 {
+		if a.Remaining > 0 && a.Remaining < q.lead.costs[i] || a.Remaining == 0 && q.lead.costs[i] > 1 {
 			return // only the store knows
 		}
 		if a.Remaining == 0 && q.lead.costs[i] == 1 {
@@ -350,10 +344,8 @@ func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time) {
 	switch {
 	case len(batch) > 1: // somebody else took what was free; ask for the first one alone
 		q.due = now
-	case w.class == nil: // it has left
+	case !w.stands: // it has left
 		q.lead, q.due = nil, now
-	case q.turns.refused():
-		q.lead, q.due = q.classes[0].head, now
 	case after == rule.Never && answers[index].Flags&rule.HoldsFull == 0:
 		q.end(w, ErrNever)
 		q.due = now
@@ -363,10 +355,6 @@ func (q *queue) refused(batch []*waiter, answers []rule.Answer, now time.Time) {
 		q.end(w, &Late{After: after.Duration(), Place: 1})
 		q.due = now
 	default:
-		if next := q.next(); next != w { // it has come meanwhile
-			q.lead, q.due = next, now
-			return
-		}
 		q.sleep(answers, now, after.Duration(), false)
 	}
 }

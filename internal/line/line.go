@@ -2,7 +2,11 @@
 // store for all of them. Limiters and the policy engine wait with it.
 //
 // The first in line asks, when it may be admitted, and takes what is free also for those behind it. The others sleep until they have been
-// served, are first, or leave. So a line needs no goroutine of its own, and nobody asks in vain.
+// served, are first, or leave. So a line needs no goroutine of its own, and nobody asks in vain. The store decides, as always: the line only
+// determines who asks when, so no promise about admissions depends on it.
+//
+// Each process has lines of its own, and processes compete: one that was served lets others ask first for a moment. One line in the store
+// would take a write for each place, and a process that dies would leave its place.
 package line
 
 import (

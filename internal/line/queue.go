@@ -32,14 +32,29 @@ func init() {
 	}
 }
 
-// place returns where the line of a request is. The quotas are not part of it: requests of several classes stand in one line.
+// place returns where the line of a request is. Requests with other limits at the same addresses, as after a reload, have a line of their own:
+// in one line, those with smaller limits would keep back the others.
 func place(r *Request) (*shard, identity) {
 	var buffer [256]byte
 	text := appendText(buffer[:0], r.Group)
 	for i := range r.Charges {
-		text = appendText(append(text, r.Charges[i].Limit.Prefix()...), r.Charges[i].Key)
+		limit := r.Charges[i].Limit
+		text = appendRule(appendText(append(text, limit.Prefix()...), r.Charges[i].Key), limit.Rule())
 	}
 	return shardOf(r), identity{r.Scope, string(text)}
+}
+
+// appendRule appends what of a limit is not part of its address.
+func appendRule(to []byte, l *rule.Limit) []byte {
+	flags := byte(l.Overlap) << 2
+	if l.CountRefused {
+		flags |= 1
+	}
+	if l.Lease {
+		flags |= 2
+	}
+	to = binary.AppendUvarint(binary.AppendUvarint(append(to, flags), uint64(l.Quota)), uint64(l.Burst))
+	return binary.AppendUvarint(to, uint64(l.Hold))
 }
 
 func shardOf(r *Request) *shard {
@@ -77,15 +92,14 @@ func appendText(to []byte, text string) []byte {
 type waiter struct {
 	request  *Request
 	costs    []int64
-	room     [2]int64 // for costs
-	rank     int64
+	room     [2]int64  // for costs
 	deadline time.Time // zero if there is none
 	since    time.Time
 
 	wake   chan struct{}
-	class  *class
 	before *waiter
 	behind *waiter
+	stands bool // it has not left
 
 	done   bool // it was served, or err says why not
 	unsure bool // only the store knows whether it will be served before its deadline
@@ -98,7 +112,6 @@ func newWaiter(ctx context.Context, r *Request) *waiter {
 	w.costs = w.room[:0]
 	for i := range r.Charges {
 		w.costs = append(w.costs, r.Charges[i].Cost)
-		w.rank += r.Charges[i].Limit.Rule().Capacity() // that overflows only if it does not matter
 	}
 	return w
 }
@@ -114,12 +127,13 @@ func (w *waiter) notify() {
 
 // queue is one line.
 type queue struct {
-	shard   *shard
-	id      identity
-	classes []*class // the highest first; those that are empty are removed
-	length  int
-	remote  bool        // other processes may take from the same counts
-	window  rule.Micros // the longest one
+	shard      *shard
+	id         identity
+	head, tail *waiter
+	length     int
+	units      []int64     // the sum of the costs, by charge
+	remote     bool        // other processes may take from the same counts
+	window     rule.Micros // the longest one
 
 	lead     *waiter   // who asks next, or asks now
 	due      time.Time // when
@@ -139,20 +153,10 @@ type queue struct {
 	free      bool    // what the last answer left is free now
 	contended time.Time
 	pace      pace
-	turns     turns
-}
-
-// class are the requests of one line whose limits are equally large.
-type class struct {
-	rank       int64
-	head, tail *waiter
-	length     int
-	units      []int64 // the sum of the costs, by charge
-	least      []int64 // the least cost that has been in it, by charge
 }
 
 func newQueue(s *shard, id identity, r *Request) *queue {
-	q := &queue{shard: s, id: id, remote: isRemote(r.Store)}
+	q := &queue{shard: s, id: id, units: make([]int64, len(r.Charges)), remote: isRemote(r.Store)}
 	for i := range r.Charges {
 		q.window = max(q.window, r.Charges[i].Limit.Rule().Window)
 	}
@@ -174,69 +178,46 @@ func isRemote(s store.Store) bool {
 	return false
 }
 
-// enter puts a request at the end of its class.
+// enter puts a request at the end of the line.
 func (q *queue) enter(w *waiter) {
-	i, found := slices.BinarySearchFunc(q.classes, w.rank, func(c *class, rank int64) int {
-		switch {
-		case c.rank > rank:
-			return -1
-		case c.rank < rank:
-			return 1
-		}
-		return 0
-	})
-	if !found {
-		q.classes = slices.Insert(q.classes, i, &class{rank: w.rank, units: make([]int64, len(w.costs)), least: slices.Clone(w.costs)})
-	}
-	c := q.classes[i]
-	w.class, w.before = c, c.tail
-	if c.tail == nil {
-		c.head = w
+	w.stands, w.before = true, q.tail
+	if q.tail == nil {
+		q.head = w
 	} else {
-		c.tail.behind = w
+		q.tail.behind = w
 	}
-	c.tail = w
-	c.length++
+	q.tail = w
 	q.length++
 	for i, cost := range w.costs {
-		c.units[i] += cost
-		c.least[i] = min(c.least[i], cost)
+		q.units[i] += cost
 	}
-	switch {
-	case q.lead == nil && !q.asking:
+	if q.lead == nil && !q.asking {
 		q.choose()
-	case !found && i == 0 && !q.asking && q.next() == w: // it goes first, and may be admitted where the others are not
-		q.lead, q.due, q.until, q.planned = w, time.Time{}, time.Time{}, false
 	}
 }
 
 // leave removes a request, whose caller gives up or was served.
 func (q *queue) leave(w *waiter) {
-	c := w.class
-	if c == nil {
+	if !w.stands {
 		return
 	}
 	if w.before == nil {
-		c.head = w.behind
+		q.head = w.behind
 	} else {
 		w.before.behind = w.behind
 	}
 	if w.behind == nil {
-		c.tail = w.before
+		q.tail = w.before
 	} else {
 		w.behind.before = w.before
 	}
-	w.class, w.before, w.behind = nil, nil, nil
-	c.length--
+	w.stands, w.before, w.behind = false, nil, nil
 	q.length--
 	for i, cost := range w.costs {
-		c.units[i] -= cost
-	}
-	if c.length == 0 {
-		q.classes = slices.DeleteFunc(q.classes, func(other *class) bool { return other == c })
+		q.units[i] -= cost
 	}
 	if q.lead == w && !q.asking {
-		if q.choose(); q.lead != nil && !w.isLike(q.lead) { // it may be admitted earlier
+		if q.choose(); q.lead != nil && !slices.Equal(w.costs, q.lead.costs) { // it may be admitted earlier
 			q.due, q.until, q.planned = time.Time{}, time.Time{}, false
 		}
 	}
@@ -251,18 +232,6 @@ func (q *queue) removeEmpty() {
 	}
 }
 
-// isLike reports whether a request is admitted exactly when the other one is.
-func (w *waiter) isLike(other *waiter) bool {
-	for i := range w.costs {
-		if w.costs[i] != other.costs[i] || !sameLimit(w.request.Charges[i].Limit, other.request.Charges[i].Limit) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameLimit(one, other *store.Limit) bool { return one == other || *one.Rule() == *other.Rule() }
-
 // finish ends the wait of a request.
 func (q *queue) finish(w *waiter, err error) {
 	w.done, w.err = true, err
@@ -270,9 +239,9 @@ func (q *queue) finish(w *waiter, err error) {
 	w.notify()
 }
 
-// choose makes one request the first in line, and wakes it. The moment to ask stays as it is.
+// choose makes the first in line ask next, and wakes it. The moment to ask stays as it is.
 func (q *queue) choose() {
-	if q.lead = q.next(); q.lead != nil {
+	if q.lead = q.head; q.lead != nil {
 		q.lead.notify()
 	}
 }

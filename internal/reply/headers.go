@@ -101,10 +101,10 @@ func quote(text string) (quoted string, ok bool) {
 //
 // Fields that a middleware around this one has written are kept: items of RateLimit and RateLimit-Policy are added to the
 // existing ones, the three fields of the other dialects are written unless the existing ones report less remaining, and the
-// later of two Retry-After is kept. It reports whether fields for the same limits were already present.
-func (dialect Dialect) Write(h http.Header, items []*Item, d *slidegate.Decision, refused bool) (again bool) {
+// later of two Retry-After is kept.
+func (dialect Dialect) Write(h http.Header, items []*Item, d *slidegate.Decision, refused bool) {
 	if dialect == None && !refused {
-		return false
+		return
 	}
 	var outer *fields
 	if len(h) > 0 {
@@ -122,7 +122,9 @@ func (dialect Dialect) Write(h http.Header, items []*Item, d *slidegate.Decision
 	if refused {
 		SetRetryAfter(h, d)
 	}
-	return outer != nil && outer.join(h, dialect, refused)
+	if outer != nil {
+		outer.join(h, dialect, refused)
+	}
 }
 
 // itemBytes is the approximate length of an item of RateLimit or RateLimit-Policy.

@@ -29,33 +29,29 @@ func outerFields(h http.Header, dialect Dialect) *fields {
 	return &fields{names: names, lines: [3][]string{h[names[0]], left, h[names[2]]}, retry: retry}
 }
 
-// join merges the earlier fields into h. It reports whether both are about the same limits.
-func (f *fields) join(h http.Header, dialect Dialect, refused bool) (again bool) {
+// join merges the earlier fields into h.
+func (f *fields) join(h http.Header, dialect Dialect, refused bool) {
 	if laterRetry(f.retry, h["Retry-After"]) {
 		h["Retry-After"] = f.retry
 	}
 	switch {
 	case len(f.lines[1]) == 0 || dialect == None:
-		return false
 	case dialect == IETF:
-		return f.joinItems(h)
-	}
-	again = slices.Equal(f.lines[0], h[f.names[0]])
-	if !refused && less(f.lines[1], h[f.names[1]]) {
+		f.joinItems(h)
+	case !refused && less(f.lines[1], h[f.names[1]]):
 		for i, name := range f.names {
 			h[name] = f.lines[i]
 		}
 	}
-	return again
 }
 
 // joinItems adds the items of h to the earlier ones. A limit has one item: of two, the one with less remaining.
-func (f *fields) joinItems(h http.Header) (again bool) {
+func (f *fields) joinItems(h http.Header) {
 	policies, items := splitItems(f.lines[0]), splitItems(f.lines[1])
 	if len(policies) != len(items) { // written by other software; append without matching
 		h[f.names[0]] = append(slices.Clip(f.lines[0]), h[f.names[0]]...)
 		h[f.names[1]] = append(slices.Clip(f.lines[1]), h[f.names[1]]...)
-		return false
+		return
 	}
 	own := splitItems(h[f.names[1]])
 	for i, policy := range splitItems(h[f.names[0]]) {
@@ -63,14 +59,11 @@ func (f *fields) joinItems(h http.Header) (again bool) {
 		case at < 0:
 			policies, items = append(policies, policy), append(items, own[i])
 		case remainingOf(own[i]) <= remainingOf(items[at]):
-			again, items[at] = true, own[i]
-		default:
-			again = true
+			items[at] = own[i]
 		}
 	}
 	h[f.names[0]] = []string{strings.Join(policies, ", ")}
 	h[f.names[1]] = []string{strings.Join(items, ", ")}
-	return again
 }
 
 // splitItems splits the lines of a structured field's list at the commas that are not in a string.

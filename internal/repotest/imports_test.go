@@ -27,28 +27,28 @@ var floors = map[string]int{
 	"internal/shape":     -2, // what a state belongs to
 	"internal/summary":   -2, // what is kept of evicted states
 
-	"internal/errtext":  -2, // how errors quote what users wrote
-	"internal/lanes":    -1, // counters that many processors write
-	"internal/options":  -1, // errors about options
-	"internal/yamlfile": 0,  // how config and the Envoy listener read files
-	"internal/reply":    6,  // header fields and bodies, for the middleware and the service
-	"internal/board":    0,  // what callers hand to a store's board
-	"internal/workload": 0,  // how much work requests are
-	"internal/batches":  0,  // the errors of a batch
-	"internal/blocks":   0,  // how long servers block a client
-	"internal/line":     0,  // requests that wait their turn
-	"internal/match":    0,  // which requests a pattern matches
-	"internal/fields":   8,  // the parts of requests that policies name
-	"internal/filelock": -1, // one process at a time uses a file
-	"internal/journal":  0,  // records that outlive a process
-	"store":             -1, // what store authors build on
-	"internal/storeurl": 0,  // the URLs of stores, for the packages that open them
-	"internal/connect":  1,  // stores that connect in the background, for the packages that open them
-	"internal/detach":   0,  // requests whose caller may leave
-	"internal/layering": 0,  // the order of layers
-	"internal/hook":     0,  // functions of the root that adapter publishes
-	".":                 1,
-	"internal/adapter":  2, // what packages of this repository need of limits and limiters, and users do not
+	"internal/errtext":    -2, // how errors quote what users wrote
+	"internal/lanes":      -1, // counters that many processors write
+	"internal/options":    -1, // errors about options
+	"internal/yamlfile":   0,  // how config and the Envoy listener read files
+	"internal/reply":      6,  // header fields and bodies, for the middleware and the service
+	"internal/workload":   0,  // how much work requests are
+	"internal/batches":    0,  // the errors of a batch
+	"internal/blocks":     0,  // how long servers block a client
+	"internal/line":       0,  // requests that wait their turn
+	"internal/match":      0,  // which requests a pattern matches
+	"internal/fields":     8,  // the parts of requests that policies name
+	"internal/filelock":   -1, // one process at a time uses a file
+	"internal/journal":    0,  // records that outlive a process
+	"store":               -1, // what store authors build on
+	"internal/storeurl":   0,  // the URLs of stores, for the packages that open them
+	"internal/connect":    1,  // stores that connect in the background, for the packages that open them
+	"internal/natsdriver": 2,  // a function of natskv that natsembed calls
+	"internal/detach":     0,  // requests whose caller may leave
+	"internal/layering":   0,  // the order of layers
+	"internal/hook":       0,  // functions of the root that adapter publishes
+	".":                   1,
+	"internal/adapter":    2, // what packages of this repository need of limits and limiters, and users do not
 
 	"clientip":   3, // a leaf that the middleware, config, replay and the server use
 	"memstore":   3,
@@ -67,7 +67,7 @@ var floors = map[string]int{
 	"cmd":        20,
 	"examples":   20,
 
-	"internal/keyform":     4, // keys as people write them
+	"internal/keyform":     4, // keys as requests have them
 	"internal/ruled":       6, // applies rulings to policies
 	"internal/engine":      5, // decides by policies, under the middleware and the service
 	"internal/statecode":   1, // the bytes of states, for the stores
@@ -82,8 +82,7 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/service/systemd": 0, // sockets from systemd, and notifications to it
 	"cmd/slidegate/internal/replay":          12,
 	"cmd/slidegate/internal/replay/routing":  10, // which policies of a file apply to recorded requests
-	"cmd/slidegate/internal/replay/traffic":  11, // shared by replay, generate and report
-	"cmd/slidegate/internal/replay/generate": 12,
+	"cmd/slidegate/internal/replay/traffic":  11, // shared by replay and report
 	"cmd/slidegate/internal/replay/report":   13, // prints the results of replay
 
 	"cmd/slidegate/internal/gate/problemjson":     8, // leaves that the listeners use
@@ -98,7 +97,6 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/listener/windows":    0,  // bounds the windows of limits that clients send
 	"cmd/slidegate/internal/listener/rulingsapi": 12, // how operators change rulings
 	"cmd/slidegate/internal/seen":                9,  // what the gate and the listeners have decided
-	"cmd/slidegate/internal/notify":              12, // events of keys that are near a limit
 	"cmd/slidegate/internal/gate":                10, // what all listeners of the server call
 	"cmd/slidegate/internal/open":                11, // opens the stores that the gate uses
 	"cmd/slidegate/internal/listener/jsonapi":    12, // the listeners do not depend on one another

@@ -77,14 +77,14 @@ func Parse(r *rulings.Ruling) (engine.Ruling, error) {
 	return ruling, nil
 }
 
-// Resolve checks a new ruling about a policy, and replaces its key by the one that is stored. For the kinds Clear and Reset, it does only
+// Resolve checks a new ruling about a policy, and checks its key. For the kinds Clear and Reset, it does only
 // the latter. The error is a rulings.FieldError.
 func Resolve(set *engine.Set, index int, r *rulings.Ruling) error {
 	read, err := set.ReadKey(index, r.Key)
 	if err != nil {
 		return &rulings.FieldError{Field: "key", Err: err}
 	}
-	if r.Key = read.Text; r.Kind == rulings.Clear || r.Kind == rulings.Reset {
+	if r.Key = read.String(); r.Kind == rulings.Clear || r.Kind == rulings.Reset {
 		return nil
 	}
 	if err := Check(set, index, r); err != nil {

@@ -6,7 +6,6 @@ package serverclock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,7 @@ const (
 // Clock is the clock of a server, as far as it can be known from here. It is safe for concurrent use. The zero value is not usable;
 // call Start.
 type Clock struct {
-	query func(context.Context) ([]Reading, error)
+	query func(context.Context) (Reading, error)
 	base  time.Time // the origin of the monotonic times
 	known atomic.Pointer[known]
 
@@ -46,9 +45,9 @@ type known struct {
 	latest    *atomic.Int64 // the latest time that Now has returned
 }
 
-// Start reads the clock once, and then every few seconds until Stop is called. The function query reads the server's clock, and
-// returns at least one reading or an error. If a later query fails, it is repeated, and Error grows in the meantime.
-func Start(ctx context.Context, query func(context.Context) ([]Reading, error)) (*Clock, error) {
+// Start reads the clock once, and then every few seconds until Stop is called. The function query reads the server's clock, or
+// returns an error. If a later query fails, it is repeated, and Error grows in the meantime.
+func Start(ctx context.Context, query func(context.Context) (Reading, error)) (*Clock, error) {
 	c := &Clock{query: query, base: time.Now()}
 	if err := c.read(ctx); err != nil {
 		return nil, err
@@ -86,18 +85,11 @@ func (c *Clock) follow(ctx context.Context) {
 func (c *Clock) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	readings, err := c.query(ctx)
-	if err == nil && len(readings) == 0 {
-		err = errors.New("the query returned no reading")
-	}
+	r, err := c.query(ctx)
 	if err != nil {
 		return err
 	}
-	k := c.known.Load()
-	for _, r := range readings {
-		k = k.with(&r, c.base)
-	}
-	c.known.Store(k)
+	c.known.Store(c.known.Load().with(&r, c.base))
 	return nil
 }
 

@@ -63,7 +63,7 @@ func (k *kit) put(t *testing.T, name string, value []byte, revision uint64, keep
 		t.Fatalf("Swap: %v", err)
 	}
 	found := k.get(t, name, value)
-	if reported != 0 && reported != found {
+	if reported != found {
 		t.Fatalf("Swap returned revision %d, and Get returned %d", reported, found)
 	}
 	if found == revision {

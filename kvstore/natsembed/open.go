@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"syscall"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/slidegate/slidegate/internal/connect"
-	"github.com/slidegate/slidegate/kvstore/natskv"
+	"github.com/slidegate/slidegate/internal/natsdriver"
+	_ "github.com/slidegate/slidegate/kvstore/natskv" // sets natsdriver.New
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -38,9 +40,7 @@ func driverOf(url string) (*connect.Driver, error) {
 		return nil, fmt.Errorf("natsembed: URL: %w", err)
 	}
 	r := &runner{opts: opts}
-	driver, err := natskv.NewDriver(bucket, func(_ context.Context, options []nats.Option) (*nats.Conn, error) {
-		return r.server.Connect(options...)
-	})
+	driver, err := natsdriver.New(bucket, func() (net.Conn, error) { return current{r.server}.InProcessConn() })
 	if err != nil {
 		return nil, err
 	}

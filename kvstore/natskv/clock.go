@@ -16,27 +16,27 @@ const ownTTL = time.Minute
 
 // readClock reads the leader's clock: it writes a message, and reads the timestamp that the server gave it. A process leaves at
 // most one such message.
-func (e *Engine) readClock(ctx context.Context) ([]serverclock.Reading, error) {
-	r := serverclock.Reading{Sent: time.Now()}
+func (e *Engine) readClock(ctx context.Context) (r serverclock.Reading, err error) {
+	r.Sent = time.Now()
 	ack, err := e.write(ctx, e.message(e.clockName, nil, ownTTL))
 	if errors.Is(err, jetstream.ErrNoStreamResponse) { // the bucket may have been deleted
 		if _, err := e.opts.openStream(ctx, e.js); err != nil {
-			return nil, err
+			return r, err
 		}
 		r.Sent = time.Now()
 		ack, err = e.write(ctx, e.message(e.clockName, nil, ownTTL))
 	}
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	r.Received = time.Now()
 	msg, err := e.read(ctx, e.clockName)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	if msg.Sequence != ack.Sequence {
-		return nil, fmt.Errorf("message %d was written and %d was read; the response came from an old leader", ack.Sequence, msg.Sequence)
+		return r, fmt.Errorf("message %d was written and %d was read; the response came from an old leader", ack.Sequence, msg.Sequence)
 	}
 	r.Shown = msg.Time
-	return []serverclock.Reading{r}, nil
+	return r, nil
 }

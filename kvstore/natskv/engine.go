@@ -112,8 +112,9 @@ const headerBytes = 256
 
 // Traits reports what JetStream can do. The server limits the size of a message, to a megabyte unless it is configured otherwise.
 func (e *Engine) Traits() kvstore.Traits {
-	largest := int(e.js.Conn().MaxPayload()) - headerBytes
-	return kvstore.Traits{Name: "nats", MaxName: 128, MaxValue: largest, ServerClock: true, Skew: 2 * e.clock.Error()}
+	all := traits
+	all.MaxValue, all.Skew = int(e.js.Conn().MaxPayload())-headerBytes, 2*e.clock.Error()
+	return all
 }
 
 // errOffline is returned while there is no connection. The client might otherwise keep a request and send it much later.

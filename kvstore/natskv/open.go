@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/slidegate/slidegate/internal/connect"
+	"github.com/slidegate/slidegate/internal/natsdriver"
 	"github.com/slidegate/slidegate/internal/storeurl"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/store"
@@ -35,7 +36,20 @@ func Open(ctx context.Context, url string) (store.Connection, error) {
 	return connect.Open(ctx, driverOf, url)
 }
 
-func init() { connect.Register(driverOf, "nats", "tls") }
+func init() {
+	connect.Register(driverOf, "nats", "tls")
+	natsdriver.New = func(query url.Values, dial func() (net.Conn, error)) (*connect.Driver, error) {
+		return newDriver(query, func(_ context.Context, options []nats.Option) (*nats.Conn, error) {
+			return nats.Connect("", append(options, nats.InProcessServer(inProcess(dial)))...)
+		})
+	}
+}
+
+// inProcess connects to a server in this process.
+type inProcess func() (net.Conn, error)
+
+// InProcessConn returns a new connection.
+func (dial inProcess) InProcessConn() (net.Conn, error) { return dial() }
 
 // driverOf returns the driver of a URL.
 func driverOf(url string) (*connect.Driver, error) {
@@ -43,22 +57,21 @@ func driverOf(url string) (*connect.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natskv: URL: %w", err)
 	}
-	return NewDriver(t.query, t.dial)
+	return newDriver(t.query, t.dial)
 }
 
-// NewDriver returns a driver for a bucket behind connections that dial makes, such as those to a server in this process. The query has
-// the parameters bucket, replicas, storage, prefix and timeout of a URL. The options that dial receives are those of a connection that
-// never gives up.
-func NewDriver(query url.Values, dial func(ctx context.Context, options []nats.Option) (*nats.Conn, error)) (*connect.Driver, error) {
+// newDriver returns a driver for a bucket behind connections that dial makes. The query has the bucketParameters of a URL. The options
+// that dial receives are those of a connection that never gives up.
+func newDriver(query url.Values, dial func(ctx context.Context, options []nats.Option) (*nats.Conn, error)) (*connect.Driver, error) {
 	bucket, opts, err := readBucket(query)
 	if err != nil {
 		return nil, fmt.Errorf("natskv: URL: %w", err)
 	}
-	offline, err := kvstore.NewOffline(traits, opts)
+	st, err := kvstore.New(offline{}, opts)
 	if err != nil {
-		return nil, fmt.Errorf("natskv: URL: %w", storeurl.Errorf("%w", err))
+		return nil, fmt.Errorf("natskv: URL: %w", storeurl.Errorf("prefix: use up to %d letters, digits and -", maxPrefix))
 	}
-	return &connect.Driver{Offline: offline, Connect: func(ctx context.Context, log *slog.Logger) (*connect.Link, error) {
+	return &connect.Driver{Offline: st, Connect: func(ctx context.Context, log *slog.Logger) (*connect.Link, error) {
 		conn, err := dial(ctx, connOptions())
 		if err != nil {
 			return nil, connectError(err)
@@ -75,7 +88,13 @@ func NewDriver(query url.Values, dial func(ctx context.Context, options []nats.O
 // traits are the traits of an Engine that do not depend on the server.
 var traits = kvstore.Traits{Name: "nats", MaxName: 128, ServerClock: true}
 
+// offline is an engine without a server, for a store of which only Check and Traits are called.
+type offline struct{ kvstore.Engine }
+
+func (offline) Traits() kvstore.Traits { return traits }
+
 const (
+	maxPrefix   = 95              // what a hash and - leave of a name
 	dialTimeout = time.Second     // per attempt and server; decisions do not wait for it
 	openTimeout = 2 * time.Second // for opening the bucket
 )

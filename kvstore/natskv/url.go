@@ -23,7 +23,7 @@ type target struct {
 
 const defaultPort = "4222"
 
-// bucketParameters are the parameters of NewDriver.
+// bucketParameters are the parameters of the bucket, and of the store over it.
 var bucketParameters = []string{"bucket", "replicas", "storage", "prefix", "timeout"}
 
 // parseURL parses the URL of one NATS server, or of several of one cluster.

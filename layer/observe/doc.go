@@ -26,7 +26,7 @@
 //
 // policy is the result of Options.Policy, by default the namespace of the limit; it is absent if that is empty. limit
 // is the limit's name, or its text if it has none. outcome is admitted, refused or error. source is store, cached,
-// leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic, by the answer's flags; the source of
+// leased, fallback_open, fallback_closed or fallback_local, by the answer's flags; the source of
 // an error is store. store is Options.Name. error.type is timeout, canceled, store for an error that wraps
 // store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.
 //
@@ -37,8 +37,7 @@
 // counts under the first of them. So the sum over all limits is the number of decisions. Units and flags count for each
 // limit separately. Peeks count only in slidegate.errors and slidegate.decision.duration. What failure mode open admits
 // without charging anything, with the source fallback_open, is a decision but not a unit; under fallback_local units
-// are charged in the process, and under fallback_optimistic they are charged in the store later. A batch that a store
-// decides in one call has one duration.
+// are charged in the process. A batch that a store decides in one call has one duration.
 //
 // A slot of an in-flight limit is a unit: granted when it is taken, given back when it is released, and neither when
 // its time to live ends. Units that a reservation holds are granted when they are held, and given back as far as they

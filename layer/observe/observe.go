@@ -27,10 +27,9 @@ type Options struct {
 	// further limits are called "other". 0 means 200: a limit has up to ten combinations of outcome and source, and the
 	// SDK for Go puts those beyond 2,000 combinations of a metric together under otel.metric.overflow.
 	MaxLimits int
-	// Policy returns the value of the attribute policy for a limit. If ok is false, the limit is left out of all
-	// metrics by limit, such as a candidate limit that refuses nothing. It is called a few times for each limit. nil
+	// Policy returns the value of the attribute policy for a limit. It is called a few times for each limit. nil
 	// means the namespace of the limit.
-	Policy func(limit *store.Limit) (name string, ok bool)
+	Policy func(limit *store.Limit) (name string)
 	// DurationEvery samples durations: one of that many calls to the store is timed, at random. Reading the clock twice
 	// and recording takes some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that
 	// makes none and for leased limits, whose decisions take less than that. With a view that drops
@@ -65,7 +64,7 @@ func (o *Options) validate(traits store.Traits) error {
 		o.MaxLimits = defaultMaxLimits
 	}
 	if o.Policy == nil {
-		o.Policy = func(limit *store.Limit) (string, bool) { return limit.Namespace(), true }
+		o.Policy = (*store.Limit).Namespace
 	}
 	return nil
 }
@@ -142,7 +141,7 @@ func (s *Store) Close() error {
 func (s *Store) Announce(limits []*store.Limit) { s.tally.announce(limits) }
 
 // Fallbacks returns how many decisions the failure layer has made so far, by failure mode: the sums of slidegate.decisions
-// of this store over the sources fallback_open, fallback_local, fallback_optimistic and fallback_closed.
+// of this store over the sources fallback_open, fallback_local and fallback_closed.
 func (s *Store) Fallbacks() (sums [store.Modes]int64) {
 	for _, of := range s.tally.allSeries() {
 		for mode := store.FailOpen; mode < store.Modes; mode++ {

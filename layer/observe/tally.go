@@ -22,11 +22,10 @@ const (
 	fromFallbackOpen
 	fromFallbackClosed
 	fromFallbackLocal
-	fromFallbackOptimistic
 	sources
 )
 
-var sourceNames = [sources / 2]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local", "fallback_optimistic"}
+var sourceNames = [sources / 2]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local"}
 
 func sourceOf(flags rule.Flags) int {
 	switch { // a fallback may answer from its own cache: that the store did not answer matters more
@@ -38,8 +37,6 @@ func sourceOf(flags rule.Flags) int {
 		return fromFallbackClosed
 	case flags&rule.FallbackLocal != 0:
 		return fromFallbackLocal
-	case flags&rule.FallbackOptimistic != 0:
-		return fromFallbackOptimistic
 	case flags&rule.Leased != 0: // also for a refusal that it repeats
 		return fromLease
 	case flags&rule.Cached != 0:
@@ -97,18 +94,17 @@ func (s *series) sum(count int) int64 {
 // tally counts. It is safe for concurrent use.
 type tally struct {
 	maxNames  int
-	policy    func(*store.Limit) (string, bool)
+	policy    func(*store.Limit) string
 	known     [1024]atomic.Pointer[known] // by the limit's ID; a miss is looked up by name
 	errors    [kinds]atomic.Int64
 	announced atomic.Bool // there are announced series
 	cached    bool        // there is a refusal cache below
 	fails     bool        // there is a failure layer below
 
-	mu      sync.Mutex
-	byName  map[name]*series
-	all     []*series // in order of creation; only ever appended to
-	other   *series   // for names beyond maxNames
-	ignored *series   // for ignored limits; not in all
+	mu     sync.Mutex
+	byName map[name]*series
+	all    []*series // in order of creation; only ever appended to
+	other  *series   // for names beyond maxNames
 }
 
 type known struct {
@@ -119,10 +115,8 @@ type known struct {
 // otherLabel is the label of limits beyond maxNames.
 const otherLabel = "other"
 
-func newTally(maxNames int, policy func(*store.Limit) (string, bool)) *tally {
-	t := &tally{maxNames: maxNames, policy: policy, byName: map[name]*series{}}
-	t.ignored = t.newSeries(name{})
-	return t
+func newTally(maxNames int, policy func(*store.Limit) string) *tally {
+	return &tally{maxNames: maxNames, policy: policy, byName: map[name]*series{}}
 }
 
 func (t *tally) seriesOf(limit *store.Limit) *series {
@@ -144,11 +138,7 @@ func (t *tally) findSeries(limit *store.Limit) *series {
 
 // findLocked returns the series of a limit. Announced limits get their own series even beyond maxNames.
 func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
-	policy, ok := t.policy(limit)
-	if !ok {
-		return t.ignored
-	}
-	id := name{validText(policy), validText(limit.Label())}
+	id := name{validText(t.policy(limit)), validText(limit.Label())}
 	if s := t.byName[id]; s != nil {
 		return s
 	}
@@ -170,8 +160,7 @@ func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") 
 
 // fallbackOf has the flag of each failure mode. The default mode is local.
 var fallbackOf = [store.Modes]rule.Flags{
-	rule.FallbackLocal, store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal,
-	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
+	rule.FallbackLocal, store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal, store.FailClosed: rule.FallbackClosed,
 }
 
 // announce reports counts of limits even if they are 0.
@@ -208,13 +197,9 @@ func decisionBits(flags rule.Flags) uint32 {
 }
 
 func (t *tally) addLocked(id name) *series {
-	s := t.newSeries(id)
+	s := &series{name: id, counts: lanes.New(counts)}
 	t.all = append(t.all, s)
 	return s
-}
-
-func (t *tally) newSeries(id name) *series {
-	return &series{name: id, counts: lanes.New(counts)}
 }
 
 // allSeries returns all series.

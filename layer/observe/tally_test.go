@@ -18,7 +18,7 @@ func TestSharedLane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := newTally(1, func(*store.Limit) (string, bool) { return "", true })
+	counts := newTally(1, (*store.Limit).Namespace)
 	down := errors.New("down")
 	request := func(op rule.Op) *store.Request {
 		return &store.Request{
@@ -75,14 +75,14 @@ func TestUnchargedUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flags, want := range map[rule.Flags]int64{
-		0: 2, rule.Inherited: 2, rule.FallbackLocal: 2, rule.FallbackOptimistic: 2, rule.FallbackOpen: 0, rule.FallbackClosed: 0, rule.FallbackOpen | rule.ClockMoved: 0,
+		0: 2, rule.Inherited: 2, rule.FallbackLocal: 2, rule.FallbackOpen: 0, rule.FallbackClosed: 0, rule.FallbackOpen | rule.ClockMoved: 0,
 	} {
 		request := func(op rule.Op) *store.Request {
 			return &store.Request{
 				Op: op, Charges: []store.Charge{{Limit: limit, Cost: 2}}, Answers: []rule.Answer{{Allowed: true, Granted: 2, Flags: flags}},
 			}
 		}
-		counts := newTally(1, func(*store.Limit) (string, bool) { return "", true })
+		counts := newTally(1, (*store.Limit).Namespace)
 		s := counts.seriesOf(limit)
 		counts.countSingle(limit, 0, true, flags, 2, nil)
 		one := s.sum(granted)

@@ -25,8 +25,6 @@ type Options struct {
 	// LocalBytes is the most memory that is used to count in this process; 0 means the default of memstore.Options. Little
 	// of it is used as long as the store answers.
 	LocalBytes int64
-	// Optimism is how many units of a key store.FailOptimistic admits in each process; 0 means 10.
-	Optimism int64
 	// RefusalAge is how long a refusal is remembered while the store answers; 0 means a second, negative means not at all. For that
 	// long, a key can still be refused here after another process has refunded its units or reset it.
 	RefusalAge time.Duration
@@ -58,7 +56,7 @@ const (
 func (o *Options) check() error {
 	switch {
 	case o.Failure >= store.Modes:
-		return fmt.Errorf("stack: Failure: unknown mode %d; want store.FailLocal, FailClosed, FailOptimistic or FailOpen", o.Failure)
+		return fmt.Errorf("stack: Failure: unknown mode %d; want store.FailLocal, FailClosed or FailOpen", o.Failure)
 	case o.Timeout < 0 || o.Timeout > maxDuration:
 		return fmt.Errorf("stack: Timeout: must be up to %v, or 0 for the default, not %v", maxDuration, o.Timeout)
 	case o.ProbeEvery != 0 && o.ProbeEvery < cmp.Or(o.Timeout, defaultTimeout) || o.ProbeEvery > maxDuration:
@@ -68,8 +66,6 @@ func (o *Options) check() error {
 		return fmt.Errorf("stack: Instances: must be 1 or more, or 0 for 1, not %d", o.Instances)
 	case o.LocalBytes < 0:
 		return fmt.Errorf("stack: LocalBytes: must be positive, or 0 for the default, not %d", o.LocalBytes)
-	case o.Optimism < 0 || o.Optimism > rule.MaxQuota:
-		return fmt.Errorf("stack: Optimism: must be 1 to %d units, or 0 for the default, not %d", int64(rule.MaxQuota), o.Optimism)
 	}
 	return nil
 }

@@ -117,9 +117,9 @@ func (s *Store) putFailure(st store.Store, opts *Options) (store.Store, error) {
 	}
 	layer := failure.New(st, failure.Options{
 		Mode: opts.Failure, Local: local, Timeout: cmp.Or(opts.Timeout, defaultTimeout), ProbeEvery: opts.ProbeEvery, Instances: opts.Instances,
-		Optimism: opts.Optimism, Watch: opts.Watch, OnFallback: opts.OnFallback, OnChange: opts.OnChange,
+		Watch: opts.Watch, OnFallback: opts.OnFallback, OnChange: opts.OnChange,
 	})
-	s.local, s.close = local, append(s.close, layer.Close)
+	s.local, s.close = local, append(s.close, func(context.Context) error { layer.Close(); return nil })
 	return layer, nil
 }
 
@@ -158,9 +158,6 @@ type Stats struct {
 		Starved   int64              // calls that failed while this process did not run, which say nothing about the store
 		Outages   int64              // how often the store, or a node, was found to be out
 		Probes    int64              // probes sent
-		Owed      int64              // units that FailOptimistic admitted and has not yet charged
-		Unknown   int64              // units that FailOptimistic sent, and still counts because it is unknown whether they were charged
-		Charged   int64              // units that FailOptimistic charged
 		Down      bool               // the store, or a node, is out: it is not called now, except for probes
 	}
 	Lease struct { // of limits with Lease
@@ -193,8 +190,7 @@ func (s *Store) Stats() (stats Stats) {
 	return stats
 }
 
-// Close returns leased units, charges what was admitted optimistically, and stops probing, or returns an error when ctx ends.
-// It closes the layers that New has put, and what Observe returned if that is an io.Closer, but not the store. It is for the
+// Close returns leased units and stops probing, or returns an error when ctx ends. It closes the layers that New has put, and what Observe returned if that is an io.Closer, but not the store. It is for the
 // end of a program: requests are still decided afterwards, but an outage no longer ends for this Store.
 func (s *Store) Close(ctx context.Context) error {
 	var errs []error

@@ -113,8 +113,8 @@ func TestLayersAndTheirOrder(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for field, opts := range map[string]stack.Options{
 		"Failure": {Failure: store.Modes}, "Timeout": {Timeout: -1}, "ProbeEvery": {ProbeEvery: 99 * time.Millisecond}, "Instances": {Instances: -1},
-		"LocalBytes": {LocalBytes: -1}, "Optimism": {Optimism: rule.MaxQuota + 1},
-		"Observe": {Observe: func(store.Store) (store.Store, error) { return nil, errAway }},
+		"LocalBytes": {LocalBytes: -1},
+		"Observe":    {Observe: func(store.Store) (store.Store, error) { return nil, errAway }},
 	} {
 		for _, st := range []store.Store{newRemote(t), memstore.NewDefault()} { // also where the option has no effect
 			if _, err := stack.New(st, opts); err == nil || !strings.HasPrefix(err.Error(), "stack: "+field+": ") {
@@ -151,7 +151,7 @@ func TestModesAreViewsOfOneStack(t *testing.T) {
 		var changes []error
 		var fallbacks []string
 		s := testkit.Must(stack.New(far, stack.Options{
-			Failure: store.FailClosed, Optimism: 1,
+			Failure:  store.FailClosed,
 			OnChange: func(err error) { changes = append(changes, err) },
 			OnFallback: func(_ context.Context, mode store.Mode, _ rule.Op, _ error) {
 				fallbacks = append(fallbacks, mode.String())
@@ -165,7 +165,6 @@ func TestModesAreViewsOfOneStack(t *testing.T) {
 		}{
 			{store.In(s, store.FailOpen), rule.FallbackOpen, [3]bool{true, true, true}},
 			{store.In(s, store.FailLocal), rule.FallbackLocal, [3]bool{true, true, false}},
-			{store.In(s, store.FailOptimistic), rule.FallbackOptimistic, [3]bool{true, false, false}},
 			{store.In(s, store.FailClosed), rule.FallbackClosed, [3]bool{}},
 			{s, rule.FallbackClosed, [3]bool{}}, // the default
 		} {
@@ -183,9 +182,9 @@ func TestModesAreViewsOfOneStack(t *testing.T) {
 		if health := s.Health(); !errors.Is(health, errAway) || len(changes) != 1 || !errors.Is(changes[0], errAway) {
 			t.Errorf("got health %v and changes %v, want the reason of the outage once", health, changes)
 		}
-		want := [store.Modes]int64{store.FailOpen: 3, store.FailLocal: 3, store.FailOptimistic: 3, store.FailClosed: 6}
-		if stats := s.Stats(); stats.Failure.Fallbacks != want || stats.Failure.Outages != 1 || stats.Local.Keys != 1 || len(fallbacks) != 15 {
-			t.Errorf("got %+v and %d calls of OnFallback, want the fallbacks %v, one outage, one key counted here and 15 calls", stats, len(fallbacks), want)
+		want := [store.Modes]int64{store.FailOpen: 3, store.FailLocal: 3, store.FailClosed: 6}
+		if stats := s.Stats(); stats.Failure.Fallbacks != want || stats.Failure.Outages != 1 || stats.Local.Keys != 1 || len(fallbacks) != 12 {
+			t.Errorf("got %+v and %d calls of OnFallback, want the fallbacks %v, one outage, one key counted here and 12 calls", stats, len(fallbacks), want)
 		}
 		far.away.Store(false)
 		testkit.Pass(2 * time.Second)
@@ -230,33 +229,6 @@ func TestCloseReturnsLeases(t *testing.T) {
 	})
 }
 
-// Close charges what was admitted optimistically.
-func TestCloseChargesWhatIsOwed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		far := newRemote(t)
-		s := testkit.Must(stack.New(far, stack.Options{Failure: store.FailOptimistic}))(t)
-		limit := slidegate.PerHour(100)
-		limiter := testkit.Must(slidegate.New(s, limit))(t)
-		far.away.Store(true)
-		for range 3 {
-			if d := testkit.Must(limiter.Allow(t.Context(), "k"))(t); !d.Allowed || d.Flags&rule.FallbackOptimistic == 0 {
-				t.Fatalf("got %+v, want an optimistic admission", d)
-			}
-		}
-		if err := s.Close(t.Context()); !errors.Is(err, errAway) {
-			t.Errorf("Close while the store is away: got %v, want the reason", err)
-		}
-		far.away.Store(false)
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		left := testkit.Must(testkit.Must(slidegate.New(far.Store, limit))(t).Peek(t.Context(), "k", 1))(t).Remaining
-		if used := 100 - left; used != 3 {
-			t.Errorf("got %d charged after Close, want the 3 that were admitted", used)
-		}
-	})
-}
-
 // Instances divides what each process admits without the store.
 func TestInstances(t *testing.T) {
 	far := newRemote(t)
@@ -277,7 +249,7 @@ func TestInstances(t *testing.T) {
 func TestCloseLeavesOtherLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		far := newRemote(t)
-		inner := testkit.Must(stack.New(far, stack.Options{Failure: store.FailOptimistic}))(t)
+		inner := testkit.Must(stack.New(far, stack.Options{}))(t)
 		outer := testkit.Must(stack.New(inner, stack.Options{}))(t)
 		if err := outer.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -285,7 +257,7 @@ func TestCloseLeavesOtherLayers(t *testing.T) {
 		far.away.Store(true)
 		limiter := testkit.Must(slidegate.New(outer, slidegate.PerHour(10)))(t)
 		if d, err := limiter.Allow(t.Context(), "k"); err != nil || !d.Allowed || outer.Health() == nil {
-			t.Errorf("got %+v, %v and health %v; want an optimistic admission, and the health of the layers below", d, err, outer.Health())
+			t.Errorf("got %+v, %v and health %v; want an admission, and the health of the layers below", d, err, outer.Health())
 		}
 		far.away.Store(false)
 		if err := inner.Close(t.Context()); err != nil {

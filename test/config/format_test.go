@@ -28,8 +28,7 @@ func drawFile(t *rapid.T) *config.File {
 		Store: rapid.SampledFrom([]string{"", "memory:", "redis://u:hunter2@h:1/0?a=b", "postgres://u@h/db?password=hunter2&x=%20",
 			"redis+sentinel://:p@[::1]:1,b:2/m"}).Draw(t, "store"),
 		StoreTimeout:   time.Duration(rapid.SampledFrom([]int64{0, 1, 50, 1500, 60_000}).Draw(t, "timeout")) * time.Millisecond,
-		Failure:        rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal, store.FailOptimistic}).Draw(t, "failure"),
-		Optimism:       rapid.SampledFrom([]int64{0, 1, 10, 1<<53 - 1}).Draw(t, "optimism"),
+		Failure:        rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal}).Draw(t, "failure"),
 		TrustedProxies: drawAddresses(t, 1),
 	}}
 	names := rapid.SliceOfNDistinct(rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_.-]{1,6}`),
@@ -64,7 +63,7 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 		Allow:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Block:   policy.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Shadow:  rapid.Bool().Draw(t, "shadow"),
-		Failure: rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal, store.FailOptimistic}).Draw(t, "failure"),
+		Failure: rapid.SampledFrom([]store.Mode{0, store.FailOpen, store.FailClosed, store.FailLocal}).Draw(t, "failure"),
 	}
 	for _, key := range drawKeys(t) {
 		o := policy.Override{Key: key, Pattern: strings.Contains(key, "*"), Unlimited: rapid.Bool().Draw(t, "unlimited")}
@@ -76,9 +75,6 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 		}
 	}
 	p.Plans, p.PlanBy = drawPlans(t)
-	if rapid.Bool().Draw(t, "has candidate") {
-		p.Candidate = drawLimits(t, "candidate", 200) // quotas that differ from those of the limits
-	}
 	return p
 }
 
@@ -145,7 +141,6 @@ func understood(f *config.File) *config.File {
 	said := *f
 	said.Service.Store = errtext.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
-	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
 	said.Service.Failure = cmp.Or(f.Service.Failure, store.FailLocal)
 	groups := &said.Service.AddressGroups
 	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)

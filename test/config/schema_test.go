@@ -108,7 +108,7 @@ func TestSchemaRejectsUnknownFields(t *testing.T) {
 		"policy: {a: {limits: [1/s]}}", top("limits: [1/s]"), top("stores: 'memory:'"), top("Failure: open"),
 		below("    limit: [1/s]"), below("    keys: user"), below("    store: 'memory:'"), below("    Key: user"),
 		"policies: {a: {limits: [{quotta: 5, window: 1m}]}}", "policies: {a: {limits: [{quota: 5, window: 1m, count-refused: true}]}}",
-		below("    candidate: [{quota: 5, window: 1m, colour: red}]"),
+		"policies: {a: {limits: [{quota: 5, window: 1m, colour: red}]}}",
 		below("    overrides: [{key: a, limit: [1/s]}]"), below("    overrides: [{kye: a, unlimited: true}]"),
 		below("    overrides: [{key: a, unlimitted: true}]"), below("    match: [{path: /, price: 5}]"),
 		below("    plan: user\n    plans: {pro: {limit: [1/s]}}"), top("jwt: {verified: true, keyz: /k}"),
@@ -169,7 +169,7 @@ func TestSchemaRejects(t *testing.T) {
 		below("    shadow: maybe"), below("    allow: [alice]"), below("    match: POST"), below("    cost: lots"),
 		below("    overrides: [{key: a}]"), below("    overrides: [{key: a, keys: b*, unlimited: true}]"),
 		below("    overrides: [{key: a, limits: [1/s], unlimited: true}]"), below("    overrides: [{keys: a, unlimited: true}]"),
-		below("    overrides: [{key: a*, unlimited: true}]"), below("    candidate: []"),
+		below("    overrides: [{key: a*, unlimited: true}]"),
 		"policies: {a: {limits: [{quota: 5}]}}", "policies: {a: {limits: [{quota: 5, window: 1m, anchor: epoch}]}}",
 	} {
 		document, err := asJSON([]byte(text))

@@ -1,4 +1,3 @@
-// Package formats holds stores to what was released: they must read what a release has written into them, and write the same today. The
-// files in testdata are what the released version has written for each of the histories in this package. They are never changed: a
-// store that keeps something in another way gets another history, and still reads the old one.
+// Package formats checks that a store rejects what it does not understand: state in a format with another number is an error that names both
+// numbers, and is left as it is.
 package formats

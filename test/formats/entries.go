@@ -11,9 +11,6 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// KeyValue is the file of what kvstore writes to every engine.
-const KeyValue = "../formats/testdata/keyvalue.txt"
-
 // Entries is a key-value engine as a Server: a line has the name of an entry, and its value in hexadecimal. Its functions use the client of
 // the engine, not package kvstore.
 type Entries struct {

@@ -25,13 +25,7 @@ func entries() formats.Entries {
 	}
 }
 
-// What a released version has written to a key-value engine is read, and written the same; see package formats. The tests of NATS and of
-// memcached check the same file with their servers.
-func TestReadsReleasedFormats(t *testing.T) {
-	formats.Check(t, formats.KeyValue, entries(), true)
-}
-
 // What a newer version has written is an error, and left as it is.
 func TestRejectsNewerFormats(t *testing.T) {
-	formats.CheckNewer(t, formats.KeyValue, entries(), formats.NewerEntry)
+	formats.CheckNewer(t, entries(), formats.NewerEntry)
 }

@@ -12,14 +12,12 @@ import (
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/internal/layer/lease"
 	"github.com/slidegate/slidegate/kvstore"
-	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/kit"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -41,7 +39,6 @@ type server struct {
 type kind struct {
 	name  string
 	start func(t *testing.T, clock *serverclock.Clock) server
-	late  bool // its clock is read only every few seconds, so processes notice a step late, and at different times
 }
 
 // followed is the skew of clocks that a process follows and does not read for each decision: half a round trip, which takes some
@@ -64,12 +61,6 @@ var servers = []kind{
 			t.Fatal(err)
 		}
 		s := server{addr: node.Addr(), via: func(addr string) string { return "postgres " + node.URLAt(addr, "pool_max_conns=8") }}
-		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
-		return s
-	}},
-	{name: "memcached", late: true, start: func(t *testing.T, clock *serverclock.Clock) server {
-		node := memcachedtest.StartWithEnv(t, envOf(clock))
-		s := server{addr: node.Addr(), via: func(addr string) string { return "memcached " + addr }, skew: followed}
 		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
@@ -115,13 +106,6 @@ func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store,
 		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{Now: now})
 	case "nats":
 		engine, err := natskv.New(context.Background(), natstest.Connect(t, where), natskv.Options{Memory: true})
-		if err != nil {
-			return nil, err
-		}
-		t.Cleanup(engine.Close)
-		return kvstore.New(engine, opts)
-	case "memcached":
-		engine, err := memcached.New(context.Background(), memcachedtest.Client(t, where), memcached.Options{ClockServer: where})
 		if err != nil {
 			return nil, err
 		}

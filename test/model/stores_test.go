@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/kvstore"
-	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/pgstore"
@@ -14,7 +13,6 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 	"github.com/slidegate/slidegate/test/faultproxy"
 	"github.com/slidegate/slidegate/test/kit"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/opentest"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -75,19 +73,6 @@ func TestNATS(t *testing.T) {
 	far := opentest.Opener(natskv.Open).Open(t, "nats://"+line.Addr()+"?bucket=once&timeout=100ms")
 	near := opentest.Opener(natskv.Open).Open(t, url+"?bucket=once&timeout=100ms")
 	calledOnce(t, far, near, &wire{Proxy: line, onlyCut: true}, 50)
-}
-
-func TestMemcached(t *testing.T) {
-	t.Parallel()
-	server := memcachedtest.Start(t)
-	client := server.Client(t)
-	engine := kit.Must(memcached.New(t.Context(), client, memcached.Options{MachineClock: true}))(t)
-	plays(t, 10_000, on(overEngine(engine)))
-	noCliff(t, 2_000, over(overEngine(engine)))
-	holdsKept(t, 3_000, overEngine(engine))
-	line := faultproxy.New(t, server.Addr())
-	far := opentest.Opener(memcached.Open).Open(t, "memcached://"+line.Addr())
-	calledOnce(t, far, opentest.Opener(memcached.Open).Open(t, "memcached://"+server.Addr()), &wire{Proxy: line}, 20)
 }
 
 // overEngine opens stores over an engine. It keeps entries for longer than a game takes, whatever the game's clock says.

@@ -16,7 +16,7 @@ func TestOpen(t *testing.T) {
 	open := opentest.Opener(natsembed.Open)
 	url := "nats:embedded?timeout=5s&dir=" + t.TempDir()
 	first := open.Open(t, url)
-	opentest.Decides(t, first, true)
+	opentest.Decides(t, first)
 	second := open.Open(t, url)
 	opentest.Down(t, second, "in use")
 	if err := first.Close(); err != nil {

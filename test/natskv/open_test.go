@@ -17,7 +17,7 @@ import (
 func TestOpen(t *testing.T) {
 	open := opentest.Opener(natskv.Open)
 	t.Run("server", func(t *testing.T) {
-		opentest.Decides(t, open.Open(t, natstest.Start(t)+"?bucket=limits&prefix=mine&storage=memory&timeout=5s"), true)
+		opentest.Decides(t, open.Open(t, natstest.Start(t)+"?bucket=limits&prefix=mine&storage=memory&timeout=5s"))
 	})
 	t.Run("unreachable", func(t *testing.T) { open.Unreachable(t, "nats://u:hunter2@ADDR") })
 	t.Run("silent", func(t *testing.T) { open.Silent(t, "nats://ADDR") })
@@ -27,7 +27,7 @@ func TestOpen(t *testing.T) {
 		c := open.Open(t, node.URL())
 		opentest.Down(t, c, "refused")
 		node.Restart()
-		opentest.Decides(t, c, true)
+		opentest.Decides(t, c)
 	})
 }
 
@@ -44,7 +44,7 @@ func TestOpenRefused(t *testing.T) {
 	if err := kit.Must(s.LookupAccount("rich"))(t).EnableJetStream(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	opentest.Decides(t, open.Open(t, "nats://app:secret@"+host+"?timeout=5s"), true)
+	opentest.Decides(t, open.Open(t, "nats://app:secret@"+host+"?timeout=5s"))
 	open.Refuses(t, "nats://app:hunter2@"+host, "uthorization")
 	open.Refuses(t, "nats://hunter2@"+host, "uthorization")
 	open.Refuses(t, "nats://"+host, "uthorization")

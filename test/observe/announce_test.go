@@ -15,20 +15,16 @@ import (
 )
 
 // The series of an announced limit exist before anything has happened, also beyond MaxLimits, and start at 0. Limits of
-// the same name in two namespaces are two series, and an ignored limit is in none.
+// the same name in two namespaces are two series.
 func TestAnnounce(t *testing.T) {
 	m := newMeter(t)
-	st := open(t, newMemory(t, nil), observe.Options{
-		MeterProvider: m.provider, MaxLimits: 1,
-		Policy: func(l *store.Limit) (string, bool) { return l.Namespace(), l.Namespace() != "tried" },
-	})
+	st := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 1})
 	limit := slidegate.Limit{Name: "a", Quota: 1, Window: time.Hour}
 	one, two := kit.Must(adapter.Bind("one", limit))(t), kit.Must(adapter.Bind("two", limit))(t)
-	ignored := kit.Must(adapter.Bind("tried", limit))(t)
-	st.Announce([]*store.Limit{one, ignored})
+	st.Announce([]*store.Limit{one})
 	st.Announce([]*store.Limit{two})
-	for _, limit := range []*store.Limit{one, one, ignored} {
-		if _, _, _, _, _, _, err := st.TakeSingle(t.Context(), limit, "k", 1); err != nil {
+	for range 2 {
+		if _, _, _, _, _, _, err := st.TakeSingle(t.Context(), one, "k", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +58,7 @@ func (p place) Traits() store.Traits  { return store.Traits{Name: "p", MaxCharge
 
 // An announced limit has series for the sources that are usual for it: those of the layers below, and of its failure mode.
 func TestAnnouncedSources(t *testing.T) {
-	const all = "cached fallback_closed fallback_local fallback_open fallback_optimistic leased"
+	const all = "cached fallback_closed fallback_local fallback_open leased"
 	for _, c := range []struct {
 		limit string
 		mode  store.Mode
@@ -73,7 +69,7 @@ func TestAnnouncedSources(t *testing.T) {
 		{"5/1m", 0, []layering.Layer{layering.Refusals}, "cached"},
 		{"5/1m", 0, []layering.Layer{layering.Refusals, layering.Failure}, "cached fallback_local"},
 		{"5/1m", store.FailOpen, []layering.Layer{layering.Failure}, "fallback_local fallback_open"},
-		{"5/1m", store.FailOptimistic, []layering.Layer{layering.Failure, layering.Lease}, "fallback_local fallback_optimistic"},
+		{"5/1m", store.FailLocal, []layering.Layer{layering.Failure, layering.Lease}, "fallback_local"},
 		{"1000/1m lease", store.FailClosed, []layering.Layer{layering.Failure, layering.Lease}, "fallback_closed fallback_local leased"},
 	} {
 		var below store.Store = newMemory(t, nil)
@@ -103,7 +99,7 @@ func TestFallbacks(t *testing.T) {
 	st := open(t, inner, observe.Options{MeterProvider: newMeter(t).provider})
 	limiter := newLimiter(t, st, slidegate.PerMinute(5))
 	for times, flags := range []rule.Flags{
-		rule.Leased, rule.FallbackOpen, rule.FallbackClosed, rule.FallbackLocal | rule.Cached, rule.FallbackOptimistic, rule.Cached, 0,
+		rule.Leased, rule.FallbackOpen, rule.FallbackClosed, rule.FallbackLocal | rule.Cached, rule.Cached, 0,
 	} {
 		for i := range 2 * times {
 			allowed := i%2 == 0
@@ -112,7 +108,7 @@ func TestFallbacks(t *testing.T) {
 			_, _ = limiter.Peek(t.Context(), "k", 1) // a peek is not a decision
 		}
 	}
-	want := [store.Modes]int64{store.FailOpen: 2, store.FailClosed: 4, store.FailLocal: 6, store.FailOptimistic: 8}
+	want := [store.Modes]int64{store.FailOpen: 2, store.FailClosed: 4, store.FailLocal: 6}
 	if got := st.Fallbacks(); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}

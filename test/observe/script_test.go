@@ -160,7 +160,6 @@ func TestFlags(t *testing.T) {
 		{flags: rule.FallbackOpen, allowed: true, source: "fallback_open"},
 		{flags: rule.FallbackClosed, source: "fallback_closed"},
 		{flags: rule.FallbackLocal, allowed: true, source: "fallback_local"},
-		{flags: rule.FallbackOptimistic, allowed: true, source: "fallback_optimistic"},
 		{flags: rule.FallbackLocal | rule.Cached, source: "fallback_local"},
 		{flags: rule.Inherited, source: "store", more: []string{"inherited limit=user,store=scripted 2"}},
 		{flags: rule.ClockMoved, allowed: true, source: "store", more: []string{"clock_moved limit=user,store=scripted 2"}},

@@ -18,13 +18,10 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/kvstore"
-	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/redisstore/goredis"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -47,20 +44,6 @@ func overRueidis(t testing.TB, addr string) store.Store {
 	}
 	t.Cleanup(client.Close)
 	st, err := redisstore.New(client, redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return st
-}
-
-// overMemcached returns a store over a memcached client.
-func overMemcached(t testing.TB, server *memcachedtest.Server) store.Store {
-	engine, err := memcached.New(t.Context(), server.Client(t), memcached.Options{ClockServer: server.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(engine.Close)
-	st, err := kvstore.New(engine, kvstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,19 +123,6 @@ func TestSilentServerDelaysOneRequest(t *testing.T) {
 			node := redistest.Server(t, "appendonly no")
 			st := overRueidis(t, node.Addr())
 			node.Kill()
-			return st
-		},
-		"hung, memcached": func(t *testing.T) store.Store {
-			server := memcachedtest.Start(t)
-			st := overMemcached(t, server)
-			server.Signal(syscall.SIGSTOP)
-			t.Cleanup(func() { server.Signal(syscall.SIGCONT) })
-			return st
-		},
-		"killed, memcached": func(t *testing.T) store.Store {
-			server := memcachedtest.Start(t)
-			st := overMemcached(t, server)
-			server.Kill()
 			return st
 		},
 	} {

@@ -17,8 +17,7 @@ import (
 )
 
 // While Redis is stopped or killed, each of two processes counts by itself and admits at most a quota, a key that was refused
-// stays refused where that is known, a login is refused, and what is admitted optimistically is charged afterwards. When Redis
-// is back, Redis decides again. Both notice the outage and its end without a request.
+// stays refused where that is known, and a login is refused. When Redis is back, Redis decides again. Both notice the outage and its end without a request.
 func TestStackThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]struct{ begin, end func(*redistest.Node) }{
@@ -41,7 +40,7 @@ func TestStackThroughAnOutage(t *testing.T) {
 				admitted int
 				flags    rule.Flags
 			}{
-				store.FailOpen: {10, rule.FallbackOpen}, store.FailClosed: {0, rule.FallbackClosed}, store.FailOptimistic: {3, rule.FallbackOptimistic},
+				store.FailOpen: {10, rule.FallbackOpen}, store.FailClosed: {0, rule.FallbackClosed},
 			} {
 				if admitted := a.in(t, mode, mode.String(), want.flags); admitted != want.admitted {
 					t.Errorf("%v: got %d of 10 admitted, want %d", mode, admitted, want.admitted)
@@ -50,13 +49,6 @@ func TestStackThroughAnOutage(t *testing.T) {
 
 			outage.end(node)
 			kit.Eventually(t, "both processes to see that Redis is back", func() bool { return a.Health() == nil && b.Health() == nil })
-			kit.Eventually(t, "what is owed to be charged", func() bool {
-				stats := a.Stats().Failure
-				return stats.Owed == 0 && stats.Unknown == 0 // none is under way
-			})
-			if d := kit.Must(a.limiter.Peek(t.Context(), "optimistic", 1))(t); d.Flags != 0 || d.Remaining != 4 {
-				t.Errorf("after three optimistic admissions of seven: got %+v, want 4 left, from Redis", d)
-			}
 			b.want(t, "new", 10, 7, 0)
 			if stats := a.Stats().Failure; stats.Outages != 1 {
 				t.Errorf("got %d outages, want one for all modes: %+v", stats.Outages, stats)
@@ -78,9 +70,12 @@ type process struct {
 
 var sevenPerHour = slidegate.Limit{Name: "seven", Quota: 7, Window: time.Hour}
 
+// patience is how long a layer waits for Redis. It is much longer than a busy machine delays a running Redis, so only a stopped one
+// counts as an outage; each outage of the tests takes that long.
+const patience = 1500 * time.Millisecond
+
 func newProcess(t *testing.T, addr string) *process {
-	// Redis runs beside many other tests, so a late answer is one after patience.
-	s := kit.Must(stack.New(overRueidis(t, addr), stack.Options{Timeout: patience, Optimism: 3, Watch: true}))(t)
+	s := kit.Must(stack.New(overRueidis(t, addr), stack.Options{Timeout: patience, Watch: true}))(t)
 	return &process{s, kit.Must(slidegate.New(s, sevenPerHour))(t)}
 }
 

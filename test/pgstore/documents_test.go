@@ -3,10 +3,8 @@ package pgstore_test
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/storetest"
-	"github.com/slidegate/slidegate/test/kit"
 )
 
 func TestDocuments(t *testing.T) {
@@ -15,7 +13,7 @@ func TestDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pool := database(t, pgstore.Options{Prefix: "my_"}, params...)
 			one := newStore(t, pool, pgstore.Options{Prefix: "my_"})
-			other := kit.Must(pgstore.NewSQL(stdlib.OpenDBFromPool(pool), pgstore.Options{Prefix: "my_"}))(t)
+			other := newStore(t, pool, pgstore.Options{Prefix: "my_"})
 			storetest.RunDocuments(t, one, other)
 		})
 	}

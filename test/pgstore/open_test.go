@@ -20,7 +20,7 @@ func TestOpen(t *testing.T) {
 	open := opentest.Opener(pgstore.Open)
 	t.Run("server", func(t *testing.T) {
 		server := pgtest.Shared(t)
-		opentest.Decides(t, open.Open(t, server.URL("slidegate_schema=limits", "pool_max_conns=4")), true)
+		opentest.Decides(t, open.Open(t, server.URL("slidegate_schema=limits", "pool_max_conns=4")))
 	})
 	t.Run("unreachable", func(t *testing.T) { open.Unreachable(t, "postgres://u:hunter2@ADDR/limits") })
 	t.Run("silent", func(t *testing.T) { open.Silent(t, "postgres://ADDR/limits?connect_timeout=60&sslmode=disable") })
@@ -30,7 +30,7 @@ func TestOpen(t *testing.T) {
 		c := open.Open(t, server.URL())
 		opentest.Down(t, c, "refused")
 		server.Restart()
-		opentest.Decides(t, c, true)
+		opentest.Decides(t, c)
 	})
 }
 
@@ -70,7 +70,7 @@ func TestOpenRefused(t *testing.T) {
 		t.Run(cause, func(t *testing.T) { open.Refuses(t, at, cause) })
 	}
 	c := open.Open(t, server.URL()) // migrates
-	opentest.Decides(t, c, true)
+	opentest.Decides(t, c)
 	t.Run("no privileges", func(t *testing.T) {
 		open.Refuses(t, withParameter(server.Role(t, "reader"), "slidegate_migrate=false"), "permission denied")
 	})
@@ -93,7 +93,7 @@ func TestOpenNotRefused(t *testing.T) {
 		t.Errorf("got %v, want an error that is not a refusal", err)
 	}
 	server.Exec("ALTER SYSTEM SET default_transaction_read_only = off", "SELECT pg_reload_conf()")
-	opentest.Decides(t, c, true)
+	opentest.Decides(t, c)
 
 	full := server.Role(t, "full")
 	name := strings.Split(strings.TrimPrefix(full, "postgres://"), ":")[0]

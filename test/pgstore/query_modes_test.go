@@ -2,13 +2,11 @@ package pgstore_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
@@ -107,7 +105,7 @@ func poolIn(t *testing.T, url string, mode pgx.QueryExecMode) *pgxpool.Pool {
 	return pool
 }
 
-// The store works in every mode of pgx, and with database/sql.
+// The store works in every mode of pgx.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
@@ -119,25 +117,7 @@ func TestModes(t *testing.T) {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
 		})
-		t.Run(fmt.Sprint("sql ", mode), func(t *testing.T) {
-			config := pool.Config().ConnConfig
-			db := stdlib.OpenDB(*config)
-			defer db.Close()
-			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newSQL(t, db, opts) })
-		})
 	}
-}
-
-func newSQL(t *testing.T, db *sql.DB, opts pgstore.Options) *pgstore.Store {
-	t.Helper()
-	if err := pgstore.MigrateSQL(t.Context(), db, opts); err != nil {
-		t.Fatal(err)
-	}
-	s, err := pgstore.NewSQL(db, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // PgBouncer reassigns a connection after every transaction: nothing may depend on what was prepared or set in one.

@@ -102,6 +102,6 @@ func TestOpenBouncer(t *testing.T) {
 	at := pgtest.Bouncer(t, pgtest.Shared(t))
 	for _, mode := range []string{"exec", "simple_protocol"} {
 		c := opentest.Opener(pgstore.Open).Open(t, withParameter(at, "default_query_exec_mode="+mode+"&slidegate_prefix="+mode+"_"))
-		opentest.Decides(t, c, true)
+		opentest.Decides(t, c)
 	}
 }

@@ -47,9 +47,9 @@ type order struct {
 	Start    time.Time // of all processes
 }
 
-// Run makes all processes send requests for new keys at the same time, in rounds, and calls each with how many were admitted for each key.
-// In half of the rounds there are four keys and requests are combined, if together is true.
-func Run(t *testing.T, processes []*workers.Worker, rounds int, together bool, each func(limit string, admitted int64)) {
+// Exact makes all processes send requests for new keys at the same time, in rounds, and fails the test unless they admit exactly the quota
+// of every key, every time. In half of the rounds there are four keys and requests are combined, if together is true.
+func Exact(t *testing.T, processes []*workers.Worker, rounds int, together bool) {
 	t.Helper()
 	for round := range rounds {
 		key := fmt.Sprintf("round-%d", round)
@@ -71,19 +71,11 @@ func Run(t *testing.T, processes []*workers.Worker, rounds int, together bool, e
 			}
 		}
 		for _, n := range total {
-			each(limits[order.Limit].Name, n)
+			if n != Quota {
+				t.Errorf("%s: got %d of %d requests admitted, of a quota of %d", limits[order.Limit].Name, n, Requests, Quota)
+			}
 		}
 	}
-}
-
-// Exact fails the test unless the processes admit exactly the quota of every key, every time.
-func Exact(t *testing.T, processes []*workers.Worker, rounds int, together bool) {
-	t.Helper()
-	Run(t, processes, rounds, together, func(limit string, admitted int64) {
-		if admitted != Quota {
-			t.Errorf("%s: got %d of %d requests admitted, of a quota of %d", limit, admitted, Requests, Quota)
-		}
-	})
 }
 
 // Job returns what a process does in a race: it carries out orders, and returns how many requests were admitted for each key.

@@ -14,15 +14,15 @@ import (
 
 func TestOpen(t *testing.T) {
 	open := opentest.Opener(redisstore.Open)
-	t.Run("server", func(t *testing.T) { opentest.Decides(t, open.Open(t, "redis://"+redistest.Server(t).Addr()), true) })
+	t.Run("server", func(t *testing.T) { opentest.Decides(t, open.Open(t, "redis://"+redistest.Server(t).Addr())) })
 	t.Run("cluster", func(t *testing.T) {
 		nodes := strings.Join(redistest.Cluster(t).Options().InitAddress, ",")
-		opentest.Decides(t, open.Open(t, "redis+cluster://"+nodes), true)
+		opentest.Decides(t, open.Open(t, "redis+cluster://"+nodes))
 		open.Refuses(t, "redis+cluster://nobody:hunter2@"+nodes, "WRONGPASS")
 	})
 	t.Run("sentinel", func(t *testing.T) {
 		sentinels := strings.Join(redistest.Sentinel(t).Options().InitAddress, ",")
-		opentest.Decides(t, open.Open(t, "redis+sentinel://"+sentinels+"/"+redistest.MasterSet), true)
+		opentest.Decides(t, open.Open(t, "redis+sentinel://"+sentinels+"/"+redistest.MasterSet))
 		open.Refuses(t, "redis+sentinel://nobody:hunter2@"+sentinels+"/"+redistest.MasterSet, "WRONGPASS")
 	})
 	t.Run("unreachable", func(t *testing.T) { open.Unreachable(t, "redis://u:hunter2@ADDR") })
@@ -33,7 +33,7 @@ func TestOpen(t *testing.T) {
 		c := open.Open(t, "redis://"+server.Addr())
 		opentest.Down(t, c, "refused")
 		server.Restart()
-		opentest.Decides(t, c, true)
+		opentest.Decides(t, c)
 	})
 }
 
@@ -63,8 +63,8 @@ func TestOpenRefused(t *testing.T) {
 			t.Run(cause+"/"+protocol, func(t *testing.T) { open.Refuses(t, url+protocol, cause) })
 		}
 	}
-	opentest.Decides(t, open.Open(t, "redis://app:hunter2@"+server.Addr()+"/15"), true)
-	opentest.Decides(t, open.Open(t, "redis://least:hunter2@"+server.Addr()), true)
+	opentest.Decides(t, open.Open(t, "redis://app:hunter2@"+server.Addr()+"/15"))
+	opentest.Decides(t, open.Open(t, "redis://least:hunter2@"+server.Addr()))
 }
 
 // TestOpenReadOnly: a replica, such as after a failover, and a server that is loading are no errors of Open.
@@ -79,5 +79,5 @@ func TestOpenReadOnly(t *testing.T) {
 		t.Errorf("got %v, want an error that is not a refusal", err)
 	}
 	do(t, client, "REPLICAOF", "NO", "ONE")
-	opentest.Decides(t, c, true)
+	opentest.Decides(t, c)
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
@@ -28,7 +27,6 @@ func TestRights(t *testing.T) {
 			}
 		}
 		checkRights(t, by, s)
-		checkBoardRights(t, by, s)
 		if _, err := s.Warnings(context.Background()); err != nil {
 			t.Errorf("%s: %v", by, err)
 		}
@@ -93,17 +91,5 @@ func TestRightsWithoutHashes(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// checkBoardRights uses the board.
-func checkBoardRights(t *testing.T, by string, s *redisstore.Store) {
-	t.Helper()
-	err := s.Post(t.Context(), "rights", "one", []byte("note"), time.Minute)
-	if notes, failed := s.Notes(t.Context(), "rights"); err != nil || failed != nil || len(notes) != 1 {
-		t.Errorf("%s, a note: %v, %v, %d notes", by, err, failed, len(notes))
-	}
-	if first, err := s.Claim(t.Context(), by, time.Minute); !first || err != nil {
-		t.Errorf("%s, a claim: %v, %v", by, first, err)
 	}
 }

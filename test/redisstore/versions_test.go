@@ -147,7 +147,7 @@ func TestRejectsOtherVersions(t *testing.T) {
 			}
 			for _, alone := range [][]store.Request{batch[1:2], batch} {
 				err := s.Apply(context.Background(), alone)
-				if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || !strings.Contains(err.Error(), fmt.Sprintf("has version %d, which this program does not know; upgrade this program", version)) {
+				if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || !strings.Contains(err.Error(), fmt.Sprintf("has format %d, and this program reads the formats 1 to 3 and 16; upgrade this program", version)) {
 					t.Errorf("%s, %v: got error %v", name, op, err)
 				}
 			}

@@ -42,7 +42,6 @@ func subjects(t testing.TB) map[string]store.Store {
 		"down, open":           down(store.FailOpen, patient),
 		"down, closed":         down(store.FailClosed, failure.Options{}),
 		"down, local":          down(store.FailLocal, failure.Options{}),
-		"down, optimistic":     down(store.FailOptimistic, failure.Options{Optimism: 1 << 40}),
 		"down, local / 4":      down(store.FailLocal, failure.Options{Instances: 4}),
 	}
 }

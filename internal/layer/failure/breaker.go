@@ -51,10 +51,9 @@ const maxNodes = 1024
 
 // unavailable is the error of a request that the store did not answer, and that a failure mode has to decide.
 type unavailable struct {
-	cause  error
-	undone bool  // the request was certainly not carried out
-	out    bool  // the store is out, rather than late
-	node   *node // that is out
+	cause error
+	out   bool  // the store is out, rather than late
+	node  *node // that is out
 }
 
 func (e *unavailable) Error() string   { return "failure: store unavailable: " + e.cause.Error() }
@@ -105,7 +104,7 @@ func (s *Store) open(n *node, cause error) {
 	if n.out.Load() != nil {
 		return
 	}
-	why := &unavailable{cause: cause, undone: true, out: true, node: n}
+	why := &unavailable{cause: cause, out: true, node: n}
 	n.out.Store(why)
 	s.health.Store(why)
 	s.outages.Add(1)
@@ -135,7 +134,6 @@ func (s *Store) close(n *node) {
 	if rest == nil && s.opts.OnChange != nil {
 		s.opts.OnChange(nil)
 	}
-	s.chargeSoon(0)
 }
 
 // untilProbe returns when a request that was refused without the store should be retried: never immediately.

@@ -18,8 +18,8 @@ import (
 
 // Why a request was not sent although the store is not known to be out.
 var (
-	errShed = &unavailable{undone: true, cause: errors.New("failure: the store was late for this key three times in a row")}
-	errFull = &unavailable{undone: true, cause: errors.New("failure: too many callers wait for the store; see Options.MaxWaiting")}
+	errShed = &unavailable{cause: errors.New("failure: the store was late for this key three times in a row")}
+	errFull = &unavailable{cause: errors.New("failure: too many callers wait for the store; see Options.MaxWaiting")}
 )
 
 // call is a call to a node in flight.
@@ -111,7 +111,7 @@ func (s *Store) unanswered(ctx context.Context, n *node, err error, out bool) er
 		return err
 	}
 	s.failures.Add(1)
-	why := &unavailable{cause: s.timeoutError(ctx, err), undone: errors.Is(err, store.ErrUndone)}
+	why := &unavailable{cause: s.timeoutError(ctx, err)}
 	if why.out = out || n.out.Load() != nil; why.out && !s.direct {
 		why.node = n
 	}

@@ -62,7 +62,7 @@ func testDerived(t *testing.T, wrap func(store.Store) store.Store) {
 		Mode: store.FailOpen, Local: memstore.NewDefault(),
 		OnFallback: func(_ context.Context, _ store.Mode, _ rule.Op, err error) { why = err },
 	})
-	defer func() { _ = st.Close(t.Context()) }()
+	defer st.Close()
 	limiter, err := slidegate.New(st, slidegate.PerMinute(5))
 	if err != nil {
 		t.Fatal(err)

@@ -10,10 +10,6 @@
 //   - FailLocal decides by Options.Local, with the same limits, counted in this process. It begins without the store's counts
 //     and does not pass on its own, so a key can use its quota once more in each process in each window; Options.Instances
 //     divides it. Slots of in-flight limits are counted here while they last, and not in the store.
-//   - FailOptimistic admits up to Options.Optimism units of a key that the store has not acknowledged, in each process, and
-//     charges them when the store is back. In any window all processes together admit at most the quota plus that many each
-//     (see optimism in the source for the proof). Slots are counted here, and not charged. Units that a reservation holds are
-//     charged when it is settled.
 //   - FailClosed refuses. RetryAfter is the time until the next probe.
 //
 // # Out, late and refused
@@ -45,17 +41,16 @@
 //
 //   - A request is answered within Options.Timeout, as long as the store returns when its context is done, as the contract of
 //     Store requires.
-//   - Every answer that the store did not decide is marked: it has one of the flags rule.FallbackOpen, rule.FallbackClosed,
-//     rule.FallbackLocal and rule.FallbackOptimistic, Stats counts it, and Options.OnFallback receives the reason.
+//   - Every answer that the store did not decide is marked: it has one of the flags rule.FallbackOpen, rule.FallbackClosed
+//     and rule.FallbackLocal, Stats counts it, and Options.OnFallback receives the reason.
 //   - Units, slots and holds are returned, settled and renewed only where they were taken. The At of an answer that did not
-//     come from the store is marked; see rule.Micros.Mark. What this layer took goes to Local or, in FailOptimistic, to the
-//     account of this process, even when the store is back, and never to the store. For what the layer of another process took,
-//     the error wraps ErrElsewhere, and nothing changes: that process settles it, or it expires there. (Two
-//     processes have the same mark by chance once in 511.) What FailOpen admitted during an outage is counted nowhere, so any
-//     process settles it, without effect. What the store took is settled by the store alone: during an outage that is an
-//     error, and settling again later is safe. A Refund, which has no At, and a charge beyond the quota go where takes go; in
-//     FailClosed they are errors during an outage. A reset is done in the store, in Local and in the account; the error is the
-//     store's if only Local was reset.
+//     come from the store is marked; see rule.Micros.Mark. What this layer took goes to Local, even when the store is back,
+//     and never to the store. For what the layer of another process took, the error wraps ErrElsewhere, and nothing changes:
+//     that process settles it, or it expires there. (Two processes have the same mark by chance once in 1,023.) What
+//     FailOpen admitted during an outage is counted nowhere, so any process settles it, without effect. What the store took is
+//     settled by the store alone: during an outage that is an error, and settling again later is safe. A Refund, which has no
+//     At, and a charge beyond the quota go where takes go; in FailClosed they are errors during an outage. A reset is done in
+//     the store and in Local; the error is the store's if only Local was reset.
 //   - A call that counts once is known where it was made: one that is sent again after the store has come back, or gone, is a
 //     new call. CancelCall goes to the store.
 //   - Mistakes of the caller are not failures: errors that wrap slidegate.ErrLimit, ErrCost, ErrConflict or ErrUnsupported,
@@ -63,13 +58,6 @@
 //
 // What it does not promise: a request that the store did not answer in time may have been charged there, in addition to what
 // the mode did.
-//
-// FailOptimistic never sends a charge twice, unless the store reports with store.ErrUndone that it was not carried out. Units
-// whose charge was not answered count here until they are a window and a part old. A peek changes nothing. Units that were
-// admitted here and are refunded or settled are cancelled if they were not sent; otherwise they stay charged, and usage
-// beyond the cost is charged too, once. Requests that are refused here are not counted, even if the limit has CountRefused.
-// Close charges what is owed at the end of the process; what a process owed that was killed is lost, and stays within its
-// bound.
 //
 // A store without round trips answers from memory: it is called without a deadline, a breaker and probes, since there is
 // nothing to save. The mode still decides where it returns an error.

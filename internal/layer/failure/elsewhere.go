@@ -12,8 +12,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// What was taken without the store belongs to the layer that took it: to its Local, to its account of FailOptimistic, or, in
-// FailOpen, to nothing. The mark of its At says to which. A layer's two marks are random, and there are 511 pairs.
+// What was taken without the store belongs to the layer that took it: to its Local or, in FailOpen, to nothing. The mark of its At says
+// to which. A layer's mark is random, and there are 1,023.
 
 // ErrElsewhere means that another process took what is to be settled, returned or renewed while the store did not answer. It
 // wraps slidegate.ErrReservation.
@@ -23,8 +23,8 @@ var ErrElsewhere = fmt.Errorf("%w: another process took it while the store did n
 // nowhere is the mark of what was admitted and not counted.
 const nowhere = 0
 
-// newMark returns the mark of a layer's Local. The next one is that of its account.
-func newMark() int { return 2 + 2*rand.IntN(answering.MaxMark/2) }
+// newMark returns the mark of a layer's Local.
+func newMark() int { return 1 + rand.IntN(answering.MaxMark) }
 
 // markAll marks the times of a request's answers.
 func markAll(r *store.Request, mark int) {
@@ -43,13 +43,9 @@ func (s *Store) finishFallback(ctx context.Context, r *store.Request) error {
 	if err != nil {
 		return err
 	}
-	switch mark {
-	case s.mark:
+	if mark == s.mark {
 		err = s.local.apply(ctx, r)
-	case s.mark + 1:
-		s.optimism.finish(r, s.now())
-		s.chargeSoon(s.opts.Timeout)
-	default:
+	} else {
 		err = s.finishUncounted(ctx, r)
 	}
 	if err != nil {
@@ -66,7 +62,7 @@ func (s *Store) markOf(r *store.Request) (mark int, err error) {
 		_, other := answering.Unmark(r.Charges[i].At)
 		switch {
 		case r.Charges[i].At == rule.Oldest:
-		case other > nowhere && other != s.mark && other != s.mark+1:
+		case other > nowhere && other != s.mark:
 			return 0, fmt.Errorf("failure: %w", ErrElsewhere)
 		case other < nowhere, mark >= nowhere && other != mark:
 			return 0, fmt.Errorf("failure: %w: a request about what was taken in different places, such as the store and this process; %s them separately",

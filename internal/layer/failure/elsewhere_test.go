@@ -18,42 +18,40 @@ import (
 // What one process took without the store, another one neither returns nor settles nor renews, whatever it has taken itself for
 // the same key: it says where to go, during the outage and after it.
 func TestTakenByAnotherProcess(t *testing.T) {
-	for _, mode := range []store.Mode{store.FailLocal, store.FailOptimistic} {
-		synctest.Test(t, func(t *testing.T) {
-			inner := newRemote(t)
-			one, other := newStore(t, inner, mode, failure.Options{}), newStore(t, inner, mode, failure.Options{})
-			for one.Mark() == other.Mark() { // one pair in 511
-				other = newStore(t, inner, mode, failure.Options{})
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t)
+		one, other := newStore(t, inner, store.FailLocal, failure.Options{}), newStore(t, inner, store.FailLocal, failure.Options{})
+		for one.Mark() == other.Mark() { // one pair in 1,023
+			other = newStore(t, inner, store.FailLocal, failure.Options{})
+		}
+		inner.fail(errDown)
+		mine, theirs := newBooking(t, 1), newBooking(t, 2)
+		for b, st := range map[*booking]*failure.Store{mine: one, theirs: other} {
+			if a, err := b.do(st, rule.Take); err != nil || !a[0].Allowed {
+				t.Fatalf("got %+v, %v, want it taken", a, err)
 			}
-			inner.fail(errDown)
-			mine, theirs := newBooking(t, 1), newBooking(t, 2)
-			for b, st := range map[*booking]*failure.Store{mine: one, theirs: other} {
-				if a, err := b.do(st, rule.Take); err != nil || !a[0].Allowed {
-					t.Fatalf("got %+v, %v, want it taken", a, err)
+		}
+		for range 2 {
+			before := mine.used(other)
+			for _, op := range []rule.Op{rule.Renew, rule.Settle, rule.GiveBack} {
+				mine.charges[0].Used = 8
+				if _, err := mine.do(other, op); !errors.Is(err, failure.ErrElsewhere) || !errors.Is(err, slidegate.ErrReservation) || errors.Is(err, failure.ErrUnavailable) {
+					t.Errorf("%v: got %v, want ErrElsewhere", op, err)
 				}
 			}
-			for range 2 {
-				before := mine.used(other)
-				for _, op := range []rule.Op{rule.Renew, rule.Settle, rule.GiveBack} {
-					mine.charges[0].Used = 8
-					if _, err := mine.do(other, op); !errors.Is(err, failure.ErrElsewhere) || !errors.Is(err, slidegate.ErrReservation) || errors.Is(err, failure.ErrUnavailable) {
-						t.Errorf("%v, %v: got %v, want ErrElsewhere", mode, op, err)
-					}
-				}
-				if after := mine.used(other); after != before {
-					t.Errorf("%v: got %v used in the other process, want %v", mode, after, before)
-				}
-				inner.heal()
-				testkit.Pass(5 * time.Second)
+			if after := mine.used(other); after != before {
+				t.Errorf("got %v used in the other process, want %v", after, before)
 			}
-			mine.charges[0].Used = 0
-			for _, op := range []rule.Op{rule.Renew, rule.Settle} {
-				if a, err := mine.do(one, op); err != nil || !a[1].Allowed {
-					t.Errorf("%v, %v in its own process: got %+v, %v", mode, op, a, err)
-				}
+			inner.heal()
+			testkit.Pass(5 * time.Second)
+		}
+		mine.charges[0].Used = 0
+		for _, op := range []rule.Op{rule.Renew, rule.Settle} {
+			if a, err := mine.do(one, op); err != nil || !a[1].Allowed {
+				t.Errorf("%v in its own process: got %+v, %v", op, a, err)
 			}
-		})
-	}
+		}
+	})
 }
 
 // What was admitted by FailOpen was counted nowhere: however it is ended, and wherever, nothing is freed or charged, and what
@@ -107,27 +105,6 @@ func TestUncountedFreesNothing(t *testing.T) {
 	}
 }
 
-// Where units are settled depends on where they were taken, and not on the limits that are named with them or on their modes
-// now: a slot of a request that the account of FailOptimistic admitted is renewed there, alone.
-func TestSlotOfAnOptimisticRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newRemote(t)
-		st := newStore(t, inner, store.FailLocal, failure.Options{})
-		inner.fail(errDown)
-		b := newBooking(t, 1)
-		b.charges[0].Limit = b.charges[0].Limit.In(store.FailOptimistic)
-		if a, err := b.do(st, rule.Take); err != nil || a[1].Flags != rule.FallbackOptimistic {
-			t.Fatalf("got %+v, %v, want the strictest mode", a, err)
-		}
-		b.charges = b.charges[1:]
-		for _, op := range []rule.Op{rule.Renew, rule.Settle} {
-			if a, err := b.do(st, op); err != nil || !a[0].Allowed || a[0].Flags != rule.FallbackOptimistic {
-				t.Errorf("%v: got %+v, %v, want it done in the account", op, a, err)
-			}
-		}
-	})
-}
-
 // panicking is a store that panics in TakeSingle for one key.
 type panicking struct{ *remote }
 
@@ -173,9 +150,7 @@ func TestRetryAfterClose(t *testing.T) {
 		if _, err := apply(t, st, rule.Take, c); err != nil {
 			t.Fatal(err)
 		}
-		if err := st.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		st.Close()
 		testkit.Pass(time.Minute)
 		if a, err := apply(t, st, rule.Take, c); err != nil || a.RetryAfter.Duration() != 3*time.Second {
 			t.Errorf("got %+v, %v, want a refusal for 3s", a, err)

@@ -41,37 +41,11 @@ func Example() {
 		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags&rule.FallbackLocal != 0)
 	}
 	fmt.Println("by mode:", st.Stats().Fallbacks[store.FailLocal], "failed calls:", st.Stats().Failures)
-	_ = st.Close(context.Background())
+	st.Close()
 	// Output:
 	// allowed: true by the fallback: true
 	// allowed: true by the fallback: true
 	// allowed: true by the fallback: true
 	// allowed: false by the fallback: true
 	// by mode: 4 failed calls: 1
-}
-
-// While the store cannot be reached, each process admits two units of each key, and owes them to the store.
-func Example_optimistic() {
-	st := failure.New(unplugged{memstore.NewDefault()}, failure.Options{
-		Mode: store.FailOptimistic, Local: memstore.NewDefault(), Optimism: 2,
-	})
-	limiter, err := slidegate.New(st, slidegate.PerHour(10))
-	if err != nil {
-		panic(err)
-	}
-	for range 3 {
-		d, err := limiter.Allow(context.Background(), "alice")
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println("allowed:", d.Allowed, "remaining:", d.Remaining, "without the store:", d.Flags&rule.FallbackOptimistic != 0)
-	}
-	fmt.Println("owed:", st.Stats().Owed)
-	fmt.Println(st.Close(context.Background())) // when the program ends
-	// Output:
-	// allowed: true remaining: 1 without the store: true
-	// allowed: true remaining: 0 without the store: true
-	// allowed: false remaining: 0 without the store: true
-	// owed: 2
-	// failure: not everything was charged: unplugged: no route to host: the store is down: not carried out
 }

@@ -1,4 +1,4 @@
 package failure
 
-// Mark returns the mark of what Local counts; the next one is that of the account of FailOptimistic.
+// Mark returns the mark of what Local counts.
 func (s *Store) Mark() int { return s.mark }

@@ -17,14 +17,13 @@ import (
 // Store is a store.Store and SingleTaker that wraps another store, and decides by the failure modes of limits when that store
 // fails. It is safe for concurrent use, and should be closed. The zero value is not usable; call New.
 type Store struct {
-	inner    store.Store
-	one      store.SingleTaker // inner, for single charges
-	traits   store.Traits
-	opts     Options
-	direct   bool // inner answers from memory: no deadline, no breaker
-	local    *local
-	optimism *optimism
-	mark     int // of times at which Local counted; one more of those at which optimism did
+	inner  store.Store
+	one    store.SingleTaker // inner, for single charges
+	traits store.Traits
+	opts   Options
+	direct bool // inner answers from memory: no deadline, no breaker
+	local  *local
+	mark   int // of times at which Local counted
 
 	bottom    store.Store            // inner without layers, for probes
 	healthKey string                 // of probes
@@ -55,8 +54,8 @@ func New(inner store.Store, opts Options) *Store {
 	base := time.Now()
 	s := &Store{
 		inner: inner, one: store.Single(inner), traits: inner.Traits(), opts: opts,
-		local: newLocal(opts.Local, opts.Instances), optimism: newOptimism(opts.Optimism, opts.MaxPending),
-		base: base, wallBase: rule.Micros(base.UnixMicro()), whole: new(node), bottom: belowLayers(inner), healthKey: rand.Text(),
+		local: newLocal(opts.Local, opts.Instances),
+		base:  base, wallBase: rule.Micros(base.UnixMicro()), whole: new(node), bottom: belowLayers(inner), healthKey: rand.Text(),
 		lateKeys: &lateKeys{seed: maphash.MakeSeed()}, mark: newMark(),
 	}
 	s.countdowns.New = s.newCountdown
@@ -123,7 +122,6 @@ func (s *Store) Stats() Stats {
 	for mode := range stats.Fallbacks {
 		stats.Fallbacks[mode] = s.fallbacks[mode].Load()
 	}
-	s.optimism.stats(&stats)
 	return stats
 }
 
@@ -206,7 +204,6 @@ func (s *Store) finish(ctx context.Context, r *store.Request, sent moment) error
 		s.refusals.recordAll(r, sent)
 	}
 	if r.Op == rule.Reset {
-		s.optimism.reset(r)
 		return s.local.reset(ctx, r)
 	}
 	return nil

@@ -27,7 +27,6 @@ func clocked(t testing.TB, clock *storetest.Clock) store.Store {
 
 // Over a store that answers, the layer has no visible effect.
 func TestSuite(t *testing.T) {
-	patient := failure.Options{Timeout: time.Hour}
 	for name, open := range map[string]storetest.Open{
 		"in memory": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return newStore(t, clocked(t, clock), store.FailOpen, failure.Options{})
@@ -35,8 +34,8 @@ func TestSuite(t *testing.T) {
 		"local": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return newStore(t, &remote{Store: clocked(t, clock)}, store.FailLocal, failure.Options{Timeout: time.Hour, Local: clocked(t, clock)})
 		},
-		"optimistic": func(t testing.TB, clock *storetest.Clock) store.Store {
-			return newStore(t, &remote{Store: clocked(t, clock)}, store.FailOptimistic, patient)
+		"closed": func(t testing.TB, clock *storetest.Clock) store.Store {
+			return newStore(t, &remote{Store: clocked(t, clock)}, store.FailClosed, failure.Options{Timeout: time.Hour})
 		},
 		"never up": func(t testing.TB, clock *storetest.Clock) store.Store {
 			inner := &remote{Store: clocked(t, clock)}

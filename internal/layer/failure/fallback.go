@@ -3,7 +3,6 @@ package failure
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/slidegate/slidegate/internal/answering"
 	"github.com/slidegate/slidegate/rule"
@@ -12,8 +11,7 @@ import (
 
 // flags are the flags of answers by a mode.
 var flags = [store.Modes]rule.Flags{
-	store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal,
-	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
+	store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal, store.FailClosed: rule.FallbackClosed,
 }
 
 // remembered are the flags of a refusal that is repeated without the store, in any mode: the quota is used up, and that was
@@ -80,10 +78,6 @@ func (s *Store) decideWithout(ctx context.Context, r *store.Request, mode store.
 		return why
 	case r.Op > rule.GiveBack, r.Op == rule.GiveBack && !isOldest(r.Charges): // of what the store took
 		return why
-	case mode == store.FailOptimistic:
-		if !s.applyOptimistic(r, why) {
-			return why
-		}
 	case mode == store.FailLocal:
 		if err := s.local.apply(ctx, r); err != nil {
 			return bothErrors(ctx, why, err)
@@ -109,49 +103,6 @@ func isOldest(charges []store.Charge) bool {
 	}
 	return true
 }
-
-// applyOptimistic decides a request by FailOptimistic. It reports false if it cannot.
-func (s *Store) applyOptimistic(r *store.Request, why *unavailable) (done bool) {
-	now := s.now()
-	switch r.Op {
-	case rule.Charge:
-		as := sent // it may have been charged; sent again, it might be charged twice
-		if why.undone {
-			as = owed
-		}
-		done = s.optimism.force(r, now, as)
-	case rule.GiveBack:
-		s.optimism.giveBackOldest(r, now)
-		done = true
-	default:
-		s.optimism.decide(r, now, s.untilProbe(why))
-		done = true
-	}
-	markAll(r, s.mark+1)
-	s.chargeSoon(s.opts.Timeout)
-	return done
-}
-
-// takeOptimistic is applyOptimistic for a take of a single charge.
-func (s *Store) takeOptimistic(limit *store.Limit, key string, cost int64, why *unavailable) rule.Answer {
-	q := singleTakes.Get().(*singleTake)
-	q.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
-	q.request = store.Request{Op: rule.Take, Charges: q.charge[:], Answers: q.answer[:]}
-	s.applyOptimistic(&q.request, why)
-	a := q.answer[0]
-	*q = singleTake{}
-	singleTakes.Put(q)
-	return a
-}
-
-// singleTake is the reusable memory of takeOptimistic.
-type singleTake struct {
-	request store.Request
-	charge  [1]store.Charge
-	answer  [1]rule.Answer
-}
-
-var singleTakes = sync.Pool{New: func() any { return new(singleTake) }}
 
 // bothErrors returns the error of a request that neither the store nor Local answered. It says nothing about them if the caller
 // has left.
@@ -184,9 +135,6 @@ func (s *Store) takeFallback(ctx context.Context, limit *store.Limit, key string
 		}
 	}
 	switch mode {
-	case store.FailOptimistic:
-		a := s.takeOptimistic(limit, key, cost, why)
-		allowed, flag, remaining, after, resetAfter, at = a.Allowed, a.Flags, a.Remaining, answering.After(&a), a.ResetAfter, a.At
 	case store.FailLocal:
 		allowed, flag, remaining, after, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
 		if err != nil {

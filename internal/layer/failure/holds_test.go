@@ -38,72 +38,62 @@ func (h *holdRig) want(a rule.Answer, allowed bool, granted int64, flags rule.Fl
 	}
 }
 
-// In local and optimistic mode a hold lives where it was taken, also when the store is back: it is renewed, settled and lost there.
+// In the mode local a hold lives where it was taken, also when the store is back: it is renewed, settled and lost there.
 func TestHoldsLiveWhereTheyWereTaken(t *testing.T) {
-	for mode, flag := range map[store.Mode]rule.Flags{store.FailLocal: rule.FallbackLocal, store.FailOptimistic: rule.FallbackOptimistic} {
-		synctest.Test(t, func(t *testing.T) {
-			inner := newRemote(t)
-			st := newStore(t, inner, mode, failure.Options{Optimism: 10})
-			h, direct := &holdRig{t, st, bind(t, heldTen)}, &holdRig{t, inner.Store, bind(t, heldTen)}
-			inner.fail(errDown)
-			first := h.send(store.Request{Op: rule.Take, ID: 1, Hold: true}, 5, 0, 0)
-			h.want(first, true, 5, flag)
-			h.want(h.send(store.Request{Op: rule.Take, ID: 1, Hold: true}, 5, 0, 0), true, 5, flag) // again: not counted twice
-			second := h.send(store.Request{Op: rule.Take, ID: 2, Hold: true}, 5, 0, 0)
-			h.want(second, true, 5, flag)
-			if a := h.send(store.Request{Op: rule.Take, ID: 3, Hold: true}, 1, 0, 0); a.Allowed {
-				t.Errorf("%v: got %+v although all is held", mode, a)
-			}
-			inner.heal()
-			testkit.Pass(20 * time.Second)
-			if a := direct.send(store.Request{Op: rule.Peek}, 10, 0, 0); !a.Allowed {
-				t.Errorf("%v: got %+v of the store, want nothing held there", mode, a)
-			}
-			if a := h.send(store.Request{Op: rule.Renew, ID: 1}, 5, 0, first.At); !a.Allowed {
-				t.Errorf("%v: renewed: got %+v", mode, a)
-			}
-			testkit.Pass(15 * time.Second)
-			if a := h.send(store.Request{Op: rule.Renew, ID: 2}, 5, 0, second.At); a.Allowed || a.RetryAfter != rule.Never {
-				t.Errorf("%v: renewed what is lost: got %+v", mode, a)
-			}
-			h.want(h.send(store.Request{Op: rule.Settle, ID: 1}, 5, 3, first.At), true, 2, flag)
-			h.want(h.send(store.Request{Op: rule.Settle, ID: 1}, 5, 3, first.At), true, 2, flag|rule.Repeated)
-			h.want(h.send(store.Request{Op: rule.Settle, ID: 2}, 5, 4, second.At), true, -4, flag)
-			h.want(h.send(store.Request{Op: rule.Settle, ID: 2}, 5, 4, second.At), true, -4, flag|rule.Repeated)
-			if mode == store.FailOptimistic {
-				testkit.Pass(500 * time.Millisecond)
-				if a := direct.send(store.Request{Op: rule.Peek}, 1, 0, 0); a.Remaining != 3 || st.Stats().Charged != 7 {
-					t.Errorf("got %+v and %+v, want the 7 units that were used charged to the store", a, st.Stats())
-				}
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t)
+		st := newStore(t, inner, store.FailLocal, failure.Options{})
+		h, direct := &holdRig{t, st, bind(t, heldTen)}, &holdRig{t, inner.Store, bind(t, heldTen)}
+		inner.fail(errDown)
+		first := h.send(store.Request{Op: rule.Take, ID: 1, Hold: true}, 5, 0, 0)
+		h.want(first, true, 5, rule.FallbackLocal)
+		h.want(h.send(store.Request{Op: rule.Take, ID: 1, Hold: true}, 5, 0, 0), true, 5, rule.FallbackLocal) // again: not counted twice
+		second := h.send(store.Request{Op: rule.Take, ID: 2, Hold: true}, 5, 0, 0)
+		h.want(second, true, 5, rule.FallbackLocal)
+		if a := h.send(store.Request{Op: rule.Take, ID: 3, Hold: true}, 1, 0, 0); a.Allowed {
+			t.Errorf("got %+v although all is held", a)
+		}
+		inner.heal()
+		testkit.Pass(20 * time.Second)
+		if a := direct.send(store.Request{Op: rule.Peek}, 10, 0, 0); !a.Allowed {
+			t.Errorf("got %+v of the store, want nothing held there", a)
+		}
+		if a := h.send(store.Request{Op: rule.Renew, ID: 1}, 5, 0, first.At); !a.Allowed {
+			t.Errorf("renewed: got %+v", a)
+		}
+		testkit.Pass(15 * time.Second)
+		if a := h.send(store.Request{Op: rule.Renew, ID: 2}, 5, 0, second.At); a.Allowed || a.RetryAfter != rule.Never {
+			t.Errorf("renewed what is lost: got %+v", a)
+		}
+		h.want(h.send(store.Request{Op: rule.Settle, ID: 1}, 5, 3, first.At), true, 2, rule.FallbackLocal)
+		h.want(h.send(store.Request{Op: rule.Settle, ID: 1}, 5, 3, first.At), true, 2, rule.FallbackLocal|rule.Repeated)
+		h.want(h.send(store.Request{Op: rule.Settle, ID: 2}, 5, 4, second.At), true, -4, rule.FallbackLocal)
+		h.want(h.send(store.Request{Op: rule.Settle, ID: 2}, 5, 4, second.At), true, -4, rule.FallbackLocal|rule.Repeated)
+	})
 }
 
-// A call that counts once is known where it was made, for a mode that counts.
+// A call that counts once is known where it was made, for the mode that counts.
 func TestCallsAreKnownWhereTheyWereMade(t *testing.T) {
-	for mode, flag := range map[store.Mode]rule.Flags{store.FailLocal: rule.FallbackLocal, store.FailOptimistic: rule.FallbackOptimistic} {
-		synctest.Test(t, func(t *testing.T) {
-			inner := newRemote(t)
-			st := newStore(t, inner, mode, failure.Options{Optimism: 10})
-			h := &holdRig{t, st, bind(t, ten)}
-			h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), true, 4, 0)
-			h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), true, 4, rule.Repeated)
-			inner.fail(errDown)
-			first := h.send(store.Request{Op: rule.Take, ID: 2, Once: true}, 4, 0, 0)
-			h.want(first, true, 4, flag)
-			for range 3 {
-				if a := h.send(store.Request{Op: rule.Take, ID: 2, Once: true}, 4, 0, 0); a.Granted != 4 || a.Flags != flag|rule.Repeated || a.At != first.At {
-					t.Errorf("%v: a repeated call: got %+v, want what the first did, %+v", mode, a, first)
-				}
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t)
+		st := newStore(t, inner, store.FailLocal, failure.Options{})
+		h := &holdRig{t, st, bind(t, ten)}
+		h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), true, 4, 0)
+		h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), true, 4, rule.Repeated)
+		inner.fail(errDown)
+		first := h.send(store.Request{Op: rule.Take, ID: 2, Once: true}, 4, 0, 0)
+		h.want(first, true, 4, rule.FallbackLocal)
+		for range 3 {
+			if a := h.send(store.Request{Op: rule.Take, ID: 2, Once: true}, 4, 0, 0); a.Granted != 4 || a.Flags != rule.FallbackLocal|rule.Repeated || a.At != first.At {
+				t.Errorf("a repeated call: got %+v, want what the first did, %+v", a, first)
 			}
-			inner.heal()
-			testkit.Pass(2 * time.Second)
-			h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), true, 4, rule.Repeated)
-			h.want(h.send(store.Request{Op: rule.Settle, ID: 1, Once: true}, 0, 0, 0), true, 4, 0) // cancelled
-			h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), false, 0, rule.Repeated)
-		})
-	}
+		}
+		inner.heal()
+		testkit.Pass(2 * time.Second)
+		h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), true, 4, rule.Repeated)
+		h.want(h.send(store.Request{Op: rule.Settle, ID: 1, Once: true}, 0, 0, 0), true, 4, 0) // cancelled
+		h.want(h.send(store.Request{Op: rule.Take, ID: 1, Once: true}, 4, 0, 0), false, 0, rule.Repeated)
+	})
 }
 
 // A refusal that holds caused is not kept for an outage, nor an admission that left nothing of a limit with holds: a hold may end early.

@@ -58,13 +58,6 @@ func (k *lateKeys) isShed(hash uint64, now int64) bool {
 	return count >= lateInARow && now-at < shedFor
 }
 
-// lateness reports whether the store was late when it was last asked for a key, and whether that was so lately that it has not
-// been asked again since.
-func (k *lateKeys) lateness(hash uint64, now int64) (late, lately bool) {
-	_, _, count, at := k.find(hash, now)
-	return count > 0, count > 0 && now-at < 2*shedFor
-}
-
 // record records a late call. It does not displace a key that is shed.
 func (k *lateKeys) record(hash uint64, now int64) {
 	if !k.isActive(now) {

@@ -107,8 +107,7 @@ func TestSettlementsAreNotShed(t *testing.T) {
 	})
 }
 
-// A late call is not an outage: FailOpen and FailLocal ask Local, which has a quota, FailClosed refuses, and FailOptimistic has
-// its own bound. In a request with several limits, the strictest mode decides.
+// A late call is not an outage: FailOpen and FailLocal ask Local, which has a quota, and FailClosed refuses. In a request with several limits, the strictest mode decides.
 func TestLateIsNotOut(t *testing.T) {
 	for _, c := range []struct {
 		modes    []store.Mode
@@ -116,14 +115,14 @@ func TestLateIsNotOut(t *testing.T) {
 		admitted int
 	}{
 		{[]store.Mode{store.FailOpen}, rule.FallbackLocal, 10}, {[]store.Mode{store.FailLocal}, rule.FallbackLocal, 10},
-		{[]store.Mode{0}, rule.FallbackLocal, 10}, {[]store.Mode{store.FailOptimistic}, rule.FallbackOptimistic, 4},
+		{[]store.Mode{0}, rule.FallbackLocal, 10},
 		{[]store.Mode{store.FailClosed}, rule.FallbackClosed, 0}, {[]store.Mode{store.FailOpen, store.FailLocal}, rule.FallbackLocal, 10},
 		{[]store.Mode{0, store.FailClosed}, rule.FallbackClosed, 0},
-		{[]store.Mode{store.FailOptimistic, store.FailLocal, store.FailOpen}, rule.FallbackOptimistic, 4},
+		{[]store.Mode{store.FailClosed, store.FailLocal, store.FailOpen}, rule.FallbackClosed, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			inner := slowRows(t, func(string) bool { return true })
-			st := newStore(t, inner, 0, failure.Options{Optimism: 4})
+			st := newStore(t, inner, 0, failure.Options{})
 			var charges []store.Charge
 			for i, mode := range c.modes {
 				limit := ten

@@ -30,12 +30,6 @@ type Options struct {
 	// years to fill, which is invalid, gets one unit of burst less.) A cost that is too large for a share, but not for the
 	// limit, is refused until the next probe. 0 means 1: every process admits the whole quota.
 	Instances int
-	// Optimism is how many units of a key FailOptimistic admits in this process that the store has not acknowledged. 0 means
-	// DefaultOptimism.
-	Optimism int64
-	// MaxPending bounds what FailOptimistic remembers: keys plus their requests, where requests in short succession count
-	// as one. Beyond it requests are refused, as by FailClosed. 0 means 65,536, which takes some 10 MB.
-	MaxPending int
 	// MaxWaiting is how many calls wait for the store at a time. Further requests are not sent, and are answered as if they
 	// were late. 0 means 16,384.
 	MaxWaiting int
@@ -52,9 +46,6 @@ type Options struct {
 	OnChange func(err error)
 }
 
-// DefaultOptimism is the default of Options.Optimism.
-const DefaultOptimism = 10
-
 // ErrUnavailable is wrapped by errors about a store that failed, along with the store's own error.
 var ErrUnavailable = errors.New("store unavailable")
 
@@ -63,8 +54,7 @@ func (o *Options) fill() {
 	o.Mode = cmp.Or(o.Mode, store.FailLocal)
 	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
 	o.ProbeEvery = cmp.Or(o.ProbeEvery, max(time.Second, o.Timeout))
-	o.Optimism = cmp.Or(o.Optimism, DefaultOptimism)
-	o.MaxPending, o.MaxWaiting = cmp.Or(o.MaxPending, 1<<16), cmp.Or(o.MaxWaiting, 1<<14)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, 1<<14)
 }
 
 // Stats counts events since the layer was created.
@@ -78,8 +68,5 @@ type Stats struct {
 	Starved   int64              // calls that failed while this process did not run, which say nothing about the store
 	Outages   int64              // how often the store, or a node, was found to be out
 	Probes    int64              // probes sent
-	Owed      int64              // units that FailOptimistic admitted and has not yet charged
-	Unknown   int64              // units that FailOptimistic sent, and still counts because it is unknown whether they were charged
-	Charged   int64              // units that FailOptimistic charged
 	Down      bool               // the store, or a node, is out: it is not called now, except for probes
 }

@@ -194,8 +194,8 @@ func (s *Store) watch() {
 	s.watcher.Reset(s.opts.ProbeEvery)
 }
 
-// stopProbing ends all probing.
-func (s *Store) stopProbing() {
+// Close stops probing. From then on a store that is out stays out for this layer.
+func (s *Store) Close() {
 	s.endLife()
 	s.each(func(n *node) {
 		n.mu.Lock()

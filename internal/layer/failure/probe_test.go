@@ -183,9 +183,7 @@ func TestWatch(t *testing.T) {
 		if n := idle.probes.Load(); n != 0 {
 			t.Errorf("%d probes without Watch", n)
 		}
-		if err := st.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		st.Close()
 		if n := probes(5*time.Second, false); n != 0 {
 			t.Errorf("%d probes after Close", n)
 		}

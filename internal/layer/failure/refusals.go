@@ -12,6 +12,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
+// address identifies the state of a key under a limit; see store.Store.
+type address struct{ prefix, group, key string }
+
+func addressOf(group string, c *store.Charge) address { return address{c.Limit.Prefix(), group, c.Key} }
+
 // refusals remembers what the store would refuse if it were asked: a key that the store has refused is not admitted because the
 // store is gone. All of it stays true whatever the store answers later, so no answer replaces an earlier one that says more.
 // There is a fixed number of places. An admission that left nothing never takes the place of a refusal that is still valid, so

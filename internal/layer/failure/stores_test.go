@@ -108,11 +108,7 @@ func newStore(t testing.TB, inner store.Store, mode store.Mode, opts failure.Opt
 		opts.Local = newMemory(t)
 	}
 	st := failure.New(inner, opts)
-	t.Cleanup(func() {
-		gone, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = st.Close(gone) // what is owed may not be charged
-	})
+	t.Cleanup(st.Close)
 	return st
 }
 

@@ -42,12 +42,9 @@ type Request struct {
 	// Plan is the value that selects the plan, for policies with plans that are selected by a field of the request;
 	// empty means none.
 	Plan string
-	// Class is the value that selects the class, for policies with classes that are selected by a field of the request; empty, or one
-	// that is not listed, means the class default.
-	Class string
 	// ID makes Allow, Reserve and Acquire calls that count once; see slidegate.Limiter.Once. What such a call took is not cancelled if its
-	// client leaves, because the client sends it again. For a Cancel without a Reservation, it is the ID of the call, and Key, Plan and
-	// Class are those of the call. Empty means none.
+	// client leaves, because the client sends it again. For a Cancel without a Reservation, it is the ID of the call, and Key and Plan
+	// are those of the call. Empty means none.
 	ID string
 	// Wait replaces the policy's wait for Allow, Reserve and Acquire; 0 leaves it, and a negative one means that the request does not wait.
 	Wait time.Duration
@@ -63,7 +60,7 @@ type Request struct {
 // Op is an operation of Gate.Do.
 type Op uint8
 
-// The operations. Those that charge or refund also do so to the policy's candidate, except for Settle, Cancel and Release. A
+// The operations. A
 // key that is on a list or has no limit is charged and refunded nothing.
 const (
 	// Allow takes the cost, all or nothing.
@@ -178,13 +175,6 @@ func (s *snapshot) fill(req *Request, part *engine.Part) error {
 		}
 	}
 	part.ID, part.Wait = req.ID, req.Wait
-	switch {
-	case p.findClass == nil:
-	case p.ClassByKey():
-		part.Class = p.findClass(part.Key)
-	default:
-		part.Class = p.findClass(req.Class)
-	}
 	return nil
 }
 
@@ -215,7 +205,7 @@ func forClient(d *policy.Decision, granted int64) error {
 		err := d.Err
 		*d = policy.Decision{Policy: d.Policy}
 		if errors.Is(err, ErrSlots) { // a configured limit is never ignored silently
-			err = fmt.Errorf("%w (/v1/acquire and /v1/release, or SG.ACQUIRE and SG.RELEASE); slidegate proxy holds slots itself", err)
+			err = fmt.Errorf("%w (/v1/acquire and /v1/release); slidegate proxy holds slots itself", err)
 		}
 		return err
 	}

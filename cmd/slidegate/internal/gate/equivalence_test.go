@@ -38,9 +38,6 @@ func TestSameAsLimiter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, ls := newClock(), drawLimits(t)
 		p := config.Policy{Name: "p", Limits: ls}
-		if rapid.Bool().Draw(t, "candidate") { // must not make a difference
-			p.Candidate = drawLimits(t)
-		}
 		stores := [2]store.Store{drawStore(t, c), drawStore(t, c)}
 		g, err := gate.New(&config.File{Policies: []config.Policy{p}}, stores[0], gate.Options{})
 		if err != nil {
@@ -126,7 +123,7 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, req gate.Request, verb
 func TestBatchDecidesLikeSingleRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
-		second := config.Policy{Name: "second", Limits: drawLimits(t), Candidate: limits("1/10s"), Failure: store.FailClosed}
+		second := config.Policy{Name: "second", Limits: drawLimits(t), Failure: store.FailClosed}
 		third := config.Policy{Name: "third", Limits: drawLimits(t), Shadow: true, Failure: store.FailLocal}
 		file := &config.File{Policies: []config.Policy{richPolicy(), second, third}, Service: config.Service{Default: "second"}}
 		var gates [2]*gate.Gate
@@ -173,7 +170,6 @@ func drawRequest(t *rapid.T) gate.Request {
 func TestBatchIsOneCall(t *testing.T) {
 	store := &recordingStore{Store: memory(t, newClock())}
 	p := policyOf("p", "60/1h", "1000/1d")
-	p.Candidate = limits("50/1h")
 	g := newGate(t, store, gate.Options{}, p)
 	reqs := make([]gate.Request, 100)
 	for i := range reqs {

@@ -19,34 +19,25 @@ import (
 // value, made for JSON. List and Override are entries of the file. An entry may be a key, so show an Explanation only
 // to operators who may see keys.
 type Explanation struct {
-	Policy    string           `json:"policy"`
-	Key       string           `json:"key"` // as requests have it
-	By        policy.By        `json:"by"`
-	Allowed   bool             `json:"allowed"` // what the client would get
-	Refused   bool             `json:"refused"` // the limits, the block list or a ruling would refuse
-	Shadow    bool             `json:"shadow"`
-	Failure   string           `json:"failure,omitempty"`    // the failure mode: open, closed, local or optimistic
-	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
-	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
-	List      string           `json:"list,omitempty"`       // the matching entry of the allow or block list
-	Override  string           `json:"override,omitempty"`   // the key or pattern of the matching override
-	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
-	Class     string           `json:"class,omitempty"`      // the name of the class of the request
-	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
-	Limits    []ExplainedLimit `json:"limits,omitempty"`
-	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would decide; it has no effect
+	Policy   string           `json:"policy"`
+	Key      string           `json:"key"` // as requests have it
+	By       policy.By        `json:"by"`
+	Allowed  bool             `json:"allowed"` // what the client would get
+	Refused  bool             `json:"refused"` // the limits, the block list or a ruling would refuse
+	Shadow   bool             `json:"shadow"`
+	Failure  string           `json:"failure,omitempty"`    // the failure mode: open, closed or local
+	Source   string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed or fallback_local
+	Ruling   *rulings.Ruling  `json:"ruling,omitempty"`     // an operator's ruling about the key
+	List     string           `json:"list,omitempty"`       // the matching entry of the allow or block list
+	Override string           `json:"override,omitempty"`   // the key or pattern of the matching override
+	Plan     string           `json:"plan,omitempty"`       // the name of the plan that decides
+	Penalty  int64            `json:"penalty_us,omitempty"` // for how long the penalty still lasts, in microseconds; the limits refuse for as long
+	Limits   []ExplainedLimit `json:"limits,omitempty"`
 
 	slots bool // one of the limits is an in-flight limit
 
-	Note    string        `json:"note,omitempty"`    // what the explanation leaves out; of an Envoy descriptor, why no rule matches
-	Missing []string      `json:"missing,omitempty"` // fields of the key that the request lacks, and why
-	Also    []Explanation `json:"also,omitempty"`    // of the other keys that the given text means
-
-	// For Envoy descriptors only.
-	Rule             string           `json:"rule,omitempty"`              // the matching rule: its name, or its path
-	Path             string           `json:"path,omitempty"`              // keys and values in the file, as in domain.key_value.key
-	QuotaMode        bool             `json:"quota_mode,omitempty"`        // over its limit, the rule refuses a request only if all such rules are over theirs
-	DescriptorLimits []ExplainedLimit `json:"descriptor_limits,omitempty"` // limits that came with the descriptor, where anything is counted
+	Note    string   `json:"note,omitempty"`    // what the explanation leaves out
+	Missing []string `json:"missing,omitempty"` // fields of the key that the request lacks, and why
 }
 
 // ExplainedLimit is the answer that one limit would give.
@@ -60,73 +51,44 @@ type ExplainedLimit struct {
 	ResetAfterMicros int64  `json:"reset_after_us"`
 }
 
-// Explain returns what would decide a request, and the answer that each limit would give. The key is what an operator
-// writes: if it means several keys, the result is about the first, and Also about the others. Explain charges nothing and
-// counts nothing. The error wraps ErrKey if no request can have the key.
-func (g *Gate) Explain(ctx context.Context, req Request) (all Explanation, err error) {
-	var each []Explanation
-	err = g.eachPart(req, func(s *snapshot, part engine.Part) error {
-		e, err := g.explain(ctx, s, part)
-		if s.order[part.Policy].listed && !part.Address.IsValid() && e.Ruling == nil && e.By != policy.ByBlockList {
-			e.Note = addressNote
-		}
-		each = append(each, e)
-		return err
-	})
+// Explain returns what would decide a request, and the answer that each limit would give. It charges nothing and counts nothing. The error
+// wraps ErrKey if no request can have the key.
+func (g *Gate) Explain(ctx context.Context, req Request) (e Explanation, err error) {
+	if req.Key, err = g.Key(req.Policy, req.Key); err != nil {
+		return e, err
+	}
+	s, part, err := g.part(req)
 	if err != nil {
-		return all, err
+		return e, err
 	}
-	all, all.Also = each[0], each[1:]
-	return all, nil
+	e, err = g.explain(ctx, s, part)
+	if s.order[part.Policy].listed && !part.Address.IsValid() && e.Ruling == nil && e.By != policy.ByBlockList {
+		e.Note = addressNote
+	}
+	return e, err
 }
 
-// eachPart calls use with the part of a request for each of the keys that its text means, until use returns an error.
-func (g *Gate) eachPart(req Request, use func(s *snapshot, part engine.Part) error) error {
-	keys, err := g.Keys(req.Policy, req.Key)
-	if err != nil {
-		return err
+// part returns the part of a request by its key.
+func (g *Gate) part(req Request) (s *snapshot, part engine.Part, err error) {
+	s = g.current.Load()
+	if err = s.fill(&req, &part); err == nil && !req.Address.IsValid() {
+		part.Address = s.order[part.Policy].addressIn(req.Key)
 	}
-	return g.eachOf(keys, req, use)
+	return s, part, err
 }
 
-// eachOf is eachPart for some of the keys.
-func (g *Gate) eachOf(keys []string, req Request, use func(s *snapshot, part engine.Part) error) error {
-	for _, key := range keys {
-		one := req
-		one.Key = key
-		var part engine.Part
-		s := g.current.Load()
-		if err := s.fill(&one, &part); err != nil {
-			return err
-		}
-		if !req.Address.IsValid() {
-			part.Address = s.order[part.Policy].addressOf(req.Key, key)
-		}
-		if err := use(s, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Keys returns the keys that a text of an operator means, as requests have them. The error wraps ErrKey if no request can
-// have the key, and for a prefix of addresses.
-func (g *Gate) Keys(policy, text string) (keys []string, err error) {
+// Key returns the key that an operator's text names: itself, unless that is in quotes because the key is not UTF-8. The error wraps ErrKey
+// if no request can have the key, and for a prefix of addresses.
+func (g *Gate) Key(policy, text string) (string, error) {
 	_, read, err := g.read(policy, text)
-	if err != nil {
-		return nil, err
+	if err == nil && read.Prefix.IsValid() {
+		err = fmt.Errorf("%w: it is a prefix, whose addresses have keys of their own; give one address", ErrKey)
 	}
-	for _, match := range read.Keys {
-		if match.Prefix.IsValid() {
-			return nil, fmt.Errorf("%w: it is a prefix, whose addresses have keys of their own; give one address", ErrKey)
-		}
-		keys = append(keys, match.Key)
-	}
-	return keys, nil
+	return read.Key, err
 }
 
-// read returns a policy, and what a text of an operator means in it.
-func (g *Gate) read(policy, text string) (p *livePolicy, read keyform.Meaning, err error) {
+// read returns a policy, and the key or prefix that an operator's text names.
+func (g *Gate) read(policy, text string) (p *livePolicy, read keyform.Match, err error) {
 	s := g.current.Load()
 	if p, err = s.find(policy); err != nil {
 		return nil, read, err
@@ -161,15 +123,7 @@ func (g *Gate) explain(ctx context.Context, s *snapshot, part engine.Part) (Expl
 			return Explanation{}, v.Err
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explainLimits(&v)
-		e.Class = v.Class
 		e.Penalty, e.slots = v.Penalty.Microseconds(), slices.ContainsFunc(v.Limits, isInFlight)
-		if e.Plan == "" && s.set.HasCandidate(p.index, part.Key) {
-			part.Candidate = true
-			var candidate policy.Decision
-			if s.set.Decide(ctx, rule.Peek, &part, &candidate); candidate.Err == nil {
-				e.Candidate = explainLimits(&candidate)
-			}
-		}
 	}
 	e.Allowed = !e.Refused || p.Shadow
 	return e, nil
@@ -320,7 +274,6 @@ var Flags = []struct {
 	{rule.FallbackClosed, "fallback_closed"},
 	{rule.FallbackLocal, "fallback_local"},
 	{rule.Leased, "leased"},
-	{rule.FallbackOptimistic, "fallback_optimistic"},
 	{rule.Held, "held"},
 	{rule.HoldsFull, "holds_full"},
 	{rule.Repeated, "repeated"},
@@ -330,7 +283,7 @@ var Flags = []struct {
 
 // sources are the flags that name the source of a decision. That the store did not answer matters most.
 var sources = []rule.Flags{
-	rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal | rule.FallbackOptimistic, rule.Leased, rule.Cached,
+	rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal, rule.Leased, rule.Cached,
 }
 
 // SourceOf names the source of a decision, in the words that metrics use.

@@ -13,7 +13,6 @@ func TestExplain(t *testing.T) {
 	c := newClock() // 1,800,000,000s is a whole number of minutes and of hours
 	p := richPolicy()
 	p.Limits = limits("2/1h fixed-window", "9/10s sliding-log name=burst")
-	p.Candidate = limits("1/1m fixed-window")
 	p.Failure = store.FailLocal
 	g := newGate(t, memory(t, c), gate.Options{}, p)
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 2})
@@ -24,12 +23,10 @@ func TestExplain(t *testing.T) {
 	}{
 		{gate.Request{Key: "ann", Cost: 1}, `{"policy":"api","key":"ann","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store",` +
 			`"limits":[{"limit":"2/1h fixed-window","allowed":false,"quota":2,"remaining":0,"retry_after_us":3596000000,"reset_after_us":3596000000},` +
-			`{"limit":"9/10s sliding-log name=\"burst\"","name":"burst","allowed":true,"quota":9,"remaining":7,"retry_after_us":0,"reset_after_us":6000000}],` +
-			`"candidate":[{"limit":"1/1m fixed-window","allowed":true,"quota":1,"remaining":1,"retry_after_us":0,"reset_after_us":0}]}`},
+			`{"limit":"9/10s sliding-log name=\"burst\"","name":"burst","allowed":true,"quota":9,"remaining":7,"retry_after_us":0,"reset_after_us":6000000}]}`},
 		{gate.Request{Key: "bob", Cost: 10}, `{"policy":"api","key":"bob","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store",` +
 			`"limits":[{"limit":"2/1h fixed-window","allowed":false,"quota":2,"remaining":2,"retry_after_us":null,"reset_after_us":0},` +
-			`{"limit":"9/10s sliding-log name=\"burst\"","name":"burst","allowed":false,"quota":9,"remaining":9,"retry_after_us":null,"reset_after_us":0}],` +
-			`"candidate":[{"limit":"1/1m fixed-window","allowed":false,"quota":1,"remaining":1,"retry_after_us":null,"reset_after_us":0}]}`},
+			`{"limit":"9/10s sliding-log name=\"burst\"","name":"burst","allowed":false,"quota":9,"remaining":9,"retry_after_us":null,"reset_after_us":0}]}`},
 		{gate.Request{Key: "vip-8", Cost: 1}, `{"policy":"api","key":"vip-8","by":"limits","allowed":true,"refused":false,"shadow":false,"failure":"local","source":"store","override":"vip-*",` +
 			`"limits":[{"limit":"3/1h","allowed":true,"quota":3,"remaining":3,"retry_after_us":0,"reset_after_us":0}]}`},
 		{gate.Request{Key: "robot", Cost: 1}, `{"policy":"api","key":"robot","by":"unlimited","allowed":true,"refused":false,"shadow":false,"failure":"local","override":"robot"}`},

@@ -39,7 +39,7 @@ type Options struct {
 	// Seen remembers what was decided, by policy and key; nil remembers nothing.
 	Seen *seen.Record
 	// OnCrossed is called for every decision that crosses a threshold of a policy's Notify upwards, before the decision is returned.
-	// It must be fast and safe for concurrent use, and must copy the key to keep it. nil makes policies with Notify invalid.
+	// It must be fast and safe for concurrent use, and must copy the key to keep it.
 	OnCrossed func(Crossing)
 	// Latency records how long decisions take, by listener; nil disables timing.
 	Latency *Latency
@@ -53,7 +53,8 @@ type Options struct {
 // Refusal is a key that a policy refused, or an Envoy descriptor that a rule refused.
 type Refusal struct {
 	Policy, Key string
-	Rule        string // the label of the Envoy rule; otherwise empty
+	Rule        string          // the label of the Envoy rule; otherwise empty
+	Limit       slidegate.Limit // of the Envoy rule
 	By          policy.By
 	Shadow      bool // it was admitted, because the policy or the rule is in shadow mode
 }
@@ -61,7 +62,8 @@ type Refusal struct {
 // Crossing is that a key's usage of a limit reached a threshold.
 type Crossing struct {
 	Policy, Key string
-	*engine.Crossing
+	Limit       string // its label
+	Percent     int    // the threshold
 }
 
 // Gate decides requests by policies. It is safe for concurrent use. The zero value is not usable; call New.
@@ -87,7 +89,7 @@ func New(file *config.File, st store.Store, opts Options) (*Gate, error) {
 	}
 	g := &Gate{opts: opts, store: st, sampleInterval: sampleInterval(st)}
 	g.batches.New = func() any { return new([]engine.Part) }
-	g.metrics = metrics{tallies: map[string]*tally{}, onRefused: opts.OnRefused, seen: opts.Seen}
+	g.metrics = metrics{tallies: map[string]*tally{}, onRefused: opts.OnRefused, onCrossed: opts.OnCrossed, seen: opts.Seen}
 	if err := g.report(opts.MeterProvider); err != nil {
 		return nil, err
 	}

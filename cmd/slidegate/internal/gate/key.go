@@ -37,7 +37,8 @@ const (
 
 // Key signs the reservations that clients get: without a signature, a client could forge one, and refund or charge what was
 // never reserved. Services that share a store share the key, which a Keeper keeps in the store. While the Keeper returns no
-// key, only this process recognizes the signatures. It is safe for concurrent use. The zero value is not usable; call NewKey.
+// key, only this process recognizes the signatures. The key is random: every client has the token, and signatures would let
+// clients try the store's password offline. It is safe for concurrent use. The zero value is not usable; call NewKey.
 type Key struct {
 	keeper Keeper
 	log    *slog.Logger

@@ -20,17 +20,14 @@ type KeyState struct {
 	Policy   string           `json:"policy"`
 	Key      string           `json:"key"`              // as requests have it
 	Prefix   bool             `json:"prefix,omitempty"` // Key is a prefix, whose addresses have keys of their own: only rulings are about it
-	By       policy.By        `json:"by"`               // what decides; the fields from here to Rule are those of an Explanation
+	By       policy.By        `json:"by"`               // what decides; the fields from here to Plan are those of an Explanation
 	Ruling   *rulings.Ruling  `json:"ruling,omitempty"`
 	List     string           `json:"list,omitempty"`
 	Override string           `json:"override,omitempty"`
 	Plan     string           `json:"plan,omitempty"`
-	Class    string           `json:"class,omitempty"`
-	Rule     string           `json:"rule,omitempty"`
 	Penalty  rule.Micros      `json:"penalty_us,omitempty"` // for how long the penalty still lasts, whatever is left of the limits
 	Limits   []LimitState     `json:"limits"`
-	History  []rulings.Ruling `json:"history"`        // the changes of rulings about the key, the newest first
-	Also     []KeyState       `json:"also,omitempty"` // of the other keys that the given text means
+	History  []rulings.Ruling `json:"history"` // the changes of rulings about the key, the newest first
 }
 
 // LimitState is what the store keeps of a key under one limit. Times are in microseconds since 1970, by the store's clock.
@@ -68,44 +65,35 @@ type StateHold struct {
 	Ends  rule.Micros `json:"ends"` // unless it is renewed
 }
 
-// State returns what the store keeps of the keys that a text means, under the limits that decide a request, and what of a log of rulings is
-// about them. Of a prefix, which has no counts of its own, it returns the ruling. It charges nothing and counts nothing. The error wraps ErrKey if no request can have the key, and store.ErrUnsupported if the
-// store does not return states.
-func (g *Gate) State(ctx context.Context, req Request, log []rulings.Ruling) (all KeyState, err error) {
+// State returns what the store keeps of a key, under the limits that decide a request, and what of a log of rulings is about it. Of a
+// prefix, which has no counts of its own, it returns the ruling. It charges nothing and counts nothing. The error wraps ErrKey if no
+// request can have the key, and store.ErrUnsupported if the store does not return states.
+func (g *Gate) State(ctx context.Context, req Request, log []rulings.Ruling) (k KeyState, err error) {
 	p, read, err := g.read(req.Policy, req.Key)
+	switch {
+	case err != nil:
+		return k, err
+	case read.Prefix.IsValid():
+		return g.stateOfPrefix(p.Name, read.String(), log), nil
+	}
+	req.Key = read.Key
+	s, part, err := g.part(req)
 	if err != nil {
-		return all, err
+		return k, err
 	}
-	var each []KeyState
-	var keys []string
-	for _, match := range read.Keys {
-		if match.Prefix.IsValid() {
-			each = append(each, g.stateOfPrefix(p.Name, match.String(), read.Text, log))
-		} else {
-			keys = append(keys, match.Key)
-		}
-	}
-	err = g.eachOf(keys, req, func(s *snapshot, part engine.Part) error {
-		k, err := g.state(ctx, s, part)
-		k.History = s.historyOf(&part, log)
-		each = append(each, k)
-		return err
-	})
-	if err != nil {
-		return all, err
-	}
-	all, all.Also = each[0], each[1:]
-	return all, nil
+	k, err = g.state(ctx, s, part)
+	k.History = s.historyOf(&part, log)
+	return k, err
 }
 
-// stateOfPrefix returns the ruling about a prefix, which is stored under a text, and what of a log is about it.
-func (g *Gate) stateOfPrefix(policyName, prefix, text string, log []rulings.Ruling) KeyState {
+// stateOfPrefix returns the ruling about a prefix, and what of a log is about it.
+func (g *Gate) stateOfPrefix(policyName, prefix string, log []rulings.Ruling) KeyState {
 	k := KeyState{Policy: policyName, Key: prefix, Prefix: true, Limits: []LimitState{}, History: []rulings.Ruling{}}
-	if k.Ruling = ruled.Find(g.rulings(), policyName, text); k.Ruling != nil {
+	if k.Ruling = ruled.Find(g.rulings(), policyName, prefix); k.Ruling != nil {
 		k.By = policy.ByRuling
 	}
 	for i := range log {
-		if log[i].Policy == policyName && log[i].Key == text {
+		if log[i].Policy == policyName && log[i].Key == prefix {
 			k.History = append(k.History, log[i])
 		}
 	}
@@ -120,25 +108,24 @@ func (g *Gate) state(ctx context.Context, s *snapshot, part engine.Part) (k KeyS
 	if err != nil {
 		return k, err
 	}
-	k.Class = applying.Class
 	for i, limit := range applying.Bound {
-		one, err := StateOf(ctx, g.store, applying.Limits[i], limit, "", part.Key, part.Cost)
+		one, err := stateOf(ctx, g.store, applying.Limits[i], limit, part.Key, part.Cost)
 		if err != nil {
 			return k, err
 		}
 		k.Limits = append(k.Limits, one)
 	}
 	if applying.Penalty != nil {
-		_, a, err := inspect(ctx, g.store, applying.Penalty, "", part.Key, 0)
+		_, a, err := inspect(ctx, g.store, applying.Penalty, part.Key, 0)
 		k.Penalty = a.RetryAfter
 		return k, err
 	}
 	return k, nil
 }
 
-// StateOf returns what a store keeps of a key under one limit, and what it would answer to a cost of at least one unit.
-func StateOf(ctx context.Context, st store.Store, limit slidegate.Limit, bound *store.Limit, group, key string, cost int64) (LimitState, error) {
-	u, a, err := inspect(ctx, st, bound, group, key, max(cost, 1))
+// stateOf returns what a store keeps of a key under one limit, and what it would answer to a cost of at least one unit.
+func stateOf(ctx context.Context, st store.Store, limit slidegate.Limit, bound *store.Limit, key string, cost int64) (LimitState, error) {
+	u, a, err := inspect(ctx, st, bound, key, max(cost, 1))
 	l := bound.Rule()
 	of := LimitState{
 		Text: limit.String(), Name: limit.Name, Quota: l.Quota, Capacity: l.Capacity(), Algorithm: l.Algorithm.String(), Window: l.Window,
@@ -176,12 +163,12 @@ type usage struct {
 }
 
 // inspect returns what counts of a key under a limit, and the answer to a peek at the same time.
-func inspect(ctx context.Context, st store.Store, limit *store.Limit, group, key string, cost int64) (u usage, a rule.Answer, err error) {
+func inspect(ctx context.Context, st store.Store, limit *store.Limit, key string, cost int64) (u usage, a rule.Answer, err error) {
 	inspector, ok := store.As[store.Inspector](st)
 	if !ok {
 		return u, a, fmt.Errorf("%w: the %s store does not return states", store.ErrUnsupported, st.Traits().Name)
 	}
-	state, now, err := inspector.Inspect(ctx, limit, group, key)
+	state, now, err := inspector.Inspect(ctx, limit, "", key)
 	if err != nil {
 		return u, a, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
@@ -26,7 +25,7 @@ func TestState(t *testing.T) {
 	c.Advance(4_000_000)
 	ended := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	log := []rulings.Ruling{
-		{Policy: "api", Key: "ann", Kind: rulings.Clear, Who: "eve", At: ended}, {Policy: "api", Key: "=ann", Kind: rulings.Block, Who: "eve", At: ended},
+		{Policy: "api", Key: "ann", Kind: rulings.Clear, Who: "eve", At: ended}, {Policy: "api", Key: "ann", Kind: rulings.Block, Who: "eve", At: ended},
 		{Policy: "api", Key: "anna", Kind: rulings.Block, Who: "eve", At: ended}, {Policy: "other", Key: "ann", Kind: rulings.Block, Who: "eve", At: ended},
 	}
 	for _, x := range []struct{ key, want string }{
@@ -38,7 +37,7 @@ func TestState(t *testing.T) {
 			`"form":"log","units":[{"from":1800000000000000,"to":1800000000000000,"units":2,"counts":2,"frees":1800000010000000}],"holds":[],` +
 			`"used":2,"remaining":7,"retry_after_us":0,"reset_after_us":6000000}],"history":[` +
 			`{"policy":"api","key":"ann","kind":"clear","who":"eve","why":"","at":"2026-01-02T03:04:05Z"},` +
-			`{"policy":"api","key":"=ann","kind":"block","who":"eve","why":"","at":"2026-01-02T03:04:05Z"}]}`},
+			`{"policy":"api","key":"ann","kind":"block","who":"eve","why":"","at":"2026-01-02T03:04:05Z"}]}`},
 		{"vip-8", `{"policy":"api","key":"vip-8","by":"limits","override":"vip-*","limits":[` +
 			`{"text":"3/1h","quota":3,"capacity":3,"algorithm":"default","window_us":3600000000,"now":1800000004000000,"form":"log","units":[],"holds":[],` +
 			`"used":0,"remaining":3,"retry_after_us":0,"reset_after_us":0}],"history":[]}`},
@@ -55,14 +54,12 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A key under a ruling has the ruling's limits, a class its part of them, and a penalty is said.
+// A key under a ruling has the ruling's limits, and a penalty is said.
 func TestStateSaysWhatDecides(t *testing.T) {
 	c := newClock()
 	kept := policyOf("api", "1/1h fixed-window")
 	kept.Penalty = time.Minute
-	shared := policyOf("shared", "10/1h fixed-window")
-	shared.Classes = []policy.Class{{Name: "default", Percent: 100}, {Name: "batch", Percent: 50}}
-	g := newGate(t, memory(t, c), gate.Options{}, kept, shared)
+	g := newGate(t, memory(t, c), gate.Options{}, kept)
 	mustAllow(t, g, gate.Request{Policy: "api", Key: "ann", Cost: 1})
 	if d, err := g.Do(ctx, gate.Allow, gate.Request{Policy: "api", Key: "ann", Cost: 1}); err != nil || d.Decision.Allowed {
 		t.Fatalf("got %+v, %v, want a refusal", d, err)
@@ -78,11 +75,6 @@ func TestStateSaysWhatDecides(t *testing.T) {
 	k, err := g.State(ctx, gate.Request{Policy: "api", Key: "ann"}, nil)
 	if err != nil || k.Ruling == nil || k.Penalty != 0 || len(k.Limits) != 1 || k.Limits[0].Quota != 5 || k.Limits[0].Used != 1 {
 		t.Errorf("got %+v, %v, want 1 of the ruling's 5 used, and no penalty", k, err)
-	}
-	mustAllow(t, g, gate.Request{Policy: "shared", Key: "ann", Cost: 3})
-	k, err = g.State(ctx, gate.Request{Policy: "shared", Key: "ann", Class: "batch"}, nil)
-	if err != nil || k.Class != "batch" || len(k.Limits) != 1 || k.Limits[0].Capacity != 5 || k.Limits[0].Remaining != 2 {
-		t.Errorf("got %+v, %v, want 3 of the 5 of the class batch used", k, err)
 	}
 }
 

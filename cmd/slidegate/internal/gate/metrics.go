@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate/internal/engine"
 	"github.com/slidegate/slidegate/internal/lanes"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Listener identifies a listener in metrics.
@@ -40,13 +42,8 @@ const (
 
 var outcomeNames = [outcomes]string{"admitted", "refused", "shadow_refused", "error"}
 
-// A tally has a count for each outcome and what decided, the limits first, so that the most common share a cache line, and
-// after them four of the candidate: what it would have done, and what the limits did.
-const (
-	deciders   = int(policy.ByRuling) + 1
-	candidates = deciders * outcomes
-	counts     = candidates + 4
-)
+// A tally has a count for each outcome and what decided, the limits first, so that the most common share a cache line.
+const counts = (int(policy.ByRuling) + 1) * outcomes
 
 // happens reports whether an outcome can be decided by this.
 func happens(by policy.By, outcome int) bool {
@@ -61,21 +58,22 @@ func happens(by policy.By, outcome int) bool {
 
 // tally counts for one policy. It is safe for concurrent use.
 type tally struct {
-	name         string
-	onRefused    func(Refusal)      // may be nil
-	seen         *seen.PolicyRecord // may be nil
-	counts       lanes.Counters
-	hasCandidate atomic.Bool  // the policy has, or had, a candidate
-	held         atomic.Int64 // requests that hold slots or units
-	line         engine.Line
+	name      string
+	onRefused func(Refusal)      // may be nil
+	onCrossed func(Crossing)     // may be nil
+	seen      *seen.PolicyRecord // may be nil
+	counts    lanes.Counters
+	held      atomic.Int64 // requests that hold slots or units
+	line      engine.Line
+
+	nearMu sync.Mutex
+	near   map[int]int64 // crossings of thresholds, by percent
 }
 
 // count counts the outcome of a part of a request. The lane depends on the end of the key, where keys differ most.
 func (t *tally) count(key string, o engine.Outcome) {
 	count := admitted
 	switch {
-	case o.Candidate:
-		count = candidates + 2*toInt(o.Refused) + toInt(o.LiveRefused)
 	case o.Failed:
 		count = failed
 	case o.Refused && o.Shadow:
@@ -93,17 +91,13 @@ func (t *tally) count(key string, o engine.Outcome) {
 	if t.seen != nil {
 		t.record(key, &o)
 	}
-	if t.onRefused != nil && o.Refused && !o.Failed && !o.Candidate {
+	if t.onRefused != nil && o.Refused && !o.Failed {
 		t.onRefused(Refusal{Policy: t.name, Key: key, By: o.By, Shadow: o.Shadow})
 	}
 }
 
 // record adds the outcome to what was seen.
 func (t *tally) record(key string, o *engine.Outcome) {
-	if o.Candidate {
-		t.seen.AddCandidate(key, o.Refused, o.LiveRefused)
-		return
-	}
 	by := o.By.String()
 	switch {
 	case o.Failed:
@@ -115,15 +109,23 @@ func (t *tally) record(key string, o *engine.Outcome) {
 	}
 	t.seen.Add(key, &seen.Event{
 		Refused: o.Refused, Shadow: o.Shadow, Fallback: o.Fallback, By: by, Limit: o.Limit, Remaining: o.Remaining,
-		Method: o.Method, Route: o.Path, Plan: o.Plan, Class: o.Class,
+		Method: o.Method, Route: o.Path, Plan: o.Plan,
 	})
 }
 
-func toInt(is bool) int {
-	if is {
-		return 1
+// crossed counts a crossing of a threshold.
+func (t *tally) crossed(key string, limit *store.Limit, percent int) {
+	t.addNear(percent, 1)
+	if t.onCrossed != nil {
+		t.onCrossed(Crossing{Policy: t.name, Key: key, Limit: limit.Label(), Percent: percent})
 	}
-	return 0
+}
+
+// addNear adds to the crossings of a threshold, which are reported from then on, even if there were none.
+func (t *tally) addNear(percent int, crossings int64) {
+	t.nearMu.Lock()
+	defer t.nearMu.Unlock()
+	t.near[percent] += crossings
 }
 
 // maxTallies bounds the policy names that are counted separately, over all reloads; others are counted together as
@@ -134,6 +136,7 @@ const maxTallies = 1000
 type metrics struct {
 	stop      func() error // stops reporting
 	onRefused func(Refusal)
+	onCrossed func(Crossing)
 	seen      *seen.Record
 	unmatched [listeners]struct {
 		reported atomic.Bool
@@ -149,7 +152,7 @@ var table = []instrument.Row[*Gate]{
 	{Name: "slidegate.policy.decisions", Unit: "{decision}", Help: "Requests decided by a policy, by outcome and by what decided.",
 		Each: func(g *Gate, report instrument.Report) {
 			g.metrics.each(func(t *tally) {
-				for i := range candidates {
+				for i := range counts {
 					if by, outcome := policy.By(i/outcomes), i%outcomes; happens(by, outcome) {
 						report(float64(t.counts.Sum(i)), attribute.String("policy", t.name),
 							attribute.String("outcome", outcomeNames[outcome]), attribute.String("by", by.String()))
@@ -157,13 +160,13 @@ var table = []instrument.Row[*Gate]{
 				}
 			})
 		}},
-	{Name: "slidegate.policy.candidate.decisions", Unit: "{decision}",
-		Help: "What a policy's candidate limits would have decided, and what its live limits decided.",
+	{Name: "slidegate.near_limit", Unit: "{crossing}", Help: "How often a key's usage of a limit reached a threshold of notify, by policy and threshold.",
 		Each: func(g *Gate, report instrument.Report) {
 			g.metrics.each(func(t *tally) {
-				for i := 0; i < 4 && t.hasCandidate.Load(); i++ {
-					report(float64(t.counts.Sum(candidates+i)), attribute.String("policy", t.name),
-						attribute.String("outcome", outcomeNames[i/2]), attribute.String("live_outcome", outcomeNames[i%2]))
+				t.nearMu.Lock()
+				defer t.nearMu.Unlock()
+				for percent, crossings := range t.near {
+					report(float64(crossings), attribute.String("policy", t.name), attribute.String("threshold", strconv.Itoa(percent)+"%"))
 				}
 			})
 		}},
@@ -202,20 +205,17 @@ func (g *Gate) report(provider metric.MeterProvider) (err error) {
 
 // tallyOf returns the counts of the policy of that name. From then on they are reported, as 0 at first: the first event
 // is then an increase, not a new series, which functions such as rate miss.
-func (m *metrics) tallyOf(name string, hasCandidate bool) *tally {
+func (m *metrics) tallyOf(name string) *tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.tallies) >= maxTallies && m.tallies[name] == nil {
 		name = "other"
 	}
 	if m.tallies[name] == nil {
-		m.tallies[name] = &tally{name: name, onRefused: m.onRefused, counts: lanes.New(counts)}
+		m.tallies[name] = &tally{name: name, onRefused: m.onRefused, onCrossed: m.onCrossed, counts: lanes.New(counts), near: map[int]int64{}}
 		if m.seen != nil {
 			m.tallies[name].seen = m.seen.Policy(name)
 		}
-	}
-	if hasCandidate {
-		m.tallies[name].hasCandidate.Store(true)
 	}
 	return m.tallies[name]
 }

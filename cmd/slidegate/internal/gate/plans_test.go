@@ -25,7 +25,6 @@ policies:
       internal: {unlimited: true}
     limits: [2/1h]
     overrides: [{key: vip, limits: [9/1h]}]
-    candidate: [1/1h]
   keyed:
     match: /keyed
     key: header:X-Api-Key
@@ -108,7 +107,7 @@ func TestPlans(t *testing.T) {
 		if len(e.Limits) > 0 {
 			quota = e.Limits[0].Quota
 		}
-		if e.Plan != test.plan || e.Override != test.override || quota != test.quota || e.Plan != "" && e.Candidate != nil {
+		if e.Plan != test.plan || e.Override != test.override || quota != test.quota {
 			t.Errorf("Explain of %+v: got %+v, want the plan %q, the override %q and a quota of %d", test.request, e, test.plan, test.override, test.quota)
 		}
 	}

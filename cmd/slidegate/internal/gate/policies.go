@@ -49,8 +49,6 @@ type livePolicy struct {
 	cost      func(*http.Request) int64                // nil if every request costs 1
 	plan      func(*http.Request) (policy.Plan, error) // nil if there are no plans, or if keys select them
 	findPlan  func(value string) (policy.Plan, bool)   // the plan that a value selects
-	class     func(*http.Request) string               // nil if there are no classes
-	findClass func(value string) string                // the class that a value selects; nil if there are no classes
 	slots     bool                                     // the policy has an in-flight limit
 	holds     bool                                     // requests hold slots, or units of a limit with Hold
 	held      *atomic.Int64                            // how many requests hold some of them now
@@ -77,7 +75,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*livePolicy{}, source: options.Client, headers: file.Headers()}
 	var rules []engine.Spec
 	for i, one := range options.Policies {
-		p := &livePolicy{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, class: one.Class, groups: file.Service.AddressGroups}
+		p := &livePolicy{Policy: file.Policies[i], index: i, key: one.Key, skip: one.Skip, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = match.New(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
@@ -85,15 +83,16 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
 		p.byAddress, p.listed = p.Key.Alternatives()[0].String() == "{address}", len(p.Allow.Addresses)+len(p.Block.Addresses) > 0
-		p.findPlan, p.findClass = p.FindPlan(), p.FindClass(p.groups)
+		p.findPlan = p.FindPlan()
 		p.slots = hasSlots(&p.Policy)
 		s.longestWait = max(s.longestWait, p.Wait)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		tally := g.metrics.tallyOf(p.Name, len(p.Candidate) > 0)
+		tally := g.metrics.tallyOf(p.Name)
 		rules[i].Count, rules[i].Line, p.line, p.held = tally.count, &tally.line, &tally.line, &tally.held
-		if rules[i].Notify = p.Notify; g.opts.OnCrossed != nil {
-			rules[i].Crossed = func(key string, c *engine.Crossing) { g.opts.OnCrossed(Crossing{p.Name, key, c}) }
+		rules[i].Notify, rules[i].Crossed = p.Notify, tally.crossed
+		for _, t := range p.Notify {
+			tally.addNear(t.Percent, 0)
 		}
 	}
 	opts := engine.Options{Failure: cmp.Or(options.Failure, store.FailLocal), Closing: g.opts.Closing}
@@ -116,7 +115,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	return s, s.findDefault()
 }
 
-// withoutNotify returns a file for config.HTTP, whose caller is usually a middleware, which sends no notifications.
+// withoutNotify returns a file for config.HTTP, whose caller is usually a middleware, which watches no thresholds.
 func withoutNotify(file *config.File) *config.File {
 	plain := *file
 	plain.Policies = slices.Clone(file.Policies)
@@ -214,19 +213,14 @@ func inPolicy(name string, err *options.Error) error {
 	return err
 }
 
-// SlotPolicies returns the names of the policies of a file that have an in-flight limit, their own or one of an override or a plan, and
-// of those whose candidate has one, which only HoldRequest evaluates.
-func SlotPolicies(file *config.File) (own, candidates []string) {
+// SlotPolicies returns the names of the policies of a file that have an in-flight limit, their own or one of an override or a plan.
+func SlotPolicies(file *config.File) (names []string) {
 	for i := range file.Policies {
-		p := &file.Policies[i]
-		if hasSlots(p) {
-			own = append(own, p.Name)
-		}
-		if slices.ContainsFunc(p.Candidate, isInFlight) {
-			candidates = append(candidates, p.Name)
+		if p := &file.Policies[i]; hasSlots(p) {
+			names = append(names, p.Name)
 		}
 	}
-	return own, candidates
+	return names
 }
 
 func hasSlots(p *config.Policy) bool {
@@ -258,20 +252,4 @@ func (p *livePolicy) addressIn(key string) netip.Addr {
 	}
 	addr, _ := clientip.Parse(rest) // a group of addresses is none
 	return addr
-}
-
-// addressOf returns the address in what an operator wrote, if the key is the one of that address: the key may be the whole
-// group that the address belongs to.
-func (p *livePolicy) addressOf(text, key string) netip.Addr {
-	text = strings.TrimPrefix(text, "=")
-	for _, mark := range []string{addressMark, "address="} {
-		text = strings.TrimPrefix(text, mark)
-	}
-	if addr, ok := clientip.Parse(text); ok {
-		group, _ := p.groups.Key(text)
-		if rest, marked := strings.CutPrefix(key, addressMark); rest == group && (marked || p.byAddress) {
-			return addr
-		}
-	}
-	return p.addressIn(key)
 }

@@ -56,7 +56,7 @@ func limitsNamed(m *memstore.Store, namespace string) (n int) {
 	return n
 }
 
-// TestOtherLimitsTakeNoCapacity: the limits of the file, its overrides and candidates are decided, however many other
+// TestOtherLimitsTakeNoCapacity: the limits of the file and its overrides are decided, however many other
 // limits there are.
 func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 	for name, wrap := range map[string]func(*memstore.Store) store.Store{
@@ -71,7 +71,7 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 		},
 		"a fallback": func(m *memstore.Store) store.Store {
 			f := failure.New(downStore{m}, failure.Options{Local: m, Instances: 2})
-			t.Cleanup(func() { _ = f.Close(ctx) })
+			t.Cleanup(f.Close)
 			return f
 		},
 	} {
@@ -80,7 +80,6 @@ func TestOtherLimitsTakeNoCapacity(t *testing.T) {
 			st := wrap(m)
 			p := policyOf("login", "6/90m", "9/7d sliding-log")
 			p.Overrides = []policy.Override{{Key: "vip", Limits: limits("50/13h token-bucket")}}
-			p.Candidate = limits("4/11h")
 			g := newGate(t, st, gate.Options{}, p)
 			fillLimits(t, st)
 			for _, key := range []string{"ann", "vip"} {

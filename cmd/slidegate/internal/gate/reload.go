@@ -68,7 +68,7 @@ func (g *Gate) logChanges(old, next *snapshot) {
 	log := g.opts.Logger
 	added, removed, changed := Compare(old.file, next.file)
 	for _, other := range OtherCounts(old.file, next.file) {
-		log.Info(otherCounts, slog.String("policy", other.Policy), slog.String("limit", other.Limit.String()), slog.Bool("candidate", other.Candidate))
+		log.Info(otherCounts, slog.String("policy", other.Policy), slog.String("limit", other.Limit.String()))
 	}
 	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
 		slog.Int("policies", len(next.order)))
@@ -85,9 +85,8 @@ const otherCounts = "limit does not continue the previous counts, because its na
 
 // OtherCount is a limit that does not continue the counts of another file.
 type OtherCount struct {
-	Policy    string
-	Limit     slidegate.Limit
-	Candidate bool // it is the candidate's
+	Policy string
+	Limit  slidegate.Limit
 }
 
 // OtherCounts returns the limits that would not continue any counts if next replaced old, in policies that both files have: a limit
@@ -103,30 +102,25 @@ func OtherCounts(old, next *config.File) (others []OtherCount) {
 		if was == nil {
 			continue
 		}
-		known := map[address]bool{}
-		for limit, candidate := range was.AllLimits() {
-			known[addressOf(limit, candidate)] = true
+		known := map[string]bool{}
+		for limit := range was.AllLimits() {
+			known[prefixOf(limit)] = true
 		}
-		for limit, candidate := range p.AllLimits() {
-			if at := addressOf(limit, candidate); !known[at] {
+		for limit := range p.AllLimits() {
+			if at := prefixOf(limit); !known[at] {
 				known[at] = true
-				others = append(others, OtherCount{p.Name, limit, candidate})
+				others = append(others, OtherCount{p.Name, limit})
 			}
 		}
 	}
 	return others
 }
 
-// address is where a limit of a policy counts.
-type address struct {
-	prefix    string
-	candidate bool
-}
-
-func addressOf(limit slidegate.Limit, candidate bool) address {
+// prefixOf returns where a limit of a policy counts.
+func prefixOf(limit slidegate.Limit) string {
 	bound, err := adapter.Bind("", limit)
 	if err != nil {
-		return address{} // config.Parse rejects it
+		return "" // config.Parse rejects it
 	}
-	return address{bound.Prefix(), candidate}
+	return bound.Prefix()
 }

@@ -57,8 +57,8 @@ func TestReloadLogsChanges(t *testing.T) {
 	if v, _ := g.Do(ctx, gate.Peek, gate.Request{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
 		t.Errorf("after a bad file: got %+v, want the previous quota, 2", v)
 	}
-	want := `level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=raised limit=7/1m candidate=false
-level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=reshaped limit=2/2h candidate=false
+	want := `level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=raised limit=7/1m
+level=INFO msg="limit does not continue the previous counts, because its name or shape is new; it starts empty, or with what it counted when it was last in force" policy=reshaped limit=2/2h
 level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
 level=INFO msg="policies reloaded: nothing changed" policies=4
 `
@@ -172,8 +172,7 @@ func TestNewRejects(t *testing.T) {
 		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Match = config.Routes("GET /{") }), config.Service{}, "match"},
-		{change(func(p *config.Policy) { p.Candidate = limits("1/1h", "2/1h") }), config.Service{}, "candidate"},
-		{change(func(p *config.Policy) { p.Candidate = []slidegate.Limit{{Quota: -1}} }), config.Service{}, "candidate"},
+		{change(func(p *config.Policy) { p.Limits = []slidegate.Limit{{Quota: -1}} }), config.Service{}, "limits"},
 		{change(func(p *config.Policy) { p.Overrides = []policy.Override{{Key: "ann"}} }), config.Service{}, "override 1"},
 		{change(func(p *config.Policy) { p.Limits = limits("1/1h", "2/1h") }), config.Service{}, "different names"},
 		{change(func(*config.Policy) {}), config.Service{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, "trusted_proxies"},
@@ -201,11 +200,11 @@ func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 	mustAllow(t, g, gate.Request{Key: "ann", Cost: 3})
 	for _, failure := range []store.Mode{store.FailClosed, store.FailLocal, store.FailOpen} {
 		p = policyOf("api", "9/1h")
-		p.Failure, p.Candidate = failure, limits("7/1h")
+		p.Failure = failure
 		if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
 			t.Fatal(err)
 		}
-		p.Candidate = limits("8/1h")
+		p.Shadow = true
 		if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
 			t.Fatal(err)
 		}

@@ -93,9 +93,8 @@ func TestNothingMatches(t *testing.T) {
 func TestShadowPoliciesDecideSeparately(t *testing.T) {
 	store := &recordingStore{Store: memory(t, newClock())}
 	watching := matching("watching", "", "{address}", "1/1h")
-	watching.Shadow, watching.Candidate = true, limits("2/1h")
+	watching.Shadow = true
 	real := matching("real", "", "{address}", "2/1h")
-	real.Candidate = limits("1/1h")
 	m, provider := newMeasured()
 	g := newGate(t, store, gate.Options{MeterProvider: provider}, watching, real)
 	for i := range 3 {
@@ -105,19 +104,13 @@ func TestShadowPoliciesDecideSeparately(t *testing.T) {
 		}
 	}
 	if got := store.applies.Load(); got != 3 {
-		t.Errorf("%d calls to the store, want 3 for 3 requests with a shadow and two candidates", got)
+		t.Errorf("%d calls to the store, want 3 for 3 requests with a shadow", got)
 	}
 	want := map[string]int64{
-		"policy.decisions{by=limits,outcome=admitted,policy=real}":                           2,
-		"policy.decisions{by=limits,outcome=refused,policy=real}":                            1,
-		"policy.decisions{by=limits,outcome=admitted,policy=watching}":                       1,
-		"policy.decisions{by=limits,outcome=shadow_refused,policy=watching}":                 2,
-		"policy.candidate.decisions{live_outcome=admitted,outcome=admitted,policy=watching}": 1,
-		"policy.candidate.decisions{live_outcome=refused,outcome=admitted,policy=watching}":  1,
-		"policy.candidate.decisions{live_outcome=refused,outcome=refused,policy=watching}":   1,
-		"policy.candidate.decisions{live_outcome=admitted,outcome=admitted,policy=real}":     1,
-		"policy.candidate.decisions{live_outcome=admitted,outcome=refused,policy=real}":      1,
-		"policy.candidate.decisions{live_outcome=refused,outcome=refused,policy=real}":       1,
+		"policy.decisions{by=limits,outcome=admitted,policy=real}":           2,
+		"policy.decisions{by=limits,outcome=refused,policy=real}":            1,
+		"policy.decisions{by=limits,outcome=admitted,policy=watching}":       1,
+		"policy.decisions{by=limits,outcome=shadow_refused,policy=watching}": 2,
 		"policies{}": 2,
 	}
 	if got := m.read(t); !maps.Equal(got, want) {
@@ -186,18 +179,16 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 
 // flagOf has the flag of each failure mode.
 var flagOf = map[store.Mode]rule.Flags{
-	store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal,
-	store.FailOptimistic: rule.FallbackOptimistic, store.FailClosed: rule.FallbackClosed,
+	store.FailOpen: rule.FallbackOpen, store.FailLocal: rule.FallbackLocal, store.FailClosed: rule.FallbackClosed,
 }
 
 func TestStrictestFailureMode(t *testing.T) {
 	down := memory(t, newClock())
 	st := failure.New(downStore{down}, failure.Options{Local: down})
-	t.Cleanup(func() { _ = st.Close(ctx) })
-	const open, local, optimistic, closed = store.FailOpen, store.FailLocal, store.FailOptimistic, store.FailClosed
+	t.Cleanup(st.Close)
+	const open, local, closed = store.FailOpen, store.FailLocal, store.FailClosed
 	for _, c := range []struct{ first, second, want store.Mode }{
 		{open, closed, closed}, {local, closed, closed}, {local, open, local}, {open, open, open}, {0, local, closed},
-		{optimistic, closed, closed}, {local, optimistic, optimistic}, {optimistic, open, optimistic},
 	} {
 		first, second := matching("first", "", "{address}", "1/1h"), matching("second", "", "{address}", "1/1h")
 		first.Failure, second.Failure = c.first, c.second

@@ -21,8 +21,7 @@ import (
 // from being charged, and their errors are not reported. If any other policy has the client on its block list, the
 // request is refused without a call to the store; a policy that has it on its allow list, or has no limit for it, takes
 // no part in the decision. If policies with different failure modes decide together, the strictest mode applies:
-// closed, then optimistic, then local, then open. If no policy matches, the request is admitted, and Decision.Policy is
-// empty.
+// closed, then local, then open. If no policy matches, the request is admitted, and Decision.Policy is empty.
 //
 // In a Redis cluster, policies that decide together need the same key, since one request is decided on one node;
 // otherwise the error wraps store.ErrUnsupported.
@@ -178,9 +177,6 @@ func (s *snapshot) part(p *livePolicy, r *http.Request) engine.Part {
 	part.Key, _ = p.key.Of(r) // keys of a file do not fail
 	if p.plan != nil {
 		part.Plan, part.Err = p.plan(r)
-	}
-	if p.class != nil {
-		part.Class = p.class(r)
 	}
 	return part
 }

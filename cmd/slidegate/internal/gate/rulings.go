@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/engine"
@@ -29,10 +30,6 @@ func (g *Gate) rulings() []rulings.Ruling {
 	}
 	return nil
 }
-
-// EnvoyPrefix precedes the domain in the policy of a ruling that is about an Envoy descriptor, whose text is the key. No policy name begins
-// with it.
-const EnvoyPrefix = "envoy:"
 
 // ResolveRuling checks a ruling about a key of a policy, and fills in what the policy defines: the name of the default
 // policy, the key as it is stored, and the names of limits. For the kinds Clear and Reset, it fills in only the policy and
@@ -100,11 +97,9 @@ func (s *snapshot) checkRuling(r *rulings.Ruling) (known bool, err error) {
 	return true, ruled.Check(s.set, p.index, r)
 }
 
-// Reach describes which clients a ruling is about.
+// Reach describes what is known of the keys that a ruling is about.
 type Reach struct {
-	// Matches are the keys, as requests have them. A prefix stands for the keys of all addresses in it.
-	Matches []string `json:"matches"`
-	// Seen are those of them that the store counts something for now, or that this instance has refused. It is null if that is not known.
+	// Seen are those of its keys that the store counts something for now, or that this instance has refused. It is null if that is not known.
 	Seen []string `json:"seen"`
 	// Notes say what an operator should know about it.
 	Notes []string `json:"notes,omitempty"`
@@ -113,7 +108,7 @@ type Reach struct {
 // maxSeen bounds the keys of a prefix that RulingReach returns.
 const maxSeen = 10
 
-// RulingReach returns which keys a ruling is about, and which of them have used something of their limits, by the store,
+// RulingReach returns which of the keys that a ruling is about have used something of their limits, by the store,
 // or have been refused, by find. Before is the ruling that it has replaced, or nil. RulingReach charges nothing.
 func (g *Gate) RulingReach(ctx context.Context, r, before *rulings.Ruling, find func(matches func(key string) bool) []string) (reach Reach) {
 	s := g.current.Load()
@@ -126,21 +121,15 @@ func (g *Gate) RulingReach(ctx context.Context, r, before *rulings.Ruling, find 
 		return reach // the policy has changed in the meantime
 	}
 	reach.Seen = []string{}
-	known := true
+	var known bool
 	var replaced engine.Ruling
 	if before != nil {
 		replaced, _ = ruled.Parse(before) // it was in force
 	}
-	for _, match := range read.Keys {
-		reach.Matches = append(reach.Matches, match.String())
-		if match.Prefix.IsValid() { // stores cannot list its keys
-			known = false
-			continue
-		}
-		used, err := s.set.Used(ctx, p.index, match.Key, replaced.Limits...)
-		known = known && err == nil
-		if used {
-			reach.Seen = append(reach.Seen, match.Key)
+	if known = !read.Prefix.IsValid(); known { // stores cannot list the keys of a prefix
+		used, err := s.set.Used(ctx, p.index, read.Key, replaced.Limits...)
+		if known = err == nil; used {
+			reach.Seen = append(reach.Seen, read.Key)
 		}
 	}
 	refused := find(read.Matches)
@@ -171,8 +160,11 @@ func (g *Gate) outranking(s *snapshot, p *livePolicy, r *rulings.Ruling) (notes 
 }
 
 // reachNotes returns what an operator should know about the keys of a ruling.
-func (p *livePolicy) reachNotes(read keyform.Meaning) (notes []string) {
-	if p.Key.OnlySent(read.Text) {
+func (p *livePolicy) reachNotes(read keyform.Match) (notes []string) {
+	if strings.Contains(read.Key, "*") {
+		notes = append(notes, "the * stands for itself; patterns are for the policy file")
+	}
+	if p.Key.OnlySent(read.String()) {
 		notes = append(notes, "only requests for which an application sends this key have it: those that a proxy checks have the client's address as their key")
 	}
 	return notes

@@ -89,14 +89,15 @@ func TestResolveRuling(t *testing.T) {
 	file := policyOf("api", "2/1h name=hour", "1/1s")
 	file.Key = template("{address}")
 	g := newGate(t, memory(t, newClock()), gate.Options{}, file)
-	r := resolveRuling(t, g, rulings.Ruling{Key: "2001:DB8::3", Kind: rulings.Limits, Limits: []string{"9 per 1h", "8/1m"}})
+	r := resolveRuling(t, g, rulings.Ruling{Key: "2001:db8::/64", Kind: rulings.Limits, Limits: []string{"9 per 1h", "8/1m"}})
 	if r.Policy != "api" || r.Key != "2001:db8::/64" || !slices.Equal(r.Limits, []string{`9/1h name="hour"`, "8/1m"}) {
-		t.Errorf("got %+v, want the default policy, the group of addresses and the name of the limit per hour", r)
+		t.Errorf("got %+v, want the default policy and the name of the limit per hour", r)
 	}
 	for name, wrong := range map[string]struct {
 		ruling      rulings.Ruling
 		field, text string
 	}{
+		"key":    {rulings.Ruling{Key: "2001:db8::3", Kind: rulings.Block}, "key", "write 2001:db8::/64"},
 		"policy": {rulings.Ruling{Policy: "apy", Key: "192.0.2.1", Kind: rulings.Block}, "policy", "api"},
 		"limit":  {rulings.Ruling{Key: "192.0.2.1", Kind: rulings.Limits, Limits: []string{"9/fortnight"}}, "limits", "fortnight"},
 		"slots":  {rulings.Ruling{Key: "192.0.2.1", Kind: rulings.Limits, Limits: []string{"9 in-flight ttl=30s"}}, "limits", "in-flight"},
@@ -106,9 +107,9 @@ func TestResolveRuling(t *testing.T) {
 			t.Errorf("%s: got %v, want an error of %s that says %q", name, err, wrong.field, wrong.text)
 		}
 	}
-	ended := rulings.Ruling{Key: "2001:DB8::4", Kind: rulings.Clear}
-	if err := g.ResolveRuling(&ended); err != nil || ended.Key != "2001:db8::/64" {
-		t.Errorf("clearing one: got %+v, %v; want the group of addresses", ended, err)
+	ended := rulings.Ruling{Key: "2001:db8::/64", Kind: rulings.Clear}
+	if err := g.ResolveRuling(&ended); err != nil || ended.Policy != "api" {
+		t.Errorf("clearing one: got %+v, %v; want its policy", ended, err)
 	}
 }
 

@@ -12,15 +12,10 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// varies reports whether the plan or the class of a request selects its limits.
-func (p *livePolicy) varies() bool {
-	return len(p.RequestPlans()) > 0 || len(p.Classes) > 0 && !p.ClassByKey()
-}
-
 // InForce returns the names, modes and limits of the policies, and how many requests hold slots or units of them or wait in line, in the order of the file.
 func (g *Gate) InForce() (list []seen.Policy) {
 	for _, p := range g.current.Load().order {
-		one := seen.Policy{Name: p.Name, Shadow: p.Shadow, Varies: p.varies(), HoldsOut: p.held.Load(), Waiting: p.line.Waiting.Load()}
+		one := seen.Policy{Name: p.Name, Shadow: p.Shadow, Varies: len(p.RequestPlans()) > 0, HoldsOut: p.held.Load(), Waiting: p.line.Waiting.Load()}
 		for _, limit := range p.Limits {
 			one.Limits = append(one.Limits, limit.String())
 		}
@@ -33,14 +28,9 @@ func (g *Gate) InForce() (list []seen.Policy) {
 var errUnknown = errors.New("gate: the store did not answer")
 
 // Share returns the largest share of a limit of a key that is used now, and that limit; nil if no limit decides about the key, such as one that
-// a ruling blocks. Plan and class are the names of those by which the key was decided. The error means that it is not known.
-func (g *Gate) Share(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, err error) {
-	d, err := g.Do(ctx, Peek, Request{Policy: policy, Key: key, Plan: plan, Class: class})
-	return ShareOf(&d, err)
-}
-
-// ShareOf returns the result of Share from that of a peek.
-func ShareOf(d *policy.Decision, err error) (share float64, limit *slidegate.Limit, unknown error) {
+// a ruling blocks. Plan is the name of the one by which the key was decided. The error means that it is not known.
+func (g *Gate) Share(ctx context.Context, name, key, plan string) (share float64, limit *slidegate.Limit, err error) {
+	d, err := g.Do(ctx, Peek, Request{Policy: name, Key: key, Plan: plan})
 	switch {
 	case errors.Is(err, ErrPolicy) || errors.Is(err, ErrKey):
 		return 0, nil, nil // a reload has removed it

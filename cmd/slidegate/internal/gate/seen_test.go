@@ -37,7 +37,7 @@ func TestShareOfAKey(t *testing.T) {
 		if err := g.SetRulings(ruled); err != nil {
 			t.Fatal(err)
 		}
-		share, limit, err := g.Share(ctx, x.policy, x.key, x.plan, "")
+		share, limit, err := g.Share(ctx, x.policy, x.key, x.plan)
 		text := ""
 		if limit != nil {
 			text = limit.String()
@@ -48,16 +48,14 @@ func TestShareOfAKey(t *testing.T) {
 	}
 }
 
-// TestPoliciesThatVary: only those whose requests select other limits, by their plan or class.
+// TestPoliciesThatVary: only those whose requests select other limits, by their plan.
 func TestPoliciesThatVary(t *testing.T) {
 	file, err := config.Parse("f", []byte(plansFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	classes := policyOf("classes", "10/1h fixed-window")
-	classes.Classes = []policy.Class{{Name: "default", Percent: 100}, {Name: "batch", Percent: 50}}
-	g := newGate(t, memory(t, newClock()), gate.Options{}, append(file.Policies, policyOf("plain", "10/1m"), classes)...)
-	want := map[string]bool{"api": true, "keyed": false, "plain": false, "classes": true}
+	g := newGate(t, memory(t, newClock()), gate.Options{}, append(file.Policies, policyOf("plain", "10/1m"))...)
+	want := map[string]bool{"api": true, "keyed": false, "plain": false}
 	for _, p := range g.InForce() {
 		if p.Varies != want[p.Name] {
 			t.Errorf("%s varies: got %v, want %v", p.Name, p.Varies, want[p.Name])

@@ -102,7 +102,7 @@ func TestSlotWithoutHoldIsAnError(t *testing.T) {
 	if v, err := g.Do(ctx, gate.Peek, req); err != nil || v.Decision.Remaining != 2 {
 		t.Errorf("peek: got %+v, %v; want 2 remaining", v, err)
 	}
-	if got, _ := gate.SlotPolicies(&config.File{Policies: []config.Policy{policyOf("plain", "5/1h"), p}}); len(got) != 1 || got[0] != "slots" {
+	if got := gate.SlotPolicies(&config.File{Policies: []config.Policy{policyOf("plain", "5/1h"), p}}); len(got) != 1 || got[0] != "slots" {
 		t.Errorf("policies with slots: got %q, want slots", got)
 	}
 }

@@ -18,7 +18,6 @@
 //	nats:embedded?dir=FOLDER                      a NATS server in this process; &bucket= &storage= &prefix= &timeout= as above, &sync=always
 //	                                              &route=HOST:PORT &cluster=HOST:PORT,HOST:PORT,HOST:PORT &secret=TEXT &name=TEXT
 //	                                              &replicas=N, which is the number of processes in the cluster, up to 3
-//	memcached://HOST:PORT,HOST:PORT               ?prefix=TEXT &timeout=500ms &clock=machine
 //
 // Everything but the host is optional. In a user or password, the characters / ? # @ and % are percent-encoded. The other
 // parameters of a postgres URL are those of libpq and of pgx's pool, such as sslmode=verify-full and pool_max_conns=20.

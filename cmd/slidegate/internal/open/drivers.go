@@ -9,14 +9,13 @@ import (
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/internal/options"
 	"github.com/slidegate/slidegate/internal/storeurl"
-	_ "github.com/slidegate/slidegate/kvstore/memcached"
 	_ "github.com/slidegate/slidegate/kvstore/natskv"
 	_ "github.com/slidegate/slidegate/pgstore"
 	_ "github.com/slidegate/slidegate/redisstore"
 )
 
 // schemes are the schemes in the error about an unknown one, in the order of the documentation.
-var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "nats", "tls", "memcached"}
+var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "nats", "tls"}
 
 // embedded is the scheme of a NATS server in this process, which the build tag no_nats_server leaves out.
 const embedded = "nats:embedded"
@@ -47,13 +46,13 @@ func driverOf(url string) (*connect.Driver, error) {
 	return driver, err
 }
 
-// withTimeout returns the URL of a key-value engine with a timeout that is not shorter than that of decisions, unless it has one of
-// its own. The default of the engines is a second.
+// withTimeout returns the URL of NATS with a timeout that is not shorter than that of decisions, unless it has one of its
+// own. The default is a second.
 func withTimeout(url string, timeout time.Duration) string {
 	scheme, _, _ := strings.Cut(strings.ToLower(url), ":")
 	_, query, parameters := strings.Cut(url, "?")
 	switch {
-	case timeout <= time.Second, scheme != "nats" && scheme != "tls" && scheme != "memcached", strings.Contains("&"+query, "&timeout="):
+	case timeout <= time.Second, scheme != "nats" && scheme != "tls", strings.Contains("&"+query, "&timeout="):
 		return url
 	case parameters:
 		return url + "&timeout=" + timeout.String()

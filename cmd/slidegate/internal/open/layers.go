@@ -20,7 +20,7 @@ import (
 func (o *Opened) putLayers(st store.Store, opts *Options) (err error) {
 	watch := &outages{log: opts.Logger, store: st.Traits().Name, modes: opts.Modes}
 	o.layers, err = stack.New(st, stack.Options{
-		Timeout: opts.Timeout, ProbeEvery: opts.ProbeEvery, Instances: opts.Instances, Optimism: opts.Optimism,
+		Timeout: opts.Timeout, ProbeEvery: opts.ProbeEvery, Instances: opts.Instances,
 		RefusalAge: opts.RefusalAge, Gather: true, Watch: opts.Watch,
 		OnFallback: watch.fallback, OnChange: watch.change,
 		Observe: func(st store.Store) (store.Store, error) { return o.observe(st, watch, opts.MeterProvider) },
@@ -56,27 +56,23 @@ func (o *Opened) observe(st store.Store, watch *outages, provider metric.MeterPr
 	return observed, nil
 }
 
-// lastCalls is how long shutdown waits for the store to accept leased units and charges. A store that is down must not delay shutdown
+// lastCalls is how long shutdown waits for the store to accept leased units. A store that is down must not delay shutdown
 // further.
 const lastCalls = 3 * time.Second
 
-// closeLayers returns leased units and makes outstanding charges, while the store can still be called.
+// closeLayers returns leased units, while the store can still be called.
 func (o *Opened) closeLayers(log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastCalls)
 	defer cancel()
 	before := o.layers.Stats().Lease
-	err := o.layers.Close(ctx)
-	after := o.layers.Stats()
-	if lost := after.Lease.Wasted - before.Wasted + after.Lease.Outstanding; lost > 0 {
+	_ = o.layers.Close(ctx) // the counts say what was not returned
+	after := o.layers.Stats().Lease
+	if lost := after.Wasted - before.Wasted + after.Outstanding; lost > 0 {
 		log.Warn("leased units could not be returned; they count until they leave their windows", slog.Int64("units", lost))
-	}
-	if owed := after.Failure.Owed + after.Failure.Unknown; owed > 0 {
-		log.Warn("units that failure mode optimistic admitted may not be charged", slog.Int64("units", owed), slog.Any("error", err))
 	}
 }
 
-// LeasesOut returns the units that were leased and are neither spent nor returned yet, by policy, as metrics name it. Those of a candidate
-// are apart.
+// LeasesOut returns the units that were leased and are neither spent nor returned yet, by policy, as metrics name it.
 func (o *Opened) LeasesOut() map[string]int64 {
 	layer, ok := store.As[*lease.Store](o.Store)
 	if !ok {
@@ -89,11 +85,8 @@ func (o *Opened) LeasesOut() map[string]int64 {
 	return units
 }
 
-// policyOf returns the name of a limit's policy. Limits of candidates refuse nothing, and are counted by policy elsewhere.
-func policyOf(limit *store.Limit) (name string, ok bool) {
-	name = limit.Namespace()
-	return policyName(name), !strings.HasSuffix(name, candidateNamespace)
-}
+// policyOf returns the name of a limit's policy.
+func policyOf(limit *store.Limit) (name string) { return policyName(limit.Namespace()) }
 
 // policyName returns the name of a namespace in metrics: the name of the policy, or envoy:DOMAIN for rules of Envoy.
 func policyName(namespace string) string {
@@ -103,8 +96,5 @@ func policyName(namespace string) string {
 	return namespace
 }
 
-// The suffix of namespaces of candidates, and the prefix of those of Envoy's domains. Policy names contain no slash.
-const (
-	candidateNamespace = "/candidate"
-	envoyNamespace     = "envoy/"
-)
+// envoyNamespace is the prefix of the namespaces of Envoy's domains. Policy names contain no slash.
+const envoyNamespace = "envoy/"

@@ -25,8 +25,6 @@ type Options struct {
 	ProbeEvery time.Duration
 	// Instances is how many processes share the limits: in failure mode local, each admits its share. 0 means 1.
 	Instances int
-	// Optimism is how many units of a key failure mode optimistic admits; 0 means 10.
-	Optimism int64
 	// RefusalAge is how long a refusal may be remembered in this process; 0 means a second, negative means not at all. For that long,
 	// a client may still be refused after another process has refunded units or reset its key.
 	RefusalAge time.Duration

@@ -13,11 +13,10 @@ import (
 // TestDriversRejectOtherSchemes: the driver of one store does not open the URL of another.
 func TestDriversRejectOtherSchemes(t *testing.T) {
 	for scheme, others := range map[string][]string{
-		"redis":     {"http://h", "redis+x://h", "postgres://h"},
-		"postgres":  {"http://h", "redis://h"},
-		"nats":      {"http://h", "redis://h"},
-		embedded:    {"http://h", "redis:embedded?dir=d"},
-		"memcached": {"http://h", "redis://h"},
+		"redis":    {"http://h", "redis+x://h", "postgres://h"},
+		"postgres": {"http://h", "redis://h"},
+		"nats":     {"http://h", "redis://h"},
+		embedded:   {"http://h", "redis:embedded?dir=d"},
 	} {
 		for _, url := range others {
 			if _, err := connect.Registered(scheme)(url); err == nil {
@@ -38,9 +37,8 @@ func TestAcceptsDocumentedURLs(t *testing.T) {
 			"postgres://u:p@h/db?slidegate_schema=s&slidegate_prefix=p_&slidegate_unlogged=true&slidegate_migrate=false",
 			"postgresql://h/db?slidegate_synchronous_commit=off&pool_max_conns=3",
 		},
-		"nats":      {"nats://a,b:1?bucket=b&replicas=3&storage=memory&prefix=x&timeout=1s", "tls://h?skip_verify=true&ca=f&cert=f&key=f", "nats://TOKEN@h?credentials=f"},
-		embedded:    {"nats:embedded?dir=d&name=a&route=127.0.0.1:1&cluster=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3&secret=a-secret-of-many-letters&sync=always&bucket=b&storage=file&prefix=x&timeout=1s&replicas=3"},
-		"memcached": {"memcached://a,b:1?prefix=x&timeout=1s&clock=machine"},
+		"nats":   {"nats://a,b:1?bucket=b&replicas=3&storage=memory&prefix=x&timeout=1s", "tls://h?skip_verify=true&ca=f&cert=f&key=f", "nats://TOKEN@h?credentials=f"},
+		embedded: {"nats:embedded?dir=d&name=a&route=127.0.0.1:1&cluster=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3&secret=a-secret-of-many-letters&sync=always&bucket=b&storage=file&prefix=x&timeout=1s&replicas=3"},
 	} {
 		for _, url := range urls {
 			if _, err := connect.Registered(scheme)(url); err != nil {
@@ -65,14 +63,13 @@ func FuzzURL(f *testing.F) {
 		f.Add("nats://", rest)
 		f.Add("tls://u:", rest)
 		f.Add("nats:embedded?dir=d&route=10.0.0.1:1&cluster=a:1&secret=", rest)
-		f.Add("memcached://", rest)
 	}
 	const password = "correcthorse"
 	f.Fuzz(func(t *testing.T, before, after string) {
 		text := before + password + after
 		_, chosen := driverOf(text)
 		errs := []error{chosen, (&Opened{}).openMemory(text, &Options{})}
-		for _, scheme := range []string{"redis", "postgres", "nats", embedded, "memcached"} {
+		for _, scheme := range []string{"redis", "postgres", "nats", embedded} {
 			_, err := connect.Registered(scheme)(text)
 			errs = append(errs, err)
 		}
@@ -100,7 +97,7 @@ func TestTimeoutOfEngines(t *testing.T) {
 		{"nats://h", time.Second, "nats://h"},
 		{"nats://h", 5 * time.Second, "nats://h?timeout=5s"},
 		{"nats:embedded?dir=d", 5 * time.Second, "nats:embedded?dir=d&timeout=5s"},
-		{"memcached://h?timeout=2s", 5 * time.Second, "memcached://h?timeout=2s"},
+		{"nats://h?timeout=2s", 5 * time.Second, "nats://h?timeout=2s"},
 		{"redis://h", 5 * time.Second, "redis://h"},
 	} {
 		got := withTimeout(test.url, test.timeout)

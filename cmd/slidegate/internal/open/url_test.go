@@ -68,10 +68,6 @@ func TestBadURLs(t *testing.T) {
 		"nats:embedded?dir=d&route=h:1&cluster=h:1,i:1&secret=hunter2&replicas=3": "the cluster has 2",
 		"nats:embedded?dir=d&sync=never":                                          "sync: must be",
 		"nats:embedded?directory=d":                                               `unknown parameter "directory"`,
-		"memcached://u:hunter2@h":                                                 "users and passwords are not supported",
-		"memcached://h/hunter2":                                                   "only parameters after its hosts",
-		"memcached://h?timeout=soon":                                              "timeout: must be a duration",
-		"memcached://h?clock=wall":                                                "clock: must be server or machine",
 	} {
 		o, err := open.Open(ctx, url, open.Options{})
 		if err == nil {

@@ -3,5 +3,5 @@
 // algorithm would have changed. It decides with the same rule as every store, in one pass over the traffic, and its
 // memory grows with the number of keys, not of requests.
 //
-// Related packages: traffic reads logs, generate makes synthetic traffic, report prints and draws the findings.
+// Related packages: traffic reads logs, report prints and draws the findings.
 package replay

@@ -10,7 +10,6 @@ type Findings struct {
 	Policies    []PolicyOutcome `json:"policies,omitempty"`     // one per policy, if policies of a file were replayed
 	Refused     *Profile        `json:"refused,omitempty"`      // the refused requests, if the log has their traits
 	Timeline    Timeline        `json:"timeline"`               // the decisions of the replayed limits over time
-	Worst       []Trail         `json:"worst,omitempty"`        // the most refused keys, if trails were requested
 	Compare     []Outcome       `json:"compare,omitempty"`      // one per algorithm, on the same traffic
 	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that do not support such limits, and why
 	Sweep       *Sweep          `json:"sweep,omitempty"`
@@ -137,16 +136,6 @@ type Timeline struct {
 type Bucket struct {
 	Admitted int64 `json:"admitted"`
 	Refused  int64 `json:"refused"`
-}
-
-// Trail is the exact count of one key over time, for the first limit: for each bucket of the Timeline, the most units
-// in the window that ends at any time in the bucket.
-type Trail struct {
-	Key       string  `json:"key"`
-	Requests  int64   `json:"requests"`
-	Refused   int64   `json:"refused"`
-	Requested []int64 `json:"asked"`    // all units requested
-	Admitted  []int64 `json:"admitted"` // units admitted
 }
 
 // Sweep is the effect of other quotas of the first limit.

@@ -180,8 +180,14 @@ func drawFile(t *rapid.T) string {
 		} else if rapid.Bool().Draw(t, "several costs") { // an exempt path, and one that is only checked
 			b.WriteString("    match: [/, {path: /login, cost: 0}, {path: /api/, unlimited: true}]\n")
 		}
-		fmt.Fprintf(&b, "    key: %q\n", rapid.SampledFrom([]string{
-			"{address}", "{header:X-Api-Key}", "{address} {path}", "{host}", "{method} {header:X-Api-Key}", "{path}"}).Draw(t, "key"))
+		one, other := "203.0.113.7", "198.51.100.1"
+		if strings.Contains(b.String(), "ipv4: 24") {
+			one, other = "203.0.113.0/24", "198.51.100.0/24"
+		}
+		key := rapid.SampledFrom([]struct{ template, one, other string }{
+			{"{address}", one, other}, {"{header:X-Api-Key}", "alice", "bob"}, {"{address} {path}", one + " /login", other + " /"},
+			{"{host}", "h.example", "www.example"}, {"{method} {header:X-Api-Key}", "GET alice", "POST bob"}, {"{path}", "/login", "/api/x"}}).Draw(t, "key")
+		fmt.Fprintf(&b, "    key: %q\n", key.template)
 		limits, costs := drawLimits(t), []int{1, 1, 1, 2, 0}
 		if strings.Contains(" "+limits, " 1/") { // a cost that a limit never admits is an error
 			costs = []int{1, 1, 1, 0}
@@ -189,7 +195,7 @@ func drawFile(t *rapid.T) string {
 		fmt.Fprintf(&b, "    cost: %d\n    limits: [%s]\n", rapid.SampledFrom(costs).Draw(t, "cost"), limits)
 		var overrides []string
 		if rapid.Bool().Draw(t, "override") {
-			overrides = append(overrides, fmt.Sprintf("{key: =alice, limits: [%s]}", drawLimits(t)))
+			overrides = append(overrides, fmt.Sprintf("{key: %q, limits: [%s]}", key.one, drawLimits(t)))
 		}
 		if rapid.Bool().Draw(t, "pattern") {
 			overrides = append(overrides, rapid.SampledFrom([]string{
@@ -199,7 +205,7 @@ func drawFile(t *rapid.T) string {
 			fmt.Fprintf(&b, "    overrides: [%s]\n", strings.Join(overrides, ", "))
 		}
 		for _, list := range []string{"allow", "block"} {
-			if entry := rapid.SampledFrom([]string{"", "", "10.0.0.0/8", "'key:=bob'", "'2001:db8::/32'", "'key:*a*'"}).Draw(t, list); entry != "" {
+			if entry := rapid.SampledFrom([]string{"", "", "10.0.0.0/8", "'key:" + key.other + "'", "'2001:db8::/32'", "'key:*a*'"}).Draw(t, list); entry != "" {
 				fmt.Fprintf(&b, "    %s: [%s]\n", list, entry)
 			}
 		}

@@ -33,9 +33,8 @@ type Options struct {
 	// it is one of the quotas of Sweep.
 	Suggest bool
 	Percent float64
-	// Top is the number of most refused keys to report, and Trails the number of those that get a Trail.
-	Top    int
-	Trails int
+	// Top is the number of most refused keys to report.
+	Top int
 	// Sort is how far out of order requests may be and still be sorted. 0 decides them in the order of the input.
 	Sort time.Duration
 	// Decisions receives each decision as a JSON line, in the order of the input; nil discards them.
@@ -75,8 +74,6 @@ func (o *Options) Check() error {
 		return invalid("Suggest", "a token bucket refills at the rate of its quota, so a quota can only be chosen from a sweep; add one, such as 10..1000")
 	case o.Top < 0:
 		return invalid("Top", "must not be negative, got %d", o.Top)
-	case o.Trails < 0:
-		return invalid("Trails", "must not be negative, got %d", o.Trails)
 	case !slices.IsSorted(o.Sweep) || len(slices.Compact(slices.Clone(o.Sweep))) < len(o.Sweep):
 		return invalid("Sweep", "must be in ascending order without duplicates, not %v", o.Sweep)
 	case o.Sort < 0:
@@ -203,11 +200,8 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	if opts.Decisions != nil {
 		r.out = newDecisions(opts.Decisions)
 	}
-	if hasSeveralPolicies(groups) {
-		opts.Trails = 0 // a trail belongs to one key under the limits of one policy
-	}
-	if opts.Suggest || opts.Trails > 0 {
-		r.spool, err = newSpool(opts.Suggest && len(groups) > 1)
+	if opts.Suggest {
+		r.spool, err = newSpool()
 	}
 	return r, err
 }
@@ -338,7 +332,7 @@ func (r *replay) collect() {
 	}
 }
 
-// secondPass reads the spool for the findings that require the whole traffic.
+// secondPass reads the spool to try the suggestion, which is known only after the whole traffic.
 func (r *replay) secondPass(ctx context.Context) error {
 	if r.spool == nil || r.found.Interrupted && ctx.Err() != nil {
 		return nil
@@ -346,34 +340,22 @@ func (r *replay) secondPass(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	worst := r.main.worstIn(1, r.opts.Trails)
-	trails, err := newTrails(r.groups[0].Limits, r.found.Timeline, worst)
+	trial, err := r.trial()
 	if err != nil {
 		return err
 	}
-	trial, trialErr := r.trial()
 	var read int64
 	err = r.spool.each(func(q *request) error {
-		if q.group == 0 {
-			trails.add(q)
-		}
-		if trial != nil {
-			trial.decide(q)
-		}
+		trial.decide(q)
 		if read++; read%batchSize == 0 {
 			return ctx.Err()
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		r.found.Suggestion = trial.findings(r.feed.keys, r.opts)
 	}
-	names := r.feed.keys
-	r.found.Worst = trails.findings(worst, names[0], r.main)
-	if trial != nil {
-		r.found.Suggestion = trial.findings(names, r.opts)
-	}
-	return trialErr
+	return err
 }
 
 // invalid returns the error of an option.

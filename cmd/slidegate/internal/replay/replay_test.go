@@ -80,7 +80,7 @@ func (w *fullWriter) Write(b []byte) (int, error) {
 func allOptions() Options {
 	return Options{
 		Limits:  []slidegate.Limit{slidegate.MustParseLimit("3/1s"), slidegate.MustParseLimit("100/1m sliding-log")},
-		Compare: true, Sweep: []int64{1, 2, 3, 5, 8}, Suggest: true, Percent: 10, Top: 5, Trails: 3, Sort: time.Second,
+		Compare: true, Sweep: []int64{1, 2, 3, 5, 8}, Suggest: true, Percent: 10, Top: 5, Sort: time.Second,
 	}
 }
 
@@ -268,12 +268,7 @@ func TestOptionsAreIndependent(t *testing.T) {
 		if !reflect.DeepEqual(plain.Outcome, all.Outcome) || !reflect.DeepEqual(plain.Timeline, all.Timeline) {
 			t.Errorf("got alone:\n%+v, want as with others:\n%+v", plain.Outcome, all.Outcome)
 		}
-		opts.Compare, opts.Sweep, opts.Suggest = false, nil, false
-		if trails := find(t, opts, reqs); !reflect.DeepEqual(trails.Worst, all.Worst) || len(all.Worst) != 3 {
-			t.Errorf("got alone:\n%+v, want as with others:\n%+v", trails.Worst, all.Worst)
-		}
-		opts = allOptions()
-		opts.Compare, opts.Sweep, opts.Trails = false, nil, 0
+		opts.Compare, opts.Sweep = false, nil
 		if suggested := find(t, opts, reqs); !reflect.DeepEqual(suggested.Suggestion, all.Suggestion) || all.Suggestion == nil {
 			t.Errorf("got alone:\n%+v, want as with others:\n%+v", suggested.Suggestion, all.Suggestion)
 		}
@@ -367,7 +362,6 @@ func TestOptionsCheckRejectsEarly(t *testing.T) {
 	}{
 		{Options{Limits: []slidegate.Limit{limit, slidegate.PerMinute(50)}}, "50/1m"}, // the same address: a limiter rejects it too
 		{Options{Limits: []slidegate.Limit{limit}, Top: -1}, "replay: Top: "},
-		{Options{Limits: []slidegate.Limit{limit}, Trails: -1}, "replay: Trails: "},
 		{Options{Limits: []slidegate.Limit{limit}, Sweep: []int64{5, 4}}, "replay: Sweep: "},
 	} {
 		if err := c.opts.Check(); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -263,12 +263,9 @@ type keyRef struct {
 }
 
 // worst returns up to n refused keys, the most refused first; among equals, the one that came first.
-func (r *run) worst(n int) []keyRef { return r.worstIn(len(r.groups), n) }
-
-// worstIn is like worst, for the first groups only.
-func (r *run) worstIn(groups, n int) (list []keyRef) {
+func (r *run) worst(n int) (list []keyRef) {
 	refused := func(p keyRef) int64 { return r.groups[p.group].keys[p.key].refused }
-	for i := range groups {
+	for i := range r.groups {
 		if r.groups[i].Shadow {
 			continue
 		}

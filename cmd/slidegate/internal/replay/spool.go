@@ -17,30 +17,24 @@ type spool struct {
 	file *os.File
 	out  *bufio.Writer
 	last request
-	all  bool // keep the requests of all groups, not only the first
 }
 
-func newSpool(all bool) (*spool, error) {
+func newSpool() (*spool, error) {
 	file, err := os.CreateTemp("", "slidegate-replay-*")
 	if err != nil {
 		return nil, fmt.Errorf("replay: create a temporary file for the traffic: %w", err)
 	}
-	return &spool{file: file, out: bufio.NewWriterSize(file, 1<<18), all: all}, nil
+	return &spool{file: file, out: bufio.NewWriterSize(file, 1<<18)}, nil
 }
 
 func (s *spool) write(batch []request) error {
 	var entry [4 * binary.MaxVarintLen64]byte
 	for i := range batch {
 		q := &batch[i]
-		if q.group != 0 && !s.all {
-			continue // the second pass only needs the first group
-		}
 		n := binary.PutVarint(entry[:], int64(q.at-s.last.at))
 		n += binary.PutUvarint(entry[n:], uint64(q.key))
 		n += binary.PutUvarint(entry[n:], uint64(q.cost))
-		if s.all {
-			n += binary.PutUvarint(entry[n:], uint64(q.group))
-		}
+		n += binary.PutUvarint(entry[n:], uint64(q.group))
 		if _, err := s.out.Write(entry[:n]); err != nil {
 			return fmt.Errorf("replay: temporary file for the traffic: %w", err)
 		}
@@ -66,11 +60,7 @@ func (s *spool) each(visit func(*request) error) error {
 		}
 		key, err1 := binary.ReadUvarint(in)
 		cost, err2 := binary.ReadUvarint(in)
-		var group uint64
-		var err3 error
-		if s.all {
-			group, err3 = binary.ReadUvarint(in)
-		}
+		group, err3 := binary.ReadUvarint(in)
 		if err := errors.Join(err, err1, err2, err3); err != nil {
 			return fmt.Errorf("replay: temporary file for the traffic: %w", err)
 		}

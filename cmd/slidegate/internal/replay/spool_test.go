@@ -35,7 +35,7 @@ func checkNothingLeft(t *testing.T, folder string) {
 func TestSpoolReturnsWhatWasWritten(t *testing.T) {
 	folder := ownTemp(t)
 	property(t, 150, func(t *rapid.T) {
-		s, err := newSpool(false)
+		s, err := newSpool()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,9 +45,10 @@ func TestSpoolReturnsWhatWasWritten(t *testing.T) {
 			var batch []request
 			for range rapid.IntRange(0, 40).Draw(t, "requests") {
 				batch = append(batch, request{
-					at:   rule.Micros(rapid.Int64Range(1, int64(rule.MaxNow)).Draw(t, "at")),
-					cost: rapid.Int64Range(0, rule.MaxQuota).Draw(t, "cost"),
-					key:  rapid.Uint32().Draw(t, "key"),
+					at:    rule.Micros(rapid.Int64Range(1, int64(rule.MaxNow)).Draw(t, "at")),
+					cost:  rapid.Int64Range(0, rule.MaxQuota).Draw(t, "cost"),
+					key:   rapid.Uint32().Draw(t, "key"),
+					group: rapid.Uint32().Draw(t, "group"),
 				})
 			}
 			if err := s.write(batch); err != nil {
@@ -73,7 +74,7 @@ func TestSpoolReturnsWhatWasWritten(t *testing.T) {
 func TestSpoolErrors(t *testing.T) {
 	folder := ownTemp(t)
 	enough := errors.New("enough")
-	s, err := newSpool(false)
+	s, err := newSpool()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +118,11 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		fail error
 		want string
 	}{
-		"trails":           {opts: Options{Trails: 2}},
 		"suggest":          {opts: Options{Suggest: true, Percent: 50}},
 		"no quota":         {opts: Options{Suggest: true}, want: "replay: Suggest: the quota would be 20000: "},
-		"reader fails":     {opts: Options{Trails: 2}, fail: failed, want: "the reader failed"},
+		"reader fails":     {opts: Options{Suggest: true, Percent: 50}, fail: failed, want: "the reader failed"},
 		"nothing enabled":  {opts: Options{}},
-		"decisions cannot": {opts: Options{Trails: 2, Decisions: brokenWriter{}}, want: "replay: Decisions: the disk is full"},
+		"decisions cannot": {opts: Options{Suggest: true, Percent: 50, Decisions: brokenWriter{}}, want: "replay: Decisions: the disk is full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := ownTemp(t)
@@ -143,7 +143,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 func TestTemporaryFileCannotBeCreated(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/missing")
 	lines := &list{rest: []testRequest{{origin, "a", 1}}}
-	found, err := Run(context.Background(), lines, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Trails: 1})
+	found, err := Run(context.Background(), lines, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Suggest: true})
 	if found != nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "replay: create a temporary file for the traffic: ") {
 		t.Errorf("got %v, %v, want no findings and an error about the temporary file", found, err)
 	}

@@ -9,11 +9,8 @@ type trial struct {
 	whole *run // nil if there are no other limits
 }
 
-// trial returns a trial of the suggested limit, or nil if none was requested.
+// trial returns a trial of the suggested limit.
 func (r *replay) trial() (*trial, error) {
-	if !r.opts.Suggest {
-		return nil, nil
-	}
 	quota, err := r.smallestQuota()
 	if err != nil {
 		return nil, err

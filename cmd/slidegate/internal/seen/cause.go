@@ -105,18 +105,6 @@ func (k *entry) said(now int64) (all []noteCause) {
 	return all
 }
 
-// causes returns what refused a key, as an instance says it. If it names no causes, there is only one.
-func (k *noteKey) causes() []noteCause {
-	if len(k.Causes) > 0 || k.By == "" {
-		return k.Causes
-	}
-	one := noteCause{By: k.By, Limit: k.Limit, Shadow: k.Shadow}
-	for w := range Windows {
-		one.Refused[w] = k.Counts[w][1]
-	}
-	return []noteCause{one}
-}
-
 // addCauses adds the causes of an instance to those of others.
 func (m *merged) addCauses(causes []noteCause) {
 	for _, c := range causes {

@@ -6,7 +6,8 @@ import "time"
 type Document struct {
 	Now  time.Time `json:"now"`
 	Self string    `json:"self"` // the ID of the instance that answers
-	// Scope is all if the instances that share the store are shown, and this if only the one that answers is, for the reason Why.
+	// Scope is all if the instances that share the store are shown, and this if only the one that answers is, for the reason Why. If some
+	// cannot be read, it is all, and Why says so. What the others have seen is as of Instance.Seen, so that sums are lower bounds.
 	Scope     string     `json:"scope"`
 	Why       string     `json:"why"`
 	Instances []Instance `json:"instances"`
@@ -32,7 +33,7 @@ type Instance struct {
 	Version       string    `json:"version"`
 	Config        string    `json:"config"` // the hash of the configuration in force
 	Started       time.Time `json:"started"`
-	Seen          time.Time `json:"seen"` // when it was last heard of
+	Seen          time.Time `json:"seen"` // when what it has seen was last read
 	Alive         bool      `json:"alive"`
 	Health        string    `json:"health"` // as /readyz says it
 	RestartNeeded []string  `json:"restart_needed"`
@@ -52,15 +53,14 @@ type Latency struct {
 
 // Policy is one policy over all instances.
 type Policy struct {
-	Name      string          `json:"name"`
-	Shadow    bool            `json:"shadow"`
-	Limits    []string        `json:"limits"`
-	Varies    bool            `json:"varies"`  // the plan or the class of a request selects other limits than Limits
-	Minutes   []Minute        `json:"minutes"` // of the last hour; those without decisions are left out
-	Candidate CandidateCounts `json:"candidate"`
-	LeasesOut int64           `json:"leases_out"` // units that instances leased and that are not spent yet
-	HoldsOut  int64           `json:"holds_out"`  // requests that hold slots or units
-	Waiting   int64           `json:"waiting"`    // requests that wait in line
+	Name      string   `json:"name"`
+	Shadow    bool     `json:"shadow"`
+	Limits    []string `json:"limits"`
+	Varies    bool     `json:"varies"`     // the plan of a request selects other limits than Limits
+	Minutes   []Minute `json:"minutes"`    // of the last hour; those without decisions are left out
+	LeasesOut int64    `json:"leases_out"` // units that instances leased and that are not spent yet
+	HoldsOut  int64    `json:"holds_out"`  // requests that hold slots or units
+	Waiting   int64    `json:"waiting"`    // requests that wait in line
 }
 
 // Minute counts the decisions of one minute.
@@ -70,21 +70,6 @@ type Minute struct {
 	Refused       int64     `json:"refused"`
 	ShadowRefused int64     `json:"shadow_refused"`
 	WithoutStore  int64     `json:"without_store"` // of the others
-	// Candidate counts what candidate limits would have done; nil if they decided nothing.
-	Candidate *CandidateCounts `json:"candidate,omitempty"`
-}
-
-// CandidateCounts counts what candidate limits would have done in the last hour.
-type CandidateCounts struct {
-	Admitted int64 `json:"admitted"`
-	Refused  int64 `json:"refused"`
-	Both     int64 `json:"both"` // those of Refused that the policy's limits refused too
-}
-
-func (c *CandidateCounts) add(o CandidateCounts) {
-	c.Admitted += o.Admitted
-	c.Refused += o.Refused
-	c.Both += o.Both
 }
 
 // Keys are the keys of a window.
@@ -100,7 +85,7 @@ type Key struct {
 	Masked   string  `json:"masked"`
 	Admitted int64   `json:"admitted"`
 	Refused  int64   `json:"refused"`
-	AtLeast  bool    `json:"at_least"` // there may be more, which were forgotten
+	AtLeast  bool    `json:"at_least"` // there may be more: what was forgotten, or is of an instance that does not write the key
 	By       string  `json:"by"`       // what refused it most: that of the first of Causes; empty if nothing did
 	Limit    string  `json:"limit"`    // that refused it most, or that it is near to
 	Share    float64 `json:"share"`    // of the limit that is used, from 0 to 1
@@ -109,9 +94,8 @@ type Key struct {
 	ShadowRefused int64 `json:"shadow_refused"`
 	// Causes are what refused it in the window, what refused it most first.
 	Causes []Cause `json:"causes"`
-	// Plan and Class are those by which it was decided last: they select the limits of the policy that apply to it.
-	Plan  string `json:"plan"`
-	Class string `json:"class"`
+	// Plan is the one by which it was decided last: it selects the limits of the policy that apply to it.
+	Plan string `json:"plan"`
 	// Cut says that the key is too long to be kept, so that only its beginning is known and nothing can be done about it.
 	Cut    bool      `json:"cut"`
 	Last   time.Time `json:"last"`   // when it was last refused, or seen at all

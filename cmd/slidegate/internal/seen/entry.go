@@ -48,7 +48,7 @@ func (k *entry) count(e *Event, now int64, clock func() time.Time) {
 		}
 	}
 	if e.Limit != nil {
-		k.plan, k.class = e.Plan, e.Class // by which a peek finds the limits that decide
+		k.plan = e.Plan // by which a peek finds the limits that decide
 	}
 	if e.Route != "" {
 		k.addRoute(e.Method, e.Route[:min(len(e.Route), maxRoute)])

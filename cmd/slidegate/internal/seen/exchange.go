@@ -3,49 +3,37 @@ package seen
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/store"
 )
 
-// The topics of notes.
-const (
-	topicLook = "look" // while someone is looking; the author is the instance that was asked
-	topicSeen = "seen" // what an instance has seen
-	topicHour = "hour" // the counts of its whole hour; the authors are its ID with a number
-	topicKey  = "key"  // keys that a person asked for
-)
-
-// How long notes are valid, and how often things happen.
+// How often things happen.
 const (
 	turnEvery = time.Second
+	pollEvery = 2 // turns between those in which an instance that nobody looks at reads whether someone looks at another one
 	lookLife  = 10 * time.Second
-	lookEvery = 3 * time.Second // a mark that has not changed is posted again
-	noteLife  = 5 * time.Second
-	hourLife  = 10 * time.Second
-	aliveFor  = 5 * time.Second
-	goneFor   = 5 * time.Minute         // an instance that is gone is still shown
-	firstWait = 1600 * time.Millisecond // until every instance has seen the mark and posted
-	askWait   = 3 * time.Second
-	askEvery  = 200 * time.Millisecond
-	callLimit = 800 * time.Millisecond
+	lookEvery = 3 * time.Second         // how often an instance that someone looks at says so
+	firstWait = 2500 * time.Millisecond // until every instance has read that someone looks, and has written what it has seen
+	firstMost = 5 * time.Second         // the longest that a look waits for the others
+	callLimit = 1500 * time.Millisecond
+	goneFor   = 5 * time.Minute // an instance that is gone is still shown
+	// quietReads is after how many reads without anything new an instance is gone. It writes every two seconds, and is read every second.
+	quietReads = 7
 )
 
-// Options configures an Exchange. All but Board are required.
+// Options configures an Exchange. All but Documents are required.
 type Options struct {
-	// Board is where the instances find one another's notes; nil shows only this instance, for the reason Why.
-	Board store.Board
-	Why   string
+	// Documents is where the instances find what the others have seen; nil shows only this instance, for the reason Why.
+	Documents store.Documents
+	Why       string
 	// Instance describes this instance, without the fields ID, Seen, Alive and LeasesOut.
 	Instance func() Instance
 	// Policies returns the policies in force: Name, Shadow, Limits and HoldsOut.
@@ -54,63 +42,56 @@ type Options struct {
 	LeasesOut func() map[string]int64
 	// Peek returns the share of a key's limits that is used now, and which limit that is: nil if no limit decides about it. The error means
 	// that the store did not say.
-	Peek func(ctx context.Context, policy, key, plan, class string) (share float64, limit *slidegate.Limit, err error)
-	// Secret returns the key that all instances share, from which the IDs of keys are made.
+	Peek func(ctx context.Context, policy, key, plan string) (share float64, limit *slidegate.Limit, err error)
+	// Secret returns the key that all instances share, which seals what they write, and from which the IDs of keys are made.
 	Secret func(ctx context.Context) []byte
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Exchange shows what this instance and the others have seen. It writes to the store only while someone is looking: at this instance, a mark;
-// at another one, what this one has seen. It is safe for concurrent use. The zero value is not usable; call NewExchange.
+// Exchange shows what this instance and the others have seen. It writes to the store only while someone is looking: at this instance, that it
+// is so; at another one, what this one has seen. It is safe for concurrent use. The zero value is not usable; call NewExchange.
 type Exchange struct {
 	record *Record
 	opts   Options
 	id     string
-	turns  atomic.Int64
+	wake   chan struct{} // receives when someone begins to look
+
+	// Of Run.
+	shared  shared
+	wanted  time.Time // when another instance last said that someone looks at it
+	said    time.Time // when this one last did
+	written bool      // this instance's document has something
 
 	mu      sync.Mutex
-	secret  secret
 	looked  time.Time // when a person last looked at this instance
 	began   time.Time // when they began, after a pause
-	ready   bool      // the first notes have been read since then
-	posted  time.Time // when the mark was last posted
-	changed bool      // what it says has changed since
-	marked  int64     // its Turn
-	shown   []keyName // the keys that are shown
-	asks    map[keyName]int
-	sources map[string]*source           // of the others, by their IDs
-	taken   map[string][sha256.Size]byte // the notes that sources has, by topic and author
-	lost    time.Time                    // when the store ceased to answer; zero if it does
-	known   map[string]bool              // the instances whose marks were there at the last turn
-	why     string                       // why other instances are not shown; empty if they are
-	turned  chan struct{}                // closed after the next turn
-}
-
-// secret makes IDs; another generation makes others.
-type secret struct {
-	key        []byte
-	generation uint64
+	marked  bool      // the store says so
+	ready   bool      // the others had the time to write
+	sources map[string]*source
+	why     string        // why other instances are not shown; empty if they are
+	turned  chan struct{} // closed after the next turn
 }
 
 // NewExchange returns an Exchange. Call Run.
 func NewExchange(record *Record, opts Options) *Exchange {
-	id := make([]byte, 8)
-	_, _ = rand.Read(id) // never fails
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // never fails
+	id := hex.EncodeToString(random)
 	return &Exchange{
-		record: record, opts: opts, id: hex.EncodeToString(id), why: opts.Why, asks: map[keyName]int{}, sources: map[string]*source{},
-		taken: map[string][sha256.Size]byte{}, turned: make(chan struct{}),
+		record: record, opts: opts, id: id, wake: make(chan struct{}, 1), shared: shared{documents: opts.Documents, id: id}, why: opts.Why,
+		sources: map[string]*source{}, turned: make(chan struct{}),
 	}
 }
 
-// Run keeps the time of the record, and posts and reads notes, until ctx ends.
+// Run keeps the time of the record, and writes and reads what was seen, until ctx ends.
 func (e *Exchange) Run(ctx context.Context) {
 	tick := time.NewTicker(turnEvery)
 	defer tick.Stop()
-	for {
+	for turns := 0; ; turns++ {
 		e.record.Tick()
-		if e.opts.Board != nil {
-			e.turn(ctx)
+		if e.opts.Documents != nil && (turns%pollEvery == 0 || e.looks(lookLife)) {
+			e.setErr(e.turn(ctx))
 		}
 		e.mu.Lock()
 		close(e.turned)
@@ -120,6 +101,9 @@ func (e *Exchange) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-e.wake:
+			turns = -1
+			tick.Reset(turnEvery)
 		}
 	}
 }
@@ -132,21 +116,108 @@ func (e *Exchange) Turned() <-chan struct{} {
 	return e.turned
 }
 
-// turn does what is due once a second.
-func (e *Exchange) turn(ctx context.Context) {
+// turn does what is due with the store.
+func (e *Exchange) turn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	marks, err := e.opts.Board.Notes(ctx, topicLook)
-	e.setErr(err)
+	err := e.shared.load(ctx)
+	if err == nil && e.looks(lookLife) {
+		err = e.readOthers(ctx)
+	}
+	if e.shared.others {
+		e.wanted, e.shared.others = e.opts.Now(), false
+	}
+	if err == nil {
+		err = e.publish(ctx)
+	}
+	return err
+}
+
+// looks reports whether a person has looked at this instance within some time.
+func (e *Exchange) looks(within time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.looked.IsZero() && e.opts.Now().Sub(e.looked) < within
+}
+
+// publish writes what this instance has seen while someone looks at another one, and then nothing in its place.
+func (e *Exchange) publish(ctx context.Context) error {
+	text := nothing
+	if !e.wanted.IsZero() && e.opts.Now().Sub(e.wanted) < lookLife {
+		text = encodeNote(e.own(ctx), e.opts.Secret(ctx))
+		e.written = true
+	} else if !e.written {
+		return nil
+	}
+	err := e.shared.write(ctx, text)
+	e.written = err != nil || len(text) > len(nothing)
+	return err
+}
+
+// readOthers says that someone looks at this instance, and reads what the others have written.
+func (e *Exchange) readOthers(ctx context.Context) error {
+	e.mu.Lock()
+	now, began, marked, looked, ready := e.opts.Now(), e.began, e.marked, e.looked, e.ready
+	revisions := map[string]uint64{}
+	for id, s := range e.sources {
+		revisions[id] = s.revision
+	}
+	e.mu.Unlock()
+	if !ready || now.Sub(e.said) >= lookEvery && now.Sub(looked) < lookEvery {
+		if err := e.shared.mark(ctx, !marked); err != nil {
+			return err
+		}
+		e.said = now
+	}
+	changes, err := e.shared.read(ctx, revisions)
 	if err != nil {
-		return
+		return err
 	}
-	delete(marks, e.id)
-	e.publish(ctx, marks)
-	if e.looks() {
-		e.mark(ctx)
-		e.read(ctx)
+	secret, notes := e.opts.Secret(ctx), map[string]*note{}
+	for _, c := range changes {
+		if n, err := decodeNote(c.id, c.text, secret); err == nil {
+			notes[c.id] = n
+		}
 	}
+	for number, revision := range e.take(began, changes, notes) {
+		_, _ = e.opts.Documents.SwapDocument(ctx, nameOf(number), nothing, revision) // unless it has written again
+	}
+	return nil
+}
+
+// take adds what was read since someone began to look. It returns the documents of instances that are gone, with their revisions.
+func (e *Exchange) take(began time.Time, changes []change, notes map[string]*note) (gone map[int]uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.began.Equal(began) {
+		return nil // someone has begun to look again meanwhile
+	}
+	now := e.opts.Now()
+	gone = map[int]uint64{}
+	for _, s := range e.sources {
+		if s.quiet++; s.quiet == quietReads {
+			gone[s.number] = s.revision
+		}
+	}
+	for _, c := range changes {
+		s := e.sources[c.id]
+		if s == nil && len(e.sources) < 2*maxInstances {
+			s = &source{seen: now}
+			e.sources[c.id] = s
+		}
+		if s == nil {
+			continue
+		}
+		s.number, s.revision = c.number, c.revision
+		if n := notes[c.id]; len(c.text) > len(nothing) {
+			if s.quiet, s.foreign = 0, n == nil; n != nil {
+				s.note, s.seen = n, now
+			}
+		}
+	}
+	maps.DeleteFunc(e.sources, func(_ string, s *source) bool { return now.Sub(s.seen) > goneFor })
+	e.marked, e.ready = true, now.Sub(e.began) >= firstWait
+	return gone
 }
 
 // setErr remembers whether the other instances can be shown.
@@ -154,337 +225,113 @@ func (e *Exchange) setErr(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case err == nil:
-		if e.why = ""; !e.lost.IsZero() {
-			e.forgiveLocked()
-		}
+	case err == nil, errors.Is(err, store.ErrOutdated): // others were faster
+		e.why = ""
 	case errors.Is(err, store.ErrUnsupported):
-		e.why = "the store keeps no notes for other instances, so each one shows only itself"
+		e.why = "the store keeps no documents for other instances, so each one shows only itself"
 	default:
-		if e.why = "the store does not answer, so other instances cannot be seen"; e.lost.IsZero() {
-			e.lost = e.opts.Now()
-		}
+		e.why = "the store does not answer, so other instances cannot be seen"
 	}
-}
-
-// forgiveLocked keeps instances that were there when the store ceased to answer from being shown as gone before they can have been heard again.
-func (e *Exchange) forgiveLocked() {
-	for _, s := range e.sources {
-		if s.alive(e.lost) {
-			s.forgiven = e.opts.Now()
-		}
-	}
-	e.lost = time.Time{}
-}
-
-// publish posts what this instance has seen, if the marks of others say that someone is looking.
-func (e *Exchange) publish(ctx context.Context, marks map[string][]byte) {
-	var wanted, asks []keyName
-	isNew, turns := false, map[string]int64{}
-	for author, text := range marks {
-		l := decodeLook(text)
-		wanted, asks = append(wanted, l.Keys...), append(asks, l.Asks...)
-		turns[author] = l.Turn
-		isNew = isNew || !e.known[author]
-	}
-	e.known = map[string]bool{}
-	for author := range marks {
-		e.known[author] = true
-	}
-	if len(marks) == 0 {
-		return
-	}
-	now := e.record.minute.Load()
-	if isNew {
-		for i, text := range encodeHour(&note{Instance: Instance{Name: "hour"}, Policies: e.policies(now-hour, now)}) {
-			_ = e.opts.Board.Post(ctx, topicHour, fmt.Sprintf("%s-%d", e.id, i), text, hourLife) // the next minutes come with the other notes
-		}
-	}
-	n := e.own(ctx, now-2, wanted[:min(len(wanted), maxLookKeys)])
-	n.Marks = turns
-	if text, err := encodeNote(n); err == nil {
-		e.setErr(e.opts.Board.Post(ctx, topicSeen, e.id, text, noteLife))
-	}
-	e.answer(ctx, asks[:min(len(asks), maxAsks)])
-}
-
-// secretNow returns the secret for IDs.
-func (e *Exchange) secretNow(ctx context.Context) secret {
-	key := e.opts.Secret(ctx)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if string(key) != string(e.secret.key) {
-		e.secret = secret{key, e.secret.generation + 1}
-	}
-	return e.secret
-}
-
-// looks reports whether a person looks at this instance.
-func (e *Exchange) looks() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return !e.looked.IsZero() && e.opts.Now().Sub(e.looked) < lookLife || len(e.asks) > 0
-}
-
-// mark posts that someone is looking, if that was not done just before, or if what they look at has changed.
-func (e *Exchange) mark(ctx context.Context) {
-	e.mu.Lock()
-	now := e.opts.Now()
-	due := e.changed || now.Sub(e.posted) >= lookEvery && now.Sub(e.looked) < lookEvery
-	life := lookLife
-	if now.Sub(e.looked) >= lookLife {
-		life = askWait // only a key was asked for
-	}
-	l := look{Keys: e.shown, Asks: slices.Collect(maps.Keys(e.asks))}
-	if due {
-		e.posted, e.changed = now, false
-		e.marked++
-		l.Turn = e.marked
-	}
-	e.mu.Unlock()
-	if !due {
-		return
-	}
-	text, err := encode(&l)
-	if err == nil {
-		err = e.opts.Board.Post(ctx, topicLook, e.id, text, life)
-	}
-	e.setErr(err)
-}
-
-// read reads the notes of the others.
-func (e *Exchange) read(ctx context.Context) {
-	hours, err := e.opts.Board.Notes(ctx, topicHour)
-	var notes map[string][]byte
-	if err == nil {
-		notes, err = e.opts.Board.Notes(ctx, topicSeen)
-	}
-	e.setErr(err)
-	now := e.opts.Now()
-	delete(notes, e.id)
-	e.take(topicSeen, notes, now)
-	e.take(topicHour, hours, now)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for id, s := range e.sources {
-		if now.Sub(s.seen) > goneFor {
-			delete(e.sources, id)
-		}
-	}
-}
-
-// take adds the notes of a topic that have changed. It decodes them without the lock, since anyone who may write to the store can make that slow.
-func (e *Exchange) take(topic string, texts map[string][]byte, now time.Time) {
-	for author, text := range texts {
-		id, _, _ := strings.Cut(author, "-")
-		name, sum := topic+" "+author, sha256.Sum256(text)
-		e.mu.Lock()
-		known := e.taken[name] == sum || topic == topicHour && e.sources[id] == nil // that one is taken later
-		e.mu.Unlock()
-		if known {
-			continue
-		}
-		n, err := decodeNote(author, text, now)
-		e.mu.Lock()
-		e.taken[name] = sum
-		if err == nil {
-			e.addLocked(topic, id, n, now)
-		}
-		e.mu.Unlock()
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.taken, func(name string, _ [sha256.Size]byte) bool {
-		author, of := strings.CutPrefix(name, topic+" ")
-		return of && texts[author] == nil
-	})
-}
-
-// addLocked adds a note of another instance.
-func (e *Exchange) addLocked(topic, author string, n *note, now time.Time) {
-	s := e.sources[author]
-	switch {
-	case topic == topicHour:
-		if s != nil {
-			s.keep(n, minuteOf(now))
-		}
-		return
-	case s == nil && len(e.sources) >= store.MaxNotes:
-		return
-	case s == nil:
-		s = &source{}
-		e.sources[author] = s
-	case s.note.Turn == n.Turn:
-		return // seen before
-	}
-	s.note, s.seen = n, now
-	s.keep(n, minuteOf(now))
 }
 
 // Document returns what all instances have seen, with lists of at most n keys. After a pause it waits until they have noticed that
 // someone is looking.
 func (e *Exchange) Document(ctx context.Context, n int) *Document {
-	if e.look(ctx) {
-		e.awaitOthers(ctx)
-	}
-	d := e.document(ctx, n)
-	unsure, first := e.show(d)
-	if first {
-		e.markOnce(ctx)
-		e.awaitAnswers(ctx)
-	}
-	if unsure { // this instance may know the keys that others have listed, too
-		d = e.document(ctx, n)
-	}
-	return d
+	e.look()
+	e.await(ctx)
+	return e.document(ctx, n)
+}
+
+// Glance is Document for those who look again and again: it does not wait, so that the other instances appear a little later.
+func (e *Exchange) Glance(ctx context.Context, n int) *Document {
+	e.look()
+	return e.document(ctx, n)
 }
 
 // Ready reports whether the other instances have had the time to notice that someone is looking, so that Document does not wait.
 func (e *Exchange) Ready() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.opts.Board == nil || e.why != "" || e.ready && e.opts.Now().Sub(e.looked) < lookLife
+	return e.opts.Documents == nil || e.why != "" || e.ready && e.opts.Now().Sub(e.looked) < lookLife
 }
 
-// Glance is Document for those who look again and again: it does not wait, so that the other instances appear a little later.
-func (e *Exchange) Glance(ctx context.Context, n int) *Document {
-	e.look(ctx)
-	d := e.document(ctx, n)
-	if unsure, _ := e.show(d); unsure {
-		d = e.document(ctx, n)
-	}
-	return d
-}
-
-// awaitAnswers waits until all instances have read the last mark: then they have said what they know of the keys that are shown.
-func (e *Exchange) awaitAnswers(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, askWait)
-	defer cancel()
-	for e.pause(ctx, askEvery) {
-		if e.readOnce(ctx); e.haveAnswered() {
-			return
-		}
-	}
-}
-
-func (e *Exchange) haveAnswered() bool {
+// look notes that someone is looking.
+func (e *Exchange) look() {
+	e.record.Tick()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, s := range e.sources {
-		if s.note.Marks[e.id] < e.marked && s.alive(e.opts.Now()) {
-			return false
-		}
-	}
-	return true
-}
-
-// look notes that someone is looking, and reports whether there are others that may not know it yet.
-func (e *Exchange) look(ctx context.Context) (others bool) {
-	e.record.Tick()
-	if e.opts.Board == nil {
-		return false
-	}
-	e.mu.Lock()
 	now := e.opts.Now()
-	first := now.Sub(e.looked) >= lookLife
-	if first {
-		e.began, e.ready, e.changed, e.sources, e.shown = now, false, true, map[string]*source{}, nil
-		clear(e.taken)
+	if now.Sub(e.looked) >= lookLife {
+		e.began, e.marked, e.ready, e.sources = now, false, false, map[string]*source{}
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
 	}
 	e.looked = now
-	ready := e.ready
-	e.mu.Unlock()
-	if first {
-		e.markOnce(ctx)
-	}
-	return !ready && e.reason() == ""
 }
 
-// awaitOthers waits until all instances had the time to see the mark and to post.
-func (e *Exchange) awaitOthers(ctx context.Context) {
-	e.mu.Lock()
-	wait := e.began.Add(firstWait).Sub(e.opts.Now())
-	e.mu.Unlock()
-	if e.pause(ctx, wait) {
-		e.readOnce(ctx)
-	}
-}
-
-func (e *Exchange) markOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+// await waits until all instances had the time to notice that someone is looking, and to write.
+func (e *Exchange) await(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstMost)
 	defer cancel()
-	e.mark(ctx)
-}
-
-func (e *Exchange) readOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	e.read(ctx)
-}
-
-// pause waits, and reports whether ctx has not ended.
-func (e *Exchange) pause(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(max(wait, 0))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+	for !e.Ready() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.Turned():
+		}
 	}
-}
-
-func (e *Exchange) reason() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.why
 }
 
 // document merges what this instance has seen with what the others have.
 func (e *Exchange) document(ctx context.Context, n int) *Document {
+	sources := []source{{note: e.own(ctx), seen: e.opts.Now()}}
 	e.mu.Lock()
-	shown := e.shown
-	e.mu.Unlock()
-	own := e.own(ctx, e.record.minute.Load()-hour, shown)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.opts.Now()
-	self := &source{note: own, seen: now}
-	self.keep(own, minuteOf(now))
-	sources := []*source{self}
+	why, foreign := e.why, 0
 	for _, id := range slices.Sorted(maps.Keys(e.sources)) {
-		if e.why == "" {
-			sources = append(sources, e.sources[id])
+		switch s := e.sources[id]; {
+		case why != "":
+		case s.note != nil:
+			sources = append(sources, *s)
+		case s.foreign:
+			foreign++
 		}
 	}
-	d := merge(sources, now, n)
-	d.Scope, d.Why = "all", e.why
-	if e.why != "" {
+	e.mu.Unlock()
+	d := merge(sources, e.opts.Secret(ctx), e.opts.Now(), n)
+	if d.Scope, d.Why = "all", why; why != "" {
 		d.Scope = "this"
+	} else if foreign > 0 {
+		d.Why = fmt.Sprintf("%d other instances cannot be read, since they have another key; set --reservation-key-file to the same file on all", foreign)
 	}
 	return d
 }
 
-// show remembers the keys that are shown. It reports whether some of their counts may be too low, and whether that is for the first time
-// since someone is looking, so that the other instances do not know yet which keys are shown.
-func (e *Exchange) show(d *Document) (unsure, first bool) {
-	var shown []keyName
-	known := map[keyName]bool{}
-	for _, lists := range d.Keys {
-		for _, k := range slices.Concat(lists.Refused, lists.Nearest) {
-			name := keyName{k.Policy, k.ID}
-			if !known[name] && len(shown) < maxLookKeys {
-				known[name], shown = true, append(shown, name)
-			}
-			unsure = unsure || k.AtLeast
+// Key returns the text of a key, of which IsCut may be true: one that this instance has seen, or that another one lists.
+func (e *Exchange) Key(ctx context.Context, policy, id string) (key string, ok bool) {
+	if !isID(id) {
+		return "", false
+	}
+	secret := e.opts.Secret(ctx)
+	if p := e.record.find(policy); p != nil {
+		if key, ok = p.findID(id, secret); ok {
+			return key, ok
 		}
 	}
+	e.look()
+	e.await(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if first = unsure && !e.ready && e.why == "" && len(e.sources) > 0; first {
-		e.changed = true
+	for _, s := range e.sources {
+		if s.note == nil {
+			continue
+		}
+		for _, k := range s.note.Keys {
+			if s.note.Policies[k.Policy].Name == policy && idOf(secret, policy, string(k.Key)) == id {
+				return string(k.Key), true
+			}
+		}
 	}
-	e.shown = shown
-	e.ready = e.ready || e.opts.Now().Sub(e.began) >= firstWait
-	return unsure, first
+	return "", false
 }

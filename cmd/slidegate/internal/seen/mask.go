@@ -29,28 +29,17 @@ func isID(text string) bool {
 	return err == nil && len(decoded) == idBytes && strings.ToLower(text) == text
 }
 
-// mask returns enough of a key for a person who knows it to recognise it.
+// mask returns enough of a key for a person who knows it to recognise it, and nothing that does something to a terminal or a page.
 func mask(key string) string {
-	runes := []rune(printable(key[:min(len(key), maxKey)], maxKey))
+	runes := []rune(strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '\ufffd'
+		}
+		return r
+	}, key))
 	shown := min(len(runes)/4, 2)
 	if shown == 0 {
 		return "…"
 	}
 	return string(runes[:shown]) + "…" + string(runes[len(runes)-1:])
-}
-
-// printable returns a text of at most that many bytes that does nothing to a terminal or a page: what cannot be printed, or changes the
-// direction of what is around it, is replaced.
-func printable(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '�'
-		}
-		return r
-	}, text)
-	for len(text) > most {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
-	}
-	return text
 }

@@ -3,75 +3,44 @@ package seen
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
 // source is what is known of one instance.
 type source struct {
-	note *note
-	seen time.Time
-	// forgiven is when the store answered again after an outage in which nothing could be heard of the instance; zero if there was none.
-	forgiven time.Time
-	// minutes are the counts by policy and minute, also those of earlier notes.
-	minutes map[string]map[int64]noteMinute
+	note     *note // nil if there is none, or none that can be read
+	seen     time.Time
+	foreign  bool // it writes what cannot be read
+	number   int  // of its document
+	revision uint64
+	quiet    int // how often that was read since it last changed
 }
 
-// alive reports whether the instance was heard of lately.
-func (s *source) alive(now time.Time) bool {
-	return now.Sub(s.seen) < aliveFor || now.Sub(s.forgiven) < aliveFor
-}
-
-// keep adds the minutes of a note. A later note has the higher counts of a minute that has not ended.
-func (s *source) keep(n *note, now int64) {
-	if s.minutes == nil {
-		s.minutes = map[string]map[int64]noteMinute{}
-	}
-	for _, p := range n.Policies {
-		of := s.minutes[p.Name]
-		if of == nil {
-			if len(s.minutes) > 2*maxPolicies {
-				continue
-			}
-			of = map[int64]noteMinute{}
-			s.minutes[p.Name] = of
-		}
-		for _, m := range p.Minutes {
-			if was, known := of[m[0]]; !known || m[1]+m[2]+m[3] >= was[1]+was[2]+was[3] {
-				of[m[0]] = m
-			}
-		}
-		for at := range of {
-			if at < now-hour {
-				delete(of, at)
-			}
-		}
-	}
-}
+// alive reports whether the instance was heard of lately. While the store does not answer, that stays.
+func (s *source) alive() bool { return s.quiet < quietReads }
 
 // merge makes one document of what the instances have seen: lists of at most n keys. The first source is the instance itself.
-func merge(sources []*source, now time.Time, n int) *Document {
+func merge(sources []source, secret []byte, now time.Time, n int) *Document {
 	d := &Document{Now: now.UTC(), Self: sources[0].note.Instance.ID, Instances: []Instance{}, Keys: map[string]Keys{}}
 	for _, s := range sources {
 		i := s.note.Instance
 		if i.RestartNeeded == nil {
 			i.RestartNeeded = []string{}
 		}
-		i.Seen, i.Alive = s.seen.UTC(), s.alive(now)
+		i.Seen, i.Alive = s.seen.UTC(), s.alive()
 		d.Instances = append(d.Instances, i)
 	}
 	slices.SortFunc(d.Instances[1:], func(a, b Instance) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	d.Policies = mergePolicies(sources, now)
+	d.Policies = mergePolicies(sources, minuteOf(now))
 	all := mergeKeys(sources)
 	for w, name := range windowNames {
-		d.Keys[name] = Keys{Refused: refusedMost(all, w, n), Nearest: nearest(all, w, n)}
+		d.Keys[name] = Keys{Refused: refusedMost(all, w, n, secret), Nearest: nearest(all, w, n, secret)}
 	}
 	return d
 }
 
 // mergePolicies adds up the counts of each policy. The policies of the instance itself come first, in their order.
-func mergePolicies(sources []*source, at time.Time) []Policy {
-	now := minuteOf(at)
+func mergePolicies(sources []source, now int64) []Policy {
 	all, index := []Policy{}, map[string]int{}
 	minutes := map[string]map[int64]*Minute{}
 	for _, s := range sources {
@@ -87,33 +56,14 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 				all = append(all, Policy{Name: p.Name, Shadow: p.Shadow, Limits: append([]string{}, p.Limits...), Minutes: []Minute{}})
 			}
 			all[i].Varies = all[i].Varies || p.Varies
-			all[i].Candidate.add(p.Candidate)
-			if s.alive(at) {
+			if s.alive() {
 				all[i].LeasesOut += p.LeasesOut
 				all[i].HoldsOut += p.HoldsOut
 				all[i].Waiting += p.Waiting
 			}
-		}
-		for name, of := range s.minutes {
-			to := minutes[name]
-			for minute, m := range of {
-				if to == nil || minute < now-hour || minute > now+1 {
-					continue
-				}
-				sum := to[minute]
-				if sum == nil {
-					sum = &Minute{At: time.Unix(minute*60, 0).UTC()}
-					to[minute] = sum
-				}
-				sum.Admitted += m[1]
-				sum.Refused += m[2]
-				sum.ShadowRefused += m[3]
-				sum.WithoutStore += m[4]
-				if candidate := (CandidateCounts{m[5], m[6], m[7]}); candidate != (CandidateCounts{}) {
-					if sum.Candidate == nil {
-						sum.Candidate = &CandidateCounts{}
-					}
-					sum.Candidate.add(candidate)
+			for _, m := range p.Minutes {
+				if m[0] >= now-hour && m[0] <= now+1 {
+					addMinute(minutes[p.Name], m)
 				}
 			}
 		}
@@ -127,6 +77,18 @@ func mergePolicies(sources []*source, at time.Time) []Policy {
 	return all
 }
 
+func addMinute(to map[int64]*Minute, m noteMinute) {
+	sum := to[m[0]]
+	if sum == nil {
+		sum = &Minute{At: time.Unix(m[0]*60, 0).UTC()}
+		to[m[0]] = sum
+	}
+	sum.Admitted += m[1]
+	sum.Refused += m[2]
+	sum.ShadowRefused += m[3]
+	sum.WithoutStore += m[4]
+}
+
 // merged is one key over all instances.
 type merged struct {
 	Key
@@ -136,19 +98,23 @@ type merged struct {
 	causes  []noteCause
 	nearTo  string
 	last    int64
+	key     string
 }
+
+// keyName names a key.
+type keyName struct{ policy, key string }
 
 // mergeKeys adds up the counts of each key. A key that an instance does not mention, though it has more than it mentions, may have been
 // seen there too, unless it has seen nothing of the policy.
-func mergeKeys(sources []*source) map[keyName]*merged {
+func mergeKeys(sources []source) map[keyName]*merged {
 	all := map[keyName]*merged{}
 	for _, s := range sources {
 		for i := range s.note.Keys {
 			k := &s.note.Keys[i]
-			name := keyName{s.note.Policies[k.Policy].Name, k.ID}
+			name := keyName{s.note.Policies[k.Policy].Name, string(k.Key)}
 			m := all[name]
 			if m == nil {
-				m = &merged{Key: Key{Policy: name.Policy, ID: name.ID, Instances: []string{}, Routes: []string{}}}
+				m = &merged{Key: Key{Policy: name.policy, Instances: []string{}, Routes: []string{}}, key: name.key}
 				all[name] = m
 			}
 			m.add(k, s.note.Instance.ID)
@@ -158,15 +124,12 @@ func mergeKeys(sources []*source) map[keyName]*merged {
 		if !s.note.Cut {
 			continue
 		}
-		mentioned, policies := map[keyName]bool{}, map[string]bool{}
+		policies := map[string]bool{}
 		for i := range s.note.Policies {
 			policies[s.note.Policies[i].Name] = true
 		}
-		for i := range s.note.Keys {
-			mentioned[keyName{s.note.Policies[s.note.Keys[i].Policy].Name, s.note.Keys[i].ID}] = true
-		}
 		for name, m := range all {
-			if !mentioned[name] && policies[name.Policy] {
+			if policies[name.policy] && !slices.Contains(m.Instances, s.note.Instance.ID) {
 				m.atLeast = [len(Windows)]bool{true, true, true}
 			}
 		}
@@ -176,9 +139,6 @@ func mergeKeys(sources []*source) map[keyName]*merged {
 
 // add adds what one instance says.
 func (m *merged) add(k *noteKey, instance string) {
-	if k.Masked == "" && k.Counts == ([len(Windows)]Pair{}) {
-		return // it does not know the key
-	}
 	for w := range Windows {
 		m.counts[w][0] += k.Counts[w][0]
 		m.counts[w][1] += k.Counts[w][1]
@@ -188,14 +148,10 @@ func (m *merged) add(k *noteKey, instance string) {
 	if k.Share >= m.Share && k.Near != "" {
 		m.Share, m.nearTo = k.Share, k.Near
 	}
-	m.addCauses(k.causes())
+	m.addCauses(k.Causes)
 	if k.Last >= m.last {
 		m.last, m.Last = k.Last, time.Unix(k.Last, 0).UTC()
-		m.Plan, m.Class = k.Plan, k.Class
-	}
-	m.Cut = m.Cut || k.Cut
-	if m.Masked == "" {
-		m.Masked = k.Masked
+		m.Plan = k.Plan
 	}
 	for _, route := range k.Routes {
 		if len(m.Routes) < maxRoutes && !slices.Contains(m.Routes, route) {
@@ -205,7 +161,7 @@ func (m *merged) add(k *noteKey, instance string) {
 	m.Instances = append(m.Instances, instance)
 }
 
-// in returns the key as it was in a window.
+// in returns the key as it was in a window, without its ID.
 func (m *merged) in(w int) Key {
 	k := m.Key
 	k.Admitted, k.Refused, k.AtLeast, k.Causes = m.counts[w][0], m.counts[w][1], m.atLeast[w], m.causesIn(w)
@@ -222,34 +178,47 @@ func (m *merged) in(w int) Key {
 	return k
 }
 
-func refusedMost(all map[keyName]*merged, w, n int) []Key {
-	keys := []Key{}
+func refusedMost(all map[keyName]*merged, w, n int, secret []byte) []Key {
+	keys := []listedKey{}
 	for _, m := range all {
 		if m.counts[w][1] > 0 {
 			k := m.in(w)
 			if k.By == ByLimits || k.By == ByPenalty {
 				k.Share = 1
 			}
-			keys = append(keys, k)
+			keys = append(keys, listedKey{k, m.key})
 		}
 	}
-	slices.SortFunc(keys, func(a, b Key) int {
-		return cmp.Or(cmp.Compare(b.Refused-b.ShadowRefused, a.Refused-a.ShadowRefused), cmp.Compare(b.Refused, a.Refused), compareNames(&a, &b))
+	return first(keys, n, secret, func(a, b *listedKey) int {
+		return cmp.Or(cmp.Compare(b.Refused-b.ShadowRefused, a.Refused-a.ShadowRefused), cmp.Compare(b.Refused, a.Refused))
 	})
-	return keys[:min(len(keys), n)]
 }
 
-func nearest(all map[keyName]*merged, w, n int) []Key {
-	keys := []Key{}
+func nearest(all map[keyName]*merged, w, n int, secret []byte) []Key {
+	keys := []listedKey{}
 	for _, m := range all {
 		if m.near[w] && m.counts[w][1] == 0 {
-			keys = append(keys, m.in(w))
+			keys = append(keys, listedKey{m.in(w), m.key})
 		}
 	}
-	slices.SortFunc(keys, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Share, a.Share), compareNames(&a, &b)) })
-	return keys[:min(len(keys), n)]
+	return first(keys, n, secret, func(a, b *listedKey) int { return cmp.Compare(b.Share, a.Share) })
 }
 
-func compareNames(a, b *Key) int {
-	return cmp.Or(strings.Compare(a.Policy, b.Policy), strings.Compare(a.ID, b.ID))
+// listedKey is a key of a list, with its text.
+type listedKey struct {
+	Key
+	text string
+}
+
+// first returns the first n keys of a list in order, masked and with their IDs.
+func first(list []listedKey, n int, secret []byte, order func(a, b *listedKey) int) []Key {
+	slices.SortFunc(list, func(a, b listedKey) int {
+		return cmp.Or(order(&a, &b), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.text, b.text))
+	})
+	keys := []Key{}
+	for _, k := range list[:min(len(list), n)] {
+		k.ID, k.Masked, k.Cut = idOf(secret, k.Policy, k.text), mask(k.text), IsCut(k.text)
+		keys = append(keys, k.Key)
+	}
+	return keys
 }

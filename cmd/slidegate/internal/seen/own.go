@@ -21,10 +21,13 @@ const (
 // ByLimits is the Event.By of limits.
 var ByLimits = policy.ByLimits.String()
 
-// listed is how many keys of each list an instance posts.
-const listed = 50
+const (
+	listed = 50 // how many keys of each list an instance writes
+	// others is how many further keys it writes, which may be on the lists of other instances: with few keys, all sums are exact.
+	others = 300
+)
 
-// found is a key that may be listed.
+// found is a key that may be written.
 type found struct {
 	shard  *shard
 	k      *entry
@@ -36,42 +39,34 @@ type found struct {
 	asked  bool // the store was asked for share
 }
 
-// own returns what this instance has seen: the counts since a minute, its top keys, and those of the wanted that it knows.
-func (e *Exchange) own(ctx context.Context, from int64, wanted []keyName) *note {
+// own returns what this instance has seen: the counts of the hour, and its top keys.
+func (e *Exchange) own(ctx context.Context) *note {
 	now := e.record.minute.Load()
-	n := &note{Instance: e.opts.Instance(), Turn: e.turns.Add(1), Policies: e.policies(from, now)}
-	n.Instance.ID, n.Instance.Seen, n.Instance.Alive = e.id, e.opts.Now().UTC(), true
+	n := &note{Instance: e.opts.Instance(), Policies: e.policies(now)}
+	n.Instance.ID = e.id
 	e.addLeases(n)
-	secret := e.secretNow(ctx)
 	all := e.candidates(n, now)
 	chosen := map[*entry]*found{}
 	for w := range Windows {
-		choose(all, chosen, func(f *found) int64 { return f.counts[w][1] - f.shadow[w] })
-		choose(all, chosen, func(f *found) int64 { return f.shadow[w] })
+		choose(all, chosen, listed, func(f *found) int64 { return f.counts[w][1] - f.shadow[w] })
+		choose(all, chosen, listed, func(f *found) int64 { return f.shadow[w] })
 	}
+	choose(all, chosen, others, func(f *found) int64 { return f.counts[len(Windows)-1][0] })
 	maps.Copy(chosen, e.nearest(ctx, n, all))
 	n.Cut = len(chosen) < e.record.tracked()
-	for _, name := range wanted {
-		e.addWanted(n, name, chosen, now, secret)
-	}
-	list := make([]*found, 0, len(chosen))
-	for _, f := range chosen {
-		list = append(list, f)
-	}
+	list := slices.Collect(maps.Values(chosen))
 	last := len(Windows) - 1
-	slices.SortFunc(list, func(a, b *found) int { // what does not fit into a note is the least
+	slices.SortFunc(list, func(a, b *found) int { // what does not fit into a document is the least
 		return cmp.Or(cmp.Compare(b.counts[last][1], a.counts[last][1]), cmp.Compare(b.share, a.share), cmp.Compare(a.k.key, b.k.key))
 	})
-	keys := make([]noteKey, 0, len(list)+len(n.Keys))
 	for _, f := range list {
-		keys = append(keys, f.describe(e, n, now, secret))
+		n.Keys = append(n.Keys, f.describe(now))
 	}
-	n.Keys = append(keys, n.Keys...)
 	return n
 }
 
 // policies returns the policies in force and all others that were seen, with their counts.
-func (e *Exchange) policies(from, now int64) (list []notePolicy) {
+func (e *Exchange) policies(now int64) (list []notePolicy) {
 	index := map[string]int{}
 	for i, p := range e.opts.Policies() {
 		index[p.Name] = i
@@ -87,17 +82,13 @@ func (e *Exchange) policies(from, now int64) (list []notePolicy) {
 			i, list = len(list), append(list, notePolicy{Name: p.name})
 		}
 		for _, m := range minutes {
-			list[i].Candidate.add(m.Candidate)
-			if m.at >= from {
-				list[i].Minutes = append(list[i].Minutes, noteMinute{m.at, m.Admitted, m.Refused, m.ShadowRefused, m.WithoutStore,
-					m.Candidate.Admitted, m.Candidate.Refused, m.Candidate.Both})
-			}
+			list[i].Minutes = append(list[i].Minutes, noteMinute{m.at, m.Admitted, m.Refused, m.ShadowRefused, m.WithoutStore})
 		}
 	})
 	return list
 }
 
-// addLeases adds what is leased now. Candidates have leases that belong to no policy.
+// addLeases adds what is leased now.
 func (e *Exchange) addLeases(n *note) {
 	leases := e.opts.LeasesOut()
 	for _, units := range leases {
@@ -114,7 +105,7 @@ func (r *Record) tracked() (n int) {
 	return n
 }
 
-// candidates returns the keys that were refused or near to a limit within the hour.
+// candidates returns the keys about which something was decided within the hour.
 func (e *Exchange) candidates(n *note, now int64) (all []*found) {
 	for i := range n.Policies {
 		p := e.record.find(n.Policies[i].Name)
@@ -123,8 +114,9 @@ func (e *Exchange) candidates(n *note, now int64) (all []*found) {
 		}
 		p.eachShard(func(sh *shard) {
 			for _, k := range sh.list {
-				f := &found{shard: sh, k: k, policy: i}
-				if f.count(now) {
+				if k.lastAt >= now-hour {
+					f := &found{shard: sh, k: k, policy: i}
+					f.count(now)
 					all = append(all, f)
 				}
 			}
@@ -142,26 +134,23 @@ func (p *PolicyRecord) eachShard(use func(*shard)) {
 	}
 }
 
-// count sets the counts, and reports whether the key may be listed. The shard is locked.
-func (f *found) count(now int64) bool {
+// count sets the counts. The shard is locked.
+func (f *found) count(now int64) {
 	k := f.k
-	may := false
 	for w, window := range Windows {
 		f.counts[w], f.shadow[w] = k.within(now-window), k.shadowWithin(now-window)
 		f.near[w] = k.near != nil && !IsCut(k.key) && k.share >= NearShare && f.counts[w][0] > 0 && f.counts[w][1] == 0
-		may = may || f.counts[w][1] > 0 || f.near[w]
 	}
 	f.share = k.share
-	return may
 }
 
-// choose adds the keys of the highest rank, which is above 0.
-func choose(all []*found, to map[*entry]*found, rank func(*found) int64) {
+// choose adds the keys of the highest rank, which is above 0, and at most so many.
+func choose(all []*found, to map[*entry]*found, most int, rank func(*found) int64) {
 	ranked := slices.DeleteFunc(slices.Clone(all), func(f *found) bool { return rank(f) <= 0 })
 	slices.SortFunc(ranked, func(a, b *found) int {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.k.key, b.k.key))
 	})
-	for _, f := range ranked[:min(len(ranked), listed)] {
+	for _, f := range ranked[:min(len(ranked), most)] {
 		to[f.k] = f
 	}
 }
@@ -174,7 +163,7 @@ func (e *Exchange) nearest(ctx context.Context, n *note, all []*found) map[*entr
 	for left := maxPeeks; ; {
 		near := map[*entry]*found{}
 		for w := range Windows {
-			choose(all, near, func(f *found) int64 {
+			choose(all, near, listed, func(f *found) int64 {
 				if !f.near[w] || f.share < NearShare {
 					return 0
 				}
@@ -210,9 +199,9 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found,
 			places <- struct{}{}
 			defer func() { <-places }()
 			f.shard.mu.Lock()
-			key, plan, class := f.k.key, f.k.plan, f.k.class
+			key, plan := f.k.key, f.k.plan
 			f.shard.mu.Unlock()
-			share, limit, err := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan, class)
+			share, limit, err := e.opts.Peek(ctx, n.Policies[f.policy].Name, key, plan)
 			if err != nil {
 				return
 			}
@@ -229,72 +218,41 @@ func (e *Exchange) peekAll(ctx context.Context, n *note, near map[*entry]*found,
 	return asked
 }
 
-// addWanted adds a key that another instance shows: with its counts, or with none if it is not known here.
-func (e *Exchange) addWanted(n *note, name keyName, chosen map[*entry]*found, now int64, secret secret) {
-	i := slices.IndexFunc(n.Policies, func(p notePolicy) bool { return p.Name == name.Policy })
-	if i < 0 {
-		return // nothing was seen of the policy
-	}
-	var sh *shard
-	var k *entry
-	if p := e.record.find(name.Policy); p != nil {
-		sh, k = p.findID(name.ID, secret)
-	}
-	switch {
-	case k == nil:
-		n.Keys = append(n.Keys, noteKey{Policy: i, ID: name.ID})
-	case chosen[k] == nil:
-		sh.mu.Lock()
-		f := &found{shard: sh, k: k, policy: i}
-		f.count(now)
-		sh.mu.Unlock()
-		chosen[k] = f
-	}
-}
-
-// findID returns the key with an ID; nil if there is none.
-func (p *PolicyRecord) findID(id string, secret secret) (in *shard, key *entry) {
+// findID returns the key with an ID.
+func (p *PolicyRecord) findID(id string, secret []byte) (key string, ok bool) {
+	var keys []string
 	p.eachShard(func(sh *shard) {
 		for _, k := range sh.list {
-			if key == nil && k.idOf(p.name, secret) == id {
-				in, key = sh, k
-			}
+			keys = append(keys, k.key)
 		}
 	})
-	return in, key
-}
-
-// idOf returns the ID of a key. The shard is locked.
-func (k *entry) idOf(policy string, secret secret) string {
-	if k.id == "" || k.of != secret.generation {
-		k.id, k.of = idOf(secret.key, policy, k.key), secret.generation
+	i := slices.IndexFunc(keys, func(key string) bool { return idOf(secret, p.name, key) == id })
+	if i < 0 {
+		return "", false
 	}
-	return k.id
+	return keys[i], true
 }
 
 // describe returns what others may know of a key.
-func (f *found) describe(e *Exchange, n *note, now int64, secret secret) noteKey {
+func (f *found) describe(now int64) noteKey {
 	f.shard.mu.Lock()
 	defer f.shard.mu.Unlock()
 	k := f.k
 	d := noteKey{
-		Policy: f.policy, ID: k.idOf(n.Policies[f.policy].Name, secret), Masked: mask(k.key), Counts: f.counts, NearIn: f.near,
-		Plan: k.plan, Class: k.class, Cut: IsCut(k.key), Share: min(max(f.share, 0), 1), Routes: k.topRoutes(), Last: k.lastAt * 60,
+		Policy: f.policy, Key: []byte(k.key), Counts: f.counts, Causes: k.said(now), Plan: k.plan,
+		Routes: k.topRoutes(), Last: k.lastAt * 60,
 	}
 	for w, window := range Windows {
 		d.AtLeast[w] = k.lostBefore >= now-window
 	}
-	if last := k.last(); last.by != "" {
-		d.By, d.Limit, d.Shadow, d.Last = last.by, last.limitText(), last.shadow, k.lastRefused.Unix()
-		if said := k.said(now); len(said) > 1 || len(said) == 1 && (said[0].By != d.By || said[0].Limit != d.Limit || said[0].Shadow != d.Shadow) {
-			d.Causes = said
-		}
+	if k.last().by != "" {
+		d.Last = k.lastRefused.Unix()
 	}
-	if k.near != nil {
-		d.Near = k.near.String()
+	if k.near != nil && (f.asked || f.counts[len(Windows)-1][1] > 0) { // otherwise others may know better
+		d.Near, d.Share = k.near.String(), min(max(f.share, 0), 1)
 	}
-	if !f.asked || f.share < NearShare {
-		d.NearIn = [len(Windows)]bool{}
+	if f.asked && f.share >= NearShare {
+		d.NearIn = f.near
 	}
 	return d
 }

@@ -98,8 +98,8 @@ type Event struct {
 	Remaining int64
 	// Method and Route are of the request: a path, or a rule of Envoy's.
 	Method, Route string
-	// Plan and Class select the limits, for a later peek.
-	Plan, Class string
+	// Plan selects the limits, for a later peek.
+	Plan string
 }
 
 // PolicyRecord is what was seen of one policy. It is safe for concurrent use. The zero value is not usable; call Record.Policy.
@@ -125,8 +125,6 @@ type minuteCounts struct {
 // Counts counts the decisions of a policy.
 type Counts struct {
 	Admitted, Refused, ShadowRefused, WithoutStore int64
-	// Candidate counts what the candidate limits would have done: admitted and refused, and refused by both.
-	Candidate CandidateCounts
 }
 
 func (c *Counts) add(o *Counts) {
@@ -134,7 +132,6 @@ func (c *Counts) add(o *Counts) {
 	c.Refused += o.Refused
 	c.ShadowRefused += o.ShadowRefused
 	c.WithoutStore += o.WithoutStore
-	c.Candidate.add(o.Candidate)
 }
 
 // Add counts a decision. It keeps nothing of the key and the event's texts without copying them.
@@ -163,23 +160,6 @@ func (p *PolicyRecord) Add(key string, e *Event) {
 		}
 	}
 	k.count(e, now, p.record.now)
-}
-
-// AddCandidate counts what the candidate limits would have decided about a key, beside what the policy's limits decided.
-func (p *PolicyRecord) AddCandidate(key string, refused, liveRefused bool) {
-	sh := p.shardOf(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	c := &p.countsLocked(sh, p.record.minute.Load()).Candidate
-	switch {
-	case !refused:
-		c.Admitted++
-	case liveRefused:
-		c.Both++
-		fallthrough
-	default:
-		c.Refused++
-	}
 }
 
 func (p *PolicyRecord) shardOf(key string) *shard {

@@ -55,14 +55,11 @@ type entry struct {
 	lastCause   uint8   // index of the latest in causes
 	lastRefused time.Time
 
-	near        *slidegate.Limit // of which the largest share was used at the last admission; nil if there is none
-	share       float64
-	asked       int64 // when the store was last asked for share, in nanoseconds since 1970
-	plan, class string
-	routes      [maxRoutes]route
-
-	id string // see Exchange.id
-	of uint64 // the generation of the secret that id was made with
+	near   *slidegate.Limit // of which the largest share was used at the last admission; nil if there is none
+	share  float64
+	asked  int64 // when the store was last asked for share, in nanoseconds since 1970
+	plan   string
+	routes [maxRoutes]route
 }
 
 // cell counts the decisions about a key in one minute. If it was refused for several causes, each has a cell of its own.

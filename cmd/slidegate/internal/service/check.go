@@ -25,7 +25,7 @@ func Check(file *config.File, requests bool) error {
 	}
 	defer func() { _ = opened.Close() }() // nothing is connected
 	quiet := slog.New(slog.DiscardHandler)
-	g, err := gate.New(file, opened.Store, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: requests, OnCrossed: func(gate.Crossing) {}})
+	g, err := gate.New(file, opened.Store, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: requests})
 	if err != nil {
 		return file.Locate(err)
 	}

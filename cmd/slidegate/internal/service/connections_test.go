@@ -110,7 +110,7 @@ func (s *started) connect(t *testing.T, listener string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	c := &client{conn, "PING\r\n", "+PONG\r\n"}
+	c := &client{conn, testkit.Commands("PING"), "+PONG\r\n"}
 	if listener == "http" {
 		c.ping, c.pong = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "ok\n"
 	}

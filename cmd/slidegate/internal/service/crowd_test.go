@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // crowdVariable makes this program a crowd of clients instead of a test. They run in a separate process, since one process may not
@@ -86,7 +88,7 @@ func runCrowd() (status int) {
 		}
 	}
 	for range order.IdleRSP {
-		work <- func() error { return holdConnection(order.RESP, "PING\r\n", "+PONG\r\n") }
+		work <- func() error { return holdConnection(order.RESP, testkit.Commands("PING"), "+PONG\r\n") }
 	}
 	for i := range order.Slow {
 		work <- func() error { return holdConnection(order.HTTP, halves[i%len(halves)], "") }

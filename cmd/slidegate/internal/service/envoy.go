@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
@@ -26,7 +24,7 @@ func (s *Server) openEnvoy() error {
 	options.Logger, options.MeterProvider, options.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == 0
 	s.gate.CountUnmatched(gate.GRPC, 0)
 	options.OnUnmatched = func() { s.gate.CountUnmatched(gate.GRPC, 1) }
-	options.OnRefused, options.Await = s.refusals.add, s.opts.XDS.Address != ""
+	options.OnRefused, options.Await = s.keys.refused, s.opts.XDS.Address != ""
 	options.Seen = s.record
 	st := store.In(s.stores.Store, cmp.Or(s.opts.File.Service.Failure, store.FailClosed))
 	if s.envoy, err = envoy.New(st, domains, options); err != nil || !options.Await {
@@ -49,14 +47,6 @@ func (s *Server) setRemote(domains []*envoy.Domain) error {
 	s.remote = domains
 	s.envoy.RulesReceived()
 	return nil
-}
-
-// limitsOf returns the limits that apply to a key of a policy, or to an Envoy descriptor.
-func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
-	if s.envoy != nil && strings.HasPrefix(policy, gate.EnvoyPrefix) {
-		return s.envoy.LimitsOf(policy, key)
-	}
-	return s.gate.LimitsOf(policy, key)
 }
 
 // LoadDomains reads files in the format of envoyproxy/ratelimit. Several files may describe one domain. Errors

@@ -76,7 +76,7 @@ func (s *Server) admin() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	page.Routes(mux, func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, "This is the admin listener of a Slidegate rate limiter: /metrics, /v1/seen, /v1/explain?key=KEY, /v1/events, POST /v1/peek, POST /v1/reset, POST /v1/reload, /v1/rulings; /v1/openapi.json lists all.\n")
+		writeText(w, "This is the admin listener of a Slidegate rate limiter: /metrics, /v1/seen, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset, POST /v1/reload, /v1/rulings; /v1/openapi.json lists all.\n")
 	})
 	mux.Handle("/", s.operators().require(looks, s.operations()))
 	return mux
@@ -88,7 +88,6 @@ func (s *Server) operations() http.Handler {
 	mux.Handle("/", s.api.AdminHandler())
 	mux.HandleFunc("GET /v1/whoami", whoami)
 	s.seenRoutes(mux)
-	mux.HandleFunc("GET /v1/events", s.whileAllowed(s.followEvents))
 	mux.HandleFunc("GET /v1/config", s.showConfig)
 	// A request to reload has no body whose type would make a browser send a preflight request, so a web page could
 	// trigger it.

@@ -19,51 +19,43 @@ func (s *started) check(t *testing.T, path, address, headers string) int {
 	return s.send(t, "http", "GET", "/v1/check", "", all...).status
 }
 
-// keyForms are keys of policies, what a person knows of a client, and what that does: the client with these headers is
-// refused, or the text is an error that says what to write.
+// keyForms are keys of policies, what an operator writes, and what that does: the client with these headers is refused, or the text is
+// an error that shows how a key is written.
 var keyForms = []struct {
 	name, key, text string
 	headers         string // of the client, whose address is 203.0.113.7
 	err             string
 }{
 	{"address", `address`, "203.0.113.7", "", ""},
-	{"mapped address", `address`, "::ffff:203.0.113.7", "", ""},
+	{"mapped address", `address`, "::ffff:203.0.113.7", "", "write 203.0.113.7"},
 	{"prefix", `address`, "203.0.113.0/24", "", ""},
 	{"prefix with other bits", `address`, "203.0.113.7/24", "", "write the prefix 203.0.113.0/24"},
 	{"a name for an address", `address`, "alice", "", "must be an address"},
 	{"header", `header:X-User`, "alice", "X-User: alice", ""},
-	{"header, named", `header:X-User`, "X-User=alice", "X-User: alice", ""},
-	{"header, prefix of a client without one", `header:X-User`, "203.0.113.0/24", "", ""},
-	{"header, a space", `header:X-User`, "alice ", "X-User: alice", "ends with a space"},
-	{"header in a text", `"tenant/{header:X-Tenant}"`, "acme", "X-Tenant: acme", ""},
-	{"header in a text, as stored", `"tenant/{header:X-Tenant}"`, "tenant/acme", "X-Tenant: acme", ""},
-	{"header in a text, without one", `"tenant/{header:X-Tenant}"`, "address:203.0.113.7", "", ""},
+	{"header, address of a client without one", `header:X-User`, "address:203.0.113.7", "", ""},
+	{"header, prefix of a client without one", `header:X-User`, "address:203.0.113.0/24", "", ""},
+	{"header in a text", `"tenant/{header:X-Tenant}"`, "tenant/acme", "X-Tenant: acme", ""},
+	{"header in a text, only its value", `"tenant/{header:X-Tenant}"`, "acme", "X-Tenant: acme", `such as \"tenant/alice\"`},
+	{"header in a text, without one", `"tenant/{header:X-Tenant}"`, "tenant/address:203.0.113.7", "", ""},
 	{"first of, the first", `["{header:X-Api-Key}", "{header:X-User}"]`, "alice", "X-Api-Key: alice", ""},
-	{"first of, the second", `["{header:X-Api-Key}", "{header:X-User}"]`, "alice", "X-User: alice", ""},
-	{"first of, as stored", `["{header:X-Api-Key}", "{header:X-User}"]`, "header:X-User:alice", "X-User: alice", ""},
-	{"first of, named", `["{header:X-Api-Key}", "{header:X-User}"]`, "X-Api-Key=alice", "X-Api-Key: alice", ""},
-	{"first of, prefix", `["{header:X-Api-Key}", "{address}"]`, "203.0.113.0/24", "", ""},
-	{"first of, address of a client without any", `["{header:X-Api-Key}", "{header:X-User}"]`, "203.0.113.7", "", ""},
+	{"first of, the second", `["{header:X-Api-Key}", "{header:X-User}"]`, "header:X-User:alice", "X-User: alice", ""},
+	{"first of, prefix", `["{header:X-Api-Key}", "{address}"]`, "address:203.0.113.0/24", "", ""},
+	{"first of, address of a client without any", `["{header:X-Api-Key}", "{header:X-User}"]`, "address:203.0.113.7", "", ""},
 	{"first of, wrong address", `["{header:X-Api-Key}", "{header:X-User}"]`, "address:alice", "", "must be an address"},
-	{"two fields, one", `"{header:X-User} {path}"`, "alice", "X-User: alice", `as in \"{header:X-User} {path}\"`},
+	{"two fields, one", `"{header:X-User} {path}"`, "alice", "X-User: alice", `such as \"alice /login\"`},
 	{"two fields", `"{header:X-User} {path}"`, "alice /x", "X-User: alice", ""},
 	{"two fields, encoded", `"{header:X-User} {path}"`, "a%20b /x", "X-User: a b", ""},
-	{"two fields, an address", `"{address} {path}"`, "::ffff:203.0.113.7 /x", "", ""},
-	{"two fields, a prefix", `"{address} {path}"`, "203.0.113.0/24 /x", "", "the address of one client"},
+	{"two fields, an address", `"{address} {path}"`, "203.0.113.7 /x", "", ""},
+	{"two fields, a prefix", `"{address} {path}"`, "203.0.113.0/24 /x", "", "in place of {address}"},
 	{"two fields, without a name", `"{header:X-User} {path}"`, "address:203.0.113.7 /x", "", ""},
-	{"header, named with a colon", `header:X-User`, "header:X-User:alice", "X-User: alice", ""},
-	{"header in a text, named", `"tenant/{header:X-Tenant}"`, "X-Tenant=acme", "X-Tenant: acme", ""},
 	{"header, bytes", `header:X-User`, `"J\xf6rg"`, "X-User: J\xf6rg", ""},
-	{"header, exactly bytes", `header:X-User`, `="J\xf6rg"`, "X-User: J\xf6rg", ""},
-	{"first of, bytes", `["{header:X-Api-Key}", "{header:X-User}"]`, `"J\xf6rg"`, "X-User: J\xf6rg", ""},
-	{"two fields, a path", `"{header:X-User} {path}"`, "alice //./x", "X-User: alice", ""},
-	{"two fields, a method", `"{header:X-User} {method}"`, "alice get", "X-User: alice", ""},
-	{"two fields, no path", `"{header:X-User} {path}"`, "alice x", "X-User: alice", "begins with /"},
-	{"exactly", `["{header:X-Api-Key}", "{header:X-User}"]`, "=alice", "X-Api-Key: alice", ""},
+	{"first of, bytes", `["{header:X-Api-Key}", "{header:X-User}"]`, `"header:X-User:J\xf6rg"`, "X-User: J\xf6rg", ""},
+	{"two fields, another path", `"{header:X-User} {path}"`, "alice //./x", "X-User: alice", "in place of {path}"},
+	{"two fields, a method", `"{header:X-User} {method}"`, "alice GET", "X-User: alice", ""},
 }
 
-// A block refuses the client that a person means, or is an error; so does a block list in a file.
-func TestBlocksByWhatAPersonKnows(t *testing.T) {
+// A block refuses the client whose key it names, or is an error; so does a block list in a file.
+func TestBlocksNameTheKey(t *testing.T) {
 	for _, test := range keyForms {
 		file := "policies:\n  api:\n    key: " + test.key + "\n    limits: [100/1h]\n"
 		s := start(t, file, nil)
@@ -105,14 +97,15 @@ func TestBlocksByWhatAPersonKnows(t *testing.T) {
 	}
 }
 
-// The response says which keys a ruling matches, and which were seen.
-func TestRulingsSayWhatTheyMatch(t *testing.T) {
+// The response says whether the keys of a ruling were seen.
+func TestRulingsSayWhatWasSeen(t *testing.T) {
 	s := start(t, "policies:\n  api:\n    key: [\"{header:X-Api-Key}\", \"{header:X-User}\"]\n    limits: [100/1h]\n", nil)
 	s.check(t, "/x", "203.0.113.7", "X-User: alice")
 	for text, want := range map[string]string{
-		"alice":              `"matches":["alice","header:X-User:alice"],"seen":["header:X-User:alice"],"notes":["rulings are kept in memory`,
-		"bobbbb":             `"matches":["bobbbb","header:X-User:bobbbb"],"seen":[]`,
-		"address=10.0.0.0/8": `"matches":["address:10.0.0.0/8"],"seen":null`,
+		"header:X-User:alice": `"seen":["header:X-User:alice"],"notes":["rulings are kept in memory`,
+		"bobbbb":              `"seen":[]`,
+		"bob*":                `"seen":[],"notes":["the * stands for itself`,
+		"address:10.0.0.0/8":  `"seen":null`,
 	} {
 		if got := s.send(t, "admin", "POST", "/v1/rulings", `{"key":"`+text+`","kind":"block","who":"ann"}`); !strings.Contains(got.body, want) {
 			t.Errorf("%s: got %s, want %s", text, got.body, want)
@@ -173,23 +166,18 @@ default_policy: own
 	const unknown = `"note":"the key does not tell the client's address`
 	for _, test := range []struct{ policy, key, want, peeked string }{
 		{"own", "203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
-		{"own", "::ffff:203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
 		{"own", "192.0.2.1", `"by":"allow_list"`, `"by":"allow_list"`},
 		{"own", "198.51.100.1", `"by":"limits"`, `"by":"limits"`},
-		{"own", "2001:db8::7", `"by":"block_list"`, `"by":"block_list"`},
-		{"own", "2001:db8::8", `"by":"limits"`, `"by":"limits"`},
 		{"own", "2001:db8::/64", unknown, `"by":"limits"`},
 		{"sent", "203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
 		{"sent", "alice", unknown, `"by":"limits"`},
 		{"users", "alice", unknown, `"by":"limits"`},
-		{"users", "address=203.0.113.9", `"by":"block_list"`, `"by":"limits"`},
 		{"users", "address:203.0.113.9", `"by":"block_list"`, `"by":"block_list"`},
-		{"users", "203.0.113.9", `"key":"address:203.0.113.9","by":"block_list"`, `"by":"limits"`},
 		{"pairs", "203.0.113.9 /x", unknown, `"by":"limits"`},
 		{"plain", "alice", `"by":"limits"`, `"by":"limits"`},
 	} {
 		got := s.send(t, "admin", "GET", "/v1/explain?policy="+test.policy+"&key="+url.QueryEscape(test.key), "")
-		if !strings.Contains(got.body, test.want) || strings.Contains(got.body, unknown) != (test.want == unknown) && !strings.Contains(got.body, `"also"`) {
+		if !strings.Contains(got.body, test.want) || strings.Contains(got.body, unknown) != (test.want == unknown) {
 			t.Errorf("%s, %s: got %s, want %s", test.policy, test.key, got.body, test.want)
 		}
 		peeked := s.send(t, "admin", "POST", "/v1/peek", `{"policy":"`+test.policy+`","key":"`+test.key+`"}`)

@@ -29,7 +29,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
 	"github.com/slidegate/slidegate/store"
 )
@@ -72,9 +71,6 @@ func (s *Server) openListeners() error {
 		if err := one.open(ln, one.secure.config(one.protocols...)); err != nil {
 			return err
 		}
-	}
-	if _, err := instrument.Register(s.telemetry.meters, notify.Metrics, func() *notify.Notifier { return s.notifier }); err != nil {
-		return err
 	}
 	_, err := instrument.Register(s.telemetry.meters, serverTable, func() *Server { return s })
 	return err
@@ -173,13 +169,13 @@ func (s *Server) openRESP(ln *listener, secure *tls.Config) error {
 		MaxGuests:     max(1, s.opts.MaxConnections/4),
 		Batch:         s.stores.Memory == nil, // over a network, a pipeline saves round trips
 		LeaseThrottle: s.opts.LeaseThrottle && s.stores.Memory == nil,
-		OnChange: func(token *[sha256.Size]byte, operation string, req gate.Request) {
+		OnReset: func(token *[sha256.Size]byte, req gate.Request) {
 			ctx := context.Background()
 			if token != nil {
 				owner, _ := s.admins.owner(*token)
 				ctx = context.WithValue(ctx, identity{}, owner)
 			}
-			s.recordChange(ctx, who(ctx, ""), operation, req)
+			s.recordChange(ctx, who(ctx, ""), "reset", req)
 		},
 	})
 	if err != nil {

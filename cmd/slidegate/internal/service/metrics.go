@@ -14,7 +14,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/instrument"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy/xds"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/rulings"
 )
 
@@ -111,7 +110,7 @@ func byListener(count func(*listener) int64) func(*Server, instrument.Report) {
 
 // MetricNames returns the names of the server's own metrics.
 func MetricNames() []string {
-	return slices.Concat(instrument.Names(serverTable), instrument.Names(notify.Metrics), xds.MetricNames())
+	return slices.Concat(instrument.Names(serverTable), xds.MetricNames())
 }
 
 // countResponses reports how many responses a listener has sent by status, including the usual ones that it has not sent: the first

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/internal/layer/failure"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -44,9 +43,6 @@ func (s *Server) describeMode(mode store.Mode) string {
 	switch mode {
 	case store.FailOpen:
 		return "open (admits all)"
-	case store.FailOptimistic:
-		units := cmp.Or(s.opts.File.Service.Optimism, failure.DefaultOptimism)
-		return fmt.Sprintf("optimistic (each instance admits up to %d units per key, and charges them later)", units)
 	case store.FailClosed:
 		return "closed (refuses all)"
 	}

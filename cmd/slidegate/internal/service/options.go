@@ -92,13 +92,13 @@ type Options struct {
 	AllowedHosts []string `option:"service.AllowedHosts" placeholder:"NAME" help:"Host names, in addition to localhost, that a loopback listener without tokens accepts. Others are rejected, because a web page could make its own name point to this machine." group:"Security"`
 
 	// ReservationKey is a secret of at least 16 bytes from which the key that signs reservations is derived. Give all instances the
-	// same secret. Without it, the key is random, and kept in the store, or in State if the store is memcached.
+	// same secret. Without it, the key is random, and kept in the store.
 	ReservationKey []byte `kong:"-"`
 
 	// State is a folder that preserves a memory store: all that is decided is recorded there, and read at the start. If it is empty, a
-	// restart loses all counts and rulings. With memcached, it preserves rulings and the key that signs reservations. StateDegree says what
-	// is not lost: "process", or empty, whatever happens to the process; "synced" nothing at all.
-	State       string `first:"" option:"service.State" placeholder:"DIR" help:"Folder that keeps the counts of the memory store, also if the process is killed. With memcached, it keeps only rulings and the reservation key." group:"Running"`
+	// restart loses all counts and rulings. StateDegree says what is not lost: "process", or empty,
+	// whatever happens to the process; "synced" nothing at all.
+	State       string `first:"" option:"service.State" placeholder:"DIR" help:"Folder that keeps the counts of the memory store, also if the process is killed." group:"Running"`
 	StateDegree string `option:"service.StateDegree" placeholder:"DEGREE" default:"process" enum:"process,synced" help:"What --state keeps: process: everything, unless the machine loses power; synced: everything, since each decision is on the disk before it is answered." group:"Running"`
 
 	// MaxConnections is how many connections each listener holds at a time; 0 means 65,536. Further ones are closed immediately.
@@ -116,11 +116,8 @@ type Options struct {
 	// Logger receives the server's log; nil discards it. It never contains keys, unless LogRefusals enables them.
 	Logger *slog.Logger `kong:"-"`
 	// LogRefusals enables a log of a sample of the refusals, and sets how keys are written: LogRefusalsHashed or LogRefusalsKeys. Empty
-	// or off disables it.
+	// or off disables it. Keys that are near a limit are logged in any case, hashed unless it is LogRefusalsKeys.
 	LogRefusals string `option:"service.LogRefusals" enum:"off,hashed,keys" default:"off" help:"Log a sample of the refusals: at most one line per key in 10 seconds, and ten lines per second. hashed logs a hash of the key; keys logs the key itself, which may be personal data. (default: off)" group:"Running"`
-	// Webhook is a URL that receives the events of policies with notify, signed by a secret in WebhookSecretFile; see package notify.
-	Webhook           string `option:"service.Webhook" placeholder:"URL" help:"Send an event to this URL when a key reaches a threshold of a limit's notify. It contains the key." group:"Running"`
-	WebhookSecretFile string `option:"service.WebhookSecretFile" placeholder:"FILE" help:"File with the secret that signs what is sent to --webhook: whsec_ and 24 to 64 bytes in base64, as Standard Webhooks has it." group:"Running"`
 	// OTLP sends metrics and traces over HTTP to the collector named by the variables OTEL_EXPORTER_OTLP_.... It is an error if they
 	// name no endpoint or another protocol.
 	OTLP bool `option:"service.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector at OTEL_EXPORTER_OTLP_ENDPOINT." group:"Running"`
@@ -186,9 +183,6 @@ func (o Options) validate() (Options, error) {
 	}
 	if n := len(o.ReservationKey); n > 0 && n < gate.MinSecret {
 		return o, invalid("ReservationKey", "has %d bytes; use at least %d", n, gate.MinSecret)
-	}
-	if err := o.checkWebhook(); err != nil {
-		return o, err
 	}
 	o.Drain, o.MaxConnections = cmp.Or(o.Drain, 10*time.Second), cmp.Or(o.MaxConnections, 1<<16)
 	o.MaxConnectionsPerAddress = cmp.Or(o.MaxConnectionsPerAddress, connlimit.PerAddress(o.MaxConnections))

@@ -56,8 +56,8 @@ func (s *Server) ReloadChanges() (changes Changes, err error) {
 	return changes, err
 }
 
-// reloadSecrets reads the tokens, the certificates and the secret of the webhook again. Each of them is kept if its new content is invalid, independently of
-// the others: a revoked token must not stay valid because of a mistake in the policies.
+// reloadSecrets reads the tokens and the certificates again. Each of them is kept if its new content is invalid, independently of the
+// others: a revoked token must not stay valid because of a mistake in the policies.
 func (s *Server) reloadSecrets(changes *Changes) error {
 	var errs []error
 	for _, set := range []struct {
@@ -84,14 +84,6 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 		s.failures.log(s.log, "certificates not reloaded; the old ones stay in use", err)
 	case changes.Certificates:
 		s.log.Info("certificates reloaded", slog.Time("expires", s.certificates.expires()))
-	}
-	errs = append(errs, err)
-	changes.WebhookSecret, err = s.reloadWebhookSecret()
-	switch {
-	case err != nil:
-		s.failures.log(s.log, "secret of the webhook not reloaded; the old one stays in use", err)
-	case changes.WebhookSecret:
-		s.log.Info("secret of the webhook reloaded")
 	}
 	return errors.Join(append(errs, err)...)
 }
@@ -163,7 +155,6 @@ func (s *Server) reload(changes *Changes) error {
 		s.file = file
 		s.others.Store(&file.Others)
 		s.setModes(file)
-		s.announceThresholds(file)
 	}
 	hash := hashConfig(s.file, rules)
 	s.hash.Store(&hash)
@@ -233,7 +224,7 @@ func addFolders(watcher *fsnotify.Watcher, paths []string) (err error) {
 // paths returns the files and folders to watch, including those that the policy files name.
 func (s *Server) paths() []string {
 	paths := slices.Concat(s.opts.Paths, s.opts.Envoy, s.opts.TLS.paths())
-	for _, path := range []string{s.opts.TokensFile, s.opts.AdminTokensFile, s.opts.WebhookSecretFile} {
+	for _, path := range []string{s.opts.TokensFile, s.opts.AdminTokensFile} {
 		if path != "" {
 			paths = append(paths, path)
 		}

@@ -117,7 +117,7 @@ func TestReloadTokens(t *testing.T) {
 	write(t, file, old+"\n"+young+"\n") // both, while clients switch
 	testkit.Eventually(t, "the file is noticed", func() bool { return s.Log.Has("tokens reloaded") })
 	valid("both", map[string]bool{old: true, young: true, given: true})
-	if _, err := io.WriteString(stays, "PING\r\n"); err != nil {
+	if _, err := io.WriteString(stays, testkit.Commands("PING")); err != nil {
 		t.Error(err)
 	}
 	if line, err := bufio.NewReader(stays).ReadString('\n'); line != "+PONG\r\n" {
@@ -148,7 +148,7 @@ func authenticated(t *testing.T, s *started, token string) net.Conn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(conn, "AUTH "+token+"\r\n"); err != nil {
+	if _, err := io.WriteString(conn, testkit.Commands("AUTH "+token)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := bufio.NewReader(conn).ReadString('\n'); got != "+OK\r\n" {

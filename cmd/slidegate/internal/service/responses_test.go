@@ -62,7 +62,7 @@ func newBreakableStore(t *testing.T) (*breakableStore, store.Store) {
 	must(t, err)
 	inner := &breakableStore{Store: memory}
 	closed := failure.New(inner, failure.Options{Mode: store.FailClosed, Local: memstore.NewDefault()})
-	t.Cleanup(func() { must(t, closed.Close(context.Background())) })
+	t.Cleanup(closed.Close)
 	return inner, closed
 }
 

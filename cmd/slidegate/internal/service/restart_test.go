@@ -22,11 +22,10 @@ func (s *started) restartNeeded(t *testing.T) bool {
 func TestRestartNeeded(t *testing.T) {
 	const policies = "policies: {a: {limits: [5/1h]}}\n"
 	for name, test := range map[string]struct{ text, field, inForce, file, line string }{
-		"store":    {"store: redis://user:secret@127.0.0.1:1\n" + policies, "store", "memory:", "redis://user:***@127.0.0.1:1", `store: "memory:" # restart needed: `},
-		"timeout":  {"store_timeout: 3s\n" + policies, "store_timeout", "100ms", "3s", "store_timeout: 100ms # restart needed: "},
-		"optimism": {"optimism: 77\n" + policies, "optimism", "10", "77", "optimism: 10 # restart needed: "},
-		"failure":  {"failure: closed\n" + policies, "failure", "not given, for Envoy and CL.THROTTLE", "closed", "failure: closed # restart needed: "},
-		"envoy":    {"envoy: {xds: {address: 'h:1', headers: {authorization: secret}}}\n" + policies, "envoy", "none", "h:1", ""},
+		"store":   {"store: redis://user:secret@127.0.0.1:1\n" + policies, "store", "memory:", "redis://user:***@127.0.0.1:1", `store: "memory:" # restart needed: `},
+		"timeout": {"store_timeout: 3s\n" + policies, "store_timeout", "100ms", "3s", "store_timeout: 100ms # restart needed: "},
+		"failure": {"failure: closed\n" + policies, "failure", "not given, for Envoy and CL.THROTTLE", "closed", "failure: closed # restart needed: "},
+		"envoy":   {"envoy: {xds: {address: 'h:1', headers: {authorization: secret}}}\n" + policies, "envoy", "none", "h:1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var path string

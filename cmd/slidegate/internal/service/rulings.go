@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -11,39 +10,22 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
 	"github.com/slidegate/slidegate/internal/errtext"
 	"github.com/slidegate/slidegate/rulings"
-	"github.com/slidegate/slidegate/store"
 )
 
 // openRulings opens the book of rulings and puts the stored rulings in force. It is not an error if the store does not answer: they are
 // read as soon as it does.
 func (s *Server) openRulings(ctx context.Context) (err error) {
-	if s.book, err = rulings.Open(ctx, s.documents(), rulings.Options{Logger: s.log}); err != nil {
+	if s.book, err = rulings.Open(ctx, s.stores.Store, rulings.Options{Logger: s.log}); err != nil {
 		return err
 	}
-	s.book.Follow(s.applyRulings, s.checkRuling)
+	s.book.Follow(s.gate.SetRulings, s.checkRuling)
 	s.rulings = rulingsapi.New(s.book, rulingsapi.Options{
-		Note: s.rulingNote, Reach: s.rulingReach, Logger: s.log,
-		Transient: s.opts.State == "" && (s.ownDocuments != nil || s.stores.Memory != nil),
+		Note: s.gate.RulingNote, Reach: s.rulingReach, Logger: s.log,
+		Transient: s.opts.State == "" && s.stores.Memory != nil,
 		Durable:   func() bool { return s.stateFailure() == nil },
 		Who:       func(r *http.Request, claimed string) string { return who(r.Context(), claimed) },
 	})
 	return nil
-}
-
-// documents returns the store that keeps rulings and the key that signs reservations.
-func (s *Server) documents() store.Store {
-	if s.ownDocuments != nil {
-		return s.ownDocuments
-	}
-	return s.stores.Store
-}
-
-// applyRulings puts rulings in force.
-func (s *Server) applyRulings(all []rulings.Ruling) error {
-	if s.envoy != nil {
-		s.envoy.SetRulings(all)
-	}
-	return s.gate.SetRulings(all)
 }
 
 // unread reports whether the rulings have not been read from the store yet.
@@ -52,48 +34,18 @@ func (s *Server) unread() bool {
 	return readAt.IsZero()
 }
 
-// checkRuling checks a ruling against its policy, or against the rules of Envoy.
+// checkRuling checks a ruling against its policy.
 func (s *Server) checkRuling(r *rulings.Ruling) (known bool, err error) {
-	if !strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
-		return true, s.gate.ResolveRuling(r)
-	}
-	if s.envoy == nil {
-		return true, &rulings.FieldError{Field: "policy", Err: errors.New("there is no listener for Envoy; set --grpc or --envoy")}
-	}
-	if field, err := s.envoy.ResolveRuling(r); err != nil {
-		return true, &rulings.FieldError{Field: field, Err: err}
-	}
-	return true, nil
+	return true, s.gate.ResolveRuling(r)
 }
 
 // rulingReach returns which keys a ruling is about, and whether they were seen.
 func (s *Server) rulingReach(ctx context.Context, r, before *rulings.Ruling) gate.Reach {
-	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
-		reach := s.envoy.RulingReach(ctx, r)
-		if len(reach.Seen) == 0 && len(s.record.Find(r.Policy, func(key string) bool { return key == r.Key })) > 0 {
-			reach.Seen = []string{r.Key}
-		}
-		return reach
-	}
 	return s.gate.RulingReach(ctx, r, before, func(matches func(key string) bool) []string { return s.record.Find(r.Policy, matches) })
-}
-
-// rulingNote returns the reason why a ruling has no effect.
-func (s *Server) rulingNote(r *rulings.Ruling) string {
-	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
-		if s.envoy == nil {
-			return "there is no listener for Envoy"
-		}
-		return s.envoy.RulingNote(r)
-	}
-	return s.gate.RulingNote(r)
 }
 
 // rulingApplies reports whether a ruling can be applied.
 func (s *Server) rulingApplies(r *rulings.Ruling) bool {
-	if strings.HasPrefix(r.Policy, gate.EnvoyPrefix) {
-		return s.rulingNote(r) == ""
-	}
 	known, err := s.gate.CheckRuling(r)
 	return known && err == nil
 }

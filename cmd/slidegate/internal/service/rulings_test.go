@@ -132,26 +132,6 @@ func TestRulingsOfState(t *testing.T) {
 	}
 }
 
-// Over memcached, which may lose them, the server keeps rulings itself: in a state folder that contains nothing else. They apply
-// even while memcached is down.
-func TestRulingsBesideMemcached(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state")
-	with := func(o *service.Options) { o.State = path }
-	const file = "store: memcached://127.0.0.1:1\n" + ruledFile
-	s := start(t, file, with)
-	if got := s.send(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`); got.status != http.StatusOK {
-		t.Fatalf("block: got %+v", got)
-	}
-	s.Stop(t)
-	if !s.Log.Has("memcached may lose entries") {
-		t.Errorf("the log does not say where rulings are kept:\n%s", s.Log)
-	}
-	again := start(t, file, with)
-	if got := again.send(t, "http", "POST", "/v1/allow", `{"key":"bad"}`); got.status != http.StatusTooManyRequests || !strings.Contains(got.body, `"by":"ruling"`) {
-		t.Errorf("after a restart: got %+v, want a refusal by the ruling", got)
-	}
-}
-
 // An instance that has not read the rulings says so: it is not ready while the store answers, and lists none.
 func TestRulingsNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/internal/errtext"
-	"github.com/slidegate/slidegate/internal/layer/failure"
 )
 
 // Changes describes what a reload changed. The zero value means nothing.
@@ -24,16 +22,15 @@ type Changes struct {
 	Changed []string `json:"changed"`
 	// Service reports whether fields other than the policies changed.
 	Service bool `json:"service"`
-	// Envoy, Tokens, Certificates and WebhookSecret report whether these changed.
-	Envoy         bool `json:"envoy"`
-	Tokens        bool `json:"tokens"`
-	Certificates  bool `json:"certificates"`
-	WebhookSecret bool `json:"webhook_secret"`
+	// Envoy, Tokens and Certificates report whether these changed.
+	Envoy        bool `json:"envoy"`
+	Tokens       bool `json:"tokens"`
+	Certificates bool `json:"certificates"`
 }
 
 // any reports whether anything changed.
 func (c *Changes) any() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed) > 0 || c.Service || c.Envoy || c.Tokens || c.Certificates || c.WebhookSecret
+	return len(c.Added)+len(c.Removed)+len(c.Changed) > 0 || c.Service || c.Envoy || c.Tokens || c.Certificates
 }
 
 // compare sets the differences between two files.
@@ -120,9 +117,6 @@ func (s *Server) inForce(file *config.File) (*config.File, []Restart) {
 	if is, was := cmp.Or(now.StoreTimeout, config.DefaultStoreTimeout), cmp.Or(begun.StoreTimeout, config.DefaultStoreTimeout); is != was {
 		add("store_timeout", was.String(), is.String())
 	}
-	if is, was := cmp.Or(now.Optimism, failure.DefaultOptimism), cmp.Or(begun.Optimism, failure.DefaultOptimism); is != was {
-		add("optimism", strconv.FormatInt(was, 10), strconv.FormatInt(is, 10))
-	}
 	if now.Failure != begun.Failure && (s.envoy != nil || s.opts.RESP != "") {
 		const others = " for Envoy and CL.THROTTLE"
 		add("failure", cmp.Or(begun.Failure.String(), "not given,")+others, cmp.Or(now.Failure.String(), "not given")) // policies have the new one
@@ -131,7 +125,7 @@ func (s *Server) inForce(file *config.File) (*config.File, []Restart) {
 		add("envoy", envoyText(&was), envoyText(&file.Envoy))
 		kept.Envoy = was
 	}
-	now.Store, now.StoreTimeout, now.Optimism = begun.Store, begun.StoreTimeout, begun.Optimism
+	now.Store, now.StoreTimeout = begun.Store, begun.StoreTimeout
 	return &kept, needed
 }
 

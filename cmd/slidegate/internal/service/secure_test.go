@@ -137,11 +137,11 @@ func (s *started) callRESP(secure *tls.Config, token string) error {
 		secure.ServerName = "127.0.0.1"
 		conn = tls.Client(conn, secure)
 	}
-	text := "SG.PEEK default me\r\nQUIT\r\n"
+	text := "SG.PEEK default me\nQUIT"
 	if token != "" {
-		text = "AUTH " + token + "\r\n" + text
+		text = "AUTH " + token + "\n" + text
 	}
-	if _, err := io.WriteString(conn, text); err != nil {
+	if _, err := io.WriteString(conn, testkit.Commands(text)); err != nil {
 		return err
 	}
 	got, err := io.ReadAll(conn)

@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
@@ -26,36 +24,24 @@ import (
 // openSeen opens the exchange of what the instances have seen.
 func (s *Server) openSeen(key *gate.Key) {
 	o := seen.Options{
-		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.share, Now: time.Now,
+		Instance: s.describe, Policies: s.gate.InForce, LeasesOut: s.stores.LeasesOut, Peek: s.gate.Share, Now: time.Now,
 		Secret: func(ctx context.Context) []byte { return key.Derive(ctx, "keys seen") },
 	}
-	switch board, ok := store.As[store.Board](s.stores.Store); {
+	switch documents, ok := store.As[store.Documents](s.stores.Store); {
 	case s.stores.Memory != nil:
 		o.Why = "the store is in memory, which no other instance shares"
 	case !ok:
-		o.Why = "the store keeps no notes for other instances, so each one shows only itself"
+		o.Why = "the store keeps no documents for other instances, so each one shows only itself"
 	default:
-		o.Board = board
+		o.Documents = documents
 	}
 	s.exchange = seen.NewExchange(s.record, o)
 }
 
-// instanceName returns the name of this instance in what was seen and in events.
+// instanceName returns the name of this instance in what was seen.
 func instanceName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
-}
-
-// share returns how much is used of a limit of a key; see gate.Share.
-func (s *Server) share(ctx context.Context, of, key, plan, class string) (share float64, limit *slidegate.Limit, err error) {
-	if !strings.HasPrefix(of, gate.EnvoyPrefix) {
-		return s.gate.Share(ctx, of, key, plan, class)
-	}
-	if s.envoy == nil {
-		return 0, nil, nil
-	}
-	d, err := s.envoy.Peek(ctx, gate.Request{Policy: of, Key: key})
-	return gate.ShareOf(&d, err)
 }
 
 // describe describes this instance.
@@ -109,8 +95,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // The number of keys in a list of /v1/seen.
 const (
 	usualSeenKeys = 20
-	// MaxSeenKeys is exported for the commands.
-	MaxSeenKeys = 50
+	maxSeenKeys   = 50
 )
 
 // seenRoutes adds the paths about what was seen.
@@ -135,8 +120,8 @@ func listLength(w http.ResponseWriter, r *http.Request) (n int, ok bool) {
 		return usualSeenKeys, true
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxSeenKeys {
-		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(MaxSeenKeys)}.Send(w)
+	if err != nil || n < 1 || n > maxSeenKeys {
+		problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(maxSeenKeys)}.Send(w)
 		return 0, false
 	}
 	return n, true
@@ -174,7 +159,7 @@ func (s *Server) glanceAt(ctx context.Context, n int, request bool) (text []byte
 		if request && !pause(ctx, glanceEvery-time.Since(g.at)) {
 			return nil, ctx.Err()
 		}
-		began, found := time.Now(), look(ctx, MaxSeenKeys)
+		began, found := time.Now(), look(ctx, maxSeenKeys)
 		if err := ctx.Err(); err != nil { // it is not complete
 			return nil, err
 		}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,12 +18,11 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 const seenPolicies = `
 policies:
-  api: {limits: [3/1h], candidate: [2/1h], block: ['key:bad'], match: /api/}
+  api: {limits: [3/1h], block: ['key:bad'], match: /api/}
   watched: {limits: [1/1h], shadow: true, match: /watched/}
   site: {limits: [5/1h], match: /site/}
 `
@@ -71,9 +69,6 @@ func TestSeenOverMemory(t *testing.T) {
 	if sums["api"] != (seen.Minute{Admitted: 3, Refused: 3}) || sums["watched"] != (seen.Minute{Admitted: 1, ShadowRefused: 1}) || sums["site"] != (seen.Minute{Admitted: 4}) {
 		t.Errorf("got %+v, want what was decided", sums)
 	}
-	if c := d.Policies[0].Candidate; c != (seen.CandidateCounts{Admitted: 2, Refused: 3, Both: 2}) {
-		t.Errorf("got %+v, want 2 that the candidate admits, 3 that it refuses, and 2 that both refuse", c)
-	}
 	refused, near := d.Keys["5"].Refused, d.Keys["5"].Nearest
 	if len(refused) != 3 || refused[0].Masked != "al…h" || refused[0].Refused != 2 || refused[0].Admitted != 3 || refused[0].By != "limits" || refused[0].Limit != "3/1h" || refused[0].AtLeast {
 		t.Fatalf("got %+v, want alice first", refused)
@@ -102,33 +97,6 @@ func TestSeenOverMemory(t *testing.T) {
 	if got := s.send(t, "admin", "POST", "/v1/reset", `{"key":"x"}`, viewer...); got.status != http.StatusForbidden {
 		t.Errorf("a reset by a viewer: got %d, want 403", got.status)
 	}
-}
-
-// TestNearestOfEnvoy: what a descriptor has used is asked again, so that it is near no longer after a reset or under a block.
-func TestNearestOfEnvoy(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, file, "domain: web\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 10}}]\n")
-	s := start(t, seenPolicies+"envoy: {files: ["+file+"]}\n", nil)
-	hit := func(user string) {
-		s.send(t, "http", "POST", "/json", `{"domain":"web","descriptors":[{"entries":[{"key":"user","value":"`+user+`"}]}],"hitsAddend":9}`)
-	}
-	near := func() (shares []float64) {
-		var d seen.Document
-		if err := json.Unmarshal([]byte(s.send(t, "admin", "GET", "/v1/seen", "").body), &d); err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range d.Keys["5"].Nearest {
-			shares = append(shares, k.Share)
-		}
-		return shares
-	}
-	hit("ann")
-	hit("bob")
-	testkit.Eventually(t, "both are near", func() bool { return slices.Equal(near(), []float64{0.9, 0.9}) })
-	s.send(t, "admin", "POST", "/v1/reset", `{"policy":"envoy:web","key":"user=ann"}`)
-	testkit.Eventually(t, "the one that was reset is not near", func() bool { return slices.Equal(near(), []float64{0.9}) })
-	s.send(t, "admin", "POST", "/v1/rulings", `{"policy":"envoy:web","key":"user=bob","kind":"block"}`)
-	testkit.Eventually(t, "nor is the one that is blocked", func() bool { return len(near()) == 0 })
 }
 
 // TestSeenStream: the stream has the document once a second, and ends when the service drains.
@@ -242,16 +210,11 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		return bufio.NewReader(got.Body)
 	}
 	stays := open("/v1/seen/stream", adminToken)
-	ends := map[string]*bufio.Reader{}
-	for _, path := range []string{"/v1/seen/stream", "/v1/events"} {
-		ends[path] = open(path, viewerToken)
-	}
+	ends := open("/v1/seen/stream", viewerToken)
 	write(t, file, "ann:operator:"+adminToken+"\n")
 	const want = "event: problem\ndata: {\"status\":401,\"detail\":\"the token is no longer valid\"}\n\n"
-	for path, stream := range ends {
-		if text, err := io.ReadAll(stream); err != nil || !strings.HasSuffix(string(text), want) {
-			t.Errorf("%s: got %.100q and then %v, want an end that says why", path, text, err)
-		}
+	if text, err := io.ReadAll(ends); err != nil || !strings.HasSuffix(string(text), want) {
+		t.Errorf("got %.100q and then %v, want an end that says why", text, err)
 	}
 	for range 3 {
 		if line, err := stays.ReadString('\n'); err != nil {

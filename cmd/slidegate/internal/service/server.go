@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/envoy"
@@ -23,7 +24,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/rulingsapi"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/notify"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/open"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/service/listen"
@@ -42,24 +42,21 @@ type Server struct {
 	telemetry *telemetry
 	stores    *open.Opened
 	state     *memstore.Store // over the folder of Options.State; nil without
-	// ownDocuments keeps the documents of a store that may lose them; nil if the store keeps them.
-	ownDocuments *memstore.Store
-	gate         *gate.Gate
-	book         *rulings.Book
-	rulings      *rulingsapi.API
-	api          *jsonapi.API
-	forward      *forward.Handler
-	envoy        *envoy.Service // nil without its listener
-	resp         *resp.Server   // nil without its listener
-	proxy        *proxy.Proxy   // nil without its listener
-	record       *seen.Record
-	exchange     *seen.Exchange // of the record with those of other instances
-	recent       recentLatency
-	glance       glance
-	streams      atomic.Int32 // of what was seen
-	refusals     *refusalLog  // nil if refusals are not logged
-	notifier     *notify.Notifier
-	listeners    []*listener
+	gate      *gate.Gate
+	book      *rulings.Book
+	rulings   *rulingsapi.API
+	api       *jsonapi.API
+	forward   *forward.Handler
+	envoy     *envoy.Service // nil without its listener
+	resp      *resp.Server   // nil without its listener
+	proxy     *proxy.Proxy   // nil without its listener
+	record    *seen.Record
+	exchange  *seen.Exchange // of the record with those of other instances
+	recent    recentLatency
+	glance    glance
+	streams   atomic.Int32 // of what was seen
+	keys      *keyLog
+	listeners []*listener
 
 	certificates *certificates // nil without TLS
 
@@ -139,23 +136,20 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 
 // open creates everything behind the listeners.
 func (s *Server) open(ctx context.Context) (err error) {
+	s.keys = newKeyLog(s.opts.LogRefusals, s.log, func(policy, key string) []slidegate.Limit { return s.gate.LimitsOf(policy, key) })
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
 	}
-	s.refusals = newRefusalLog(s.opts.LogRefusals, s.log, s.limitsOf)
 	meters := s.telemetry.meters
 	s.reloads.lastSuccess.Store(s.loaded.UnixMilli())
 	if err := s.openStore(ctx); err != nil {
-		return err
-	}
-	if err := s.openNotifier(); err != nil {
 		return err
 	}
 	s.record = seen.NewRecord(time.Now)
 	key := gate.NewKey(s.keeper(), s.log)
 	if s.gate, err = gate.New(s.opts.File, s.stores.Store, gate.Options{
 		Closing: s.closing,
-		Logger:  s.log, MeterProvider: meters, OnRefused: s.refusals.add, OnCrossed: s.crossed, Seen: s.record,
+		Logger:  s.log, MeterProvider: meters, OnRefused: s.keys.refused, OnCrossed: s.keys.crossed, Seen: s.record,
 		Latency: s.telemetry.latency, Key: key,
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
@@ -172,13 +166,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.hash.Store(&hash)
 	s.openSeen(key)
 	history := func(ctx context.Context) ([]rulings.Ruling, error) { return s.book.Log(ctx, math.MaxInt) }
-	api := jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
+	s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log, Reject: s.rejection, Log: history, OnChange: func(ctx context.Context, operation string, req gate.Request) {
 		s.recordChange(ctx, who(ctx, req.Who), operation, req)
-	}}
-	if s.envoy != nil {
-		api.Envoy = s.envoy
-	}
-	if s.api, err = jsonapi.New(s.gate, api); err != nil {
+	}})
+	if err != nil {
 		return err
 	}
 	checks := forward.Options{TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}
@@ -194,36 +185,22 @@ func (s *Server) open(ctx context.Context) (err error) {
 func (s *Server) openStore(ctx context.Context) (err error) {
 	service := &s.opts.File.Service
 	o := open.Options{
-		Timeout: service.StoreTimeout, Optimism: service.Optimism, Instances: s.opts.Instances, Watch: true, Require: s.opts.RequireStore,
+		Timeout: service.StoreTimeout, Instances: s.opts.Instances, Watch: true, Require: s.opts.RequireStore,
 		Logger: s.log, MeterProvider: s.telemetry.meters,
 		Modes: func() string { return *s.modes.Load() },
 	}
 	s.setModes(s.opts.File)
-	kind, _, _ := strings.Cut(strings.ToLower(service.Store), ":")
 	if s.opts.State != "" {
-		if kind != "" && kind != "memory" && kind != "memcached" { // memcached keeps counts, but nothing that must not be lost
+		if kind, _, _ := strings.Cut(strings.ToLower(service.Store), ":"); kind != "" && kind != "memory" {
 			return invalid("State", "only a memory store is kept in a folder; remove it, since the configured store keeps its own state")
 		}
-		url := service.Store
-		if kind == "memcached" {
-			url = "memory:?max_bytes=1MiB" // for documents
-		}
-		if err = s.openState(url); err != nil {
+		if err = s.openState(service.Store); err != nil {
 			return err
 		}
 		o.Memory = s.state
 	}
-	if s.stores, err = open.Open(ctx, service.Store, o); err != nil {
-		return err
-	}
-	if kind == "memcached" {
-		s.log.Warn("memcached may lose entries, so it keeps only counts: rulings belong to this process, in memory or in --state DIR, "+
-			"and so does the key that signs reservations, unless --reservation-key-file names one", slog.String("store", kind))
-		if s.ownDocuments = s.state; s.state == nil {
-			s.ownDocuments = memstore.NewDefault()
-		}
-	}
-	return nil
+	s.stores, err = open.Open(ctx, service.Store, o)
+	return err
 }
 
 // Domains returns the rules for Envoy, in the order of their files.
@@ -336,8 +313,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
-	s.closeNotifier()
-	s.refusals.close()
+	s.keys.close()
 	if s.book != nil {
 		s.book.Close()
 	}

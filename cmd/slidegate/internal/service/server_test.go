@@ -52,7 +52,7 @@ func (s *started) resp(t *testing.T, command string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "%s\r\nQUIT\r\n", command)
+	fmt.Fprint(conn, testkit.Commands(command+"\nQUIT"))
 	got, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ const (
 	degreeSynced  = "synced"
 )
 
-// openState opens the folder of Options.State, which keeps a store in memory, or only its documents if the counts are elsewhere. A folder
-// that cannot be read is an error: starting empty would admit clients that the limits had refused.
+// openState opens the folder of Options.State, which keeps a store in memory. A folder that cannot be read is an error:
+// starting empty would admit clients that the limits had refused.
 func (s *Server) openState(url string) (err error) {
 	opts, err := open.MemoryOptions(url)
 	if err != nil {
@@ -49,10 +49,7 @@ func (s *Server) keeper() gate.Keeper {
 	if len(s.opts.ReservationKey) > 0 {
 		return gate.KeyFrom(s.opts.ReservationKey)
 	}
-	documents, ok := store.As[store.Documents](s.documents())
-	if !ok {
-		return nil
-	}
+	documents, _ := store.As[store.Documents](s.stores.Store) // every store of the service has them
 	return func(ctx context.Context, proposed []byte) ([]byte, error) {
 		const name = "reservation-key"
 		kept, revision, err := documents.LoadDocument(ctx, name, 0)

@@ -135,9 +135,9 @@ func TestStateFolderIsLost(t *testing.T) {
 
 // TestSlotsAreLogged: a policy that /v1/check cannot decide is logged at the start, and when a reload adds it.
 func TestSlotsAreLogged(t *testing.T) {
-	s := start(t, "policies: {default: {limits: [1/1h]}, held: {limits: [1 in-flight ttl=30s]}, tried: {limits: [1/1h], candidate: [1 in-flight ttl=30s]}}\n", nil)
-	if log := s.Log.String(); strings.Count(log, "in-flight") != 2 || !strings.Contains(log, "policy=held") || !strings.Contains(log, "policy=tried") {
-		t.Errorf("logged %s, want the policy held and the candidate of tried", log)
+	s := start(t, "policies: {default: {limits: [1/1h]}, held: {limits: [1 in-flight ttl=30s]}}\n", nil)
+	if log := s.Log.String(); strings.Count(log, "in-flight") != 1 || !strings.Contains(log, "policy=held") {
+		t.Errorf("logged %s, want the policy held", log)
 	}
 	if got := s.send(t, "http", "POST", "/v1/acquire", `{"policy":"held","key":"me"}`); got.status != http.StatusOK {
 		t.Errorf("acquire: got %d %s, want 200", got.status, got.body)

@@ -33,7 +33,7 @@ func TestUnauthenticatedClientsKeepOutNoOther(t *testing.T) {
 		testkit.Eventually(t, "a client with the token is served", func() bool {
 			conn := dial()
 			_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
-			if _, err := conn.Write([]byte("AUTH " + token + "\r\n")); err != nil {
+			if _, err := conn.Write([]byte(testkit.Commands("AUTH " + token))); err != nil {
 				return false
 			}
 			line, _ := bufio.NewReader(conn).ReadString('\n')

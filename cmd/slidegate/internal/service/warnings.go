@@ -16,12 +16,8 @@ func (s *Server) logFile(file *config.File) {
 	if s.opts.HTTP == "" && s.opts.RESP == "" {
 		return // no such request is possible; the proxy holds a slot while its request runs
 	}
-	names, candidates := gate.SlotPolicies(file)
-	for _, name := range names {
-		s.log.Warn("policy has an in-flight limit, so use /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW return an error, "+
+	for _, name := range gate.SlotPolicies(file) {
+		s.log.Warn("policy has an in-flight limit, so use /v1/acquire: /v1/allow, /v1/check and SG.ALLOW return an error, "+
 			"because nothing would release the slot; give the policy a match that no request to /v1/check fits, or use slidegate proxy", slog.String("policy", name))
-	}
-	for _, name := range candidates {
-		s.log.Warn("candidate has an in-flight limit, so it is not counted: nothing would release its slots; use slidegate proxy", slog.String("policy", name))
 	}
 }

@@ -3,9 +3,11 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,19 @@ func NoError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatalf("got error %v, want nil", err)
 	}
+}
+
+// Commands encodes commands, one per line, as Redis clients send them.
+func Commands(lines string) string {
+	var encoded strings.Builder
+	for line := range strings.Lines(lines) {
+		words := strings.Fields(line)
+		fmt.Fprintf(&encoded, "*%d\r\n", len(words))
+		for _, word := range words {
+			fmt.Fprintf(&encoded, "$%d\r\n%s\r\n", len(word), word)
+		}
+	}
+	return encoded.String()
 }
 
 // MainWithProgram is the TestMain of packages that run the real program. It builds the program once from the folder of package

@@ -104,18 +104,11 @@ spec:
         - --drain-delay={{ .Values.drainDelay }}s
         - --instances={{ .Values.replicas }} # while the store is down, each counts against its share of each limit
         - --log-format=json
-        {{- if .Values.webhook.secret }}
-        - --webhook-secret-file=/etc/slidegate-webhook/secret
-        {{- end }}
         {{- range .Values.args }}
         - {{ . | quote }}
         {{- end }}
       env:
         - {name: GOMEMLIMIT, value: {{ .Values.goMemoryLimit | quote }}}
-        {{- with .Values.webhook.secret }}
-        - name: SLIDEGATE_WEBHOOK
-          valueFrom: {secretKeyRef: {name: {{ . }}, key: url}}
-        {{- end }}
         {{- if eq .Values.store "nats" }}
         - name: POD_NAME
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
@@ -153,9 +146,6 @@ spec:
       volumeMounts:
         - {name: config, mountPath: /etc/slidegate, readOnly: true}
         - {name: tokens, mountPath: /etc/slidegate-tokens, readOnly: true}
-        {{- if .Values.webhook.secret }}
-        - {name: webhook, mountPath: /etc/slidegate-webhook, readOnly: true}
-        {{- end }}
         {{- if eq .Values.store "nats" }}
         - {name: data, mountPath: /var/lib/slidegate}
         {{- if gt (int .Values.replicas) 1 }}
@@ -171,10 +161,6 @@ spec:
       secret:
         secretName: {{ required "tokens.secret: is missing; create a Secret, and set its name: kubectl create secret generic slidegate-tokens --from-literal=tokens=\"$(openssl rand -base64 24)\" --from-literal=admin-tokens=\"ops:operator:$(openssl rand -base64 24)\"" .Values.tokens.secret }}
         defaultMode: 0440
-    {{- with .Values.webhook.secret }}
-    - name: webhook
-      secret: {secretName: {{ . }}, defaultMode: 0440, items: [{key: secret, path: secret}]}
-    {{- end }}
     {{- if and (eq .Values.store "nats") (gt (int .Values.replicas) 1) }}
     - name: cluster
       secret:

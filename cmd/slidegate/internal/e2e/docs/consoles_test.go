@@ -129,7 +129,7 @@ type console struct {
 const clientScript = `#!/bin/sh
 case "$1 $2" in
 "allow "*|"peek "*|"charge "*) server=%[2]s;;
-"explain "*|"reset "*|"top "*|"block "*|"unblock "*|"override "*|"rulings "*|"reload "*|"config running") server=%[3]s;;
+"explain "*|"reset "*|"block "*|"unblock "*|"override "*|"rulings "*|"reload "*|"config running") server=%[3]s;;
 *) exec %[1]s "$@";;
 esac
 case " $* " in *" --server"*|*" --store"*|*" --limit"*|*" --config"*) exec %[1]s "$@";; esac

@@ -16,7 +16,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/kit"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -49,9 +48,6 @@ var backends = []backend{
 	}},
 	{"SAMPLE_NATS", []string{"nats://a:4222,nats://b:4222,nats://c:4222"}, func(t *testing.T) string {
 		return natstest.StartCluster(t, 3).URL(0)
-	}},
-	{"SAMPLE_MEMCACHED", []string{"localhost:11211"}, func(t *testing.T) string {
-		return memcachedtest.Start(t).Addr()
 	}},
 	{"SAMPLE_SERVICE", []string{"localhost:6380"}, startService},
 }

@@ -119,7 +119,7 @@ func serve(t *testing.T, p program, file string, args ...string) *service {
 	return s
 }
 
-// policies returns a file of policies: "default" has a small quota, "many" a large one, and "optimistic" is charged later.
+// policies returns a file of policies: "default" has a small quota, and "many" a large one.
 func policies(store string, p program) string {
 	file := fmt.Sprintf("store: %q\n", store)
 	if p.mode != "" {
@@ -132,7 +132,6 @@ func policies(store string, p program) string {
   default: {key: "{key}", limits: ["5/1h"]}
   counted: {key: "{key}", limits: ["5/1h count-refused"]}
   many: {key: "{key}", limits: ["3000/1h"]}
-  optimistic: {key: "{key}", limits: ["100/1h"], failure: optimistic}
 `
 }
 
@@ -183,15 +182,6 @@ func (s *service) post(path, policy, key string) (d decision) {
 		d.err = fmt.Errorf("status %d: %s: %w", d.status, text, err)
 	}
 	return d
-}
-
-// charged returns how many of the 100 units of a key of the policy "optimistic" the store has counted; -1 if it does not answer.
-func (s *service) charged(key string) int64 {
-	d := s.post("/v1/peek", "optimistic", key)
-	if !d.byStore() {
-		return -1
-	}
-	return 100 - d.Remaining
 }
 
 // get returns a page of the listener for Prometheus.

@@ -35,7 +35,6 @@ const keys = 4
 const (
 	used   = "used"   // used up before the fault
 	fresh  = "fresh"  // first requested during the fault
-	owed   = "owed"   // of a policy that is optimistic
 	others = "others" // a new key with each request, of a policy with a large quota
 )
 
@@ -68,7 +67,6 @@ type row struct {
 	logged        []line
 	recovered     time.Duration // until the store decided again; -1 if it did not
 	upAgain       bool          // store_up and /readyz are well in the end
-	owed, charged int64         // admitted by optimism, and what the store has counted afterwards
 	failed        int           // requests without a decision
 }
 
@@ -96,10 +94,6 @@ func measure(t *testing.T, f fault, p program, lasts time.Duration) *row {
 		prepare(t, s, set)
 		r.prepared = true
 	}
-	base := int64(0)
-	if set.known {
-		base = keys
-	}
 	l := startLoad(s)
 	defer l.stop()
 	if !set.atStart {
@@ -109,8 +103,6 @@ func measure(t *testing.T, f fault, p program, lasts time.Duration) *row {
 	}
 	close(l.broken)
 	w := watch(s)
-	pass(lasts / 3)
-	admitted := s.askOptimistic(r.began.Add(lasts))
 	pass(time.Until(r.began.Add(lasts)))
 	r.storeUp, r.ready = w.stop()
 	set.end()
@@ -118,7 +110,6 @@ func measure(t *testing.T, f fault, p program, lasts time.Duration) *row {
 	r.awaitRecovery(s, l)
 	l.stop()
 	r.answers = l.answers
-	r.settle(s, admitted, base)
 	r.evaluate(s)
 	return r
 }
@@ -130,7 +121,6 @@ func prepare(t *testing.T, s *service, set setting) {
 	for i := range keys {
 		s.useUp(t, "default", keyOf(used, i))
 		if set.known {
-			testkit.Eventually(t, "the store charges", func() bool { return s.ask("optimistic", keyOf(owed, i)).byStore() })
 			testkit.Eventually(t, "the store charges", func() bool { return s.ask("default", keyOf(fresh, i)).byStore() })
 		}
 	}
@@ -140,52 +130,6 @@ func keyOf(kind string, i int) string { return fmt.Sprint(kind, "-", i) }
 
 // pass lets time pass for the clients.
 func pass(d time.Duration) { <-time.After(d) }
-
-// askOptimistic requests units of keys whose limit is charged later, while the fault lasts, and returns how many were admitted.
-func (s *service) askOptimistic(end time.Time) (admitted int64) {
-	var all sync.WaitGroup
-	var counts [keys]int64
-	for i := range keys {
-		all.Go(func() {
-			for n := 0; n < 15 && time.Now().Before(end); n++ {
-				if s.ask("optimistic", keyOf(owed, i)).admitted() {
-					counts[i]++
-				}
-			}
-		})
-	}
-	all.Wait()
-	for _, n := range counts {
-		admitted += n
-	}
-	return admitted
-}
-
-// allCharged returns what the store has counted of the same keys; -1 if it does not answer.
-func (s *service) allCharged() (sum int64) {
-	for i := range keys {
-		n := s.charged(keyOf(owed, i))
-		if n < 0 {
-			return -1
-		}
-		sum += n
-	}
-	return sum
-}
-
-// settle waits until the store has counted what was admitted.
-func (r *row) settle(s *service, admitted, base int64) {
-	r.owed, r.charged = admitted, -1
-	for end := time.Now().Add(patience / 2); time.Now().Before(end) && r.charged < admitted; pass(50 * time.Millisecond) {
-		if n := s.allCharged(); n >= 0 {
-			r.charged = n - base
-		}
-	}
-	pass(calm) // it must not be charged again
-	if n := s.allCharged(); n >= 0 {
-		r.charged = n - base
-	}
-}
 
 // calm is how long the store must decide everything to count as back.
 const calm = 1500 * time.Millisecond

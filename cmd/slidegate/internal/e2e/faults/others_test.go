@@ -1,9 +1,7 @@
 package faults_test
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
@@ -124,56 +121,5 @@ func enlargedDisk(t *testing.T, p program) setting {
 		url:   "nats:embedded?dir=" + filepath.Join(folder, "nats"),
 		begin: func() { fill(t, folder) },
 		end:   func() { testkit.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, "size=200m")) },
-	}
-}
-
-// memcachedServer is a memcached server.
-type memcachedServer struct{ *memcachedtest.Server }
-
-func (s memcachedServer) Signal(signal syscall.Signal) { s.Server.Signal(signal) }
-
-func memcachedFaults() []fault {
-	url := func(addr string) string { return "memcached://" + addr }
-	return append(common("memcached", func(t *testing.T) (server, func(string) string) {
-		return memcachedServer{memcachedtest.Start(t)}, url
-	}),
-		fault{"memcached", "full", func(t *testing.T, _ program) setting {
-			s := memcachedtest.Start(t, "-M", "-m", "2", "-I", "512k")
-			return setting{url: url(s.Addr()), begin: func() { fillMemcached(t, s.Addr()) }, end: s.Restart, forgets: true}
-		}},
-		fault{"memcached, two", "one stopped", func(t *testing.T, _ program) setting {
-			a, b := memcachedtest.Start(t), memcachedtest.Start(t)
-			return setting{
-				url:   url(a.Addr() + "," + b.Addr()),
-				begin: func() { b.Signal(syscall.SIGSTOP) }, end: func() { b.Signal(syscall.SIGCONT) },
-			}
-		}},
-	)
-}
-
-// fillMemcached stores items of all sizes that entries may have, until none fits.
-func fillMemcached(t *testing.T, addr string) {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	testkit.NoError(t, err)
-	defer conn.Close()
-	replies := bufio.NewReader(conn)
-	for size := 1; size < 500; size += 20 {
-		for n, full := 0, false; !full; n++ {
-			const batch = 200
-			var items strings.Builder
-			for i := range batch {
-				fmt.Fprintf(&items, "set filler-%d-%d-%d 0 0 %d\r\n%s\r\n", size, n, i, size, strings.Repeat("x", size))
-			}
-			_, err := conn.Write([]byte(items.String()))
-			testkit.NoError(t, err)
-			for range batch {
-				reply, err := replies.ReadString('\n')
-				testkit.NoError(t, err)
-				if full = full || strings.Contains(reply, "out of memory"); !full && reply != "STORED\r\n" {
-					t.Fatalf("got %q, want that it is stored or that there is no memory", reply)
-				}
-			}
-		}
 	}
 }

@@ -28,17 +28,16 @@ func find(t *testing.T, store, name string) fault {
 }
 
 // TestPromises checks what is promised of a store that is away, read-only, or slow for some keys: nobody who was refused is admitted,
-// nobody gets more than a quota in one process, health says what is so, and what was admitted ahead is charged.
+// nobody gets more than a quota in one process, and health says what is so.
 func TestPromises(t *testing.T) {
 	for _, c := range []struct {
 		store, fault string
 		lasts        time.Duration
 		away         bool // no charge can be written
-		undone       bool // the store says that nothing was charged
 	}{
-		{"Redis", "stopped", 2 * time.Second, true, false},
-		{"Redis", "READONLY", 2 * time.Second, true, true},
-		{"PostgreSQL", "one row locked", 4 * time.Second, false, false},
+		{"Redis", "stopped", 2 * time.Second, true},
+		{"Redis", "READONLY", 2 * time.Second, true},
+		{"PostgreSQL", "one row locked", 4 * time.Second, false},
 	} {
 		t.Run(c.store+"/"+c.fault, func(t *testing.T) {
 			t.Parallel()
@@ -53,9 +52,6 @@ func TestPromises(t *testing.T) {
 				r.checkOutage(t)
 			} else {
 				r.checkNoOutage(t)
-			}
-			if r.owed == 0 || r.charged < r.owed || c.undone && r.charged != r.owed {
-				t.Errorf("optimism admitted %d and the store has counted %d; it must be all of them, and no more if it had said that nothing was charged", r.owed, r.charged)
 			}
 		})
 	}
@@ -151,7 +147,7 @@ func TestRefusalsStay(t *testing.T) {
 	node := redistest.Server(t, "appendonly no")
 	send := redisCommands(t, node.Addr())
 	services := map[string]*service{}
-	for _, mode := range []string{"open", "local", "optimistic", "closed"} {
+	for _, mode := range []string{"open", "local", "closed"} {
 		p := patient()
 		p.mode = mode
 		services[mode] = serve(t, p, policies("redis://"+node.Addr(), p))

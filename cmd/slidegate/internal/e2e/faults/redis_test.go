@@ -17,7 +17,7 @@ import (
 
 // faults returns all faults of all stores.
 func faults() (list []fault) {
-	for _, of := range [][]fault{redisFaults(), clusterFaults(), postgresFaults(), natsFaults(), embeddedFaults(), memcachedFaults()} {
+	for _, of := range [][]fault{redisFaults(), clusterFaults(), postgresFaults(), natsFaults(), embeddedFaults()} {
 		list = append(list, of...)
 	}
 	return list
@@ -42,7 +42,7 @@ func common(store string, open func(t *testing.T) (s server, url func(addr strin
 	direct := func(name string, atStart bool, begin, end func(s server)) fault {
 		return fault{store, name, func(t *testing.T, _ program) setting {
 			s, url := open(t)
-			return setting{url: url(s.Addr()), begin: func() { begin(s) }, end: func() { end(s) }, atStart: atStart, forgets: store == "memcached" && name == "killed"}
+			return setting{url: url(s.Addr()), begin: func() { begin(s) }, end: func() { end(s) }, atStart: atStart}
 		}}
 	}
 	wired := func(name string, begin, end func(w *faultproxy.Proxy)) fault {

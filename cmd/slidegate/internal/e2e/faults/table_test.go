@@ -34,8 +34,8 @@ func TestTable(t *testing.T) {
 }
 
 const heading = `
-| store | fault | program | first fallback | longest wait | by the failure mode: used, fresh, others | admitted of used-up keys | of a fresh key (quota 5) | store_up | /readyz | log | recovered | optimistic: admitted, charged |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| store | fault | program | first fallback | longest wait | by the failure mode: used, fresh, others | admitted of used-up keys | of a fresh key (quota 5) | store_up | /readyz | log | recovered |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 // markdown returns the row as a line of the table.
@@ -56,10 +56,10 @@ func (r *row) markdown() string {
 	if r.prepared {
 		usedAdmitted = fmt.Sprint(r.usedAdmitted)
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %.0f %%, %.0f %%, %.0f %% | %s | %d | %s | %s | %s | %s | %d, %d |\n",
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %.0f %%, %.0f %%, %.0f %% | %s | %d | %s | %s | %s | %s |\n",
 		r.fault.store, r.fault.name, r.program, seconds(r.firstFallback), seconds(r.longest),
 		100*r.fallbacks[used], 100*r.fallbacks[fresh], 100*r.fallbacks[others], usedAdmitted, most(r.freshAdmitted),
-		r.storeUp, r.ready, r.levels(), recovered, r.owed, r.charged)
+		r.storeUp, r.ready, r.levels(), recovered)
 }
 
 func seconds(d time.Duration) string {

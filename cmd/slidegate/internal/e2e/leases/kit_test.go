@@ -24,7 +24,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/service/servicetest"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -74,7 +73,6 @@ func newRedis(t testing.TB) string { return "redis://" + redistest.Server(t).Add
 func overStores(t *testing.T, run func(t *testing.T, store string)) {
 	t.Run("Redis", func(t *testing.T) { run(t, newRedis(t)) })
 	t.Run("NATS", func(t *testing.T) { run(t, natstest.Start(t)) })
-	t.Run("memcached", func(t *testing.T) { run(t, "memcached://"+memcachedtest.Start(t).Addr()) })
 }
 
 // sendFunc sends a request for one key to one instance, and reports whether it was admitted.

@@ -26,6 +26,43 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestAlertNearALimit checks that Prometheus accepts the alert that the decisions have for keys near a limit, and that it fires when a
+// threshold is reached, and clears.
+func TestAlertNearALimit(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(deploy, "..", "docs", "decisions", "0034-what-we-do-not-do.md"))
+	testkit.NoError(t, err)
+	block := regexp.MustCompile("(?s)```yaml\n(.*?groups:.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("the page has no rule")
+	}
+	folder := t.TempDir()
+	testkit.NoError(t, os.WriteFile(filepath.Join(folder, "near.yaml"), block[1], 0o600))
+	testkit.NoError(t, os.WriteFile(filepath.Join(folder, "near_test.yaml"), []byte(`
+rule_files: [near.yaml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'slidegate_near_limit_total{instance="a",policy="api",threshold="80%"}', values: 0x10 1x30}
+      - {series: 'slidegate_near_limit_total{instance="b",policy="api",threshold="80%"}', values: 0x40}
+    alert_rule_test:
+      - {alertname: SlidegateNearLimit, eval_time: 10m}
+      - alertname: SlidegateNearLimit
+        eval_time: 12m
+        exp_alerts:
+          - exp_labels: {policy: api, threshold: 80%}
+            exp_annotations: {summary: keys of api have used 80% of a limit}
+      - {alertname: SlidegateNearLimit, eval_time: 30m}
+`), 0o600))
+	for _, args := range [][]string{{"check", "rules", "near.yaml"}, {"test", "rules", "near_test.yaml"}} {
+		run := exec.Command(testkit.Program(t, "promtool"), args...)
+		run.Dir = folder
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
 // TestEveryAlertIsTested checks that the unit tests of each alert have a time before it fires, a time at which it fires, and a time
 // after it has cleared.
 func TestEveryAlertIsTested(t *testing.T) {

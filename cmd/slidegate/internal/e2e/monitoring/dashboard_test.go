@@ -28,7 +28,7 @@ import (
 func TestDashboard(t *testing.T) {
 	const policies = `
 policies:
-  api: {limits: [5/1m notify=80%], candidate: [2/1m]}
+  api: {limits: [5/1m notify=80%]}
   watched: {limits: [1/1m], shadow: true}
 `
 	rules := filepath.Join(t.TempDir(), "rules.yaml")

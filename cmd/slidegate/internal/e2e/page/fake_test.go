@@ -130,7 +130,7 @@ func (f *fake) add(w http.ResponseWriter, r *http.Request) {
 	f.history = append([]object{maps.Clone(f.ruling)}, f.history...)
 	reach := object{"ruling": f.ruling}
 	if f.notSeen {
-		reach["matches"], reach["seen"] = []string{"alcie"}, []string{}
+		reach["seen"] = []string{}
 	}
 	send(w, reach)
 }
@@ -220,7 +220,7 @@ func (f *fake) state(w http.ResponseWriter, r *http.Request) {
 		}
 		limits = append(limits, one)
 	}
-	send(w, object{"policy": r.URL.Query().Get("policy"), "key": r.URL.Query().Get("key"), "limits": limits, "ruling": f.ruling, "plan": "team", "class": "", "history": f.history, "prefix": f.prefix, "by": map[bool]string{true: "ruling", false: "limits"}[f.ruling != nil]})
+	send(w, object{"policy": r.URL.Query().Get("policy"), "key": r.URL.Query().Get("key"), "limits": limits, "ruling": f.ruling, "plan": "team", "history": f.history, "prefix": f.prefix, "by": map[bool]string{true: "ruling", false: "limits"}[f.ruling != nil]})
 }
 
 // lastRequest returns the last change.
@@ -279,9 +279,6 @@ func sample(keys map[string]string) object {
 			if p.outage && m > 18 && m < 23 {
 				one["without_store"] = int(p.level * wave)
 			}
-			if p.name == "api" {
-				one["candidate"] = object{"admitted": 580, "refused": 20, "both": 12}
-			}
 			minutes = append(minutes, one)
 		}
 		one := object{"name": p.name, "shadow": p.shadow, "limits": []string{p.limit}, "minutes": minutes}
@@ -330,7 +327,7 @@ func sampleKeys(whole map[string]string, times int) object {
 		key := object{
 			"policy": k.policy, "id": id, "masked": k.key[:2] + "…" + k.key[len(k.key)-1:], "admitted": times * k.admitted, "refused": times * k.refused, "at_least": k.key == "bob@example.com",
 			"by": k.by, "limit": k.limit, "share": k.share, "routes": []string{k.route}, "instances": []string{"i0", "i1"}, "shadow": k.policy == "search", "shadow_refused": 0, "causes": []object{},
-			"plan": "", "class": "", "cut": false,
+			"plan": "", "cut": false,
 		}
 		if k.policy == "search" {
 			key["shadow_refused"] = times * k.refused

@@ -149,7 +149,8 @@ func TestFigures(t *testing.T) {
 			}
 		}
 		shown := browser.Eval[[]string](b, `[...document.querySelectorAll("#figures data")].slice(0, 4).map(d => d.textContent.replaceAll(",", ""))`)
-		want := []string{fmt.Sprint(sums["admitted"]), fmt.Sprint(sums["refused"]), fmt.Sprint(sums["shadow_refused"]), fmt.Sprint(sums["without_store"])}
+		least := "\u2265\u00a0" // other instances may have decided more since they wrote
+		want := []string{least + fmt.Sprint(sums["admitted"]), least + fmt.Sprint(sums["refused"]), least + fmt.Sprint(sums["shadow_refused"]), least + fmt.Sprint(sums["without_store"])}
 		if !slices.Equal(shown, want) {
 			t.Errorf("in %d minutes the figures are %v, want %v", minutes, shown, want)
 		}
@@ -251,13 +252,13 @@ func TestChangesAKey(t *testing.T) {
 	if !browser.Eval[bool](b, `document.querySelector("#key [data-action=end]").hidden`) {
 		t.Error("a key without a ruling has a button that ends it")
 	}
-	act("block", `0`, `/v1/rulings {"for":"1h","key":"=acme-batch-export","kind":"block","policy":"api","who":"operators’ page","why":"because of block"}`,
+	act("block", `0`, `/v1/rulings {"for":"1h","key":"acme-batch-export","kind":"block","policy":"api","who":"operators’ page","why":"because of block"}`,
 		`document.querySelector("#key .ruling").innerText.startsWith("Blocked, until ") && document.querySelector("#key .history li").innerText.includes("because of block")`)
-	act("end", `0`, `/v1/rulings/clear {"key":"=acme-batch-export","policy":"api","who":"operators’ page","why":"because of end"}`, `document.querySelector("#key .ruling").hidden`)
+	act("end", `0`, `/v1/rulings/clear {"key":"acme-batch-export","policy":"api","who":"operators’ page","why":"because of end"}`, `document.querySelector("#key .ruling").hidden`)
 	act("raise", `document.querySelector("#key [name=limits]").value = "200/1m , 9000/1h"; document.querySelector("#key [name=for]").value = "24h"`,
-		`/v1/rulings {"for":"24h","key":"=acme-batch-export","kind":"limits","limits":["200/1m","9000/1h"],"policy":"api","who":"operators’ page","why":"because of raise"}`,
+		`/v1/rulings {"for":"24h","key":"acme-batch-export","kind":"limits","limits":["200/1m","9000/1h"],"policy":"api","who":"operators’ page","why":"because of raise"}`,
 		`document.querySelector("#key .limit h3").innerText === "200/1m"`)
-	act("reset", `0`, `/v1/reset {"key":"=acme-batch-export","policy":"api","who":"operators’ page","why":"because of reset"}`, `document.querySelector("#key .limitstate").innerText === "200 of 200 free"`)
+	act("reset", `0`, `/v1/reset {"key":"acme-batch-export","policy":"api","who":"operators’ page","why":"because of reset"}`, `document.querySelector("#key .limitstate").innerText === "200 of 200 free"`)
 	click(b, "#key .panelhead button")
 	if html := browser.Eval[string](b, `document.documentElement.outerHTML`); strings.Contains(html, "acme-batch-export") {
 		t.Error("the whole key is still in the page after its panel was closed")
@@ -312,9 +313,9 @@ func TestFindsAKey(t *testing.T) {
 	show(t, b, f, 0, "light")
 	f.change(func() { f.began = time.Now() })
 	click(b, "#find")
-	b.Do(chromedp.KeyEvent("X-User=bob" + kb.Enter))
+	b.Do(chromedp.KeyEvent("header:X-User:bob" + kb.Enter))
 	wait(t, b, `document.querySelectorAll("#key .limit").length === 2 && !document.querySelector("#finder").open`)
-	if shown := browser.Eval[string](b, `document.querySelector("#key").innerText`); !strings.Contains(shown, "X-User=bob") || strings.Contains(shown, "null") || strings.Contains(shown, "NaN") {
+	if shown := browser.Eval[string](b, `document.querySelector("#key").innerText`); !strings.Contains(shown, "header:X-User:bob") || strings.Contains(shown, "null") || strings.Contains(shown, "NaN") {
 		t.Errorf("the panel shows %q", shown)
 	}
 	wait(t, b, `/^[1-9] of 20 free$/.test(document.querySelector("#key .limitstate").innerText)`)

@@ -44,7 +44,7 @@ func TestService(t *testing.T) {
 	wait(t, b, `document.activeElement.id === "token"`)
 	b.Do(chromedp.KeyEvent(strings.ReplaceAll(token, " ", "-") + kb.Enter))
 	wait(t, b, `document.querySelector("#headline")?.innerText === "Refusing 25.0\u00a0%"`)
-	if shown := browser.Eval[string](b, `document.body.innerText`); !strings.Contains(shown, "2 instances, redis") || strings.Contains(shown, "acme-batch-export") {
+	if shown := browser.Eval[string](b, `document.body.innerText`); !strings.Contains(shown, "2 instances, redis, as of ") || !strings.Contains(shown, "\u2265\u00a01\n") || strings.Contains(shown, "acme-batch-export") {
 		t.Errorf("the page shows %s, want two instances, and no whole key", shown)
 	}
 	click(b, "#refused .keybutton")

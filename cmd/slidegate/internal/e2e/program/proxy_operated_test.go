@@ -98,8 +98,8 @@ func TestProxiesObeyOperators(t *testing.T) {
 	first.runAdmin("block", "scraper", "--for", "1h", "--why", "it scrapes")
 	obeyed("the block", http.StatusTooManyRequests, first, second)
 	for _, p := range []*operatedProxy{first, second} {
-		if status, out, errs := call(t, "top", "--server", p.admin); status != 0 || !strings.Contains(out, `default "scraper"`) {
-			t.Errorf("top prints %s%s", out, errs)
+		if got := get(t, p.admin+"/v1/seen"); !strings.Contains(got, `"masked":"sc…r"`) {
+			t.Errorf("/v1/seen: got %s, want the scraper", got)
 		}
 	}
 	again := startOperatedProxy(t, args...)

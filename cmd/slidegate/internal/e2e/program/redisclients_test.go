@@ -127,7 +127,7 @@ func TestTransactionOfRedisCLI(t *testing.T) {
 // them.
 func TestHTTPToRESP(t *testing.T) {
 	listeners := serve(t, "--limit", "3/1h")
-	const body = "x\r\nSG.RESET default victim\r\nQUIT\r\n"
+	const body = "x\r\n*3\r\n$8\r\nSG.RESET\r\n$7\r\ndefault\r\n$6\r\nvictim\r\n"
 	taken := "1 3 0 0"
 	if got := redisCLI(t, listeners["resp"], "", "SG.ALLOW", "default", "victim", "3"); !strings.HasPrefix(got, taken) {
 		t.Fatalf("SG.ALLOW: %q", got)

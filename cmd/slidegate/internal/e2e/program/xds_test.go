@@ -198,8 +198,8 @@ envoy: {xds: {address: %q, node: edge, metadata: {zone: a}, headers: {authorizat
 	if first.GetNode().GetId() != "edge" || first.GetNode().GetMetadata().GetFields()["zone"].GetStringValue() != "a" || token != "Bearer x" {
 		t.Errorf("the server received the node %v and the token %q", first.GetNode(), token)
 	}
-	if code, out, errs := call(t, "top", "--server", "http://"+listeners["admin"]); code != 0 || !strings.Contains(out, "envoy:d") || !strings.Contains(out, `d.k "k=ann"`) {
-		t.Errorf("top: %d\n%s%s", code, out, errs)
+	if got := get(t, "http://"+listeners["admin"]+"/v1/seen"); !strings.Contains(got, `"policy":"envoy:d"`) || !strings.Contains(got, `"d.k"`) {
+		t.Errorf("/v1/seen: got %s, want the domain and its rule", got)
 	}
 	if got := get(t, "http://"+listeners["http"]+"/readyz"); got != "ready\n" {
 		t.Errorf("/readyz: %s", got)

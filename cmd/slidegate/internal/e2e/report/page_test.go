@@ -91,8 +91,8 @@ func checkInk(t *testing.T, b *browser.Tab) {
 		const pixels = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
 		return [box.id, new Set(pixels).size];
 	}))`)
-	if len(colours) != 3 {
-		t.Errorf("got %d charts, want 3: %v", len(colours), colours)
+	if len(colours) != 2 {
+		t.Errorf("got %d charts, want 2: %v", len(colours), colours)
 	}
 	for id, n := range colours {
 		if n < 40 { // an empty chart with its axes has fewer
@@ -169,15 +169,6 @@ func TestBrowserCharts(t *testing.T) {
 			t.Fatalf("bucket %d is drawn as %v and %v, want %+v", i, admitted[i], refused[i], bucket)
 		}
 	}
-	for i, trail := range f.Worst {
-		browser.Eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
-		asked, got := series(b, "trail", 0), series(b, "trail", 1)
-		for j := range trail.Requested {
-			if asked[j] != float64(trail.Requested[j]) || got[j] != float64(trail.Admitted[j]) {
-				t.Fatalf("%s: bucket %d is drawn as %v and %v, want %d and %d", trail.Key, j, asked[j], got[j], trail.Requested[j], trail.Admitted[j])
-			}
-		}
-	}
 	for i, p := range f.Sweep.Points {
 		if got, want := series(b, "sweep", 0)[i], 100*float64(p.Refused)/float64(f.Traffic.Requests); got != want {
 			t.Errorf("quota %d is drawn at %v %%, want %v", p.Quota, got, want)
@@ -201,18 +192,18 @@ func TestBrowserControls(t *testing.T) {
 	b := open(t)
 	show(t, b, sample(), 1280, 900, "light")
 	zoom := func() string {
-		return browser.Eval[string](b, `["timeline", "trail"].map(c => slidegateCharts[c].getOption().dataZoom[0]).map(z => z.start + "-" + z.end).join(" ")`)
+		return browser.Eval[string](b, `(z => z.start + "-" + z.end)(slidegateCharts.timeline.getOption().dataZoom[0])`)
 	}
 	click := func(selector string) {
 		browser.Eval[chromedp.Void](b, `document.querySelector('`+selector+`').click()`)
 	}
 	click("[data-zoom=in]")
-	if got := zoom(); got != "25-75 25-75" {
-		t.Errorf("zoomed in, the charts show %s", got)
+	if got := zoom(); got != "25-75" {
+		t.Errorf("zoomed in, the chart shows %s", got)
 	}
 	click("[data-zoom=right]")
-	if got := zoom(); got != "50-100 50-100" {
-		t.Errorf("moved right, the charts show %s", got)
+	if got := zoom(); got != "50-100" {
+		t.Errorf("moved right, the chart shows %s", got)
 	}
 	click("[data-chart=timeline][data-series=admitted]")
 	click("#theme") // from auto to light
@@ -236,10 +227,7 @@ func TestBrowserHostile(t *testing.T) {
 	for _, size := range sizes {
 		show(t, b, &d, size.width, size.height, "light")
 		b.CheckWidth(size.width)
-		for i := range d.Findings.Worst {
-			browser.Eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
-		}
-		browser.Eval[chromedp.Void](b, `slidegateCharts.trail.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7})`)
+		browser.Eval[chromedp.Void](b, `slidegateCharts.timeline.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7})`)
 		if browser.Eval[bool](b, `"pwned" in window`) {
 			t.Error("a key was executed as a script")
 		}
@@ -290,20 +278,18 @@ func TestBrowserAlignment(t *testing.T) {
 				t.Errorf("at %d pixels the bars of column %s start at %v, want one place", size.width, column, places)
 			}
 		}
-		for _, chart := range []string{"timeline", "trail"} {
-			labels := browser.Eval[[][3]any](b, fmt.Sprintf(`slidegateCharts[%q].getZr().storage.getDisplayList(true).filter(e => e.type === "tspan")
-				.filter(e => /^\d\d:\d\d$|^\d+ Nov$/.test(e.style.text)).map(e => {
-					const box = e.getBoundingRect().clone();
-					box.applyTransform(e.transform);
-					return [e.style.text, box.x, box.y, box.x + box.width, box.y + box.height];
-				}).sort((a, b) => a[2] - b[2] || a[1] - b[1]).map((e, i, all) => [e[0], e[3], i + 1 < all.length && all[i + 1][2] === e[2] ? all[i + 1][1] : 1e9])`, chart))
-			if !slices.ContainsFunc(labels, func(l [3]any) bool { return l[0] == "14 Nov" }) {
-				t.Errorf("at %d pixels the axis of %s does not name its first day: %v", size.width, chart, labels)
-			}
-			for _, l := range labels {
-				if end, next := l[1].(float64), l[2].(float64); next < end+4 {
-					t.Errorf("at %d pixels the label %v of %s ends at %v, and the next one begins at %v", size.width, l[0], chart, end, next)
-				}
+		labels := browser.Eval[[][3]any](b, `slidegateCharts.timeline.getZr().storage.getDisplayList(true).filter(e => e.type === "tspan")
+			.filter(e => /^\d\d:\d\d$|^\d+ Nov$/.test(e.style.text)).map(e => {
+				const box = e.getBoundingRect().clone();
+				box.applyTransform(e.transform);
+				return [e.style.text, box.x, box.y, box.x + box.width, box.y + box.height];
+			}).sort((a, b) => a[2] - b[2] || a[1] - b[1]).map((e, i, all) => [e[0], e[3], i + 1 < all.length && all[i + 1][2] === e[2] ? all[i + 1][1] : 1e9])`)
+		if !slices.ContainsFunc(labels, func(l [3]any) bool { return l[0] == "14 Nov" }) {
+			t.Errorf("at %d pixels the axis does not name its first day: %v", size.width, labels)
+		}
+		for _, l := range labels {
+			if end, next := l[1].(float64), l[2].(float64); next < end+4 {
+				t.Errorf("at %d pixels the label %v ends at %v, and the next one begins at %v", size.width, l[0], end, next)
 			}
 		}
 	}

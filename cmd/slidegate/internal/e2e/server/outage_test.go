@@ -47,17 +47,16 @@ func TestOutageDrills(t *testing.T) {
 
 // drillPolicies are the policies of the drill, which are named after their failure modes, and Envoy's rule, whose mode is closed: Envoy
 // gets an error.
-var drillPolicies = []string{"open", "closed", "local", "optimistic", "envoy"}
+var drillPolicies = []string{"open", "closed", "local", "envoy"}
 
-// drillFile has a policy for each mode. The candidate is evaluated too, and does not count as a decision.
+// drillFile has a policy for each mode.
 const drillFile = `
 store: %q
 store_timeout: 300ms
 policies:
-  open: {failure: open, limits: [1000000/1h], candidate: [1000/1h]}
+  open: {failure: open, limits: [1000000/1h]}
   closed: {failure: closed, limits: [1000000/1h]}
   local: {failure: local, limits: [1000000/1h]}
-  optimistic: {failure: optimistic, limits: [1000000/1h]}
 `
 
 func drill(t *testing.T, url string, down, up func()) {
@@ -148,7 +147,7 @@ func (c *drillClient) send(t *testing.T, s *servicetest.Service) {
 	switch {
 	case c.policy == "closed" && got.Status == http.StatusServiceUnavailable, c.policy == "envoy" && got.Status == http.StatusInternalServerError:
 		mode = "closed"
-	case mode != "" && mode != c.policy && (c.policy != "open" || mode != "local"), got.Status != http.StatusOK && mode != "optimistic":
+	case mode != "" && mode != c.policy && (c.policy != "open" || mode != "local"), got.Status != http.StatusOK:
 		t.Errorf("policy %s: %+v", c.policy, got)
 	}
 	if mode == "" {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/store"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 )
 
@@ -63,18 +62,3 @@ func TestEmbeddedNATS(t *testing.T) {
 }
 
 func TestPenaltyOnNATS(t *testing.T) { checkSharedPenalty(t, natstest.Start(t)) }
-
-func TestPenaltyOnMemcached(t *testing.T) {
-	checkSharedPenalty(t, "memcached://"+memcachedtest.Start(t).Addr())
-}
-
-// TestMemcached checks that memcached keeps counts.
-func TestMemcached(t *testing.T) {
-	server := memcachedtest.Start(t)
-	o := openConnected(t, "memcached://"+server.Addr(), patientOptions())
-	checkSharedCounts(t, o)
-	server.Kill()
-	testkit.Eventually(t, "the outage to be noticed", func() bool { return o.Health() != nil })
-	server.Restart()
-	testkit.Eventually(t, "the outage to end", func() bool { return isUp(o) })
-}

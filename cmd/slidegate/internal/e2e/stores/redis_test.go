@@ -28,7 +28,7 @@ import (
 func checkSharedCounts(t *testing.T, o *open.Opened) {
 	t.Helper()
 	namespace := fmt.Sprint("same-", namespaces.Add(1))
-	for _, mode := range []store.Mode{store.FailOpen, store.FailClosed, store.FailOptimistic} {
+	for _, mode := range []store.Mode{store.FailOpen, store.FailClosed, store.FailLocal} {
 		if d := allow(t, limiter(t, store.In(o.Store, mode), namespace)); !d.Allowed || d.Flags != 0 {
 			t.Errorf("one of three units: got %+v, want allowed, no flags", d)
 		}
@@ -128,7 +128,7 @@ func modes(o *open.Opened) []mode {
 	}
 	return []mode{
 		in(store.FailOpen, rule.FallbackOpen, true), in(store.FailClosed, rule.FallbackClosed, false),
-		in(store.FailLocal, rule.FallbackLocal, true), in(store.FailOptimistic, rule.FallbackOptimistic, true),
+		in(store.FailLocal, rule.FallbackLocal, true),
 	}
 }
 
@@ -209,7 +209,7 @@ func TestMetrics(t *testing.T) {
 	opts := patientOptions()
 	opts.MeterProvider = provider
 	o := openConnected(t, "redis://"+node.Addr(), opts)
-	for _, m := range modes(o)[1:] {
+	for _, m := range modes(o) {
 		allow(t, limiter(t, m.store, "metrics"))
 	}
 	found := 0

@@ -1,7 +1,6 @@
 package stores_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,8 +11,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/internal/ruled"
 	"github.com/slidegate/slidegate/rulings"
-	"github.com/slidegate/slidegate/store"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -131,13 +128,5 @@ func TestRulingsWithoutTables(t *testing.T) {
 	}
 	if _, _, err := book.Add(ctx, blockOf("a")); err == nil || !strings.Contains(err.Error(), "run Migrate") {
 		t.Errorf("got %v, want an error that names the fix", err)
-	}
-}
-
-// TestNoRulingsInMemcached checks that a cache keeps nothing that must never be lost.
-func TestNoRulingsInMemcached(t *testing.T) {
-	o := openConnected(t, "memcached://"+memcachedtest.Start(t).Addr(), patientOptions())
-	if _, err := rulings.Open(ctx, o.Store, rulings.Options{}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("got %v, want ErrUnsupported", err)
 	}
 }

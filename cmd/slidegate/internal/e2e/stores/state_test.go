@@ -9,7 +9,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
-	"github.com/slidegate/slidegate/test/memcachedtest"
 	"github.com/slidegate/slidegate/test/natstest"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -30,7 +29,6 @@ func TestState(t *testing.T) {
 		"Redis":      func() string { return "redis://" + redistest.Server(t).Addr() },
 		"PostgreSQL": func() string { return pgtest.Start(t, "fsync = off").URL("slidegate_prefix=my_", "pool_max_conns=4") },
 		"NATS":       func() string { return natstest.Start(t) },
-		"memcached":  func() string { return "memcached://" + memcachedtest.Start(t).Addr() },
 		"Redis Cluster": func() string {
 			var addresses []string
 			for _, node := range redistest.Cluster(t) {

@@ -3,14 +3,12 @@ package envoy
 import (
 	"cmp"
 	"sync"
-	"sync/atomic"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/internal/adapter"
 	"github.com/slidegate/slidegate/store"
@@ -19,8 +17,7 @@ import (
 // bound is a rule that is ready to use. It is immutable.
 type bound struct {
 	spec
-	title   string                           // its name, or its path if it has none
-	path    string                           // keys and values in the file, as in domain.key_value.key; empty if it came with a descriptor
+	title   string                           // its name, or else its path: keys and values in the file, as in domain.key_value.key
 	limit   *store.Limit                     // nil if unlimited
 	current *rls.RateLimitResponse_RateLimit // the limit in responses; shared by all of them
 	tally   *tally
@@ -29,19 +26,20 @@ type bound struct {
 // maxOverrides bounds the limits from descriptors that a domain caches; when there are more, the cache is cleared.
 const maxOverrides = 4096
 
+// policyPrefix precedes the names of domains where those of policies stand too. No policy has a colon in its name.
+const policyPrefix = "envoy:"
+
 // domain is a Domain in service.
 type domain struct {
 	*Domain
-	policy  string             // the name that operators use for it: gate.EnvoyPrefix and the domain
+	policy  string             // its name in what was seen and in logs: policyPrefix and the domain
 	seen    *seen.PolicyRecord // nil if nothing is remembered
 	root    *level
 	group   string             // the group of the counts, since those charged all or nothing must be on one node of the store
 	limiter *slidegate.Limiter // it binds limits to the store, and remembers them
 	limits  []*store.Limit     // of its rules
 	sent    *bound             // stands for the rule of limits that come with descriptors
-	ruled   *bound             // stands for the rule of rulings about descriptors that no rule matches
 
-	rulings   atomic.Pointer[map[string]*ruling] // by the text of the descriptor; nil if there are none
 	mu        sync.RWMutex
 	overrides map[override]*bound
 }
@@ -56,14 +54,13 @@ type override struct {
 // domain puts a domain into service. What stores computed for its limits is kept if it was in service before.
 func (s *Service) domain(given *Domain) (*domain, error) {
 	d := &domain{
-		Domain: given, policy: gate.EnvoyPrefix + given.name, overrides: map[override]*bound{},
-		sent:  &bound{title: overrideRule, tally: s.metrics.tallyOf(given.name, overrideRule)},
-		ruled: &bound{title: rulingRule, tally: s.metrics.tallyOf(given.name, rulingRule)},
+		Domain: given, policy: policyPrefix + given.name, overrides: map[override]*bound{},
+		sent: &bound{title: overrideRule, tally: s.metrics.tallyOf(given.name, overrideRule)},
 	}
 	if s.opts.Seen != nil {
 		d.seen = s.opts.Seen.Policy(d.policy)
 	}
-	d.sent.quotaMode, d.ruled.quotaMode = s.opts.Quota, s.opts.Quota
+	d.sent.quotaMode = s.opts.Quota
 	if given.charging == ChargeAll {
 		d.group = given.name
 	}
@@ -108,7 +105,7 @@ func (s *Service) level(d *domain, path string, given *level) (l *level, err err
 		copied := *n
 		below := path + "." + n.pair.String()
 		if n.rule != nil {
-			r := &bound{spec: *n.rule, title: cmp.Or(n.rule.name, below), path: below}
+			r := &bound{spec: *n.rule, title: cmp.Or(n.rule.name, below)}
 			r.quotaMode, r.tally = r.quotaMode || s.opts.Quota, s.metrics.tallyOf(d.name, r.title)
 			if copied.bound, err = d.bind(r); err != nil {
 				return nil, err

@@ -38,23 +38,21 @@ const (
 	unmatched kind = iota // nothing does
 	ignored               // its rule is replaced by another, or cannot be counted and is not needed
 	counted               // the limit of its rule
-	unlimited             // its rule or a ruling admits everything
-	banned                // it is over its limit, whatever is counted
+	unlimited             // its rule admits everything
+	banned                // it is over its limit, which cannot be counted
 )
 
 // item is one descriptor of a request.
 type item struct {
-	kind       kind
-	rule       *bound      // nil if none matches
-	retryAfter rule.Micros // if it is banned
-	reset      rule.Micros // the same; 0 if it is never
-	hits       int64
-	refund     bool
-	address    string
-	request    storeRequest
-	answer     int  // index of its answer
-	over       bool // over its limit, whether or not that refuses anything
-	sent       bool // its limit came with the descriptor
+	kind    kind
+	rule    *bound // nil if none matches
+	hits    int64
+	refund  bool
+	address string
+	request storeRequest
+	answer  int  // index of its answer
+	over    bool // over its limit, whether or not that refuses anything
+	sent    bool // its limit came with the descriptor
 }
 
 // ShouldRateLimit decides one request of Envoy. On an error there is no decision, and Envoy follows its
@@ -158,8 +156,7 @@ func (s *Service) match(ctx context.Context, w *work, request *rls.RateLimitRequ
 	return nil
 }
 
-// matchOne finds what decides about a descriptor: the limit that came with it, or the rule that matches it, unless there is a
-// ruling about it.
+// matchOne finds what decides about a descriptor: the limit that came with it, or the rule that matches it.
 func (s *Service) matchOne(ctx context.Context, w *work, a *item, descriptor *common.RateLimitDescriptor) (err error) {
 	d := w.domain
 	w.path = w.path[:0]
@@ -177,9 +174,6 @@ func (s *Service) matchOne(ctx context.Context, w *work, a *item, descriptor *co
 	if a.kind == counted {
 		w.replacing = append(w.replacing, a.rule.replaces...)
 	}
-	if r := d.rulingAbout(descriptor.GetEntries(), &w.text); r != nil {
-		a.obey(w, r)
-	}
 	if a.kind == counted && a.rule.unlimited {
 		a.rule.tally.add(w, outcomeOK)
 		a.kind = unlimited
@@ -190,8 +184,7 @@ func (s *Service) matchOne(ctx context.Context, w *work, a *item, descriptor *co
 // ban refuses a descriptor whose limit cannot be counted, and only that one. The request does not fail: by default,
 // Envoy admits a request that gets an error, which would lift all of its limits.
 func (s *Service) ban(a *item) {
-	a.kind, a.retryAfter, a.reset = banned, rule.Never, rule.Micros(a.rule.spec.limit.Window.Microseconds())
-	if a.refund {
+	if a.kind = banned; a.refund {
 		a.kind = ignored
 	}
 	s.metrics.errors[errorWindows].Add(1)

@@ -6,6 +6,8 @@
 // The original first adds the hits to a counter and then compares, so refused hits count, and so do hits that alone
 // exceed the limit. To return the same codes, a rule here counts refusals. Hits above the limit, which our decision rule
 // would refuse without a charge, are charged regardless, and the code is OVER_LIMIT: whatever was counted before, the sum
-// is over. A limit of 0, which no slidegate.Limit can have, is counted in the same way. See
-// docs/decisions/0010-envoy-charging.md.
+// is over. A limit of 0, which no slidegate.Limit can have, is counted in the same way. A rule that names an algorithm, or is
+// under charging: all, does not count refusals unless it says so: with a sliding window, a client that keeps sending requests
+// would never be admitted again. charging: all puts the counts of a domain into one group, because a store of several nodes
+// has to keep them on one; so changing it resets them.
 package envoy

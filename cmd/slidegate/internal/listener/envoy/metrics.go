@@ -16,7 +16,6 @@ import (
 const (
 	otherRules   = "others"   // there are more rules than maxTallies
 	overrideRule = "override" // the limit came with the descriptor
-	rulingRule   = "ruling"   // a ruling decides about a descriptor that no rule matches
 )
 
 // maxTallies bounds the rules with separate series. A meter has 2000 series, of which a rule takes one per outcome, and

@@ -39,9 +39,6 @@ type Domain struct {
 // Name returns the name of the domain.
 func (d *Domain) Name() string { return d.name }
 
-// Charging returns how requests to the domain are charged.
-func (d *Domain) Charging() Charging { return d.charging }
-
 var (
 	fileFields       = []string{"domain", "descriptors", "charging"}
 	descriptorFields = []string{

@@ -13,7 +13,6 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/internal/answering"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -89,10 +88,7 @@ func (s *Service) reportRefused(w *work, request *rls.RateLimitRequest, refused 
 	for i, descriptor := range request.GetDescriptors() {
 		if a := &w.items[i]; a.over && (refused || !a.rule.quotaMode) {
 			w.text = appendText(w.text[:0], descriptor.GetEntries())
-			r := gate.Refusal{Policy: w.domain.policy, Key: string(w.text), Rule: a.rule.title, Shadow: s.opts.Shadow || a.rule.shadow}
-			if a.kind == banned {
-				r.By, r.Shadow = policy.ByRuling, s.opts.Shadow
-			}
+			r := gate.Refusal{Policy: w.domain.policy, Key: string(w.text), Rule: a.rule.title, Limit: a.rule.spec.limit, Shadow: s.opts.Shadow || a.rule.shadow}
 			s.opts.OnRefused(r)
 		}
 	}
@@ -132,15 +128,14 @@ func (o *outcome) status(w *work, a *item) *rls.RateLimitResponse_DescriptorStat
 	return st
 }
 
-// banned builds the status of a descriptor that is over its limit whatever is counted, and adds it to the outcome.
+// banned builds the status of a descriptor whose limit cannot be counted, and adds it to the outcome.
 func (o *outcome) banned(w *work, a *item) *rls.RateLimitResponse_DescriptorStatus {
-	st := &rls.RateLimitResponse_DescriptorStatus{Code: codeOver, CurrentLimit: a.rule.current}
-	if a.reset > 0 {
-		st.DurationUntilReset = &durationpb.Duration{Seconds: secondsUp(a.reset)}
+	st := &rls.RateLimitResponse_DescriptorStatus{
+		Code: codeOver, CurrentLimit: a.rule.current, DurationUntilReset: durationpb.New(a.rule.spec.limit.Window),
 	}
 	a.rule.tally.add(w, outcomeOver)
-	if !o.over || a.retryAfter > o.retryAfter {
-		o.reported, o.retryAfter = st, a.retryAfter
+	if !o.over || o.retryAfter != rule.Never {
+		o.reported, o.retryAfter = st, rule.Never
 	}
 	a.over, o.any, o.over = true, true, true
 	return st

@@ -269,8 +269,8 @@ func TestMetrics(t *testing.T) {
 	got := reader.Read(t)
 	series := len(got) // all are there from the start
 	maps.DeleteFunc(got, func(_ string, n int64) bool { return n == 0 })
-	if zeros := series - len(got); zeros != 7*3-4+2 {
-		t.Errorf("got %d series with 0, want those of five rules, overrides and rulings by three outcomes, and of three errors, but for five", zeros)
+	if zeros := series - len(got); zeros != 6*3-4+2 {
+		t.Errorf("got %d series with 0, want those of five rules and overrides by three outcomes, and of three errors, but for five", zeros)
 	}
 	want := map[string]int64{
 		"envoy.decisions{domain=d,outcome=ok,rule=override}":  1,

@@ -5,7 +5,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/internal/answering"
-	"github.com/slidegate/slidegate/policy"
 )
 
 // recordSeen adds the descriptors that were decided to what was seen, by their texts. A rule in quota mode that is over its limit refuses
@@ -17,20 +16,20 @@ func (s *Service) recordSeen(w *work, request *rls.RateLimitRequest, refused boo
 			continue
 		}
 		e := seen.Event{Route: a.rule.title, By: seen.ByLimits, Shadow: s.opts.Shadow || a.rule.shadow}
-		switch a.kind {
-		case banned:
-			e.By, e.Shadow = policy.ByRuling.String(), s.opts.Shadow
-		case counted:
+		e.Refused = a.over && (refused || !a.rule.quotaMode)
+		if e.Refused {
+			e.Limit = &a.rule.spec.limit
+		}
+		if a.kind == banned || a.kind == counted && a.rule.spec.limit.Quota == 0 {
+			e.By = seen.ByNever
+		}
+		if a.kind == counted {
 			answer := &w.answers[a.answer]
 			e.Fallback = answer.Flags&answering.Fallbacks != 0
-			if e.Limit, e.Remaining = &a.rule.spec.limit, answer.Remaining; e.Limit.Quota == 0 {
-				e.By, e.Remaining = seen.ByNever, 0
-			}
 			if isFallbackClosed(*answer) {
 				e.By = seen.ByFailure
 			}
 		}
-		e.Refused = a.over && (refused || !a.rule.quotaMode)
 		w.text = appendText(w.text[:0], descriptor.GetEntries())
 		w.domain.seen.Add(string(w.text), &e)
 	}

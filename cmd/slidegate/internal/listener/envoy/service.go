@@ -19,7 +19,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/windows"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/seen"
 	"github.com/slidegate/slidegate/internal/options"
-	"github.com/slidegate/slidegate/rulings"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -52,7 +51,7 @@ type Options struct {
 	// does: a management server that has no rules may never send any.
 	HealthyAtOnce bool
 	// OnRefused is called for every descriptor that is over its limit, even if the rule or the service is in shadow
-	// mode. The policy is the domain after gate.EnvoyPrefix, and the key is the text of the descriptor. It must be
+	// mode. The policy is envoy: and the domain, and the key is the text of the descriptor. It must be
 	// fast and safe for concurrent use. It may be nil.
 	OnRefused func(gate.Refusal)
 	// Seen remembers what was decided about descriptors, by the same names; nil remembers nothing.
@@ -86,9 +85,8 @@ type Service struct {
 
 	reload  sync.Mutex
 	domains atomic.Pointer[map[string]*domain]
-	given   []*Domain        // the domains as they were given, merged; guarded by reload
-	rulings []rulings.Ruling // about all domains; guarded by reload
-	release func()           // releases the capacity that the store holds for the domains; guarded by reload
+	given   []*Domain // the domains as they were given, merged; guarded by reload
+	release func()    // releases the capacity that the store holds for the domains; guarded by reload
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
@@ -181,7 +179,6 @@ func (s *Service) Reload(domains []*Domain) error {
 		if err != nil {
 			return err
 		}
-		s.applyRulings(d)
 		next[given.name], limits = d, append(limits, d.limits...)
 	}
 	release := gate.Prepare(s.store, limits) // so that limits from descriptors cannot use it up

@@ -1,9 +1,6 @@
 package envoy
 
 import (
-	"fmt"
-	"net/url"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -12,7 +9,7 @@ import (
 
 type entry = common.RateLimitDescriptor_Entry
 
-// appendText writes a descriptor as operators read and write it: key=value,key=value. Separators and unprintable
+// appendText writes a descriptor as operators read it: key=value,key=value. Separators and unprintable
 // characters in keys and values are percent-encoded, so that no two descriptors have the same text.
 func appendText(to []byte, entries []*entry) []byte {
 	for i, e := range entries {
@@ -41,29 +38,4 @@ func appendEscaped(to []byte, text string) []byte {
 		text = text[size:]
 	}
 	return to
-}
-
-// parseText parses the output of appendText. A key without = has an empty value, and anything may be percent-encoded.
-// Errors do not repeat the text, which is a key.
-func parseText(text string) (entries []*entry, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(part, "=")
-		if strings.Contains(value, "=") {
-			return nil, fmt.Errorf("entry %d of the descriptor has two =; write %%3D for one that belongs to a value", len(entries)+1)
-		}
-		if key, err = url.PathUnescape(key); err == nil {
-			value, err = url.PathUnescape(value)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("entry %d of the descriptor has a %% without two hex digits; write %%25 for one that belongs to a value", len(entries)+1)
-		}
-		if key == "" {
-			return nil, fmt.Errorf("entry %d of the descriptor has no key; write key=value,key=value, with %%2C and %%3D for , and = in values", len(entries)+1)
-		}
-		entries = append(entries, &entry{Key: key, Value: value})
-	}
-	if len(entries) > MaxEntries {
-		return nil, fmt.Errorf("the descriptor has %d entries; the maximum is %d", len(entries), MaxEntries)
-	}
-	return entries, nil
 }

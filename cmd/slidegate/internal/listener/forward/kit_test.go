@@ -71,7 +71,7 @@ func newService(t testing.TB, opts Options, closed bool) *service {
 	if closed {
 		file.Service.Failure = store.FailClosed
 		layered := failure.New(s, failure.Options{Local: memstore.NewDefault()})
-		t.Cleanup(func() { must(t, layered.Close(context.Background())) })
+		t.Cleanup(layered.Close)
 		st = layered
 	}
 	g, err := gate.New(file, st, gate.Options{})

@@ -14,7 +14,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listener/throttlelog"
-	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rulings"
 )
 
@@ -29,9 +28,6 @@ type Options struct {
 	// Logger receives the errors of the store, at most one per second; nil discards them. They contain no keys. Clients
 	// do not get them, since they may name machines.
 	Logger *slog.Logger
-	// Envoy handles policies whose names begin with gate.EnvoyPrefix; their keys are Envoy descriptors. If nil, the
-	// gate handles them, and it has no policy with such a name.
-	Envoy Inspector
 	// Reject returns why the listener for requests rejects one before the policies see it, or ""; nil rejects nothing.
 	Reject func(*http.Request) string
 	// Log returns the changes of rulings, the newest first, for /v1/state; nil means that there are none.
@@ -41,18 +37,9 @@ type Options struct {
 	OnChange func(ctx context.Context, operation string, req gate.Request)
 }
 
-// Inspector reports on and resets single keys, as a gate.Gate does for its policies.
-type Inspector interface {
-	Peek(context.Context, gate.Request) (policy.Decision, error)
-	Explain(context.Context, gate.Request) (gate.Explanation, error)
-	State(context.Context, gate.Request, []rulings.Ruling) (gate.KeyState, error)
-	Reset(context.Context, gate.Request) error
-}
-
 // API serves a gate as JSON. It is safe for concurrent use. The zero value is not usable; call New.
 type API struct {
 	gate      *gate.Gate
-	envoy     Inspector // may be nil
 	reject    func(*http.Request) string
 	log       func(context.Context) ([]rulings.Ruling, error)
 	onChange  func(ctx context.Context, operation string, req gate.Request)
@@ -67,7 +54,7 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	if g == nil {
 		return nil, errors.New("jsonapi: gate: must not be nil; call gate.New")
 	}
-	a := &API{gate: g, envoy: opts.Envoy, reject: opts.Reject, log: opts.Log, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
+	a := &API{gate: g, reject: opts.Reject, log: opts.Log, onChange: opts.OnChange, logger: throttlelog.New(opts.Logger)}
 	if a.debug = opts.Logger; a.debug == nil {
 		a.debug = slog.New(slog.DiscardHandler)
 	}

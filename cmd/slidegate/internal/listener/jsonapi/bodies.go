@@ -31,7 +31,6 @@ var (
 		{"cost", number(0, rule.MaxQuota, func(c *call) *int64 { return &c.into.Cost })},
 		{"address", (*call).readAddress},
 		{"plan", text(func(c *call) *string { return &c.into.Plan })},
-		{"class", text(func(c *call) *string { return &c.into.Class })},
 	}
 	keyFields   = requestFields[:3] // the policy and the key
 	resetFields = append(slices.Clone(keyFields),
@@ -53,7 +52,6 @@ var (
 	cancelFields = append(slices.Clone(endFields),
 		field{"id", (*call).readID}, requestFields[1], requestFields[2],
 		field{"plan", text(func(c *call) *string { return &c.into.Plan })},
-		field{"class", text(func(c *call) *string { return &c.into.Class })},
 	)
 	reservationFields = []field{
 		{"id", text(func(c *call) *string { return &c.reservation.ID })},
@@ -73,7 +71,7 @@ var (
 
 // The bits of fields that are required, or exclude one another: see scanner.object.
 const (
-	hasKey, hasKeyBase64, hasCallID, hasWait, hasUpTo, hasRequests = 1 << 1, 1 << 2, 1 << 7, 1 << 8, 1 << 9, 1 << 10
+	hasKey, hasKeyBase64, hasCallID, hasWait, hasUpTo, hasRequests = 1 << 1, 1 << 2, 1 << 6, 1 << 7, 1 << 8, 1 << 9
 	hasReservation, hasCost, hasCosts                              = 1 << 1, 1 << 2, 1 << 3
 	hasID, hasCharges, hasWholeCharge                              = 1 << 0, 1 << 2, 1<<4 - 1
 

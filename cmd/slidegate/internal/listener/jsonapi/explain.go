@@ -23,11 +23,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		send(w, p)
 		return
 	}
-	explain := a.gate.Explain
-	if a.isEnvoy(req.Policy) {
-		explain = a.envoy.Explain
-	}
-	e, err := explain(r.Context(), req)
+	e, err := a.gate.Explain(r.Context(), req)
 	if err != nil {
 		a.fail(w, r, gate.Peek, err)
 		return
@@ -75,8 +71,6 @@ func queryField(req *gate.Request, name, value string) (detail string) {
 		req.Policy = value
 	case "plan":
 		req.Plan = value
-	case "class":
-		req.Class = value
 	case "key":
 		req.Key = value
 	case "key_base64":

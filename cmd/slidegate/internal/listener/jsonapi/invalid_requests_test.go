@@ -50,7 +50,7 @@ var badBodies = []struct {
 	{`{"key":"k","k\u0065y":"k"}`, 11, "key", "duplicate"},
 	{`{"Key":"k"}`, 1, "Key", `did you mean "key"`},
 	{`{"key":"k","cots":1}`, 11, "cots", `did you mean "cost"`},
-	{`{"key":"k","zzzzzzz":1}`, 11, "zzzzzzz", "want one of policy, key, key_base64, cost, address, plan, class, id, wait_us, up_to, requests"},
+	{`{"key":"k","zzzzzzz":1}`, 11, "zzzzzzz", "want one of policy, key, key_base64, cost, address, plan, id, wait_us, up_to, requests"},
 	{`{"key":null}`, 7, "key", "a string, not null"},
 	{`{"key":7}`, 7, "key", "a string, not a number"},
 	{`{"key":{}}`, 7, "key", "a string, not an object"},

@@ -42,10 +42,6 @@ policies:
     allow: ["key:good"]
     block: ["key:bad", 192.0.2.0/24]
   held:   {limits: [10/1m fixed-window hold=30s]}
-  classes:
-    class: header:X-Class
-    classes: {critical: 100%, default: 75%, batch: 50%}
-    limits: [4/1h fixed-window]
 `
 
 // breakableStore is a store that a test can break. It counts its calls and can retain the last key.
@@ -115,7 +111,7 @@ func newService(t testing.TB, opts Options) *service {
 	must(t, err)
 	s.store = &breakableStore{Store: memory}
 	layered := failure.New(s.store, failure.Options{Local: memstore.NewDefault()})
-	t.Cleanup(func() { must(t, layered.Close(context.Background())) })
+	t.Cleanup(layered.Close)
 	file, err := config.Parse("policies", []byte(policies))
 	must(t, err)
 	s.gate, err = gate.New(file, someModes{s.store, layered}, gate.Options{})

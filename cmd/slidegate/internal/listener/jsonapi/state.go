@@ -22,16 +22,12 @@ func (a *API) state(w http.ResponseWriter, r *http.Request) {
 	// Also if the client leaves: to cancel a call costs some stores a connection, and a page asks again and again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), stateTimeout)
 	defer cancel()
-	stateOf := a.gate.State
-	if a.isEnvoy(req.Policy) {
-		stateOf = a.envoy.State
-	}
 	log, err := a.log(ctx)
 	if err != nil {
 		a.fail(w, r, gate.Peek, err)
 		return
 	}
-	k, err := stateOf(ctx, req, log)
+	k, err := a.gate.State(ctx, req, log)
 	if err != nil {
 		a.fail(w, r, gate.Peek, err)
 		return

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate/problemjson"
@@ -91,28 +90,14 @@ func (v *verb) serve(a *API, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// do has the gate carry out an operation, or Envoy's rate limit service for its descriptors. A reset is about all keys that
-// an operator's text means.
+// do has the gate carry out an operation. The key of a reset is an operator's text.
 func (a *API) do(ctx context.Context, op gate.Op, req gate.Request) (d policy.Decision, err error) {
-	switch envoy := a.isEnvoy(req.Policy); {
-	case envoy && op == gate.Peek:
-		return a.envoy.Peek(ctx, req)
-	case envoy && op == gate.Reset:
-		return d, a.envoy.Reset(ctx, req)
-	case op != gate.Reset:
-		return a.gate.Do(ctx, op, req)
+	if op == gate.Reset {
+		if req.Key, err = a.gate.Key(req.Policy, req.Key); err != nil {
+			return d, err
+		}
 	}
-	keys, err := a.gate.Keys(req.Policy, req.Key)
-	for i := 0; i < len(keys) && err == nil; i++ {
-		req.Key = keys[i]
-		d, err = a.gate.Do(ctx, op, req)
-	}
-	return d, err
-}
-
-// isEnvoy reports whether a policy is a domain of Envoy's.
-func (a *API) isEnvoy(policy string) bool {
-	return a.envoy != nil && strings.HasPrefix(policy, gate.EnvoyPrefix)
+	return a.gate.Do(ctx, op, req)
 }
 
 // allowBatch decides all requests in one call to the gate. The status is always 200; each result has its own status.

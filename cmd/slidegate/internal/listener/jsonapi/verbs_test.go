@@ -207,33 +207,10 @@ func TestAdminIsSeparate(t *testing.T) {
 	}
 }
 
-// A request names its class, and all classes share the counts.
-func TestClass(t *testing.T) {
-	s := newService(t, Options{})
-	for i, step := range []struct {
-		class           string
-		status          int
-		quota, left     int
-		path, more, end string
-	}{
-		{"batch", 200, 2, 1, "/v1/allow", "", ""}, {"batch", 200, 2, 0, "/v1/allow", "", ""}, {"batch", 429, 2, 0, "/v1/allow", "", ""},
-		{"unlisted", 200, 3, 0, "/v1/allow", "", ""}, {"critical", 200, 4, 1, "/v1/peek", "", ""}, {"batch", 429, 2, 0, "/v1/reserve", "", ""},
-		{"critical", 200, 4, 0, "/v1/allow", `{"requests":[`, "]}"},
-	} {
-		got := s.post(step.path, step.more+`{"policy":"classes","key":"k","class":"`+step.class+`"}`+step.end)
-		if want := fmt.Sprintf(`"quota":%d,"remaining":%d,`, step.quota, step.left); got.status != step.status || !strings.Contains(got.body, want) {
-			t.Errorf("request %d: got %d %s, want %d with %s", i, got.status, got.body, step.status, want)
-		}
-	}
-	if got := s.send("GET", "/v1/explain?policy=classes&key=k&class=batch", "", ""); got.status != 200 || !strings.Contains(got.body, `"class":"batch"`) {
-		t.Errorf("explained: got %d %s, want the class batch", got.status, got.body)
-	}
-}
-
 // A path that others serve on the same listener exists: with another method it is not looked for elsewhere.
 func TestOtherMethodsOfOtherPaths(t *testing.T) {
 	s := newService(t, Options{})
-	for path, allow := range map[string]string{"/v1/events": "GET, HEAD", "/v1/seen/key": "POST", "/v1/rulings": "GET, HEAD, POST", "/v1/state": "GET, HEAD", "/v1/reset": "POST"} {
+	for path, allow := range map[string]string{"/v1/seen": "GET, HEAD", "/v1/seen/key": "POST", "/v1/rulings": "GET, HEAD, POST", "/v1/state": "GET, HEAD", "/v1/reset": "POST"} {
 		got := s.sendTo(s.admin, "PUT", path, `{}`, "application/json")
 		got.wantProblem(t, 405, "", path+" only accepts "+allow)
 		if has := got.header.Get("Allow"); has != allow {

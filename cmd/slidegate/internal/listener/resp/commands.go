@@ -10,15 +10,13 @@ import (
 
 // command is a command that clients can send.
 type command struct {
-	name    string // in lower case
-	usage   string // its arguments
-	summary string
-	arity   int     // number of arguments, including the name; -n means n or more
-	max     int     // maximum number of arguments, if arity leaves it open; 0 means any number
-	key     int     // index of the key, 0 if none
-	op      gate.Op // what the gate does for it, if the gate does anything
-	rights  rights
-	run     func(c *conn, cmd *command, args [][]byte)
+	name   string  // in lower case
+	arity  int     // number of arguments, including the name; -n means n or more
+	max    int     // maximum number of arguments, if arity leaves it open; 0 means any number
+	key    int     // index of the key, 0 if none
+	op     gate.Op // what the gate does for it, if the gate does anything
+	rights rights
+	run    func(c *conn, cmd *command, args [][]byte)
 
 	runs atomic.Int64
 }
@@ -35,47 +33,25 @@ const (
 // commandTable lists the commands, by name. docs/resp.md lists the same.
 func commandTable() []*command {
 	return []*command{
-		{name: "auth", usage: "[username] token", summary: "Authenticates with a token.", arity: -2, max: 3, rights: beforeAuth, run: (*conn).auth},
-		{name: throttleName, usage: "key max_burst count period [quantity]", arity: -1, key: 1, run: (*conn).throttleKey,
-			summary: "Takes quantity units from a bucket of max_burst+1, like the module redis-cell."},
-		{name: "client", usage: "ID | GETNAME | SETNAME name | SETINFO attribute value | NO-EVICT on|off | NO-TOUCH on|off",
-			summary: "Accepts what clients report about themselves.", arity: -2, run: (*conn).clientCommand},
-		{name: "command", usage: "[DOCS [name ...]]", summary: "Describes the commands.", arity: -1, run: (*conn).describeCommands},
-		{name: "config", usage: "GET parameter", summary: "Returns an empty value, for redis-benchmark.", arity: -3, run: (*conn).config},
-		{name: "discard", summary: "Drops the queued commands.", arity: 1, rights: unqueued, run: (*conn).discard},
-		{name: "echo", usage: "message", summary: "Returns the message.", arity: 2, run: (*conn).echo},
-		{name: execName, summary: "Runs the queued commands, and returns their replies in one array.", arity: 1, rights: unqueued, run: (*conn).exec},
-		{name: "hello", usage: "[protover [AUTH username token] [SETNAME name]]", summary: "Chooses RESP2 or RESP3.", arity: -1, rights: beforeAuth, run: (*conn).hello},
-		{name: "info", summary: "Returns the version, for clients that ask whether the server is ready.", arity: -1, run: (*conn).info},
-		{name: "multi", summary: "Begins a transaction: commands are queued until EXEC.", arity: 1, rights: unqueued, run: (*conn).multi},
-		{name: "ping", usage: "[message]", summary: "Returns PONG, or the message.", arity: -1, max: 2, run: (*conn).ping},
-		{name: "quit", summary: "Closes the connection.", arity: -1, rights: beforeAuth | unqueued, run: (*conn).quit},
-		{name: "reset", summary: "Resets the connection to its initial state.", arity: 1, rights: beforeAuth | unqueued, run: (*conn).reset},
-		{name: "select", usage: "0", summary: "There is one database, 0.", arity: 2, run: (*conn).selectDatabase},
-		{name: "sg.acquire", usage: "policy key [cost] [CLASS name] [WAIT milliseconds] [ID id]", arity: -3, max: 10, key: 2, op: gate.Acquire, run: (*conn).hold,
-			summary: "Takes slots of in-flight limits, and cost units of others; also returns a reservation, and how long it holds them."},
-		{name: allowName, usage: "policy key [cost] [CLASS name] [WAIT milliseconds] [ID id]", arity: -3, max: 10, key: 2, op: gate.Allow, run: (*conn).allow,
-			summary: "Takes cost units (default 1), all or none; a cost of 0 checks whether a unit is left."},
-		{name: "sg.allowupto", usage: "policy key cost [CLASS name]", arity: -4, max: 6, key: 2, op: gate.AllowUpTo, run: (*conn).decideKey,
-			summary: "Takes as much of cost units as the limits admit now, at least one."},
-		{name: "sg.cancel", usage: "policy reservation | policy key ID id [CLASS name]", arity: -3, max: 7, op: gate.Cancel, run: (*conn).cancel,
-			summary: "Refunds all of a reservation, or of the call with an ID."},
-		{name: "sg.charge", usage: "policy key [cost] [CLASS name]", arity: -3, max: 6, key: 2, op: gate.Charge, run: (*conn).decideKey,
-			summary: "Charges cost units without a check, even beyond the quota."},
-		{name: "sg.peek", usage: "policy key [cost] [CLASS name]", arity: -3, max: 6, key: 2, op: gate.Peek, run: (*conn).decideKey,
-			summary: "Returns what SG.ALLOW would return, and takes nothing."},
-		{name: "sg.policies", summary: "Lists the names of the policies.", arity: 1, run: (*conn).listPolicies},
-		{name: "sg.refund", usage: "policy key [cost]", arity: -3, max: 4, key: 2, op: gate.Refund, rights: admin, run: (*conn).decideKey,
-			summary: "Refunds cost units, the oldest first; granted is how many."},
-		{name: "sg.release", usage: "policy reservation", summary: "Releases the slots of a reservation.", arity: 3, op: gate.Release, run: (*conn).endReservation},
-		{name: "sg.renew", usage: "policy reservation", arity: 3, op: gate.Renew, run: (*conn).endReservation,
-			summary: "Holds the slots and units of a reservation for another time to live; allowed is 0 if some were lost."},
-		{name: "sg.reserve", usage: "policy key cost [CLASS name] [WAIT milliseconds] [ID id]", arity: -4, max: 10, key: 2, op: gate.Reserve, run: (*conn).hold,
-			summary: "Takes an estimate; also returns a reservation, or null, and how long it holds what it took."},
-		{name: "sg.reset", usage: "policy key", summary: "Deletes what the key has used.", arity: 3, key: 2, op: gate.Reset, rights: admin, run: (*conn).decideKey},
-		{name: "sg.settle", usage: "policy reservation cost|limit=cost [limit=cost ...]", arity: -4, op: gate.Settle, run: (*conn).endReservation,
-			summary: "Replaces a reservation's estimates with what was used."},
-		{name: "watch", usage: "key [key ...]", summary: "Not supported; returns an error.", arity: -2, rights: unqueued, run: (*conn).watch},
+		{name: "auth", arity: -2, max: 3, rights: beforeAuth, run: (*conn).auth},
+		{name: throttleName, arity: -1, key: 1, run: (*conn).throttleKey},
+		{name: "client", arity: -2, run: (*conn).clientCommand},
+		{name: "command", arity: -1, run: (*conn).describeCommands},
+		{name: "config", arity: -3, run: (*conn).config},
+		{name: "discard", arity: 1, rights: unqueued, run: (*conn).discard},
+		{name: "echo", arity: 2, run: (*conn).echo},
+		{name: execName, arity: 1, rights: unqueued, run: (*conn).exec},
+		{name: "hello", arity: -1, rights: beforeAuth, run: (*conn).hello},
+		{name: "info", arity: -1, run: (*conn).info},
+		{name: "multi", arity: 1, rights: unqueued, run: (*conn).multi},
+		{name: "ping", arity: -1, max: 2, run: (*conn).ping},
+		{name: "quit", arity: -1, rights: beforeAuth | unqueued, run: (*conn).quit},
+		{name: "reset", arity: 1, rights: beforeAuth | unqueued, run: (*conn).reset},
+		{name: "select", arity: 2, run: (*conn).selectDatabase},
+		{name: allowName, arity: -3, max: 6, key: 2, op: gate.Allow, run: (*conn).allow},
+		{name: "sg.peek", arity: -3, max: 4, key: 2, op: gate.Peek, run: (*conn).decideKey},
+		{name: "sg.reset", arity: 3, key: 2, op: gate.Reset, rights: admin, run: (*conn).decideKey},
+		{name: "watch", arity: -2, rights: unqueued, run: (*conn).watch},
 	}
 }
 
@@ -165,7 +141,7 @@ func (c *conn) unknown(name []byte) {
 
 // unknownSubcommand replies to an unknown subcommand.
 func (c *conn) unknownSubcommand(args [][]byte) {
-	c.fail("unknown subcommand or wrong number of arguments for '" + quoted(args[1]) + "'. Try COMMAND DOCS.")
+	c.fail("unknown subcommand or wrong number of arguments for '" + quoted(args[1]) + "'")
 }
 
 // quoted makes a word of the client safe to show in a reply.
@@ -182,19 +158,15 @@ func quoted(word []byte) string {
 // is reports whether a word is this name, in any case.
 func is(word []byte, name string) bool { return strings.EqualFold(string(word), name) }
 
-// describeCommands runs COMMAND, which clients of a cluster send to find the keys, and COMMAND DOCS, which redis-cli sends.
+// describeCommands runs COMMAND, which clients of a cluster and redis-cli send.
 func (c *conn) describeCommands(_ *command, args [][]byte) {
-	all := c.server.sorted
-	switch {
-	case len(args) == 1:
-		c.out = appendArray(c.out, len(all))
-		for _, cmd := range all {
-			c.describe(cmd)
-		}
-	case is(args[1], "DOCS"):
-		c.commandDocs(args[2:])
-	default:
+	if len(args) > 1 {
 		c.unknownSubcommand(args)
+		return
+	}
+	c.out = appendArray(c.out, len(c.server.sorted))
+	for _, cmd := range c.server.sorted {
+		c.describe(cmd)
 	}
 }
 
@@ -217,35 +189,4 @@ func (c *conn) describe(cmd *command) {
 	c.appendSet(0)                // tips
 	c.out = appendArray(c.out, 0) // key specifications
 	c.out = appendArray(c.out, 0) // subcommands
-}
-
-// commandDocs writes the documentation of the commands of these names, or all; unknown names are omitted.
-func (c *conn) commandDocs(names [][]byte) {
-	found := c.server.sorted
-	if len(names) > 0 {
-		found = nil
-		for _, name := range names {
-			if cmd := c.server.find(name); cmd != nil {
-				found = append(found, cmd)
-			}
-		}
-	}
-	c.appendMap(len(found))
-	for _, cmd := range found {
-		group := "connection"
-		if cmd.isOwn() {
-			group = "module"
-		}
-		c.out = appendBulk(c.out, cmd.name)
-		c.appendMap(3)
-		c.appendPairs("summary", cmd.description(), "since", "1.0.0", "group", group)
-	}
-}
-
-// isOwn reports whether a command is not one of Redis.
-func (cmd *command) isOwn() bool { return strings.Contains(cmd.name, ".") }
-
-// description returns the usage of a command, and what it does.
-func (cmd *command) description() string {
-	return strings.TrimSpace(strings.ToUpper(cmd.name)+" "+cmd.usage) + ": " + cmd.summary
 }

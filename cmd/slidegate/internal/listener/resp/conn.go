@@ -9,8 +9,6 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
-
-	"github.com/slidegate/slidegate"
 )
 
 const (
@@ -25,8 +23,7 @@ type conn struct {
 	ctx    context.Context
 	id     int64
 	reader *reader
-	out    []byte                  // replies that are not written yet
-	unsent []slidegate.Reservation // the reservations in them
+	out    []byte // replies that are not written yet
 
 	authed  bool
 	token   atomic.Pointer[[sha256.Size]byte] // the hash of the token that it authenticated with
@@ -60,7 +57,7 @@ type conn struct {
 }
 
 func newConn(s *Server, client net.Conn, id int64) *conn {
-	c := &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client, func(name []byte) bool { return s.find(name) != nil }), authed: !s.needsToken()}
+	c := &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client), authed: !s.needsToken()}
 	if !c.authed {
 		c.authBy = time.Now().Add(authTimeout)
 	}
@@ -200,11 +197,6 @@ func (c *conn) write() error {
 		_ = c.client.SetWriteDeadline(c.writeUntil)
 	}
 	_, err := c.client.Write(c.out)
-	if err != nil {
-		c.cancelUnsent()
-	}
-	clear(c.unsent)
-	c.unsent = c.unsent[:0]
 	c.out = c.out[:0]
 	if cap(c.out) > keptOut {
 		c.out = nil

@@ -10,24 +10,17 @@ import (
 
 var errWrong = errors.New("wrong")
 
-var (
-	lengthLine = regexp.MustCompile(`^(0|-?[1-9][0-9]*)\r\n`)
-	// How requests of a browser and their headers begin, and what is not text.
-	foreignWord = regexp.MustCompile(`(?i)^(?:[^!-~]|HTTP/[0-9]|POST$|GET$|PUT$|[^:]*:)`)
-	httpVersion = regexp.MustCompile(`(?i)^HTTP/[0-9]`)
-)
+var lengthLine = regexp.MustCompile(`^(0|-?[1-9][0-9]*)\r\n`)
 
 // decode is a slow and obvious parser of the protocol: it returns all commands of a text, and the error after them.
 func decode(text []byte, b bounds) (commands [][]string, err error) {
 	rest := string(text)
 	for rest != "" {
-		var command []string
-		if rest[0] == '*' {
-			command, rest, err = decodeArray(rest, b)
-		} else {
-			command, rest, err = decodeLine(rest, b)
+		if rest[0] != '*' {
+			return commands, errWrong
 		}
-		if err != nil {
+		var command []string
+		if command, rest, err = decodeArray(rest, b); err != nil {
 			return commands, err
 		}
 		if len(command) > 0 {
@@ -78,22 +71,4 @@ func decodeArray(text string, b bounds) (command []string, rest string, err erro
 		command, rest = append(command, rest[:length]), rest[length+2:]
 	}
 	return command, rest, err
-}
-
-func decodeLine(text string, b bounds) (command []string, rest string, err error) {
-	line, rest, complete := strings.Cut(text, "\n")
-	if !complete {
-		if len(line) > b.bulk+1 {
-			return nil, "", errWrong
-		}
-		return nil, "", io.ErrUnexpectedEOF
-	}
-	if len(strings.TrimSuffix(line, "\r")) > b.bulk {
-		return nil, "", errWrong
-	}
-	command = strings.Fields(line)
-	if n := len(command); n > b.args || n > 0 && (foreignWord.MatchString(command[0]) || httpVersion.MatchString(command[n-1])) {
-		return nil, "", errWrong
-	}
-	return command, rest, nil
 }

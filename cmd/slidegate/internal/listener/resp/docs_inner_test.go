@@ -15,8 +15,8 @@ func TestPageListsTheCommands(t *testing.T) {
 	page, rows := string(text), 0
 	for _, cmd := range commandTable() {
 		want := "`" + strings.ToUpper(cmd.name)
-		if cmd.isOwn() {
-			want = "| " + strings.TrimSpace(want+" "+strings.ReplaceAll(cmd.usage, "|", `\|`)) + "` |"
+		if strings.Contains(cmd.name, ".") { // not one of Redis
+			want = "| " + want
 			rows++
 		}
 		if !strings.Contains(page, want) {

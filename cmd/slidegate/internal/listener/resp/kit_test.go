@@ -42,13 +42,7 @@ policies:
     allow: [key:health]
     overrides: [{key: vip, unlimited: true}]
   slots:
-    limits: [2 in-flight ttl=30s name=slots, {name: requests, quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
-  held:
-    limits: [{quota: 10, window: 1h, algorithm: fixed-window, anchor: first, hold: 30s}]
-  classes:
-    class: header:X-Class
-    classes: {critical: 100%, default: 75%, batch: 50%}
-    limits: [{quota: 4, window: 1h, algorithm: fixed-window, anchor: first}]
+    limits: [2 in-flight ttl=30s]
 `
 
 // world is a server and everything under it.
@@ -66,14 +60,13 @@ type countingStore struct {
 	*memstore.Store
 	applies, ones atomic.Int64
 	failing       atomic.Bool
-	failSettles   atomic.Int64 // how many settlements fail
 }
 
 var errBroken = errors.New("the store is broken")
 
 func (s *countingStore) Apply(ctx context.Context, batch []store.Request) error {
 	s.applies.Add(1)
-	if s.failing.Load() || s.failsSettle(batch[0].Op) {
+	if s.failing.Load() {
 		for i := range batch {
 			batch[i].Err = errBroken
 		}

@@ -9,7 +9,6 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/gate"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -18,8 +17,6 @@ import (
 type Policies interface {
 	Do(ctx context.Context, op gate.Op, req gate.Request) (policy.Decision, error)
 	AllowBatch(ctx context.Context, reqs []gate.Request, decisions []policy.Decision, errs []error)
-	CancelUnsent(ctx context.Context, r slidegate.Reservation)
-	Policies() []string
 }
 
 // Options configures a Server. The zero value is a server that accepts all clients.
@@ -27,7 +24,7 @@ type Options struct {
 	// Tokens are accepted by AUTH and HELLO as a password, with any user name. If there are none, all clients are
 	// accepted.
 	Tokens []string
-	// AdminTokens are accepted as well. If there are any, SG.RESET and SG.REFUND require one of them.
+	// AdminTokens are accepted as well. If there are any, SG.RESET requires one of them.
 	AdminTokens []string
 	// MaxGuests is how many clients that have not authenticated may be connected, if there are Tokens; when there are more, the oldest of
 	// them is disconnected. 0 means 2,500.
@@ -56,9 +53,9 @@ type Options struct {
 	// Logger receives a line when clients are rejected or the listener fails, and at the debug level for each client
 	// that violated the protocol or was too slow; nil discards them. It never receives keys.
 	Logger *slog.Logger
-	// OnChange is called after SG.RESET and SG.REFUND have been carried out, with the hash of the client's token, nil if it has none, and
-	// the name of the operation; nil means that nothing is called. It must copy the key to keep it.
-	OnChange func(token *[sha256.Size]byte, operation string, req gate.Request)
+	// OnReset is called after SG.RESET has been carried out, with the hash of the client's token, nil if it has none; nil means that
+	// nothing is called. It must copy the key to keep it.
+	OnReset func(token *[sha256.Size]byte, req gate.Request)
 	// MeterProvider receives the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
 }
@@ -66,7 +63,7 @@ type Options struct {
 const (
 	authTimeout = 10 * time.Second // how long a client may take to authenticate after connecting, if there are tokens
 	readTimeout = 10 * time.Second // how long a command may take from its first byte to its last
-	maxBulk     = 64 << 10         // bytes of an argument, or of an inline command; a whole command may have twice that size
+	maxBulk     = 64 << 10         // bytes of an argument; a whole command may have twice that size
 	maxArgs     = 128              // arguments of a command, including its name
 )
 

@@ -35,8 +35,6 @@ func TestPolicyCommands(t *testing.T) {
 		c.exchange("SG.ALLOW default ann 0", numbers(1, 10, 5, 0, hour-minute, 0))
 		c.exchange("SG.PEEK default ann 5", numbers(1, 10, 5, 0, hour-minute, 0))
 		c.exchange("SG.PEEK default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
-		c.exchange("SG.REFUND default ann 2", numbers(1, 10, 7, 0, hour-minute, 2))
-		c.exchange("SG.ALLOWUPTO default ann 100", numbers(1, 10, 0, 0, hour-minute, 7))
 		c.exchange("SG.ALLOW default bob", numbers(1, 10, 9, 0, hour, 1))
 		c.exchange("SG.RESET default ann", "+OK")
 		c.exchange("SG.ALLOW default ann 10", numbers(1, 10, 0, 0, hour, 10))
@@ -47,7 +45,6 @@ func TestPolicyCommands(t *testing.T) {
 		c.exchange("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
 		c.exchange("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
 		c.exchange("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
-		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
 		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and an empty key
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
@@ -60,17 +57,16 @@ func TestPolicyErrors(t *testing.T) {
 		w := open(t, resp.Options{Batch: batch})
 		c := w.dial(t)
 		wrongCost := "-ERR cost: must be a whole number from 0 to 9007199254740991"
-		for _, command := range []string{"sg.allow", "sg.peek", "sg.refund", "sg.charge", "sg.allowupto", "sg.reserve"} {
+		for command, most := range map[string]string{"sg.allow": "1 ID b", "sg.peek": "1"} {
 			for _, cost := range []string{"-1", "x", "1.5", "9007199254740992", "99999999999999999999"} {
 				c.exchange(command+" default ann "+cost, wrongCost)
 			}
 			c.exchange(command, "-ERR wrong number of arguments for '"+command+"' command")
 			c.exchange(command+" default", "-ERR wrong number of arguments for '"+command+"' command")
-			c.exchange(command+" default ann 1 CLASS a 2 3 4 5 6", "-ERR wrong number of arguments for '"+command+"' command")
+			c.exchange(command+" default ann "+most+" again", "-ERR wrong number of arguments for '"+command+"' command")
 		}
 		c.exchange("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
-		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.charge nobody ann", "sg.reset nobody ann",
-			"sg.allowupto nobody ann 1", "sg.reserve nobody ann 1", `sg.cancel nobody {"version":1}`, `sg.settle nobody {"version":1} 1`} {
+		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.reset nobody ann"} {
 			c.send(frame(strings.Fields(command)...))
 			line, err := c.in.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, "-ERR unknown policy") || !strings.Contains(line, "bucket") {
@@ -80,85 +76,14 @@ func TestPolicyErrors(t *testing.T) {
 				t.Errorf("%s: the error contains the key: %q", command, line)
 			}
 		}
+		c.send(frame("SG.ALLOW", "slots", "ann")) // nobody would release the slot
+		if line := c.line(); !strings.HasPrefix(line, "-ERR ") || !strings.Contains(line, "/v1/acquire") || strings.Contains(line, "ann") {
+			t.Errorf("a slot: got %q, want an ERR that names /v1/acquire", line)
+		}
+		c.exchange("SG.PEEK slots ann", numbers(1, 2, 2, 0, 0, 0))
 		w.store.failing.Store(true)
 		c.exchange("sg.allow default ann", "-STORE the store is broken")
 		c.exchange("sg.reset default ann", "-STORE the store is broken")
-	}
-}
-
-func TestReservations(t *testing.T) {
-	w := open(t, resp.Options{})
-	c := w.dial(t)
-	reserve := func(cost, remaining int64) string {
-		t.Helper()
-		c.send(frame("SG.RESERVE", "default", "ann", strconv.FormatInt(cost, 10)))
-		c.expect("*8" + strings.TrimPrefix(numbers(1, 10, remaining, 0, hour, cost), "*6") + "\r\n")
-		made := c.bulk()
-		c.expect(":0\r\n")
-		return made
-	}
-	first := reserve(4, 6)
-	if !strings.Contains(first, `"charges":[{`) {
-		t.Errorf("got the reservation %q", first)
-	}
-	for _, repeated := range []int64{0, 1} {
-		c.send(frame("SG.SETTLE", "default", first, "1"))
-		c.expect(numbers(repeated, 3) + "\r\n")
-	}
-	c.exchange("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
-	second := reserve(5, 4)
-	for i, verb := range []string{"SG.CANCEL", "SG.CANCEL", "SG.RELEASE"} {
-		c.send(frame(verb, "default", second))
-		c.expect(numbers(int64(min(i, 1)), 5) + "\r\n")
-	}
-	c.exchange("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
-	c.send(frame("SG.RESERVE", "default", "ann", "10"))
-	c.expect("*8" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n$-1\r\n:0\r\n")
-	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE returned"
-	c.exchange("SG.SETTLE default {ann 1", wrong)
-	c.exchange("SG.CANCEL default ann", wrong)
-	c.send(frame("SG.SETTLE", "default", first, "x"))
-	c.expect("-ERR cost: must be a whole number from 0 to 9007199254740991\r\n")
-	c.send(frame("SG.SETTLE", "default", first, "1", "2", "3")) // one cost, or one per charge
-	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR invalid reservation") ||
-		!strings.Contains(line, "limit=cost") {
-		t.Errorf("three costs for one charge: got %q, %v", line, err)
-	}
-	third := reserve(4, 5)
-	for _, costs := range []struct {
-		args []string
-		want string // how the reply begins
-	}{
-		{[]string{"other=1"}, "-ERR slidegate: invalid reservation"},
-		{[]string{"10/1h fixed-window anchor=first=x"}, "-ERR cost:"},
-		{[]string{"10/1h fixed-window anchor=first=1", "2"}, "-ERR cost: give all"},
-		{[]string{"10/1h fixed-window anchor=first=1", "10/1h fixed-window anchor=first=1"}, "-ERR slidegate: invalid reservation"},
-		{[]string{"10/1h fixed-window anchor=first=2"}, "*2"},
-	} {
-		c.send(frame(append([]string{"SG.SETTLE", "default", third}, costs.args...)...))
-		if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, costs.want) {
-			t.Errorf("%v: got %q, %v; want %s", costs.args, line, err, costs.want)
-		}
-	}
-	c.expect(":0\r\n:2\r\n")
-	newer := strings.Replace(third, `"version":1`, `"version":3`, 1)
-	c.send(frame("SG.CANCEL", "default", newer))
-	if line := c.line(); !strings.HasPrefix(line, "-ERR slidegate: invalid reservation: version: must be 1, not 3") {
-		t.Errorf("a newer version: got %q, want an error that names it", line)
-	}
-	c.exchange("SG.PEEK default ann", numbers(1, 10, 7, 0, hour, 0))
-}
-
-// Charging is unconditional, even beyond the quota.
-func TestChargeCommand(t *testing.T) {
-	w := open(t, resp.Options{})
-	c := w.dial(t)
-	c.exchange("SG.CHARGE default ann", numbers(1, 10, 9, 0, hour, 1))
-	c.exchange("sg.charge default ann 12", numbers(1, 10, 0, 0, hour, 12))
-	c.exchange("SG.ALLOW default ann", numbers(0, 10, 0, hour, hour, 0))
-	c.send(frame("SG.CHARGE", "default", "ann", "0"))
-	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR invalid cost: must be 1") {
-		t.Errorf("charging nothing: got %q, %v", line, err)
 	}
 }
 
@@ -210,7 +135,7 @@ func TestBatch(t *testing.T) {
 func TestBatchChangesNoReply(t *testing.T) {
 	one, many := open(t, resp.Options{}), open(t, resp.Options{Batch: true, MaxPipeline: 7})
 	commands := []string{"SG.ALLOW default %s", "SG.ALLOW default %s 2", "SG.ALLOW bucket %s", "SG.ALLOW lists %s", "SG.ALLOW nobody %s",
-		"SG.ALLOW default %s x", "SG.PEEK default %s", "SG.REFUND default %s", "PING %s", "SG.RESET default %s", "CL.THROTTLE %s 4 1 1", "NOSUCH %s"}
+		"SG.ALLOW default %s x", "SG.PEEK default %s", "PING %s", "SG.RESET default %s", "CL.THROTTLE %s 4 1 1", "NOSUCH %s"}
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
 		round++
@@ -262,84 +187,20 @@ func readTo(t *rapid.T, in *bufio.Reader, end string) string {
 	return all.String()
 }
 
-// A command names the class of the request, after the cost if there is one.
-func TestClass(t *testing.T) {
-	for _, batch := range []bool{false, true} {
-		w := open(t, resp.Options{Batch: batch})
-		c := w.dial(t)
-		const hour = 3_600_000_000
-		c.exchange("SG.ALLOW classes k CLASS batch", numbers(1, 2, 1, 0, hour, 1))
-		c.exchange("SG.ALLOW classes k 1 class batch", numbers(1, 2, 0, 0, hour, 1))
-		c.exchange("SG.ALLOW classes k CLASS batch", numbers(0, 2, 0, hour, hour, 0))
-		c.exchange("SG.ALLOWUPTO classes k 9 CLASS unlisted", numbers(1, 3, 0, 0, hour, 1))
-		c.exchange("SG.PEEK classes k CLASS critical", numbers(1, 4, 1, 0, hour, 0))
-		c.exchange("SG.ALLOW classes k", numbers(0, 3, 0, hour, hour, 0))
-		const options = "CLASS name, WAIT milliseconds, or ID and an id that is not empty"
-		c.exchange("SG.ALLOW classes k CLASS", "-ERR CLASS: the value is missing; want "+options)
-		c.exchange("SG.ALLOW classes k PLAN pro", "-ERR unknown option 'PLAN'; want "+options)
-		c.exchange("SG.ALLOW classes k WAIT", "-ERR WAIT: the value is missing; want "+options)
-		c.exchange("SG.ALLOW classes k 1 WAIT", "-ERR WAIT: the value is missing; want "+options)
-		for _, wrong := range []string{"0", "-5", "3600001", "1s", "99999999999999999999"} {
-			c.exchange("SG.ALLOW classes k WAIT "+wrong, "-ERR WAIT: must be 1 to 3600000 milliseconds, not '"+wrong+"'; leave it out to wait not at all")
-		}
-		c.exchange("SG.ALLOW classes k WAIT 5 CLASS wait wait 6", "-ERR WAIT: given twice; give it once")
-		c.exchange("SG.PEEK classes k WAIT 1", "-ERR WAIT: not an option of 'sg.peek'; want CLASS name")
-		c.exchange("SG.ALLOW classes k WAIT 1000", numbers(0, 3, 0, hour, hour, 0)) // its turn comes later
-		c.exchange("SG.RESERVE classes k CLASS batch", "-ERR wrong number of arguments for 'sg.reserve' command")
-		c.exchange("SG.POLICIES", "*6", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots", "$4", "held", "$7", "classes")
-	}
-}
-
-// A reservation on a limit with hold is renewed while it is open, and charged when it is settled; a lost one is not renewed.
-func TestHolds(t *testing.T) {
-	w := open(t, resp.Options{})
-	c := w.dial(t)
-	const hour = 3_600_000_000
-	c.send(frame("SG.RESERVE", "held", "ann", "6"))
-	c.expect("*8" + strings.TrimPrefix(numbers(1, 10, 4, 0, thirtySeconds, 6), "*6") + "\r\n")
-	made := c.bulk()
-	c.expect(":30000000\r\n")
-	for range 3 {
-		w.clock.Advance(20e6)
-		c.send(frame("SG.RENEW", "held", made))
-		c.expect(numbers(1, 10, 4, 0, thirtySeconds, 6) + "\r\n")
-	}
-	c.send(frame("SG.SETTLE", "held", made, "2"))
-	c.expect(numbers(0, 4) + "\r\n")
-	c.send(frame("SG.RENEW", "held", made))
-	c.expect(numbers(0, 10, 8, -1, hour, 0) + "\r\n")
-}
-
-// A call with an ID counts once, and is cancelled by it; one that was cancelled first is refused.
+// A call with an ID counts once.
 func TestCallsWithAnID(t *testing.T) {
 	for _, batch := range []bool{false, true} {
-		w := open(t, resp.Options{Batch: batch})
-		c := w.dial(t)
-		const hour = 3_600_000_000
+		c := open(t, resp.Options{Batch: batch}).dial(t)
 		for range 2 {
 			c.exchange("SG.ALLOW default ann 4 ID one", numbers(1, 10, 6, 0, hour, 4))
 		}
 		c.exchange("SG.ALLOW default ann 4", numbers(1, 10, 2, 0, hour, 4))
-		c.exchange("SG.CANCEL default ann ID one", numbers(0, 4))
-		c.exchange("SG.CANCEL default ann ID one", numbers(1, 4))
-		c.exchange("SG.CANCEL default ann ID early", numbers(0, 0))
-		c.exchange("SG.ALLOW default ann 1 ID early", numbers(0, 10, 6, -1, hour, 0))
+		c.exchange("SG.ALLOW default ann id two", numbers(1, 10, 1, 0, hour, 1))
+		c.send(frame("SG.ALLOW", "default", "ann", "ID", ""))
+		c.expect("-ERR unknown option 'ID'; want [cost] [ID id]\r\n")
+		c.exchange("SG.ALLOW default ann PLAN pro", "-ERR unknown option 'PLAN'; want [cost] [ID id]")
+		c.exchange("SG.ALLOW default ann ID", "-ERR cost: must be a whole number from 0 to 9007199254740991")
+		c.exchange("SG.PEEK default ann ID one", "-ERR wrong number of arguments for 'sg.peek' command")
 		c.exchange("SG.ALLOW default ann 1 ID "+strings.Repeat("x", 129), "-ERR invalid id: must have at most 128 bytes, and must not contain \".v1.\"")
-		c.exchange("SG.PEEK default ann 1 ID one", "-ERR ID: not an option of 'sg.peek'; want CLASS name")
-		c.exchange("SG.CANCEL default ann CLASS x", "-ERR wrong number of arguments for 'sg.cancel' command")
-		c.exchange("SG.CANCEL default ann 3 ID one", "-ERR wrong number of arguments for 'sg.cancel' command")
-		var first string
-		for range 2 {
-			c.send(frame("SG.RESERVE", "default", "bob", "3", "ID", "two"))
-			c.expect("*8" + strings.TrimPrefix(numbers(1, 10, 7, 0, hour, 3), "*6") + "\r\n")
-			made := c.bulk()
-			c.expect(":0\r\n")
-			if first == "" {
-				first = made
-			}
-			if made != first || !strings.Contains(made, `"id":"two"`) {
-				t.Errorf("got the reservation %s, want %s again", made, first)
-			}
-		}
 	}
 }

@@ -24,14 +24,12 @@ const (
 	errBulk    = protocolError("invalid bulk length")
 	errEnd     = protocolError("expected CRLF after a bulk string")
 	errCommand = protocolError("too big command")
-	errLine    = protocolError("too big inline request")
-	errForeign = protocolError("a line of text must begin with a command")
 )
 
 // bounds limits the size of one command.
 type bounds struct {
 	args    int // arguments, including the name
-	bulk    int // bytes of an argument, or of a line of text
+	bulk    int // bytes of an argument
 	command int // bytes of the whole command, including lengths
 }
 
@@ -39,8 +37,7 @@ type bounds struct {
 // whichever is larger, and at most twice that where a buffer had to grow. It remembers its progress in an incomplete
 // command, so bytes that arrive slowly are scanned once.
 type reader struct {
-	source    io.Reader
-	isCommand func(name []byte) bool // reports whether a line of text may begin with this
+	source io.Reader
 
 	buf   []byte
 	start int // the start of the unread bytes
@@ -58,9 +55,7 @@ type reader struct {
 // span is the position of an argument, relative to start.
 type span struct{ from, to int }
 
-func newReader(source io.Reader, isCommand func(name []byte) bool) *reader {
-	return &reader{source: source, isCommand: isCommand, length: -1}
-}
+func newReader(source io.Reader) *reader { return &reader{source: source, length: -1} }
 
 // begun reports whether a command has begun and is not complete.
 func (r *reader) begun() bool { return r.start < r.end }
@@ -122,12 +117,10 @@ func (r *reader) next(b bounds) (args [][]byte, ok bool, err error) {
 		if r.start == r.end {
 			return nil, false, nil
 		}
-		if r.buf[r.start] != '*' {
-			args, ok, err = r.line(b)
-			if !ok || err != nil || len(args) > 0 {
-				return args, ok, err
-			}
-			continue // an empty line is ignored
+		// A web page can make a browser, or a program that fetches URLs, send a request here. The page controls everything after the
+		// first line, so none of it may be run: the first byte that is not of a command ends the connection.
+		if first := r.buf[r.start]; first != '*' {
+			return nil, false, unexpected('*', first)
 		}
 		n, ok, err := r.header(errArgs)
 		if !ok || err != nil {
@@ -169,7 +162,7 @@ func (r *reader) argument(b bounds) (ok bool, err error) {
 			return false, nil
 		}
 		if first := r.buf[r.start+r.at]; first != '$' {
-			return false, protocolError(fmt.Sprintf("expected '$', got '%s'", printable(first)))
+			return false, unexpected('$', first)
 		}
 		n, ok, err := r.header(errBulk)
 		if !ok || err != nil {
@@ -196,12 +189,12 @@ func (r *reader) argument(b bounds) (ok bool, err error) {
 	return true, nil
 }
 
-// printable returns a byte in the form in which errors show it.
-func printable(b byte) string {
-	if b < ' ' || b > '~' {
-		return "?"
+// unexpected is the error for a first byte that is not the letter of the type that must follow.
+func unexpected(want, got byte) error {
+	if got < ' ' || got > '~' {
+		got = '?'
 	}
-	return string(rune(b))
+	return protocolError(fmt.Sprintf("expected '%c', got '%c'", want, got))
 }
 
 // header reads the number after the type's letter, to the end of the line.
@@ -257,39 +250,4 @@ func parseInt(text []byte) (n int64, ok bool) {
 		return -int64(u), true // also correct for the smallest, which has no positive counterpart
 	}
 	return int64(u), u <= math.MaxInt64
-}
-
-// line reads a command that is a line of text: words separated by blanks, as health checks of load balancers send them.
-//
-// A web page can make a browser, or a program that fetches URLs, send a request here. The page controls everything after the
-// first line, so none of it may be run: a line that does not begin with a command, or that ends in an HTTP version, ends the
-// connection. No header, no HTTP method and no TLS handshake begins with a command.
-func (r *reader) line(b bounds) (args [][]byte, ok bool, err error) {
-	pending := r.buf[r.start:r.end]
-	end := bytes.IndexByte(pending[r.at:], '\n')
-	if end < 0 && len(pending) <= b.bulk+1 { // there may be one more byte, the line's \r
-		r.at = len(pending)
-		return nil, false, nil
-	}
-	if end < 0 || len(bytes.TrimSuffix(pending[:r.at+end], []byte("\r"))) > b.bulk {
-		return nil, false, errLine
-	}
-	line := pending[:r.at+end]
-	args = bytes.Fields(line)
-	switch {
-	case len(args) == 0: // ignored
-	case !r.isCommand(args[0]), isVersion(args[len(args)-1]):
-		return nil, false, errForeign
-	case len(args) > b.args:
-		return nil, false, errArgs
-	}
-	r.at = len(line) + 1
-	r.discard()
-	return args, true, nil
-}
-
-// isVersion reports whether a word is an HTTP version, such as HTTP/1.1.
-func isVersion(word []byte) bool {
-	const name = "HTTP/"
-	return len(word) > len(name) && is(word[:len(name)], name) && word[len(name)] >= '0' && word[len(name)] <= '9'
 }

@@ -89,13 +89,10 @@ func (c *conn) refuse(kind, text string) {
 	}
 }
 
-// decisionNumbers is the length of the reply of SG.ALLOW and similar commands.
-const decisionNumbers = 6
-
-// appendDecision writes the numbers of a decision, without the array's header.
+// appendDecision writes the numbers of a decision.
 func appendDecision(to []byte, v *policy.Decision) []byte {
 	d := &v.Decision
-	to = appendBool(to, d.Allowed)
+	to = appendBool(appendArray(to, 6), d.Allowed)
 	to = appendInt(to, d.Quota)
 	if d.Flags&rule.FallbackOpen != 0 { // 0 would mean that nothing is left
 		to = appendInt(to, -1)

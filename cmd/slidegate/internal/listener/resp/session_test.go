@@ -25,8 +25,8 @@ func TestSession(t *testing.T) {
 	c.exchange("CLIENT SETINFO LIB-NAME test", "+OK")
 	c.exchange("CLIENT NO-EVICT on", "+OK")
 	c.exchange("CLIENT NO-TOUCH on", "+OK")
-	c.exchange("CLIENT SETNAME", "-ERR unknown subcommand or wrong number of arguments for 'SETNAME'. Try COMMAND DOCS.")
-	c.exchange("CLIENT TRACKING on", "-ERR unknown subcommand or wrong number of arguments for 'TRACKING'. Try COMMAND DOCS.")
+	c.exchange("CLIENT SETNAME", "-ERR unknown subcommand or wrong number of arguments for 'SETNAME'")
+	c.exchange("CLIENT TRACKING on", "-ERR unknown subcommand or wrong number of arguments for 'TRACKING'")
 	c.exchange("CONFIG GET save", "*2", "$4", "save", "$0", "")
 	c.exchange("CONFIG SET save x", "-ERR CONFIG: only GET is supported; configure the service in its file")
 	c.exchange("INFO", "$21", "redis_version:7.2.0\r\n")
@@ -40,8 +40,6 @@ func TestSession(t *testing.T) {
 	c.expect("-ERR unknown command ''\r\n")
 	c.exchange("RESET", "+RESET")
 	w.dial(t).exchange("CLIENT ID", ":2")
-	c.send("PING\r\n\r\nping a\r\n")
-	c.expect("+PONG\r\n$1\r\na\r\n")
 	c.send(frame("QUIT") + frame("PING"))
 	c.expect("+OK\r\n")
 	c.expectClosed()
@@ -68,8 +66,6 @@ func TestHello(t *testing.T) {
 	c.exchange("CLIENT GETNAME", "_")
 	c.exchange("CONFIG GET x", "%1", "$1", "x", "$0", "")
 	c.exchange("SG.ALLOW default ann", numbers(1, 10, 9, 0, hour, 1))
-	c.send(frame("SG.RESERVE", "default", "ann", "10"))
-	c.expect("*8" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n_\r\n:0\r\n")
 }
 
 func TestAuth(t *testing.T) {
@@ -79,7 +75,7 @@ func TestAuth(t *testing.T) {
 		wrong  = "-WRONGPASS invalid username-password pair or user is disabled."
 	)
 	c := w.dial(t)
-	for _, command := range []string{"PING", "SG.ALLOW default ann", "SG.POLICIES", "COMMAND", "CL.THROTTLE k 1 1 1", "NOSUCH", "ECHO", "SELECT 0"} {
+	for _, command := range []string{"PING", "SG.ALLOW default ann", "COMMAND", "CL.THROTTLE k 1 1 1", "NOSUCH", "ECHO", "SELECT 0"} {
 		c.exchange(command, noAuth)
 	}
 	c.send(frame("HELLO", "3"))
@@ -148,9 +144,7 @@ func TestCommandCommand(t *testing.T) {
 			t.Errorf("COMMAND lacks %q", want)
 		}
 	}
-	c.exchange("COMMAND DOCS echo nosuch", "*2", "$4", "echo", "*6", "$7", "summary", "$34", "ECHO message: Returns the message.",
-		"$5", "since", "$5", "1.0.0", "$5", "group", "$10", "connection")
-	c.exchange("COMMAND NOSUCH", "-ERR unknown subcommand or wrong number of arguments for 'NOSUCH'. Try COMMAND DOCS.")
+	c.exchange("COMMAND DOCS", "-ERR unknown subcommand or wrong number of arguments for 'DOCS'")
 }
 
 func TestOptions(t *testing.T) {

@@ -79,7 +79,7 @@ func TestTransactionAborted(t *testing.T) {
 		for _, c := range []struct{ wrong, tooMany string }{
 			{"NOSUCH a", "-ERR unknown command 'NOSUCH'"},
 			{"SG.ALLOW default", "-ERR wrong number of arguments for 'sg.allow' command"},
-			{"SG.ALLOW default ann 1 CLASS a 2 3 4 5 6", "-ERR wrong number of arguments for 'sg.allow' command"},
+			{"SG.ALLOW default ann 1 ID a 2 3 4 5 6", "-ERR wrong number of arguments for 'sg.allow' command"},
 			{"ECHO", "-ERR wrong number of arguments for 'echo' command"},
 			{"DISCARD now", "-ERR wrong number of arguments for 'discard' command"},
 			{"MULTI twice", "-ERR wrong number of arguments for 'multi' command"},

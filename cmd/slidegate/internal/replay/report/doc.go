@@ -20,7 +20,6 @@ type Document struct {
 	Findings      *replay.Findings // the result of the replay
 	Sources       []traffic.Source // the logs that were read
 	Suggested     string           // the suggestion as a policy for a file
-	Notes         []string         // what the traffic does not show about the policies, in addition to the notes of the sources
 }
 
 // check returns an error if d lacks findings.

@@ -67,11 +67,9 @@ func element(tag, content string) block {
 
 // pageWords are the template functions, which format as the text report does.
 var pageWords = template.FuncMap{
-	"number": number, "key": key, "together": together, "escape": escape, "escapeLines": escapeLines, "bar": barLength, "upper": upperFirst,
-	"hint":        func(text string) string { return visible(text, hintWidth) },
-	"windowWords": windowWords,
-	"card":        func(p *page, s section) any { return struct{ Page, Section any }{p, s} },
-	"table":       func(id string, t table) any { return struct{ ID, Table any }{id, &t} },
+	"together": together, "escape": escape, "escapeLines": escapeLines, "bar": barLength, "upper": upperFirst,
+	"hint":  func(text string) string { return visible(text, hintWidth) },
+	"table": func(id string, t table) any { return struct{ ID, Table any }{id, &t} },
 }
 
 // upperFirst returns text with its first letter in upper case: headings are in lower case in the text report.

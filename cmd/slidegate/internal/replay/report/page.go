@@ -21,14 +21,12 @@ type page struct {
 	Notices      []string // what the traffic does not show about the policies
 	Figures      []fact
 	Sections     []section
-	Noun         string               // what the quotas count
-	First        *replay.LimitOutcome // whose window and quota the charts show
-	Data         template.JS          // the data of the charts
+	Data         template.JS // the data of the charts
 }
 
 func newPage(d *Document) *page {
 	f := d.Findings
-	p := &page{Document: d, Noun: noun(f), Verdict: verdict(f), Each: cmp.Or(d.Per, "key"), Notices: d.notes()}
+	p := &page{Document: d, Verdict: verdict(f), Each: cmp.Or(d.Per, "key"), Notices: d.notes()}
 	for _, s := range d.sections() {
 		if s.ID == "outcome" {
 			p.Figures = s.Facts
@@ -44,7 +42,7 @@ func newPage(d *Document) *page {
 		if i > 0 {
 			p.Headline += ", and "
 		}
-		p.Headline += rateWords(&own[i], p.Noun)
+		p.Headline += rateWords(&own[i], noun(f))
 	}
 	if len(f.Policies) > 1 {
 		p.Headline, p.Each = "T"+strings.TrimPrefix(policyNames(f), "t"), ""
@@ -54,21 +52,16 @@ func newPage(d *Document) *page {
 	if len(f.Outcome.Limits) == 1 {
 		p.Meta = append(p.Meta, choiceWords(f.Outcome.Limits[0].Limit))
 	}
-	if len(f.Outcome.Limits) > 0 {
-		p.First = &f.Outcome.Limits[0]
-	}
 	return p
 }
 
-// drawing is the input of page.js. Times are in milliseconds, as in JavaScript, and keys are in their displayed form.
+// drawing is the input of page.js. Times are in milliseconds, as in JavaScript.
 type drawing struct {
-	Noun     string         `json:"noun"`
-	Quota    int64          `json:"quota"`
-	Window   string         `json:"window"`
-	Calendar bool           `json:"calendar,omitempty"` // the window is a period of the calendar
-	Timeline drawnTimeline  `json:"timeline"`
-	Trails   []replay.Trail `json:"trails,omitempty"`
-	Sweep    *drawnSweep    `json:"sweep,omitempty"`
+	Noun     string        `json:"noun"`
+	Quota    int64         `json:"quota"`
+	Window   string        `json:"window"`
+	Timeline drawnTimeline `json:"timeline"`
+	Sweep    *drawnSweep   `json:"sweep,omitempty"`
 }
 
 type drawnTimeline struct {
@@ -88,18 +81,14 @@ type drawnSweep struct {
 func (p *page) drawing() drawing {
 	f := p.Findings
 	t := f.Timeline
-	d := drawing{Noun: p.Noun, Timeline: drawnTimeline{From: milliseconds(t.From), Width: milliseconds(t.Width)}}
+	d := drawing{Noun: noun(f), Timeline: drawnTimeline{From: milliseconds(t.From), Width: milliseconds(t.Width)}}
 	for _, b := range t.Buckets {
 		d.Timeline.Admitted = append(d.Timeline.Admitted, b.Admitted)
 		d.Timeline.Refused = append(d.Timeline.Refused, b.Refused)
 	}
 	if len(f.Outcome.Limits) > 0 {
 		first := &f.Outcome.Limits[0]
-		d.Quota, d.Window, d.Calendar = first.Quota, windowWords(first), first.Calendar != ""
-	}
-	for _, trail := range f.Worst {
-		trail.Key = key(trail.Key)
-		d.Trails = append(d.Trails, trail)
+		d.Quota, d.Window = first.Quota, windowWords(first)
 	}
 	if f.Sweep != nil {
 		d.Sweep = &drawnSweep{Keys: f.Traffic.Keys, Points: f.Sweep.Points}

@@ -16,8 +16,7 @@ func (d *Document) sections() []section {
 	all = append(all,
 		outcomeSection(f),
 		policiesSection(f, sumOfSources(d.Sources).Unmatched),
-		section{ID: "timeline", Title: "Over time", Chart: chartIf("timeline", len(f.Timeline.Buckets) > 0)},
-		section{ID: "trail", Title: "The most refused keys over time", Chart: chartIf("trail", len(f.Worst) > 0 && len(f.Outcome.Limits) > 0)},
+		timelineSection(f),
 		section{ID: "refused_requests", Title: "What the refused requests were", Tables: []table{traitsTable(f.Refused)}},
 		section{ID: "top", Title: "Most refused keys", Tables: []table{topTable(f, f.Outcome.TopRefused)}},
 		limitsSection(f), compareSection(f), sweepSection(f), d.suggestionSection(),
@@ -25,11 +24,11 @@ func (d *Document) sections() []section {
 	return slices.DeleteFunc(all, func(s section) bool { return s.isEmpty() })
 }
 
-func chartIf(name string, drawn bool) string {
-	if drawn {
-		return name
+func timelineSection(f *replay.Findings) section {
+	if len(f.Timeline.Buckets) == 0 {
+		return section{}
 	}
-	return ""
+	return section{ID: "timeline", Title: "Over time", Chart: "timeline"}
 }
 
 // readSection describes what was read, what could not be read, and whether it was in order.
@@ -292,7 +291,6 @@ func (d *Document) suggestionSection() section {
 
 // notes returns what the traffic does not show about the policies, without duplicates.
 func (d *Document) notes() (all []string) {
-	all = slices.Clone(d.Notes)
 	for i := range d.Sources {
 		for _, note := range d.Sources[i].Notes {
 			if !slices.Contains(all, note) {

@@ -193,12 +193,6 @@ func (p *Policies) Notes(known Known, replayed []int) (notes []string) {
 			notes = append(notes, "The penalty of the policy "+c.Name+" was not replayed: the service would refuse keys for "+
 				c.Penalty.String()+" after an excess, and so refuse more.")
 		}
-		if len(c.Classes) > 0 {
-			notes = append(notes, "The classes of the policy "+c.Name+" were not replayed: every request could use all of its limits.")
-		}
-		if len(c.Candidate) > 0 {
-			notes = append(notes, "The candidate of the policy "+c.Name+" was not replayed; to see its effect, use it as the limits.")
-		}
 	}
 	return notes
 }

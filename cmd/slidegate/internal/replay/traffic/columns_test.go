@@ -47,7 +47,7 @@ func everything(t *testing.T, file, text string, opts Options) (all []string) {
 		"haproxy.log": "{address}|{method}|{path}|{query}|{status}", "alb.log": "{address}|{method}|{host}|{path}|{query}|{status}",
 		"cloudfront.log": "{address}|{host}|{query}|{header:Referer}|{header:Cookie}|{header:X-Forwarded-For}",
 	}
-	opts.Key, opts.Cost, opts.About = template(t, key[file]), costOf(t, "bytes"), true
+	opts.Key, opts.Cost = template(t, key[file]), costOf(t, "bytes")
 	r, err := NewReader(file, strings.NewReader(text), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -4,12 +4,11 @@ import "github.com/slidegate/slidegate/rule"
 
 // Line is one recorded request: its time, key and cost. Its bytes are valid until the next call of Next on its source.
 type Line struct {
-	At   rule.Micros // since the Unix epoch
-	Key  []byte      // what is limited
-	Cost int64       // units, 0 or more
-	Time []byte      // At as a JSON value, as in the input: 1767643391854 or "2026-11-15T06:48:34Z"
-	// About holds other fields of the request, if Options.About is set.
-	About Details
+	At    rule.Micros // since the Unix epoch
+	Key   []byte      // what is limited
+	Cost  int64       // units, 0 or more
+	Time  []byte      // At as a JSON value, as in the input: 1767643391854 or "2026-11-15T06:48:34Z"
+	About Details     // other fields of the request
 	// Parts has one element per policy that applies to the request, if policies are replayed; Key and Cost are then those
 	// of the first.
 	Parts []Part

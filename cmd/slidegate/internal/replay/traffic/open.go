@@ -44,8 +44,6 @@ type Options struct {
 	// path, host, status, bytes, key and cost. The format json requires at least the time; in the other JSON formats they
 	// replace the defaults.
 	Fields map[string]string
-	// About enables Line.About.
-	About bool
 	// Policies are the policies to replay; it may be nil. They determine keys and costs unless Key and Cost are set. A
 	// request that none of them applies to is skipped. If there are several, those whose key or cost the log does not
 	// have are left out, with a note in Source.Notes.

@@ -14,7 +14,7 @@ type plan struct {
 	cost     coster
 	splitter *splitter // used instead of key and cost if policies are replayed
 	other    *splitter // the splitter of Options.Against; nil if that is nil
-	about    *about    // nil if not requested
+	about    about
 	notes    []string
 }
 
@@ -31,9 +31,7 @@ func planFor(s shape, opts *Options) (*plan, error) {
 	if opts.Match != nil {
 		p.wants.fields |= s.fields() & setOf(fieldMethod, fieldHost, fieldPath)
 	}
-	if opts.About {
-		p.planAbout(s)
-	}
+	p.planAbout(s)
 	if opts.Policies != nil {
 		return p, p.planPolicies(s, opts)
 	}
@@ -137,7 +135,7 @@ func (p *plan) planAbout(s shape) {
 		}
 		return -1
 	}
-	p.about = &about{
+	p.about = about{
 		method: slot(fields.Field{Kind: fields.Method}), path: slot(fields.Field{Kind: fields.Path}),
 		agent: slot(fields.Field{Kind: fields.Header, Name: "User-Agent"}), status: slot(fields.Field{Kind: fields.Status}),
 	}

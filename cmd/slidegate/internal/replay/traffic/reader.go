@@ -69,9 +69,7 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 		r.source.Filtered++
 		return false, ""
 	}
-	if r.plan.about != nil {
-		line.About = r.plan.about.of(r.entry)
-	}
+	line.About = r.plan.about.of(r.entry)
 	if r.plan.splitter != nil {
 		return r.takeParts(line)
 	}

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bradfitz/gomemcache/memcache"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/redis/go-redis/v9"
@@ -27,7 +26,6 @@ import (
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/kvstore"
-	"github.com/slidegate/slidegate/kvstore/memcached"
 	"github.com/slidegate/slidegate/kvstore/natsembed"
 	"github.com/slidegate/slidegate/kvstore/natskv"
 	"github.com/slidegate/slidegate/layer/observe"

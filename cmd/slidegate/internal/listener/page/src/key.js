@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { h, keep, write } from "./dom.js";
 import * as rule from "./rule.js";
 import * as sliding from "./sliding.js";
-import { causes, clock, count, counts, masked, moment, number, percent, span, visible } from "./words.js";
+import { causes, clock, counts, masked, moment, number, percent, span, visible } from "./words.js";
 
 let panel, key, policy, state, received, problem, polling, frame, actions;
 
@@ -64,7 +64,7 @@ async function reveal(event) {
 		panel.querySelector(".ask").remove();
 		if (found.cut) show(); // nothing can be asked about it
 		else {
-			key.text = exact(found);
+			key.text = found.key; // in quotes if it is not UTF-8, as a ruling about it
 			begin();
 		}
 		panel.querySelector("#key-title").focus();
@@ -73,11 +73,6 @@ async function reveal(event) {
 		button.disabled = false;
 		show();
 	}
-}
-
-// exact returns a key as operators write it so that it means only itself. One that is not UTF-8 is in quotes, and descriptors of Envoy are exact.
-function exact(found) {
-	return found.key_base64 || key.policy.startsWith("envoy:") ? found.key : "=" + found.key;
 }
 
 function begin() {
@@ -100,7 +95,7 @@ async function load() {
 	const asked = key;
 	try {
 		const query = { policy: key.policy, key: key.text };
-		for (const name of ["plan", "class"]) if (key[name]) query[name] = key[name]; // otherwise the limits would be those of others
+		if (key.plan) query.plan = key.plan; // otherwise the limits would be those of others
 		const found = await get("/v1/state", query);
 		if (key?.text !== asked.text) return;
 		state = found;
@@ -109,6 +104,10 @@ async function load() {
 	} catch (failed) {
 		if (!key) return;
 		problem = failed.message;
+		if (failed.status === 404) {
+			problem = "This is no policy of the file, so nothing more is known of its keys here."; // but a domain of Envoy's, say
+			panel.querySelector(".known").hidden = true;
+		}
 		if (failed.status === 400 || failed.status === 404) clearInterval(polling); // it would fail again
 	}
 	show();
@@ -140,7 +139,7 @@ function known() {
 		if (key.share > 0 && !state) all.push(percent(key.share, 1) + " of its limit used");
 		if (key.routes?.length) all.push(key.routes.slice(0, 3).map((route) => visible(route, 40)).join(", "));
 	}
-	for (const name of ["plan", "class", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));
+	for (const name of ["plan", "list", "override"]) if (state?.[name]) all.push(name + " " + visible(state[name], 40));
 	if (state?.penalty_us > 0) all.push("kept out by the penalty for " + span(state.penalty_us / 1000));
 	if (key.cut) all.push("it is longer than 1,024 bytes, so only its beginning is known, and nothing can be asked or ruled about it");
 	if (state?.prefix) all.push("a prefix: the addresses in it have keys and counts of their own, and a ruling is about them all");
@@ -150,7 +149,6 @@ function known() {
 	if (state?.by === "ruling" && !state.limits?.length && !state.prefix && policy?.limits?.length && !policy.varies) {
 		all.push("without the ruling: " + policy.limits.map((limit) => visible(limit, 40)).join(", "));
 	}
-	if (state?.also?.length) all.push("the text also means " + count(state.also.length, "other key"));
 	return all.join(" \u00b7 ");
 }
 
@@ -160,7 +158,7 @@ function ruling(line) {
 	if (ruling) write(line, changed(ruling) + about(ruling) + (ruling.until ? ", until " + moment(ruling.until) : ", until it is ended") + ", by " + visible(ruling.who, 60) + (ruling.why ? ": " + visible(ruling.why, 200) : ""));
 }
 
-// about names what a ruling is about, if that is more than this key: a prefix, or a text that means several keys.
+// about names what a ruling is about, if that is more than this key: a prefix.
 function about(ruling) {
 	return rule.isWider(ruling, state) ? " for " + visible(ruling.key, 60) : "";
 }

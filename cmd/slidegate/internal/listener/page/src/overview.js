@@ -9,16 +9,16 @@ const rangeWords = { 1: "the last minute", 5: "the last 5 minutes", 60: "the las
 // update shows a document for a range of minutes and the chosen policies. It counts decisions: a request that two policies decide counts twice.
 export function update(seen, policies, keys, minutes) {
 	const sum = total(policies, seen.now, minutes), all = sum.admitted + sum.refused;
-	const alive = seen.instances.filter((one) => one.alive);
+	const alive = seen.instances.filter((one) => one.alive), least = (n) => (seen.instances.length > 1 ? "\u2265\u00a0" : "") + number(n);
 	write(at("headline"), all === 0 ? "No decisions" : sum.refused === 0 ? "Nothing is refused" : "Refusing " + percent(sum.refused, all));
 	at("headline").classList.toggle("alarm", sum.refused > 0);
 	write(at("verdict"), verdict(sum, all, keys, minutes));
 	document.title = (sum.refused > 0 ? percent(sum.refused, all) + " refused" : "Slidegate") + " \u2013 " + count(alive.length, "instance");
 	figures([
-		["Admitted", number(sum.admitted), percent(sum.admitted, all) + " of decisions"],
-		["Refused", number(sum.refused), percent(sum.refused, all) + " of decisions", sum.refused > 0],
-		["Refused in shadow", number(sum.shadow_refused), "of the admitted"],
-		["Without the store", number(sum.without_store), "by failure modes", sum.without_store > 0],
+		["Admitted", least(sum.admitted), percent(sum.admitted, all) + " of decisions"],
+		["Refused", least(sum.refused), percent(sum.refused, all) + " of decisions", sum.refused > 0],
+		["Refused in shadow", least(sum.shadow_refused), "of the admitted"],
+		["Without the store", least(sum.without_store), "by failure modes", sum.without_store > 0],
 		["Slowest 99th percentile", slowest(alive), "of one decision"],
 		["Leased", number(alive.reduce((n, one) => n + (one.leases_out || 0), 0)), "units not spent yet"],
 	]);
@@ -51,9 +51,12 @@ function figures(rows) {
 		});
 }
 
+// scope says which instances are shown, and how old the counts of the others are, which have decided more since.
 function scope(seen, alive) {
 	const stores = [...new Set(alive.map((one) => one.store).filter(Boolean))].map((store) => visible(store, 24));
-	return (seen.scope === "all" ? count(alive.length, "instance") : "this instance") + (stores.length ? ", " + stores.join(", ") : "");
+	const ages = alive.filter((one) => one.id !== seen.self).map((one) => (Date.parse(seen.now) - Date.parse(one.seen)) / 1000);
+	return (seen.scope === "all" ? count(alive.length, "instance") : "this instance") + (stores.length ? ", " + stores.join(", ") : "") +
+		(ages.length ? ", as of " + Math.max(1, ...ages.map(Math.ceil)) + " s ago" : "");
 }
 
 // banners show what is wrong, with a symbol and in words.
@@ -65,6 +68,7 @@ function banners(seen, alive) {
 		all.push(["store", "Deciding without the store.", who + ", so failure modes decide, and counts are not shared."]);
 	}
 	if (seen.scope !== "all") all.push(["scope", "Only this instance is shown.", seen.why ? visible(seen.why, 300) : ""]);
+	else if (seen.why) all.push(["unread", "Not all instances are shown.", visible(seen.why, 300)]);
 	const configs = new Set(alive.map((one) => one.config));
 	if (configs.size > 1) all.push(["config", "Instances use different configurations.", "See their hashes below."]);
 	const restart = alive.filter((one) => one.restart_needed?.length);

@@ -1,4 +1,4 @@
-// The policies: which refuses, how near the nearest key that it did not refuse is to a limit, and what its candidate would do. Choosing one shows only its requests and keys.
+// The policies: which refuses, how near the nearest key that it did not refuse is to a limit. Choosing one shows only its requests and keys.
 import { h, keep, svg, set, write } from "./dom.js";
 import { hour, total } from "./sums.js";
 import { count, number, percent, visible } from "./words.js";
@@ -47,13 +47,8 @@ function fill(element, row, seen, chosen) {
 	set(part("b ~ span"), { title });
 }
 
-// beside returns what shadow mode or the candidate would refuse, to be shown below what is refused.
+// beside returns what shadow mode would refuse, to be shown below what is refused.
 function beside({ sum }) {
-	const { candidate } = sum, decided = candidate.admitted + candidate.refused;
-	if (decided > 0) {
-		return ["candidate " + percent(candidate.refused, decided), "The candidate limits would have refused " + number(candidate.refused) + " of " +
-			count(decided, "request") + ", of which the limits refused " + number(candidate.both)];
-	}
 	return sum.shadow_refused > 0 ? [number(sum.shadow_refused) + " in shadow", "Shadow mode would have refused them"] : ["", null];
 }
 

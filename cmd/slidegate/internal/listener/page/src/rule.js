@@ -2,11 +2,10 @@
 // is in the history for all to see.
 import { post } from "./api.js";
 import { h, write } from "./dom.js";
-import { count, moment, visible } from "./words.js";
+import { moment, visible } from "./words.js";
 
 const lengths = [["15m", "15 minutes"], ["1h", "1 hour"], ["24h", "24 hours"], ["7d", "7 days"]];
 
-// Keys of rulings are written as people write them; "=" says that this one is exact.
 const actions = {
 	block: { label: "Block", submit: "Block the key", until: "optional", done: (end) => "Blocked" + end + ".", send: (key, form) => post("/v1/rulings", { ...about(key, form), kind: "block", ...form.end }) },
 	raise: { label: "Raise", submit: "Change its limits", until: "optional", limits: true, done: (end) => "Limits changed" + end + ".", send: (key, form) => post("/v1/rulings", { ...about(key, form), ...form.limits, ...form.end }) },
@@ -18,9 +17,9 @@ function about(key, form) {
 	return { policy: key.policy, key: key.text, who: "operators\u2019 page", why: form.why };
 }
 
-// isWider reports whether a ruling is about more than the key of a state: a prefix, or a text that means several keys.
+// isWider reports whether a ruling is about more than the key of a state: a prefix.
 export function isWider(ruling, state) {
-	return ruling.key !== state.key && ruling.key !== "=" + state.key;
+	return ruling.key !== state.key;
 }
 
 // make returns the buttons and the form for a key. key() returns {policy, text}, state() its last state, policy() what is known of its policy,
@@ -51,7 +50,6 @@ export function make(key, state, policy, done) {
 		for (const button of buttons) button.setAttribute("aria-expanded", "false");
 		const notes = [answer?.ruling?.note, ...(answer?.notes ?? [])].filter(Boolean).map((note) => "Note: " + visible(note, 400) + ".");
 		if (answer?.seen?.length === 0) notes.push("Note: nothing was seen of it. The limits of the policy count nothing for it now, and this instance has refused none of it: check the spelling.");
-		if (answer?.matches?.length > 1) notes.push("It is about " + count(answer.matches.length, "key") + ": " + answer.matches.map((text) => visible(text, 60)).join(", ") + ".");
 		write(result, [action.done(entered.words), ...notes].join(" "));
 		buttons.find((button) => !button.hidden)?.focus();
 		done();
@@ -73,7 +71,7 @@ let fields = 0;
 // proposal returns limits to begin with: those of the key, doubled. There is none if they may not be its limits, since requests choose them.
 function proposal(key, state, policy) {
 	const texts = (state?.limits ?? []).map((limit) => limit.text), doubt = key.id ? key.limit && !texts.includes(key.limit) : policy?.varies;
-	if (texts.length) return doubt || state.class ? [] : texts.map(doubled);
+	if (texts.length) return doubt ? [] : texts.map(doubled);
 	return policy && !policy.varies && !state?.override ? policy.limits.map(doubled) : []; // of one that is blocked
 }
 
@@ -84,7 +82,7 @@ function form(action, proposed, send) {
 	if (action.limits) {
 		const input = h("input", { id: id("limits"), name: "limits", required: true, spellcheck: "false", autocomplete: "off", placeholder: "such as 200/1m, 5000/1h", "aria-describedby": id("hint") });
 		input.value = [...new Set(proposed)].join(", ");
-		parts.push(h(".field.wide", {}, h("label", { for: id("limits") }, "Limits, with commas between them"), input, h("small.details", { id: id("hint") }, "They replace all limits of the policy for this key, also those of its plan or class; unlimited admits everything.")));
+		parts.push(h(".field.wide", {}, h("label", { for: id("limits") }, "Limits, with commas between them"), input, h("small.details", { id: id("hint") }, "They replace all limits of the policy for this key, also those of its plan; unlimited admits everything.")));
 	}
 	if (action.until) {
 		const time = h("input", { id: id("time"), name: "time", type: "datetime-local", hidden: true, "aria-label": "Until" });

@@ -6,15 +6,14 @@ const series = Object.keys(none);
 function add(to, minute) {
 	for (const name of series) to[name] += minute[name] || 0;
 	to.admitted += minute.shadow_refused || 0;
-	for (const name of Object.keys(to.candidate ?? {})) to.candidate[name] += minute.candidate?.[name] || 0;
 	return to;
 }
 
 const minute = 60_000;
 
-// total adds up the current minute and so many before it, also what the candidates did.
+// total adds up the current minute and so many before it.
 export function total(policies, now, minutes) {
-	const from = Date.parse(now) - minutes * minute, sum = { ...none, candidate: { admitted: 0, refused: 0, both: 0 } };
+	const from = Date.parse(now) - minutes * minute, sum = { ...none };
 	for (const policy of policies) {
 		for (const one of policy.minutes ?? []) if (Date.parse(one.at) + minute > from) add(sum, one);
 	}

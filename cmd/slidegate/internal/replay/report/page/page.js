@@ -64,7 +64,7 @@
     return day(a) + ", " + clock(a, seconds) + " to " + end + " UTC";
   }
 
-  // tip returns the content of a tooltip. It builds elements instead of markup, because keys are untrusted text.
+  // tip returns the content of a tooltip. It builds elements instead of markup, so that no text of the traffic is read as markup.
   function tip(title, rows) {
     var box = document.createElement("div");
     box.className = "tip";
@@ -88,7 +88,7 @@
   function colour(name) { return getComputedStyle(root).getPropertyValue("--" + name).trim(); }
 
   function ink() {
-    var names = ["card", "line", "soft", "ink", "dim", "faint", "admitted", "refused", "touched", "asked"];
+    var names = ["card", "line", "soft", "ink", "dim", "faint", "admitted", "refused", "touched"];
     var all = {};
     names.forEach(function (name) { all[name] = colour(name); });
     return all;
@@ -217,7 +217,6 @@
     var update = { series: bars(c) };
     if (b.each !== before) update.yAxis = { name: "requests per " + span(b.each * data.timeline.width) };
     charts.timeline.setOption(update);
-    if (charts.trail) charts.trail.dispatchAction({ type: "dataZoom", start: z.start, end: z.end });
   }
 
   function moveZoom(how) {
@@ -228,47 +227,6 @@
     if (how === "right") middle += width / 2;
     middle = Math.min(100 - width / 2, Math.max(width / 2, middle));
     charts.timeline.dispatchAction({ type: "dataZoom", start: middle - width / 2, end: middle + width / 2 });
-  }
-
-  // ---- one key -----------------------------------------------------------------------------------------------------
-
-  function selectedTrail() {
-    var input = document.querySelector("input[name=trail]:checked");
-    return data.trails[input ? Number(input.value) : 0];
-  }
-
-  function drawTrail(c) {
-    var t = data.timeline, trail = selectedTrail();
-    var at = function (n, i) { return [t.from + (i + .5) * t.width, n]; };
-    var option = base(c, "Lines over time: what the selected key requested and what was admitted within one window, compared with the quota of " + number(data.quota) + ".");
-    option.xAxis = timeAxis(c);
-    option.yAxis = valueAxis(c, data.noun + "s in the " + (data.calendar ? "" : "last ") + data.window, short);
-    // The zoom follows the chart above.
-    option.dataZoom = [{ type: "inside", start: zoomRange.start, end: zoomRange.end, zoomOnMouseWheel: false, moveOnMouseMove: false, moveOnMouseWheel: false, disabled: true }];
-    option.series = [
-      { name: "requested", type: "line", data: trail.asked.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.asked, width: 1.5, type: [4, 3] }, itemStyle: { color: c.asked } },
-      {
-        name: "admitted", type: "line", data: trail.admitted.map(at), step: "middle", showSymbol: false, lineStyle: { color: c.admitted, width: 2 },
-        itemStyle: { color: c.admitted }, areaStyle: { color: c.admitted, opacity: .12 },
-        markLine: {
-          silent: true, symbol: "none", lineStyle: { color: c.refused, width: 1.5, type: "solid" },
-          label: { position: "insideEndTop", color: c.refused, fontSize: 12, fontWeight: 600, textBorderColor: c.card, textBorderWidth: 3, formatter: "quota " + number(data.quota) },
-          data: [{ yAxis: data.quota }]
-        },
-        markPoint: {
-          symbol: "circle", symbolSize: 9, silent: true, itemStyle: { color: c.admitted, borderColor: c.card, borderWidth: 2 },
-          label: { position: "top", distance: 6, color: c.ink, fontSize: 12, fontWeight: 600, textBorderColor: c.card, textBorderWidth: 3, formatter: function (p) { return number(p.value); } },
-          data: [{ type: "max", name: "highest" }]
-        }
-      }
-    ];
-    option.tooltip.formatter = function (items) {
-      var i = items[0].dataIndex;
-      return tip(timeRange(t.from + i * t.width, t.from + (i + 1) * t.width), [
-        ["Requested, at most", number(trail.asked[i])], ["Admitted, at most", number(trail.admitted[i])], ["Quota", number(data.quota)]
-      ]);
-    };
-    return option;
   }
 
   // ---- other quotas ------------------------------------------------------------------------------------------------
@@ -349,7 +307,7 @@
 
   // ---- drawing -----------------------------------------------------------------------------------------------------
 
-  var drawers = { timeline: drawTimeline, trail: drawTrail, sweep: drawSweep };
+  var drawers = { timeline: drawTimeline, sweep: drawSweep };
 
   function redraw() {
     var c = ink();
@@ -388,9 +346,6 @@
   document.querySelectorAll("[data-zoom]").forEach(function (button) {
     button.addEventListener("click", function () { moveZoom(button.dataset.zoom); });
   });
-  document.querySelectorAll("input[name=trail]").forEach(function (input) {
-    input.addEventListener("change", function () { redraw(); });
-  });
   document.getElementById("theme").addEventListener("click", function () {
     setTheme(themes[(themes.indexOf(current()) + 1) % themes.length]);
   });
@@ -413,7 +368,7 @@
     root.setAttribute("data-theme", "light");
     closed = Array.prototype.slice.call(document.querySelectorAll("details:not([open])"));
     closed.forEach(function (d) { d.open = true; });
-    Object.keys(charts).forEach(function (id) { charts[id].resize({ width: id === "trail" ? 420 : 640 }); });
+    Object.keys(charts).forEach(function (id) { charts[id].resize({ width: 640 }); });
     redraw();
   });
   addEventListener("afterprint", function () {

@@ -42,14 +42,10 @@ var HostileRendered = []string{
 func Hostile() Document {
 	d := Sample()
 	f := d.Findings
-	f.Outcome.TopRefused, f.Worst = nil, append([]replay.Trail(nil), f.Worst...)
+	f.Outcome.TopRefused = nil
 	for i, key := range hostileKeys {
 		f.Outcome.TopRefused = append(f.Outcome.TopRefused, replay.KeyOutcome{Key: key, Requests: 20, Refused: int64(10 - i)})
-		trail := f.Worst[0]
-		trail.Key = key
-		f.Worst = append(f.Worst, trail)
 	}
-	f.Worst = f.Worst[len(f.Worst)-len(hostileKeys):]
 	f.Refused = hostileProfile()
 	f.Outcome.TopRefused[0].Profile = hostileProfile()
 	f.Outcome.Lockout.Key = hostileKeys[0]

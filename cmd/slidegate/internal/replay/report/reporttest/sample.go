@@ -210,26 +210,6 @@ func (s *simulation) timeline(all []arrival) replay.Timeline {
 	return t
 }
 
-// trail returns the trail of one key.
-func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
-	n := 24 * 3600 * second / sampleBucket
-	t := replay.Trail{Key: k.Key, Requests: k.Requests, Refused: k.Refused, Requested: make([]int64, n), Admitted: make([]int64, n)}
-	var requested, admitted recent
-	for i, a := range all {
-		if a.key != k.Key {
-			continue
-		}
-		requested.times = append(requested.times, a.at)
-		if s.admitted[i] {
-			admitted.times = append(admitted.times, a.at)
-		}
-		b := (a.at - sampleDay) / sampleBucket
-		t.Requested[b] = max(t.Requested[b], requested.at(a.at, s.limit.Window))
-		t.Admitted[b] = max(t.Admitted[b], admitted.at(a.at, s.limit.Window))
-	}
-	return t
-}
-
 // sampleQuotas are the quotas of the sweep.
 var sampleQuotas = []int64{10, 15, 20, 30, 40, 50, 70, 100, 120, 150, 200, 250, 300, 350, 400}
 
@@ -243,7 +223,6 @@ type Document struct {
 	Findings      *replay.Findings
 	Sources       []traffic.Source
 	Suggested     string
-	Notes         []string
 }
 
 // Sample returns a new document every time, so that a test may change it; the simulation runs once.
@@ -274,9 +253,6 @@ var sampleFindings = sync.OnceValue(func() *replay.Findings {
 	f.Traffic = replay.Traffic{
 		Requests: int64(len(all)), Units: int64(len(all)), Keys: int64(len(chosen.clients)), From: all[0].at, To: all[len(all)-1].at,
 		Order: replay.Order{OutOfOrder: 2318, Furthest: 4*second + 210000, TooLate: 0},
-	}
-	for _, k := range chosen.outcome.TopRefused[:min(5, len(chosen.outcome.TopRefused))] {
-		f.Worst = append(f.Worst, chosen.trail(all, k))
 	}
 	for _, choice := range []string{"sliding-window", "sliding-window segments=6", "sliding-window overlap=whole", "sliding-log", "fixed-window", "token-bucket"} {
 		f.Compare = append(f.Compare, simulate(choice, "100/1m "+choice, all).outcome)
