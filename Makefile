@@ -4,8 +4,8 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help check test lint race fuzz bench long draw page site modules tidy release deps
-.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-line long-plays long-mutants long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-helm long-oldest-go long-replay long-release
+.PHONY: help check test lint race fuzz bench long mutants draw page site modules tidy release deps
+.PHONY: test-bench test-tools test-docs long-model long-ports long-history long-leases long-line long-plays long-faults long-attacks long-flood long-soak long-cluster long-restarts long-valkey long-postgres long-helm long-oldest-go long-replay long-release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ test-bench: # half of its time is spent waiting for servers, so it runs while ot
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./modules
 	cd tools/release && GOWORK=off $(GO) test .
-	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site ./page # uncached: they read files outside of their module, which the test cache does not track
+	cd tools && GOWORK=off $(GO) test -count 1 ./pictures ./site ./page ./mutants # uncached: they read files outside of their module, which the test cache does not track
 
 test-docs: # every sample, link, command and name in the documentation, what it says about bytes per key, and the manifests
 	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs ./cmd/slidegate/internal/e2e/kubernetes ./test/sizes # uncached: the test cache does not track files outside of the test's module
@@ -65,6 +65,9 @@ fuzz: ## fuzz every target for FUZZTIME each
 bench: deps ## compare with other limiters: half an hour, or only make bench S=redis,pg,lease ...; bench/README.md lists the scenarios
 	cd bench && $(GO) run . $(if $(S),-scenario $(S)) $(BENCH)
 
+mutants: ## plant bugs one at a time, and print which test catches each; hours, or only make mutants M=engine
+	cd tools && GOWORK=off $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants -root . -planted tools/mutants/planted $(M)
+
 long: ## run one of the long tests: make long lists them, make long T=history runs one
 ifdef T
 	@$(MAKE) long-$(T)
@@ -91,9 +94,6 @@ long-line: deps ### let four processes wait in line over Redis eight times, on a
 
 long-plays: ### simulate a million uses of leased units, with processes that die and responses that get lost; some minutes
 	$(GO) test ./internal/layer/lease -run '^TestPlays$$' -v -count 1 -timeout 30m -plays 1000000
-
-long-mutants: ### plant mistakes in the leases, and check that the simulations catch each of them; some minutes
-	$(GO) test ./internal/layer/lease -run '^TestMutants$$' -v -count 1 -timeout 30m -mutants 1000000
 
 long-faults: deps ### stop, kill, cut, slow, fill and lock every store under load, and print what clients get; OLD=PROGRAM compares; half an hour
 	$(TEST) ./cmd/slidegate/internal/e2e/faults -run 'Table|Attacks|Balancer' -v -count 1 -timeout 2h -args -faults -old "$(abspath $(OLD))"

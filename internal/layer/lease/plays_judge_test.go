@@ -131,7 +131,7 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 			a.excess[limit] -= units
 			j.tally(limit).refused++
 		} else {
-			j.addViolation("%d units of %v (%s): "+ruleRefuses+" at %d: it has %d left, and %d that were leased; %d more may be extra",
+			j.addViolation("%d units of %v (%s): the rule refuses them at %d: it has %d left, and %d that were leased; %d more may be extra",
 				units, adapter.Unbind(limit), how, now, room, excess, a.onTop(now))
 		}
 	}
@@ -149,9 +149,6 @@ func (j *judge) countEvent(what string) {
 	defer j.mu.Unlock()
 	j.events[what]++
 }
-
-// ruleRefuses is part of the message about a violation.
-const ruleRefuses = "the rule refuses them"
 
 func (j *judge) addViolation(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
