@@ -11,7 +11,7 @@ import (
 // TestOneClientHasOneIdentity checks that a client stays the same client however a proxy writes its address, and whatever the
 // client puts before it. Text that is not an address does not make a new client.
 func TestOneClientHasOneIdentity(t *testing.T) {
-	s := servicetest.Start(t, "trusted_proxies: [loopback, 10.0.0.0/8]\npolicies:\n  login: {key: \"{address}\", limits: [1/1h fixed-window]}\n",
+	s := servicetest.Start(t, "trusted_proxies: [loopback, 10.0.0.0/8]\npolicies:\n  login: {key: \"{address}\", limits: [1/1h fixed-window anchor=first]}\n",
 		func(o *service.Options) { o.Tokens = []string{token} })
 	port := portOf(s.Address("http"))
 	check := func(lines ...string) int {

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-const loginOnly = "policies:\n  login: {match: POST /login, key: \"{address}\", limits: [3/1h fixed-window]}\n"
+const loginOnly = "policies:\n  login: {match: POST /login, key: \"{address}\", limits: [3/1h fixed-window anchor=first]}\n"
 
 // TestStrangersCannotCharge puts a service with tokens behind a proxy on the same machine that publishes its JSON API. Through that
 // proxy strangers can neither send requests in the name of a client, which is still admitted through the site's own proxy, nor

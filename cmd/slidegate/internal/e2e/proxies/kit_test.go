@@ -100,7 +100,7 @@ func startSlidegate(t *testing.T, args ...string) (address string, process *os.P
 	return at.FindStringSubmatch(p.Output.String())[1], p.Process
 }
 
-const loginPolicy = "policies:\n  login: {match: POST /login, limits: [3/1h fixed-window]}\n"
+const loginPolicy = "policies:\n  login: {match: POST /login, limits: [3/1h fixed-window anchor=first]}\n"
 
 // serve starts the service with a limit of 3 logins.
 func serve(t *testing.T) (address string, process *os.Process) {

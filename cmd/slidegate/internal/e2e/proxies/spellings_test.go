@@ -30,7 +30,7 @@ func TestSpellingsOfAPath(t *testing.T) {
 			return caddy(t, "Caddyfile", service, app.address())
 		},
 		"proxy": func(t *testing.T, app *application) string {
-			address, _ := startSlidegate(t, "proxy", "--to", app.URL, "--http", "127.0.0.1:0", "--admin", "off", "--route", "POST /login=3/1h fixed-window")
+			address, _ := startSlidegate(t, "proxy", "--to", app.URL, "--http", "127.0.0.1:0", "--admin", "off", "--route", "POST /login=3/1h fixed-window anchor=first")
 			return address
 		},
 	} {

@@ -20,7 +20,7 @@ func TestReservationsOfInstances(t *testing.T) {
 		"postgres": func(t *testing.T) string { return pgtest.Start(t, "fsync = off").URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := "store: " + strconv.Quote(open(t)) + "\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n"
+			file := "store: " + strconv.Quote(open(t)) + "\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window anchor=first]}\n"
 			instances := []*servicetest.Service{servicetest.Start(t, file, nil), servicetest.Start(t, file, nil), servicetest.Start(t, file, nil)}
 			var made []string
 			for _, one := range instances {
@@ -51,7 +51,7 @@ func TestReservationsOfInstances(t *testing.T) {
 // TestKeyIsNotLogged checks that the signing key does not get into the log if Redis cannot store it. The process then uses its own key.
 func TestKeyIsNotLogged(t *testing.T) {
 	const onlyCounts = "user default on nopass ~slidegate:*:*:* &* +@all" // documents have shorter names
-	s := servicetest.Start(t, "store: redis://"+redistest.Server(t, onlyCounts).Addr()+"\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n", nil)
+	s := servicetest.Start(t, "store: redis://"+redistest.Server(t, onlyCounts).Addr()+"\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window anchor=first]}\n", nil)
 	got := s.Send(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
 	_, made, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(got.Body), "}"), `"reservation":`)
 	if got := s.Send(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+made+`}`); got.Status != http.StatusOK {
