@@ -15,8 +15,9 @@ import (
 
 // Peek returns the verdict that the next call of a client would get under a policy, if it cost one unit, and charges
 // nothing. The name is "" if the only policy has none. The key is written as in policy.Override, and
-// is no prefix. It returns an error if there is no such policy, if no call can have the key, if the store does not answer, or if the decision depends on more than the key: on a Plan, unless the key has
-// an override, or on Options.Group. Use PeekCall then. Lists of addresses are ignored.
+// is no prefix. It returns an error if there is no such policy, if no call can have the key, if the store does not answer, or if the
+// decision depends on more than the key: on a Plan, unless the key has an override, or on Options.Group. Use PeekCall then. Lists of
+// addresses are ignored.
 func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Decision, error) {
 	d := i.decider
 	index, key, err := d.find(name, key)

@@ -37,9 +37,9 @@ type Options struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
 	// Failure decides requests that the store does not answer. With store.FailLocal, the default, the same limits decide, counted
 	// in this process: while the store is away, N processes together admit up to N quotas, or about one if Instances is N.
-	// store.FailClosed refuses with 503, which is right for logins; store.FailOpen admits everything. A refusal that this process has seen stays one. A store that
-	// does not answer is not called for a while; see package layer/stack. If the limiter's store already has that layer, the
-	// layer decides by this mode, or by its own default if Failure is 0, and the options below have no effect.
+	// store.FailClosed refuses with 503, which is right for logins; store.FailOpen admits everything. A refusal that this process has seen
+	// stays one. A store that does not answer is not called for a while; see package layer/stack. If the limiter's store already has that
+	// layer, the layer decides by this mode, or by its own default if Failure is 0, and the options below have no effect.
 	Failure store.Mode
 	// Timeout is how long a decision may take before the failure mode decides. 0 means 100ms for a store with round trips; a store
 	// in process is called without a deadline. Negative means that the store has no layers: every

@@ -17,8 +17,9 @@ type Engine interface {
 	Get(ctx context.Context, name string) (value []byte, revision uint64, err error)
 
 	// Swap writes a value if the name still has the given revision; 0 means that the name must have no value. It returns the new
-	// revision. If the name has another revision, Swap writes nothing and returns an error that wraps ErrOutdated. Any other error means that the outcome is unknown: the value may have been written, or may be
-	// written later, still only if the revision matches; unless it wraps store.ErrUndone. A name never has the same revision twice.
+	// revision. If the name has another revision, Swap writes nothing and returns an error that wraps ErrOutdated. Any other error means
+	// that the outcome is unknown: the value may have been written, or may be written later, still only if the revision matches; unless it
+	// wraps store.ErrUndone. A name never has the same revision twice.
 	//
 	// The engine keeps the value for at least keep, which is at most MaxKeep, and forgets it some time after that. An engine that
 	// forgets early forgets what clients have used, and rulings.

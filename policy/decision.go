@@ -56,8 +56,8 @@ type Decision struct {
 	// Limits are the limits of Answers, in the same order. They are shared and must not be changed.
 	Limits []slidegate.Limit
 	// Err is why the store could not decide, or could not settle afterwards. The flags report which failure
-	// mode decided, if one did: with rule.FallbackLocal limits decided in this process, and otherwise no limit did, unless the store refused the request before the outage. FallbackLocal also occurs in the mode
-	// open: for a request that the store was only late to answer.
+	// mode decided, if one did: with rule.FallbackLocal limits decided in this process, and otherwise no limit did, unless the store refused
+	// the request before the outage. FallbackLocal also occurs in the mode open: for a request that the store was only late to answer.
 	Err error
 	// Ended reports whether the request was refused because the caller's own context had ended.
 	Ended bool

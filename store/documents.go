@@ -7,8 +7,9 @@ import (
 )
 
 // Documents is an optional interface for Stores that can also keep a few hundred documents where all processes that share the store find them:
-// what operators have decided about keys, a key that signs, and what instances have seen. A document has a name of lower-case letters and "-", is at most
-// MaxDocument bytes long, and is kept until it is replaced. As finds the interface under any number of layers, which take no part in it.
+// what operators have decided about keys, a key that signs, and what instances have seen. A document has a name of lower-case letters and
+// "-", is at most MaxDocument bytes long, and is kept until it is replaced. As finds the interface under any number of layers, which take
+// no part in it.
 type Documents interface {
 	// LoadDocument returns a document and its revision, which is 0 if there is none. Known is the revision that the caller has, or 0: if
 	// it is still current, the document itself is nil.

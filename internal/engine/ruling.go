@@ -40,8 +40,8 @@ type ruling struct {
 func (r *ruling) inForce() bool { return r.until.IsZero() || time.Now().Before(r.until) }
 
 // SetRulings atomically replaces all rulings of the policy, or none. Of several rulings about one key, a key precedes a
-// prefix, and a long prefix a short one; of the same text, the last applies. If a ruling is invalid, SetRulings returns the error for the first invalid one and changes nothing. A Set that replaces this
-// one begins without rulings.
+// prefix, and a long prefix a short one; of the same text, the last applies. If a ruling is invalid, SetRulings returns the error for the
+// first invalid one and changes nothing. A Set that replaces this one begins without rulings.
 //
 // A concurrent request is decided by either the old or the new rulings. Requests that were already admitted continue,
 // and can be settled and keep their slots.

@@ -190,8 +190,9 @@ func (s *Store) Stats() (stats Stats) {
 	return stats
 }
 
-// Close returns leased units and stops probing, or returns an error when ctx ends. It closes the layers that New has put, and what Observe returned if that is an io.Closer, but not the store. It is for the
-// end of a program: requests are still decided afterwards, but an outage no longer ends for this Store.
+// Close returns leased units and stops probing, or returns an error when ctx ends. It closes the layers that New has put, and what
+// Observe returned if that is an io.Closer, but not the store. It is for the end of a program: requests are still decided afterwards, but
+// an outage no longer ends for this Store.
 func (s *Store) Close(ctx context.Context) error {
 	var errs []error
 	for _, close := range slices.Backward(s.close) { // leased units go back through the failure layer

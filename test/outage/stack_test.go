@@ -17,7 +17,8 @@ import (
 )
 
 // While Redis is stopped or killed, each of two processes counts by itself and admits at most a quota, a key that was refused
-// stays refused where that is known, and a login is refused. When Redis is back, Redis decides again. Both notice the outage and its end without a request.
+// stays refused where that is known, and a login is refused. When Redis is back, Redis decides again. Both notice the outage and its end
+// without a request.
 func TestStackThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]struct{ begin, end func(*redistest.Node) }{

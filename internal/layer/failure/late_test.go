@@ -107,7 +107,8 @@ func TestSettlementsAreNotShed(t *testing.T) {
 	})
 }
 
-// A late call is not an outage: FailOpen and FailLocal ask Local, which has a quota, and FailClosed refuses. In a request with several limits, the strictest mode decides.
+// A late call is not an outage: FailOpen and FailLocal ask Local, which has a quota, and FailClosed refuses. In a request with several
+// limits, the strictest mode decides.
 func TestLateIsNotOut(t *testing.T) {
 	for _, c := range []struct {
 		modes    []store.Mode

@@ -184,8 +184,8 @@ func TestInstanceWithoutThePolicy(t *testing.T) {
 	})
 }
 
-// TestStoreThatComesBack: instances that were there before the store was away are not shown as gone when it is back; one that ended meanwhile is, seven
-// seconds later.
+// TestStoreThatComesBack: instances that were there before the store was away are not shown as gone when it is back; one that ended
+// meanwhile is, seven seconds later.
 func TestStoreThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)

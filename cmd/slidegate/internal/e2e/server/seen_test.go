@@ -36,8 +36,8 @@ func startInstances(t *testing.T, url string) (all []*servicetest.Service) {
 	return all
 }
 
-// TestSeenByAllInstances: after a look, any of three instances shows what the clients of all three got, exactly since they have few keys, and the text of a key that only another
-// one has seen.
+// TestSeenByAllInstances: after a look, any of three instances shows what the clients of all three got, exactly since they have few keys,
+// and the text of a key that only another one has seen.
 func TestSeenByAllInstances(t *testing.T) {
 	for name, url := range map[string]func() string{
 		"Redis":      func() string { return "redis://" + redistest.Server(t).Addr() },
